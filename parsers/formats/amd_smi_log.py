@@ -9,10 +9,23 @@ import numpy as np
 
 from parsers.base import Source, parser
 from parsers.csv_tables import CsvTable, header_of, plain, read_csv
-from parsers.model import BOOL, F64, I64, Counter, Effect, Malformed, Progress, Trace, TraceInput
-from parsers.model.builder import TraceBuilder
+from parsers.model import (
+    BOOL,
+    F64,
+    I64,
+    Counter,
+    Effect,
+    Excessive,
+    Malformed,
+    Progress,
+    Trace,
+    TraceInput,
+)
+from parsers.model.arrays import rows_by
+from parsers.model.builder import MOST_DEVICES, TraceBuilder
 from parsers.model.counters import MOST_READ
 from parsers.smi.clock import NS
+from parsers.smi.columns import Quantity
 from parsers.smi.exporters import amd_column
 
 _PLACES = ("gpu", "device")
@@ -54,10 +67,13 @@ class AmdSmiLog:
             int((~usable).sum()),
         )
         time, dated = _times(table, gpu, usable)
-        for number in np.unique(gpu[usable]).astype(np.int64).tolist():
-            mine = np.flatnonzero(usable & (gpu == number))
+        columns = _columns(table)
+        for count, (number, rows) in enumerate(rows_by(gpu[usable])):
+            if count >= MOST_DEVICES:
+                raise Excessive("GPUs", MOST_DEVICES)
+            mine = np.flatnonzero(usable)[rows]
             mine = mine[np.argsort(time[mine], kind="stable")]
-            builder.counters += _counters(table, number, mine, time[mine])
+            builder.counters += _counters(columns, int(number), mine, time[mine])
         if not builder.counters:
             raise Malformed(
                 source.path, "The log has a header but no reading.", "Let amd-smi monitor run for a while."
@@ -73,13 +89,18 @@ class AmdSmiLog:
         return builder.build(progress.part(0.8, 1.0))
 
 
-def _counters(table: CsvTable, gpu: int, rows: I64, time: I64) -> list[Counter]:
+def _columns(table: CsvTable) -> list[tuple[Quantity, F64]]:
+    """Every quantity with what its column says."""
+    named = ((amd_column(title), plain(title)) for title in table.header)
+    return [(quantity, _numbers(table, name)) for quantity, name in named if quantity is not None]
+
+
+def _counters(columns: list[tuple[Quantity, F64]], gpu: int, rows: I64, time: I64) -> list[Counter]:
     found: dict[str, Counter] = {}
-    for title in table.header:
-        quantity = amd_column(title)
-        if quantity is None or quantity.name in found:
+    for quantity, column in columns:
+        if quantity.name in found:
             continue
-        values = _numbers(table, plain(title))[rows]
+        values = column[rows]
         good = np.isfinite(values)
         if good.any():
             found[quantity.name] = Counter(
@@ -103,7 +124,6 @@ def _times(table: CsvTable, gpu: F64, usable: BOOL) -> tuple[I64, bool]:
         if np.all(np.isfinite(stated[usable]) & (np.abs(stated[usable]) < _FARTHEST_S)):
             return (np.where(usable, stated, 0) * NS).astype(np.int64), True
     time = np.zeros(table.length, np.int64)
-    for number in np.unique(gpu[usable]).tolist():
-        mine = usable & (gpu == number)
-        time[mine] = np.arange(int(mine.sum())) * NS
+    for _, rows in rows_by(gpu[usable]):
+        time[np.flatnonzero(usable)[rows]] = np.arange(len(rows)) * NS
     return time, False

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import islice, pairwise, takewhile
 from typing import ClassVar
 
 from parsers.base import Source, parser
@@ -23,19 +25,15 @@ from parsers.source import open_bytes
 from parsers.unpacking_limit import LimitedStream
 
 _MOST_BYTES = 64 << 20
-_NCCL_HEADER = re.compile(r"^#\s+size\s+count\s+type\s+.*\bbusbw\b", re.MULTILINE)
 _NCCL_NAME = re.compile(
     r"(all_reduce|all_gather|reduce_scatter|broadcast|alltoall|all_to_all|sendrecv|reduce|gather|scatter)_perf"
 )
-_NCCL_TRIED = re.compile(r"^#\s+Avg bus bandwidth\s*:\s*([\d.]+)", re.MULTILINE)
+_NCCL_AVERAGE = "Avg bus bandwidth"
 _TIMING = ("time", "algbw", "busbw")
 _NCCL_UNITS = {"size": "B", "time": "us", "algbw": "GB/s", "busbw": "GB/s"}
-_TORCH = re.compile(r"^\[-+ (?P<label>.*?) ?-+\]$", re.MULTILINE)
-_TORCH_UNITS = re.compile(r"^Times are in (?P<name>\w+) \((?P<unit>\w+)\)\.", re.MULTILINE)
-_MEASUREMENT = re.compile(
-    r"^<torch\.utils\.benchmark\.utils\.common\.Measurement object at 0x\w+>$", re.MULTILINE
-)
-_MEDIAN = re.compile(r"^\s*(Median|Mean|IQR): +([\d.]+) (\w+)", re.MULTILINE)
+_TORCH_UNITS = re.compile(r"Times are in \w++ \((?P<unit>\w++)\)\.")
+_MEASUREMENT = re.compile(r"<torch\.utils\.benchmark\.utils\.common\.Measurement object at 0x\w++>")
+_VALUES = ("Median:", "Mean:", "IQR:")
 
 
 @parser
@@ -52,10 +50,11 @@ class BenchmarkText:
 
     def recognises(self, source: Source) -> bool:
         text = source.head.decode("utf-8", "replace")
-        return bool(
-            ("busbw" in text and _NCCL_HEADER.search(text))
-            or ("<torch.utils.benchmark" in text and _MEASUREMENT.search(text))
-            or ("threads: -" in text and _TORCH.search(text))
+        lines = text.split("\n")
+        return (
+            ("busbw" in text and any(map(_is_nccl_header, lines)))
+            or ("<torch.utils.benchmark" in text and any(map(_MEASUREMENT.fullmatch, lines)))
+            or ("threads: -" in text and any(_label_of(line) is not None for line in lines))
         )
 
     def read(self, source: Source, progress: Progress) -> Trace:
@@ -69,12 +68,14 @@ class BenchmarkText:
                 if size > _MOST_BYTES:
                     break
         text = b"".join(parts).decode("utf-8", "replace")
-        if _NCCL_HEADER.search(text):
+        lines = text.splitlines()
+        headers = [place for place, line in enumerate(lines) if _is_nccl_header(line)]
+        if headers:
             producer = "nccl-tests"
-            builder.tables += _nccl(text, builder.quality)
+            builder.tables += _nccl(text, lines, headers, builder.quality)
         else:
             producer = "torch.utils.benchmark"
-            builder.tables += [*_measurements(text), *_comparisons(text)]
+            builder.tables += [*_measurements(lines), *_comparisons(lines)]
         rows = sum(len(table.rows) for table in builder.tables)
         if not rows:
             raise Malformed(source.path, "These results have a header and no rows.", "Let the benchmark end.")
@@ -94,23 +95,36 @@ def _number(text: str) -> Cell:
         return None if text in ("N/A", "") else text
 
 
-def _nccl(text: str, quality: QualityRecorder) -> Iterator[ResultTable]:
+def _is_nccl_header(line: str) -> bool:
+    """Whether this is "#  size  count  type  redop ... busbw ..."."""
+    words = line[1:].split() if line.startswith("#") and "busbw" in line else []
+    return words[:3] == ["size", "count", "type"] and "busbw" in words
+
+
+def _average(line: str) -> str:
+    """The bus bandwidth that "# Avg bus bandwidth    : 12.3" states; empty for other lines."""
+    words, colon, value = line[1:].partition(":")
+    stated = value.split()
+    is_average = line.startswith("#") and colon and words.strip() == _NCCL_AVERAGE
+    return stated[0] if is_average and stated and stated[0].replace(".", "").isdigit() else ""
+
+
+def _nccl(text: str, lines: list[str], headers: list[int], quality: QualityRecorder) -> Iterator[ResultTable]:
     """A table for each header; times out of place and in place stand in columns of their own."""
     found = _NCCL_NAME.search(text)
     name = found[1].replace("_", " ") if found else "collective"
-    lines = text.splitlines()
-    for place, header in enumerate(lines):
-        if not _NCCL_HEADER.match(header):
-            continue
-        titles = header.lstrip("#").split()
+    averages = [(place, value) for place, line in enumerate(lines) if (value := _average(line))]
+    for place, until in pairwise([*headers, len(lines)]):
+        titles = lines[place].lstrip("#").split()
         columns: list[ResultColumn] = []
+        seen: set[str] = set()
         for title in titles:
             timing = title in _TIMING or title == "#wrong"
-            again = any(column.name.startswith(f"{title} ") for column in columns)
-            side = " in place" if again else " out of place"
+            side = " in place" if title in seen else " out of place"
+            seen.add(title)
             columns.append(ResultColumn(title + (side if timing else ""), _NCCL_UNITS.get(title, "")))
         rows: list[tuple[Cell, ...]] = []
-        for line in lines[place + 1 :]:
+        for line in islice(lines, place + 1, until):
             cells = line.split()
             if line.lstrip().startswith("#"):
                 if rows:
@@ -127,24 +141,28 @@ def _nccl(text: str, quality: QualityRecorder) -> Iterator[ResultTable]:
                 )
                 continue
             rows.append(tuple(_number(cell) for cell in cells))
-        average = _NCCL_TRIED.search("\n".join(lines[place:]))
-        about = f", {average[1]} GB/s on average" if average else ""
+        following = bisect_left(averages, (place, ""))
+        about = f", {averages[following][1]} GB/s on average" if following < len(averages) else ""
         yield ResultTable(f"nccl-tests {name}{about}", tuple(columns), tuple(rows[:MOST_ROWS]))
 
 
-def _measurements(text: str) -> Iterator[ResultTable]:
-    """All single measurements as one table."""
-    parts = _MEASUREMENT.split(text)[1:]
+def _value(line: str) -> tuple[str, tuple[Cell, str]] | None:
+    """What "Median: 3.05 us" says, and in which unit; None for other lines."""
+    words = line.split()
+    if len(words) < 3 or words[0] not in _VALUES or not words[1].replace(".", "").isdigit():
+        return None
+    return words[0][:-1], (_number(words[1]), words[2])
+
+
+def _measurements(lines: list[str]) -> Iterator[ResultTable]:
+    """All single measurements as one table; each ends with an empty line."""
+    starts = [place for place, line in enumerate(lines) if _MEASUREMENT.fullmatch(line)][:MOST_ROWS]
     rows: list[tuple[Cell, ...]] = []
-    for part in parts[:MOST_ROWS]:
-        block = part.split("\n\n", 1)[0]
-        named = [line.strip() for line in block.splitlines() if line.strip()]
-        described = []
-        for line in named:
-            if _MEDIAN.match(line) or "measurement" in line:
-                break
-            described.append(line)
-        times = {match[1]: (_number(match[2]), match[3]) for match in _MEDIAN.finditer(block)}
+    for place, until in pairwise([*starts, len(lines)]):
+        block = list(takewhile(bool, islice(lines, place + 1, until)))
+        named = [line.strip() for line in block if line.strip()]
+        described = list(takewhile(lambda line: not _value(line) and "measurement" not in line, named))
+        times = dict(filter(None, map(_value, block)))
         value, unit = times.get("Median", times.get("Mean", (None, "")))
         spread, _ = times.get("IQR", (None, ""))
         rows.append((" ".join(described) or None, value, spread, unit or None))
@@ -158,17 +176,24 @@ def _measurements(text: str) -> Iterator[ResultTable]:
         yield ResultTable("torch.utils.benchmark, measurements", columns, tuple(rows))
 
 
-def _comparisons(text: str) -> Iterator[ResultTable]:
+def _label_of(line: str) -> str | None:
+    """What a comparison is of, which stands between dashes: "[---- label ----]"; None for other lines."""
+    if not (line.startswith("[-") and line.endswith("-]")):
+        return None
+    label = line[1:-1].lstrip("-")
+    return label.rstrip("-").strip(" ") if label.startswith(" ") else None
+
+
+def _comparisons(lines: list[str]) -> Iterator[ResultTable]:
     """Each printed comparison as a table."""
-    found = list(_TORCH.finditer(text))
-    for place, match in enumerate(found):
-        end = found[place + 1].start() if place + 1 < len(found) else len(text)
-        lines = text[match.end() : end].splitlines()
-        unit = units["unit"] if (units := _TORCH_UNITS.search(text[match.end() : end])) else ""
+    found = [(place, label) for place, line in enumerate(lines) if (label := _label_of(line)) is not None]
+    for (place, label), (until, _) in pairwise([*found, (len(lines), "")]):
+        told = lines[place + 1 : until]
+        unit = next((units["unit"] for line in told if (units := _TORCH_UNITS.match(line))), "")
         header: list[str] = []
         threads = ""
         rows: list[tuple[Cell, ...]] = []
-        for line in lines:
+        for line in told:
             if "threads: -" in line:
                 threads = line.split(" ", 1)[0]
             elif "|" in line:
@@ -183,6 +208,4 @@ def _comparisons(text: str) -> Iterator[ResultTable]:
                 ResultColumn("threads"),
                 *(ResultColumn(name or "-", unit) for name in header),
             )
-            yield ResultTable(
-                f"torch.utils.benchmark {match['label']}".strip(), columns, tuple(rows[:MOST_ROWS])
-            )
+            yield ResultTable(f"torch.utils.benchmark {label}".strip(), columns, tuple(rows[:MOST_ROWS]))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from parsers.base import Source, parser
+from parsers.base import HEAD_BYTES, Source, parser
 from parsers.chrome.build.assemble import assemble
 from parsers.chrome.decode import second_process
 from parsers.chrome.decode.arguments import ChromeArguments
@@ -49,6 +49,12 @@ class ChromeTrace:
 
     def recognises(self, source: Source) -> bool:
         return _JSON_START.match(source.head) is not None
+
+    def is_certain(self, source: Source) -> bool:
+        """By the keys of events; before those of a large object there may be much else."""
+        head = source.head
+        is_long_object = len(head) == HEAD_BYTES and head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+        return is_long_object or b'"traceEvents"' in head or b'"ph"' in head
 
     def argument_source(self, source: Source) -> ArgumentSource:
         return ChromeArguments(source.path, source.compression)

@@ -14,7 +14,7 @@ from parsers.model import Counter, Device, Effect, Progress, Trace, TraceInput, 
 from parsers.model.builder import TraceBuilder
 from parsers.model.memory import BEFORE
 from parsers.source import open_bytes
-from parsers.unpacking_limit import LimitedStream
+from parsers.unpacking_limit import HIGHEST_RATIO, LimitedStream, UnpackingLimit
 
 if TYPE_CHECKING:
     from parsers.memory.history import History
@@ -24,6 +24,8 @@ _PICKLE = re.compile(rb"\x80[\x02-\x05][}\]\x95cq(]")
 _JSON = re.compile(rb'\s*\{\s*"(segments|device_traces)"\s*:\s*\[')
 _HINT = "A snapshot is what torch.cuda.memory._dump_snapshot writes: save it again, uncut."
 
+_FREE, _LEAST_BYTES = 100_000, 16  # blocks or events, and what each takes where it is stated
+_LARGEST = 4 << 30  # bytes; a million events take 60 MB
 _EMPTY = "Save it in the process that trains, while the tensors are alive."
 
 
@@ -60,6 +62,7 @@ class MemorySnapshot:
         devices = {number: builder.device(Device(number)) for number in _devices(segments, traces)}
         if not devices:
             raise UnknownFormat(source.path, "This memory snapshot holds no GPU memory.", _EMPTY)
+        _allow_no_more_than_is_written(source, segments, traces)
         histories = [
             DeviceHistory.of(history, devices[number], rows)
             for number, rows in enumerate(traces)
@@ -85,6 +88,15 @@ class MemorySnapshot:
         return builder.build(progress)
 
 
+def _allow_no_more_than_is_written(source: Source, segments: list[Any], traces: list[Any]) -> None:
+    """Raise ``TraceError`` where the same lists are named over and over, and unfold to more than the file can state."""
+    limit = UnpackingLimit(source)
+    listed = [each.get("blocks") for each in segments if isinstance(each, Mapping)]
+    for what, lists in (("blocks", listed), ("events", traces)):
+        count = sum(len(each) for each in lists if isinstance(each, list))
+        limit.make(what, count, _FREE, _LEAST_BYTES / (HIGHEST_RATIO if source.compression else 1), 1 << 40)
+
+
 def _counters(history: DeviceHistory, held: tuple[Any, Any], blocks: Any) -> list[Counter]:
     mine = blocks.device == history.device
     segments = np.unique(np.stack([blocks.segment[mine], blocks.segment_size[mine]]), axis=1)
@@ -104,7 +116,7 @@ def _counters(history: DeviceHistory, held: tuple[Any, Any], blocks: Any) -> lis
 
 def _devices(segments: list[Any], traces: list[Any]) -> list[int]:
     """Numbers of the devices that the process used."""
-    stated = {each.get("device") for each in segments if isinstance(each, Mapping)}
+    stated = (each.get("device") for each in segments if isinstance(each, Mapping))
     used = {number for number in stated if isinstance(number, int) and 0 <= number < 4096}
     return sorted(
         used | {number for number, rows in enumerate(traces[:4096]) if isinstance(rows, list) and rows}
@@ -116,6 +128,10 @@ def _decoded(source: Source, history: History, progress: Progress) -> Any:
     from parsers.memory.event_runs import EventRuns
 
     parts = []
+    if source.path.stat().st_size > _LARGEST:
+        raise UnknownFormat(
+            source.path, f"It is larger than {_LARGEST >> 30} GB, which no memory snapshot is.", _HINT
+        )
     with open_bytes(source) as packed:
         stream = LimitedStream(packed, source, progress, "reading the snapshot")
         while part := stream.read():

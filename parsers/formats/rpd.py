@@ -25,7 +25,7 @@ from parsers.model import (
     Trace,
     TraceInput,
 )
-from parsers.model.arrays import BOOL, I32, I64
+from parsers.model.arrays import BOOL, I32, I64, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.rocm.columns import DatabaseColumns, arguments_of
 from parsers.rocm.timeline import place_in, taken
@@ -132,10 +132,10 @@ class _Recording:
         ):
             lane = np.empty(int(chosen.sum()), np.int32)
             threads = np.stack([calls["pid"][chosen], calls["tid"][chosen]], axis=1)
-            for process, thread in np.unique(threads, axis=0).tolist():
+            for (process, thread), mine in rows_by(threads):
                 name = ("Main thread" if process == thread else f"Thread {thread}") + f" {words}"
                 index = self.builder.lane(Lane(lane_kind, name, process=process, thread=thread))
-                lane[(threads == (process, thread)).all(axis=1)] = index
+                lane[mine] = index
             numbers[chosen] = self.builder.add(
                 calls["start"][chosen],
                 calls["end"][chosen],
@@ -167,12 +167,12 @@ class _Recording:
         )
         lane = np.empty(len(good), np.int32)
         places = np.stack([rows["gpuId"], rows["queueId"]], axis=1)
-        for gpu, queue in np.unique(places, axis=0).tolist():
+        for (gpu, queue), mine in rows_by(places):
             device = self.builder.device(Device(gpu))
             index = self.builder.lane(
                 Lane(LaneKind.GPU_STREAM, f"GPU {gpu} queue {queue}", device=device, stream=queue)
             )
-            lane[(places == (gpu, queue)).all(axis=1)] = index
+            lane[mine] = index
         keys = np.stack([rows["description_id"], rows["opType_id"], name_ids], axis=1)
         distinct, codes = np.unique(keys, axis=0, return_inverse=True)
         described = [_described(texts[a], texts[b], texts[c]) for a, b, c in distinct.tolist()]
@@ -229,13 +229,12 @@ class _Recording:
                 reading = float(str(value))
                 if math.isfinite(reading):
                     series.setdefault((number, str(what)), []).append((start, reading))
+        places = {each.id: place for place, each in reversed(list(enumerate(self.builder.devices)))}
         for (number, what), samples in sorted(series.items()):
             samples.sort()
             time, values = (np.array(side) for side in zip(*samples, strict=True))
             unit = next((unit for word, unit in _UNITS.items() if word in what.lower()), "")
-            device = next(
-                (place for place, each in enumerate(self.builder.devices) if each.id == number), None
-            )
+            device = places.get(number)
             counter = Counter(
                 f"GPU {number} {what}", unit, time.astype(np.int64), values.astype(np.float64), device=device
             )

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 from parsers.model import Progress
 
 MOST_CONTAINERS = 12_000_000  # an empty dict takes 64 bytes: at most about 0.8 GB
+_FREE_CONTAINERS, _LEAST_BYTES = 200_000, 8  # of the file for each further container
+_LARGE_TABLE = 64  # entries: more of them take as much as a table each
 MOST_VALUES = 60_000_000  # in all containers together
 LONGEST_NUMBER = 16  # bytes
 _STEPS = 1 << 18  # instructions between two looks at the progress
@@ -79,6 +81,7 @@ def read_data(data: bytes, progress: Progress | None = None, rows: Rows | None =
 
 def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
     at, containers, values, watch = 0, 0, 0, _STEPS
+    most_containers = min(MOST_CONTAINERS, _FREE_CONTAINERS + len(data) // _LEAST_BYTES)
     stack: list[Any] = []
     below: list[list[Any]] = []  # the stacks that the open marks cover
     memo: list[Any] = []  # picklers number what they memoise from 0
@@ -120,8 +123,6 @@ def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
                 stack.extend(places)
                 continue
             containers += 1
-            if containers > MOST_CONTAINERS:
-                raise TooMuch(f"it holds more than {MOST_CONTAINERS:,} tables")
             stack.append({} if code == 0x7D else [])
         elif code == 0x75 or code == 0x65:  # SETITEMS, APPENDS
             items, stack = stack, below.pop()
@@ -137,6 +138,7 @@ def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
                 if not _KEYS.issuperset(map(type, items[::2])):
                     raise NotData("it is damaged")
                 target.update(zip(items[::2], items[1::2], strict=True))
+                containers += 0 if len(target) < _LARGE_TABLE else len(items) // 2
                 stack[-1] = made(target)
         elif code == 0x8C:  # SHORT_BINUNICODE
             length = data[at]
@@ -159,6 +161,7 @@ def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
                 if type(key) not in _KEYS:
                     raise NotData("it is damaged")
                 target[key] = value
+                containers += len(target) >= _LARGE_TABLE
                 stack[-1] = made(target)
         elif code in (0x71, 0x72):  # BINPUT, LONG_BINPUT
             size = 1 if code == 0x71 else 4
@@ -205,8 +208,8 @@ def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
                 if name
                 else f"it has an unknown instruction {code:#x}"
             )
-        if containers > MOST_CONTAINERS or len(memo) > MOST_VALUES or len(stack) > MOST_VALUES:
-            raise TooMuch(f"it holds more than {MOST_CONTAINERS:,} tables")
+        if containers > most_containers or len(memo) > MOST_VALUES or len(stack) > MOST_VALUES:
+            raise TooMuch(f"it holds more than {most_containers:,} tables")
 
 
 _KEYS = {str, int}  # hashing a tuple of tuples of tuples ... would overflow the stack

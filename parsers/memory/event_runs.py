@@ -21,6 +21,7 @@ from parsers.model import I64, Progress
 
 _WINDOW = 1 << 20  # bytes whose events are decoded at once
 _MOST_LAYOUTS = 8
+_LEAST_EVENTS = 8  # of a run: fewer are read sooner one by one
 _GET, _LONG_GET = 0x68, 0x6A
 _UNSEEN = -2
 _REFERENCE = re.compile(rb"h.|j.{4}", re.DOTALL)
@@ -71,7 +72,7 @@ class EventRuns:
         if window is None or not window.first <= at < window.until:
             window = self._window = self._opened(at)
         found = window.runs.get(at)
-        if found is None:
+        if found is None or found[1] - found[0] < _LEAST_EVENTS:
             return None
         events = window.events.chosen(slice(*found))
         self._memoise(events.memo)

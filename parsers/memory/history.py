@@ -108,7 +108,10 @@ def number(value: Any, otherwise: int = 0) -> int:
 
 def _frame(stated: Any) -> Frame:
     if not isinstance(stated, Mapping):
-        return Frame(str(stated)[:1000], "", 0)
-    return Frame(
-        str(stated.get("name", ""))[:1000], str(stated.get("filename", ""))[:1000], number(stated.get("line"))
-    )
+        return Frame(_text(stated), "", 0)
+    return Frame(_text(stated.get("name")), _text(stated.get("filename")), number(stated.get("line")))
+
+
+def _text(stated: Any) -> str:
+    """A text; lists, which may hold one another over and over, are none."""
+    return stated[:1000] if isinstance(stated, str) else ""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from parsers.memory.history import ALLOC, FREE, OOM, SEGMENT, UNSEGMENT, History, number
-from parsers.model.arrays import I32, I64, U8
+from parsers.model.arrays import I32, I64, U8, rows_by
 from parsers.model.memory import (
     ACTIVE,
     AFTER,
@@ -104,7 +104,8 @@ def blocks_of(segments: Sequence[Any], history: History, device_index: Mapping[i
                 continue
             length = max(number(block.get("size")), 0)
             at = number(block.get("address"), at)
-            state = _STATES.get(str(block.get("state", "")), INACTIVE)
+            state = block.get("state")
+            state = _STATES.get(state, INACTIVE) if isinstance(state, str) else INACTIVE
             stack = history.stack_of(block.get("frames") or _of_history(block))
             rows.append(
                 (start, size, at, length, number(block.get("requested_size"), length), state, device, stack)
@@ -166,10 +167,10 @@ def allocations_of(histories: Sequence[DeviceHistory], blocks: Blocks) -> Alloca
 def _block_at(blocks: Blocks, device: I64, address: I64) -> I64:
     """The block that begins at each address of a device; -1 where none does."""
     found = np.full(len(address), -1, np.int64)
-    for each in np.unique(device).tolist():
-        of_device = np.flatnonzero(blocks.device == each)
+    of_devices = dict(rows_by(blocks.device))
+    for each, mine in rows_by(device):
+        of_device = of_devices.get(each, np.empty(0, np.int64))
         of_device = of_device[np.argsort(blocks.address[of_device], kind="stable")]
-        mine = np.flatnonzero(device == each)
         if len(of_device):
             at = np.minimum(np.searchsorted(blocks.address[of_device], address[mine]), len(of_device) - 1)
             same = blocks.address[of_device[at]] == address[mine]

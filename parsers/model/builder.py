@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -66,11 +66,20 @@ def far_away(start: I64, end: I64) -> BOOL | None:
     return found if found.any() and not found.all() else None
 
 
+_AttributePlaces: TypeAlias = dict[tuple[int, ...], tuple[I64, npt.NDArray[np.integer]]]
 _GIVEN_UP: Array = np.empty(0, np.int64)
-MOST_LANES = 250_000
-MOST_DEVICES = 1_024  # of one file
+MOST_LANES = 40_000
+MOST_DEVICES = 256  # of one file
+MOST_COUNTERS = 10_000
+MOST_LEVELS = 32_000  # of events inside one another, or beside one another on one lane
+MOST_TABLES = 20_000
 LONGEST_NAME = 8_192  # characters; the longest of all kernels that were looked at has 5,160
 _SPARSE = 16  # an attribute of fewer than one event in so many is sorted instead of counted
+
+
+def _taken_in_order(columns: list[Array], order: I64, number: int) -> Array:
+    column, columns[number] = columns[number], _GIVEN_UP
+    return np.take(column, order)
 
 
 @dataclass(slots=True)
@@ -128,6 +137,10 @@ class TraceBuilder:
             self.devices.append(device)
         return index
 
+    def known_device(self, rank: int | None, number: int) -> int | None:
+        """The index of the device that a rank calls ``number``; None where there is none yet."""
+        return self._device_index.get((rank, number))
+
     def add(
         self,
         start: I64,
@@ -178,6 +191,8 @@ class TraceBuilder:
 
     def build(self, progress: Progress | None = None) -> Trace:
         progress = progress or Progress()
+        _allow("counters", len(self.counters) - 1, MOST_COUNTERS)
+        _allow("tables", len(self.tables) - 1, MOST_TABLES)
         progress.step(0.0, "sorting events")
         start: I64 = self._column(0, np.int64)
         end: I64 = self._column(1, np.int64)
@@ -198,22 +213,27 @@ class TraceBuilder:
             _classified(self.lanes, lane, start, end, name, kind, self.strings), lane
         )
         order, depth = in_row_order(start, end, lane, progress)
+        _allow("levels of events at the same time", int(depth.max(initial=0)), MOST_LEVELS)
         progress.step(0.8, "sorting events")
+        columns: list[Array] = [start, end, name, lane, kind, row]
+        del start, end, name, lane, kind, row  # so that each is gone as soon as it was taken in order
         start, end, name, lane, kind, row = side_by_side(
-            partial(np.take, indices=order), (start, end, name, lane, kind, row), len(order)
+            partial(_taken_in_order, columns, order), range(len(columns)), len(order)
         )
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         del order
         self.quality.keep(len(place))
+        links, attribute_places = self._placed_links(place), self._attribute_places(place)
+        del place
         return Trace(
             strings=self._strings_with_bearable_names(name),
             events=EventTable(start, end, name, lane, depth, kind, row),
             lanes=lanes,
             devices=tuple(self.devices),
             ranks=tuple(self.ranks),
-            links=self._placed_links(place),
-            attributes=self._placed_attributes(place),
+            links=links,
+            attributes=self._placed_attributes(attribute_places, len(start)),
             counters=self._shifted_counters(zero),
             kernels=self._kernels_with_bearable_names(),
             memory=tuple(each.moved(-zero) for each in self.memory),
@@ -291,10 +311,13 @@ class TraceBuilder:
         at, last = _in_table_order(place, operation)
         return Links(at, place[launch[last]])
 
-    def _placed_attributes(self, place: I64) -> dict[Attribute, AttributeColumn]:
-        """Columns in table order; attributes stated of the same events share one array of events."""
+    def _attribute_places(self, place: I64) -> _AttributePlaces:
+        """Where in the table the events of attributes are; those stated of the same events share one array."""
         sets = {_identity(parts): [events for events, _ in parts] for parts in self._attributes.values()}
-        in_order = {same: _in_table_order(place, np.concatenate(sets.pop(same))) for same in list(sets)}
+        return {same: _in_table_order(place, np.concatenate(sets.pop(same))) for same in list(sets)}
+
+    def _placed_attributes(self, in_order: _AttributePlaces, count: int) -> dict[Attribute, AttributeColumn]:
+        """Columns in table order, of a table of so many events."""
 
         def column_of(which: Attribute) -> AttributeColumn:
             parts = self._attributes[which]
@@ -304,7 +327,7 @@ class TraceBuilder:
             return AttributeColumn(at, values[last])
 
         which = list(self._attributes)
-        return dict(zip(which, side_by_side(column_of, which, len(place)), strict=True))
+        return dict(zip(which, side_by_side(column_of, which, count), strict=True))
 
     def _shifted_counters(self, zero: int) -> tuple[Counter, ...]:
         """Counters on the trace's clock, without impossible readings; those that shared an array of times still do."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parsers.model.arrays import I32, I64, U8
+from parsers.model.arrays import BOOL, I32, I64, U8
 
 COLUMNS: dict[str, type[np.integer]] = {
     "start": np.int64,
@@ -91,6 +91,12 @@ class EventTable:
         low = row.start + int(np.searchsorted(self.end[row], t0, side="right"))
         high = row.start + int(np.searchsorted(self.start[row], t1, side="left"))
         return slice(low, max(low, high))
+
+    def marked(self, events: I64) -> BOOL:
+        """Of each event of the table, whether it is one of these."""
+        found = np.zeros(len(self), bool)
+        found[events] = True
+        return found
 
     def of_kind(self, *kinds: int) -> I64:
         """Indices of the events of these kinds, in table order."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from parsers.model.arrays import I64
+from parsers.model.arrays import BOOL, I64
 from parsers.model.attributes import Attribute, AttributeColumn
 from parsers.model.counters import Counter
 from parsers.model.derived import DerivedValues, derived
@@ -111,6 +111,11 @@ class Trace:
         kernels = self.events.of_kind(EventKind.KERNEL)
         return kernels[named(self, kernels, is_collective_kernel)]
 
+    @derived
+    def launched_something(self) -> BOOL:
+        """Of each event, whether a GPU operation is linked to it as its launch."""
+        return self.events.marked(self.links.launch)
+
     def operations_of_device(self, device: int) -> I64:
         """GPU operations of one device (index into ``devices``), sorted by start."""
         return self.operations_by_device[device] if 0 <= device < len(self.devices) else _NONE
@@ -119,9 +124,12 @@ class Trace:
     def operations_by_device(self) -> tuple[I64, ...]:
         operations = self.gpu_operations
         owner = self.lane_device[self.events.lane[operations]]
-        order = np.lexsort((self.events.start[operations], owner))
-        edges = np.searchsorted(owner[order], np.arange(len(self.devices) + 1))
-        return tuple(operations[order[edges[each] : edges[each + 1]]] for each in range(len(self.devices)))
+        start = self.events.start[operations]
+        if (owner[1:] < owner[:-1]).any() or ((owner[1:] == owner[:-1]) & (start[1:] < start[:-1])).any():
+            order = np.lexsort((start, owner))
+            operations, owner = operations[order], owner[order]
+        edges = np.searchsorted(owner, np.arange(len(self.devices) + 1))
+        return tuple(operations[edges[each] : edges[each + 1]] for each in range(len(self.devices)))
 
     def launches_of_device(self, device: int) -> I64:
         """The launch of each operation that ``operations_of_device`` gives; -1 where none was recorded."""

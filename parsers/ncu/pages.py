@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -288,14 +289,15 @@ def profiles_of(launches: Iterable[Launch]) -> list[KernelProfile]:
     that was appended to the file gets an id of its own ("0#2").
     """
     kept: list[Launch] = []
-    by_identity: dict[tuple[object, ...], list[Launch]] = {}
+    by_identity: dict[tuple[object, ...], tuple[list[int], list[int]]] = {}  # places, of each sort of page
     for launch in launches:
-        same = by_identity.setdefault(launch.identity, [])
-        other_page = next((each for each in same if each.from_labels != launch.from_labels), None)
-        if other_page is not None and _agree(other_page, launch):
-            _join(other_page, launch)
+        pages = by_identity.setdefault(launch.identity, ([], []))
+        others = pages[not launch.from_labels]
+        if others and _agree(kept[others[0]], launch):
+            _join(kept[others[0]], launch)
+            heapq.heappush(pages[False], heapq.heappop(others))
             continue
-        same.append(launch)
+        heapq.heappush(pages[launch.from_labels], len(kept))
         kept.append(launch)
     used: dict[str, int] = {}
     profiles: list[KernelProfile] = []

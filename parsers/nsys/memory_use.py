@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import BOOL, I64, Effect, MemoryKind
+from parsers.model.arrays import rows_by
 from parsers.model.memory import BEFORE, Allocations, Blocks, Lives, Memory
 from parsers.nsys.enumerations import memory_kinds
 from parsers.nsys.identifiers import UNKNOWN, is_possible
@@ -76,8 +77,8 @@ def _changes(reading: Reading) -> dict[tuple[int, int, str], list[_Changes]]:
     found: dict[tuple[int, int, str], list[_Changes]] = defaultdict(list)
     for batch in reading.batches(table, columns, "reading memory use"):
         keys = np.stack([batch["process"], batch["device"], batch["kind"]], axis=1)
-        for process, device, kind in np.unique(keys, axis=0).tolist():
-            mine = (keys == (process, device, kind)).all(axis=1) & is_possible(batch["start"])
+        for (process, device, kind), rows in rows_by(keys):
+            mine = rows[is_possible(batch["start"][rows])]
             memory = kinds.get(kind, MemoryKind.UNKNOWN)
             what = "allocated memory" if memory in _ON_DEVICE else f"{memory.name.lower()} memory"
             found[process, device, what].append(

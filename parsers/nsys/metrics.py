@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from parsers.model import F64, I64, Counter, LaneKind
+from parsers.model.arrays import rows_by
 from parsers.model.units import name_and_unit
 from parsers.nsys.identifiers import UNKNOWN, is_possible
 from parsers.nsys.reading import Reading
@@ -57,15 +58,14 @@ def read_gpu_metrics(reading: Reading, machine: Machine, ranks: dict[int, int]) 
         "value": table.expression("value", 0),
     }
     for batch in reading.batches(table, columns, "reading GPU metrics"):
-        for kind in np.unique(batch["type"]).tolist():
-            of_kind = batch["type"] == kind
-            for metric in np.unique(batch["metric"][of_kind]).tolist():
-                mine = of_kind & (batch["metric"] == metric) & is_possible(batch["time"])
-                one = series.setdefault((kind, metric), _Series())
-                one.time.append(batch["time"][mine])
-                one.value.append(batch["value"][mine])
+        for (kind, metric), rows in rows_by(np.stack([batch["type"], batch["metric"]], axis=1)):
+            mine = rows[is_possible(batch["time"][rows])]
+            one = series.setdefault((kind, metric), _Series())
+            one.time.append(batch["time"][mine])
+            one.value.append(batch["value"][mine])
+    known = gpus_known_as(reading, machine, ranks)
     for (kind, metric), one in sorted(series.items()):
-        number, rank = gpu_known_as(reading, machine, ranks, kind & 0xFF)
+        number, rank = known.get(kind & 0xFF, (kind & 0xFF, None))
         name, unit = metric_name(labels.get((kind, metric), f"metric {metric}"))
         time, value = np.concatenate(one.time), np.concatenate(one.value).astype(np.float64)
         if unit == "MHz" and len(value) and value.max() > HERTZ_FROM:
@@ -73,14 +73,16 @@ def read_gpu_metrics(reading: Reading, machine: Machine, ranks: dict[int, int]) 
         add_counter(reading, f"GPU {number} {name}", unit, time, value, rank, number)
 
 
-def gpu_known_as(
-    reading: Reading, machine: Machine, ranks: dict[int, int], gpu: int
-) -> tuple[int, int | None]:
-    """The number by which the recorded process knows a GPU of the machine, and that process's rank."""
+def gpus_known_as(
+    reading: Reading, machine: Machine, ranks: dict[int, int]
+) -> dict[int, tuple[int, int | None]]:
+    """For each GPU of the machine the number by which the recorded process knows it, and that process's rank."""
+    known: dict[int, tuple[int, int | None]] = {}
     for lane in reading.lanes:
-        if lane.kind is LaneKind.GPU_STREAM and machine.gpu_number(lane.process, lane.device) == gpu:
-            return lane.device, ranks.get(lane.process)
-    return gpu, None
+        if lane.kind is LaneKind.GPU_STREAM:
+            gpu = machine.gpu_number(lane.process, lane.device)
+            known.setdefault(gpu, (lane.device, ranks.get(lane.process)))
+    return known
 
 
 def add_counter(

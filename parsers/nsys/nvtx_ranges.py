@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, EventKind, LaneKind
+from parsers.model.arrays import rows_by
 from parsers.model.names.collectives import collective_of, is_communication_range
 from parsers.model.names.per_name import PerString
 from parsers.model.names.steps import step_number
@@ -290,16 +291,13 @@ def _steps_among(start: I64, end: I64, name: I32, thread: I64, strings: Sequence
     table[[index for index, number in numbers.items() if number is not None]] = True
     candidates = np.flatnonzero(table[name]) if len(table) else np.empty(0, np.int64)
     chosen = []
-    for each in np.unique(thread[candidates]).tolist():
-        mine = candidates[thread[candidates] == each]
+    of_thread = dict(rows_by(thread)) if len(candidates) else {}
+    for each, rows in rows_by(thread[candidates]):
+        mine = candidates[rows]
         mine = mine[np.argsort(start[mine], kind="stable")]
         counted = [numbers[index] or 0 for index in name[mine].tolist()]
         rising = all(earlier < later for earlier, later in pairwise(counted))
-        if (
-            len(mine) >= 2
-            and rising
-            and not _enclosed(start, end, np.flatnonzero(thread == each), mine).any()
-        ):
+        if len(mine) >= 2 and rising and not _enclosed(start, end, of_thread[each], mine).any():
             chosen.append(mine)
     return np.concatenate(chosen) if chosen else np.empty(0, np.int64)
 

@@ -93,10 +93,7 @@ class Reading:
 
     def device_index(self, rank: int | None, number: int) -> int | None:
         """The place among the trace's devices of the GPU that a rank calls ``number``; None for one without work."""
-        places = (
-            place for place, each in enumerate(self.builder.devices) if (each.rank, each.id) == (rank, number)
-        )
-        return next(places, None)
+        return self.builder.known_device(rank, number)
 
     def note_unread(self) -> None:
         """Say which tables of events hold rows that nothing shows."""

@@ -11,8 +11,9 @@ import msgspec
 import numpy as np
 
 from parsers.model import I64, Effect
+from parsers.model.arrays import rows_by
 from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN, is_possible
-from parsers.nsys.metrics import HERTZ_FROM, add_counter, gpu_known_as, metric_name
+from parsers.nsys.metrics import HERTZ_FROM, add_counter, gpus_known_as, metric_name
 from parsers.nsys.reading import Reading
 from parsers.nsys.targets import Machine
 from parsers.sqlite.database import TableDamaged
@@ -48,8 +49,9 @@ def read_generic_metrics(reading: Reading, machine: Machine, ranks: dict[int, in
             times, numbers = series.setdefault((int(kind), name), (array("q"), array("d")))
             times.append(time)
             numbers.append(value)
+    known = gpus_known_as(reading, machine, ranks)
     for (kind, recorded), (times, numbers) in sorted(series.items()):
-        number, rank = gpu_known_as(reading, machine, ranks, kind & 0xFF)
+        number, rank = known.get(kind & 0xFF, (kind & 0xFF, None))
         name, unit = metric_name(recorded)
         clock = "clock" in name.lower()
         sampled = np.array(numbers, np.float64)
@@ -108,8 +110,8 @@ def read_network_metrics(reading: Reading) -> None:
     try:
         for batch in database.batches(table, columns):
             keys = np.stack([batch["adapter"], batch["group"], batch["index"]], axis=1)
-            for adapter, group, index in np.unique(keys, axis=0).tolist():
-                mine = (keys == (adapter, group, index)).all(axis=1) & is_possible(batch["time"])
+            for (adapter, group, index), rows in rows_by(keys):
+                mine = rows[is_possible(batch["time"][rows])]
                 parts.setdefault((adapter, group, index), []).append(
                     (batch["time"][mine], batch["value"][mine])
                 )

@@ -133,15 +133,13 @@ def ranks_of(reading: Reading, machine: Machine, busy: set[int]) -> dict[int, in
     if len(busy) < 2:
         return {}
 
-    def order(process: int) -> tuple[int, int]:
-        used = [
-            machine.gpu_number(process, lane.device)
-            for lane in reading.lanes
-            if lane.process == process and lane.kind is LaneKind.GPU_STREAM
-        ]
-        return min(used, default=0), process
-
-    return {process: rank for rank, process in enumerate(sorted(busy, key=order))}
+    first: dict[int, int] = {}
+    for lane in reading.lanes:
+        if lane.kind is LaneKind.GPU_STREAM:
+            number = machine.gpu_number(lane.process, lane.device)
+            first[lane.process] = min(number, first.get(lane.process, number))
+    ordered = sorted(busy, key=lambda process: (first.get(process, 0), process))
+    return {process: rank for rank, process in enumerate(ordered)}
 
 
 def _mpi_ranks(database: Database) -> dict[int, int]:

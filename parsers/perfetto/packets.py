@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from parsers.model import F64, I64, U8, Progress
+from parsers.model.arrays import rows_by
 from parsers.protobuf.columns import Fields, Spans, buffer_of, decode, parts_of
 from parsers.protobuf.wire import FIXED64, VARINT
 from parsers.unpacking_limit import PART_BYTES, UnpackingLimit
@@ -224,9 +225,9 @@ class _Reading:
         if not len(own):
             return time
         keys = np.stack([epoch[own], clock[own]], axis=1)
-        for era, number in np.unique(keys, axis=0).tolist():
+        for (era, number), rows in rows_by(keys):
             base, unit = bases.get((era, number), (0, 1))
-            mine = own[(keys == (era, number)).all(axis=1)]
+            mine = own[rows]
             if (era, number) in incremental:
                 time[mine] = base + np.cumsum(time[mine]) * unit
             else:
@@ -257,8 +258,9 @@ class _Reading:
         of_clock, clocks = snapshots.spans(1)
         stated = decode(clocks, self.progress)
         columns = [stated.numbers(number, len(clocks)) for number in (1, 2, 3, 4)]
+        of_place = dict(rows_by(of_clock))
         for place, packet in enumerate(owners.tolist()):
-            mine = np.flatnonzero(of_clock == place).tolist()
+            mine = of_place.get(place, NONE).tolist()
             yield (
                 packet,
                 [

@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.chrome.decode.categories import Where, family_of
 from parsers.model import GPU_WORK, Attribute, CopyKind, Counter, Device, Effect, EventKind, Lane, LaneKind
-from parsers.model.arrays import BOOL, I64, U8
+from parsers.model.arrays import BOOL, I64, U8, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.perfetto.packets import Events, Packets, Track
 from parsers.rocm.timeline import direction_of as rocm_direction
@@ -163,10 +163,8 @@ class TrackTimeline:
         names = np.array([self.builder.string(text or "(no name)") for text in self.packets.texts], np.int64)
         added = np.full(len(slices.row), -1, np.int64)
         keys = np.stack([events.track[slices.row], events.category[slices.row]], axis=1)
-        distinct, which = np.unique(keys, axis=0, return_inverse=True)
-        which = which.reshape(-1)
-        for place, (track, category) in enumerate(distinct.tolist()):
-            mine = np.flatnonzero(good & (which == place))
+        for (track, category), on_track in rows_by(keys):
+            mine = on_track[good[on_track]]
             lane, kind = self._lane(track, self.packets.texts[category])
             kinds = np.full(len(mine), kind, np.uint8)
             rows = slices.row[mine]
@@ -194,11 +192,11 @@ class TrackTimeline:
         return added
 
     def _directions(self, numbers: I64, names: I64) -> None:
-        for name in np.unique(names).tolist():
+        for name, rows in rows_by(names):
             direction = direction_of(self.packets.texts[name])
             if direction is CopyKind.UNKNOWN:
                 _, direction = rocm_direction(self.packets.texts[name])
-            self.builder.attribute(Attribute.COPY_KIND, numbers[names == name], direction.value)
+            self.builder.attribute(Attribute.COPY_KIND, numbers[rows], direction.value)
 
     def _work(self, names: I64) -> U8:
         distinct, which = np.unique(names, return_inverse=True)
@@ -270,8 +268,8 @@ class TrackTimeline:
 
     def _counters(self, events: Events) -> None:
         samples = np.flatnonzero(events.kind == _COUNTER)
-        for uuid in np.unique(events.track[samples]).tolist():
-            mine = samples[events.track[samples] == uuid]
+        for uuid, rows in rows_by(events.track[samples]):
+            mine = samples[rows]
             mine = mine[np.isfinite(events.value[mine]) & (np.abs(events.time[mine]) < _FARTHEST_NS)]
             if not len(mine):
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,8 @@ from parsers.protobuf.wire import BYTES, FIXED32, FIXED64, VARINT
 MOST_FIELDS = 4096  # of one small message; more are taken for damage, because each costs a pass
 _LONGEST_VARINT = 10
 _SCANNED_AT_ONCE = 20_000
+_DECODED_AT_ONCE = 100_000  # messages; what is only needed while decoding is no larger
+_COLUMNS = (np.int64, np.int64, np.uint8, np.uint64, np.int64, np.int64)  # of Fields
 _PADDING = 16
 
 
@@ -95,17 +98,33 @@ def buffer_of(content: bytes) -> U8:
 
 def decode(messages: Spans, progress: Progress, wanted: Collection[int] | None = None) -> Fields:
     """All fields of small messages, or those with ``wanted`` numbers; nothing inside a message is decoded further."""
+    numbers = None if wanted is None else np.array(sorted(wanted), np.int64)
+    columns: list[list[npt.NDArray[Any]]] = [[] for _ in _COLUMNS]
+    damaged = 0
+    for first in range(0, max(len(messages), 1), _DECODED_AT_ONCE):
+        progress.step(first / max(len(messages), 1), "decoding")
+        some = messages.take(np.arange(first, min(first + _DECODED_AT_ONCE, len(messages))))
+        found, bad = _decoded(some, progress, numbers)
+        found[0] += first
+        for whole, column in zip(columns, found, strict=True):
+            whole.append(column)
+        damaged += bad
+    message, number, wire, value, begin, end = (np.concatenate(columns.pop(0)) for _ in _COLUMNS)
+    return Fields(messages.data, message, number, wire, value, begin, end, damaged)
+
+
+def _decoded(messages: Spans, progress: Progress, numbers: I64 | None) -> tuple[list[npt.NDArray[Any]], int]:
+    """The columns of ``Fields``, and how many messages are damaged."""
     data = messages.data
     at, end = messages.begin.copy(), messages.end
     which = np.flatnonzero(at < end)
     parts: list[tuple[npt.NDArray[np.generic], ...]] = []
     damaged = 0
-    numbers = None if wanted is None else np.array(sorted(wanted), np.int64)
     for turn in range(MOST_FIELDS + 1):
         if not len(which):
             break
         if turn % 8 == 0:
-            progress.step(min(turn / 64, 1.0), "decoding")
+            progress.stop_if_wanted()
         if turn == MOST_FIELDS:
             damaged += len(which)
             break
@@ -145,20 +164,11 @@ def decode(messages: Spans, progress: Progress, wanted: Collection[int] | None =
         which = which[good & (finish < last)]
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else []
     if not columns:
-        none = np.empty(0, np.int64)
-        return Fields(data, none, none, none.astype(np.uint8), none.astype(np.uint64), none, none, damaged)
+        return [np.empty(0, kind) for kind in _COLUMNS], damaged
     order = np.argsort(columns[0], kind="stable")
-    message, number, wire, value, begin, finish = (column[order] for column in columns)
-    return Fields(
-        data,
-        message.astype(np.int64),
-        number.astype(np.int64),
-        wire.astype(np.uint8),
-        value.astype(np.uint64),
-        begin.astype(np.int64),
-        finish.astype(np.int64),
-        damaged,
-    )
+    return [
+        column[order].astype(kind, copy=False) for column, kind in zip(columns, _COLUMNS, strict=True)
+    ], damaged
 
 
 def _varints(data: U8, at: I64, end: I64) -> tuple[U64, I64, BOOL]:

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from parsers.model import I64, Device, Effect, EventKind
+from parsers.model.arrays import rows_by
 from parsers.rocm.columns import DatabaseColumns
 from parsers.rocm.timeline import (
     AMD_GPU,
@@ -96,9 +97,9 @@ class ProcessTables:
     def _device(self, agents: I64) -> I64:
         """The device of each agent that ran something; an agent that no row describes becomes one."""
         found = np.zeros(len(agents), np.int64)
-        for agent in np.unique(agents).tolist():
+        for agent, mine in rows_by(agents):
             unknown = Device(0 if agent == ABSENT else agent, AMD_GPU, self.rank)
-            found[agents == agent] = self.timeline.builder.device(self._agents.get(agent, unknown))
+            found[mine] = self.timeline.builder.device(self._agents.get(agent, unknown))
         return found
 
     def _rows(self, name: str, *columns: str) -> Columns:

@@ -11,6 +11,7 @@ import numpy as np
 
 from parsers.json_lists import Piece
 from parsers.model import I64, Device, Effect, EventKind, QualityRecorder
+from parsers.model.arrays import rows_by
 from parsers.rocm.timeline import (
     AMD_GPU,
     Calls,
@@ -232,9 +233,9 @@ class ProcessRecords:
 
     def _devices(self, handles: I64) -> I64:
         found = np.zeros(len(handles), np.int64)
-        for handle in np.unique(handles).tolist():
+        for handle, mine in rows_by(handles):
             device = self._agents.get(handle, Device(0, AMD_GPU, self.timeline.rank))
-            found[handles == handle] = self.timeline.builder.device(device)
+            found[mine] = self.timeline.builder.device(device)
         return found
 
     def _finish_kernels(self) -> None:

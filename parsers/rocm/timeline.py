@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, CopyKind, Effect, EventKind, Lane, LaneKind
+from parsers.model.arrays import rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.sqlite.database import ABSENT
 
@@ -214,8 +215,7 @@ class Timeline:
 def streams_or_queues(device: I64, stream: I64, queue: I64) -> I64:
     """The stream of each operation, or its hardware queue where none is stated or a device has very many streams."""
     chosen = np.where(stream == ABSENT, queue, stream)
-    for each in np.unique(device).tolist():
-        mine = device == each
+    for _, mine in rows_by(device):
         if len(np.unique(chosen[mine])) > MOST_STREAMS and not np.any(queue[mine] == ABSENT):
             chosen[mine] = queue[mine]
     return chosen
@@ -229,11 +229,11 @@ def _joined(parts: Sequence[tuple[I64, I64, I64]]) -> tuple[I64, I64, I64]:
 
 def _places_of_pairs(process: I64, number: I64, wanted_process: I64, wanted: I64) -> I64:
     """For each wanted (process, number) the first place that holds it; -1 without one."""
-    processes = np.unique(np.concatenate((process, wanted_process)))
     place = np.full(len(wanted), -1, np.int64)
-    for each in processes.tolist():
-        mine, asked = np.flatnonzero(process == each), np.flatnonzero(wanted_process == each)
-        place[asked] = _mapped(mine, place_in(number[mine], wanted[asked]))
+    known = dict(rows_by(process))
+    for each, asked in rows_by(wanted_process):
+        if (mine := known.get(each)) is not None:
+            place[asked] = _mapped(mine, place_in(number[mine], wanted[asked]))
     return place
 
 

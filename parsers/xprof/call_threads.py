@@ -5,11 +5,15 @@ The calls of one thread are inside its own events, and closest to those in which
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 
-from parsers.model.arrays import BOOL, I64
+from parsers.model.arrays import BOOL, I64, rows_by
 from parsers.model.nesting import depths
 
+MOST_PAIRS = 1_000  # of threads that call and threads that may have: recordings have some dozens
+MOST_LEVELS = 200  # of events inside one another that are looked at
 LEAST_INSIDE = 0.9  # of the calls of a thread: clocks are read twice, and some calls are made by other parts
 
 
@@ -18,31 +22,34 @@ def owners_of_calls(start: I64, end: I64, thread: I64, is_call: BOOL, is_work: B
 
     ``thread`` numbers threads; ``is_work`` marks the events of the runtime, whose innermost ones make calls.
     """
-    candidates = [each for each in np.unique(thread[is_work]).tolist() if not np.any(is_call[thread == each])]
+    working, calling = (np.flatnonzero(which) for which in (is_work, is_call))
+    both = set(np.intersect1d(thread[working], thread[calling]).tolist())
+    callers = [(each, calling[rows]) for each, rows in rows_by(thread[calling]) if each not in both]
+    candidates = [(each, working[rows]) for each, rows in rows_by(thread[working]) if each not in both]
+    if len(callers) * len(candidates) > MOST_PAIRS:
+        return {}
+    levels = [_levels(start[rows], end[rows]) for _, rows in candidates]
     found: dict[int, int] = {}
-    for each in np.unique(thread[is_call]).tolist():
-        mine = thread == each
-        if not candidates or np.any(is_work[mine]):
-            continue
-        middle = (start[mine & is_call] + end[mine & is_call]) // 2
-        closest = [
-            _typical_surrounding(start[theirs], end[theirs], middle)
-            for theirs in (np.flatnonzero((thread == other) & is_work) for other in candidates)
-        ]
+    for each, mine in callers if candidates else ():
+        middle = (start[mine] + end[mine]) // 2
+        closest = [_typical_surrounding(its, middle) for its in levels]
         best = int(np.argmin(closest))
         if closest[best] < np.inf:
-            found[each] = candidates[best]
+            found[each] = candidates[best][0]
     return found
 
 
-def _typical_surrounding(start: I64, end: I64, moments: I64) -> float:
-    """Median duration of the innermost events around these moments, ns; inf where too few are inside any."""
+def _levels(start: I64, end: I64) -> list[tuple[I64, I64]]:
+    """Starts and ends of nested events, those inside no other first."""
     order = np.lexsort((-end, start))
     start, end = start[order], end[order]
-    depth = depths(start, end)
+    return [(start[rows], end[rows]) for _, rows in islice(rows_by(depths(start, end)), MOST_LEVELS)]
+
+
+def _typical_surrounding(levels: list[tuple[I64, I64]], moments: I64) -> float:
+    """Median duration of the innermost events around these moments, ns; inf where too few are inside any."""
     length = np.full(len(moments), np.inf)
-    for row in range(int(depth.max()) + 1 if len(depth) else 0):
-        begins, ends = start[depth == row], end[depth == row]
+    for begins, ends in levels:
         place = np.searchsorted(begins, moments, side="right") - 1
         inside = (place >= 0) & (moments < ends[np.maximum(place, 0)])
         length[inside] = (ends - begins)[place[inside]]

@@ -17,7 +17,7 @@ from parsers.model import (
     Lane,
     LaneKind,
 )
-from parsers.model.arrays import BOOL, I64, U8
+from parsers.model.arrays import BOOL, I64, U8, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.names.collectives import collective_of
 from parsers.xprof.call_threads import owners_of_calls
@@ -197,15 +197,17 @@ class PlaneTimeline:
         chosen = (added[owners] >= 0) & (numbers != 0)
         builder.attribute(Attribute.GRAPH_NODE, added[owners[chosen]], numbers[chosen])
         copies = np.flatnonzero((kinds == EventKind.MEMCPY) & (added >= 0))
-        for kind in np.unique(plane.kind[copies]).tolist():
+        for kind, rows in rows_by(plane.kind[copies]):
             direction = direction_of(plane.event_names.get(kind, ""))
             if direction is not CopyKind.UNKNOWN:
-                mine = copies[plane.kind[copies] == kind]
+                mine = copies[rows]
                 builder.attribute(Attribute.COPY_KIND, added[mine], direction.value)
+        kernels = np.flatnonzero((kinds == EventKind.KERNEL) & (added >= 0))
+        of_kind = dict(rows_by(plane.kind[kernels]))
         for kind, shared in plane.event_statistics.items():
             category = str(shared.get("hlo_category", "")).replace("-", "_")
-            if collective := collective_of(category):
-                mine = np.flatnonzero((plane.kind == kind) & (kinds == EventKind.KERNEL) & (added >= 0))
+            if (kind in of_kind) and (collective := collective_of(category)):
+                mine = kernels[of_kind[kind]]
                 builder.attribute(Attribute.COLLECTIVE, added[mine], builder.string(collective))
 
     def _correlate(self, plane: Plane, added: I64, is_work: BOOL) -> None:
@@ -227,15 +229,17 @@ class PlaneTimeline:
         is_call &= good
         is_work = np.isin(kinds, (HostEvent.RUNTIME, HostEvent.OPERATOR)) & good
         end = plane.start + np.where(good, plane.duration, 0)
+        moved = np.arange(len(plane.lines))
         for calls, owner in owners_of_calls(plane.start, end, thread, is_call, is_work).items():
-            thread[(thread == calls) & is_call] = owner
+            moved[calls] = owner
+        thread[is_call] = moved[thread[is_call]]
         shown = {key: frame_name(name) for key, name in plane.event_names.items()}
         added = np.full(len(plane.start), -1, np.int64)
         steps = self._add_steps(plane, good, added)
         for kind, (lane_kind, event_kind) in PLACES.items():
-            of_kind = good & (kinds == kind) & ~steps
-            for place in np.unique(thread[of_kind]).tolist():
-                mine = np.flatnonzero(of_kind & (thread == place))
+            of_kind = np.flatnonzero(good & (kinds == kind) & ~steps)
+            for place, rows in rows_by(thread[of_kind]):
+                mine = of_kind[rows]
                 added[mine] = self.builder.add(
                     plane.start[mine],
                     end[mine],

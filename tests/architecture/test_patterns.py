@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
@@ -39,6 +40,13 @@ PARTS = (
     "a1_",
     "Aa",
     "at::native::",
+    "\n",
+    " \n",
+    "\r\n",
+    "\t",
+    "a\n",
+    "1 \n",
+    "- ",
 )
 ENDS = ("!", "a", "")
 SEARCHING = "search|findall|finditer|sub|subn|split"
@@ -76,14 +84,30 @@ def searches(module: ModuleType, name: str) -> bool:
     )
 
 
+def written_in_place(module: ModuleType) -> Iterator[tuple[str, re.Pattern[Any], bool]]:
+    """Patterns that are handed to a function of ``re`` where they are used."""
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == "re"
+            and isinstance(node.args[0], ast.Constant)
+        ):
+            anywhere = re.fullmatch(SEARCHING, node.func.attr) is not None
+            if anywhere or node.func.attr in ("match", "fullmatch"):
+                yield f"{module.__name__}:{node.lineno}", re.compile(node.args[0].value), anywhere
+
+
 def found() -> dict[str, tuple[re.Pattern[Any], bool]]:
-    return {
+    named = {
         f"{module.__name__}.{name}": (pattern, searches(module, name))
         for module in modules()
         for name, value in vars(module).items()
         for pattern in patterns_in(value)
         if f"{module.__name__}.{name}" not in BOUNDED
     }
+    return named | {place: how for module in modules() for place, *how in written_in_place(module)}
 
 
 def seconds(pattern: re.Pattern[Any], anywhere: bool, part: str, end: str, length: int) -> float:
@@ -117,13 +141,14 @@ def test_no_pattern_takes_the_square_of_a_text() -> None:
     assert not slow
 
 
-@pytest.mark.parametrize("pattern", [r" *\d", r"\s*x"])
-def test_a_pattern_that_does_is_found(pattern: str) -> None:
+@pytest.mark.parametrize(("pattern", "part"), [(r" *\d", " "), (r"\s*x", " "), (r"(?m)^\s*x: ", "\n")])
+def test_a_pattern_that_does_is_found(pattern: str, part: str) -> None:
+    assert part in PARTS
     compiled = re.compile(pattern)
     times: tuple[list[float], list[float]] = [], []
     for _ in range(8):  # a busy machine may hide it, but not each time
         for taken, length in zip(times, (SHORT, LONG), strict=True):
-            taken.append(seconds(compiled, True, " ", "!", length))
+            taken.append(seconds(compiled, True, part, "!", length))
         if min(times[1]) > SQUARE * min(times[0]):
             return
     pytest.fail(f"not found: {times}")

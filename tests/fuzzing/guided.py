@@ -7,8 +7,12 @@ It chooses among ours and its own by the code of the parsers that they reach, an
 from __future__ import annotations
 
 import hashlib
+import random
+import signal
 import sys
 import tempfile
+import warnings
+from collections.abc import Hashable
 from pathlib import Path
 
 import atheris
@@ -16,10 +20,50 @@ import atheris
 with atheris.instrument_imports(include=["parsers"]):
     from tests.fuzzing.injuries import injured
     from tests.fuzzing.seeds import seeds
+    from tests.fuzzing.trial import MOST_S, OPENED, REFUSED, use_file
     from tests.fuzzing.worker import IN_MEMORY, Worker
 
 LONGEST_INPUT = 4 << 20
 OURS = 0.5
+
+
+class InThisProcess:
+    """Inputs of one format, tried where their way through the code is watched; they may take so much processor time."""
+
+    def __init__(self, format: str, folder: Path, chance: random.Random) -> None:
+        self.format = format
+        self.forms: set[Hashable] = set()
+        self._file, self._chance = folder / "input", chance
+        signal.signal(signal.SIGPROF, _too_slow)
+
+    def of(self, data: bytes) -> str:
+        """``OPENED`` or ``REFUSED``. Anything else is raised: a fault of the program."""
+        self._file.unlink(missing_ok=True)  # a trace that still lives reads the bytes that it was made of
+        self._file.write_bytes(data)
+        signal.setitimer(signal.ITIMER_PROF, MOST_S)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)
+                place = use_file(self.format, self._file, self._chance, self._is_new)
+        except TooSlow as fault:
+            raise TimeoutError(f"more than {MOST_S:g} s for {len(data):,} bytes") from fault
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        self.forms.add(place)
+        return OPENED if place is None else REFUSED
+
+    def _is_new(self, form: Hashable) -> bool:
+        known = form in self.forms
+        self.forms.add(form)
+        return not known
+
+
+class TooSlow(BaseException):
+    """An input took too long; no ``except`` of the program may take it for damage of the file."""
+
+
+def _too_slow(_: int, __: object) -> None:
+    raise TooSlow
 
 
 def main(folder: Path, seconds: float, seed: int, format: str) -> None:
@@ -29,7 +73,7 @@ def main(folder: Path, seconds: float, seed: int, format: str) -> None:
     for data in seeds(format):
         (corpus / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
     scratch = tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None)
-    worker = Worker(format, folder, Path(scratch.name), seed)
+    worker = Worker(format, folder, seed, InThisProcess(format, Path(scratch.name), random.Random(seed)))
     is_new = False
 
     def take(data: bytes) -> None:

@@ -18,21 +18,26 @@ from tests.parsers.stored.readings import FIXTURES, GOLDEN, NO_RECORDINGS
 from viewer.kept.session import Session
 
 SQLITE = b"SQLite format 3\0"
-SESSION, ARCHIVE = "session", "archive"
+SESSION, ARCHIVE, MADE = "session", "archive", "made"
 FILES_A_FORMAT = 4
 LONGEST_TEXT = 60_000
 LARGEST = 9 << 20
 
 
 def formats() -> list[str]:
-    """What can be damaged: every format that a recording of the tests has, archives of them, and sessions."""
-    return sorted({*_files_by_format(), ARCHIVE, SESSION})
+    """What can be damaged: every format that a recording of the tests has, archives of them, and sessions.
+
+    ``MADE`` is none that is damaged: recordings in which one amount grows (``tests.growing_recordings``).
+    """
+    return sorted({*_files_by_format(), ARCHIVE, MADE, SESSION})
 
 
 def seeds(format: str) -> list[bytes]:
     """Sound inputs of a format, unpacked, the small ones first; the longer text ones cut, which damages their end."""
     if format == SESSION:
         return [_session()]
+    if format == MADE:
+        return [b""]
     small = small_seeds()
     if format == ARCHIVE:
         ranks = small["chrome"]

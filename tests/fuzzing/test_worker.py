@@ -2,46 +2,78 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable
+import random
+import sys
+import tempfile
+import time
+from collections import deque
 from pathlib import Path
 
 import pytest
 
 from parsers import open_trace
 from rules import diagnose
-from tests.fuzzing import trial
+from tests.fuzzing import apart
 from tests.fuzzing.__main__ import tried
+from tests.fuzzing.crafting import crafted
 from tests.fuzzing.injuries import injured
 from tests.fuzzing.small_seeds import OTHER_PRODUCERS, small_seeds
 from tests.fuzzing.worker import FAULT, Worker, at_random
 
 
-def crash(_: list[Path]) -> None:
+def crash(_: str, __: Path, ___: random.Random, ____: object) -> None:
     raise KeyError("lane")
 
 
-def leave_a_file(paths: list[Path]) -> None:
-    paths[0].with_suffix(".tmp").touch()
-    raise trial.TraceError(paths[0], "refused")
+def leave_a_file(_: str, file: Path, __: random.Random, ___: object) -> None:
+    file.with_suffix(".tmp").touch()
 
 
-def spin(_: list[Path]) -> None:
-    while True:
-        pass
+def leave_unpacked(_: str, __: Path, ___: random.Random, ____: object) -> None:
+    Path(tempfile.mkdtemp())
+
+
+def spin(_: str, __: Path, ___: random.Random, ____: object) -> None:
+    deque(itertools.repeat(0), maxlen=0)  # in one line, so that it is always the same fault
+
+
+def wait(_: str, __: Path, ___: random.Random, ____: object) -> None:
+    time.sleep(60)
+
+
+def hoard(_: str, __: Path, ___: random.Random, ____: object) -> None:
+    held = [bytes(64 << 20) for _ in range(64)]
+    raise AssertionError(f"{len(held)} times 64 MB were there to be had")
+
+
+@pytest.fixture
+def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "LONGEST_WAIT_S", 2.0)
 
 
 @pytest.mark.parametrize(
     ("fault", "words"),
-    [(crash, "KeyError"), (leave_a_file, "left beside the recording"), (spin, "TooSlow")],
+    [
+        (crash, "KeyError"),
+        (leave_a_file, "left beside the recording"),
+        (leave_unpacked, "among the temporary files"),
+        (spin, "in spin"),
+        (wait, "no end after 2 s"),
+        pytest.param(
+            hoard, "MemoryError", marks=pytest.mark.skipif(sys.platform != "linux", reason="no limit")
+        ),
+    ],
 )
+@pytest.mark.usefixtures("short_limits")
 def test_an_input_that_shows_a_fault_is_kept_with_its_traceback(
-    fault: Callable[[list[Path]], None], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: apart.Use, words: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(trial, "open_trace", fault)
-    monkeypatch.setattr(trial, "MOST_S", 0.05)
     (tmp_path / "scratch").mkdir()
-    worker = Worker("chrome", tmp_path, tmp_path / "scratch", 0)
+    worker = Worker(
+        "chrome", tmp_path, 0, apart.Apart("chrome", tmp_path / "scratch", random.Random(0), fault)
+    )
     worker.take(b"one")
     worker.take(b"two")
     worker.write()
@@ -54,9 +86,12 @@ def test_an_input_that_shows_a_fault_is_kept_with_its_traceback(
 def test_what_is_tried_is_counted_over_runs(tmp_path: Path) -> None:
     (tmp_path / "tried.jsonl").write_text(json.dumps({"format": "chrome", "opened": 7}) + "\n")
     (tmp_path / "scratch").mkdir()
-    worker = Worker("chrome", tmp_path, tmp_path / "scratch", 1)
+    worker = Worker("chrome", tmp_path, 1, apart.Apart("chrome", tmp_path / "scratch", random.Random(1)))
     inputs = [OTHER_PRODUCERS]
-    at_random(worker, inputs, injured, 0.3)
+    for _ in range(20):  # the first waits until everything is loaded
+        at_random(worker, inputs, injured, 1.0)
+        if len(inputs) > 1:
+            break
     outcomes = tried(tmp_path)["chrome"]
     assert outcomes.total() > 7
     assert not outcomes[FAULT]
@@ -70,3 +105,10 @@ def test_what_the_fuzzing_begins_with_is_sound(format: str, tmp_path: Path) -> N
         trace = open_trace([path])
         assert trace.inputs[0].format == format
         assert not diagnose(trace).crashed
+
+
+@pytest.mark.parametrize("format", sorted(small_seeds()))
+def test_what_is_crafted_holds_one_thing_many_times(format: str) -> None:
+    sizes = [len(crafted(small_seeds()[format][0], random.Random(number))) for number in range(12)]
+    assert max(sizes) > 4 * len(small_seeds()[format][0])
+    assert max(sizes) < 64 << 20

@@ -10,9 +10,11 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import TraceError
-from parsers.model.builder import MOST_DEVICES
+from parsers.model.builder import MOST_COUNTERS, MOST_DEVICES, MOST_LANES, MOST_TABLES
 from rules import diagnose
-from tests.growing_recordings import MAKERS
+from tests import growing_recordings, unusual_recordings
+
+MAKERS = {**growing_recordings.MAKERS, **unusual_recordings.MAKERS}
 
 TIMES = 4
 MOST_GROWTH = 9.0  # four times as much takes four times as long, or sixteen times
@@ -23,7 +25,11 @@ COUNTS = {
     "threads": 2_000, "processes": 3_000, "distinct_names": 3_000, "long_names": 2_000, "arrows": 2_000,
     "counters": 5_000, "quotes": 300_000, "control_characters": 400_000, "brackets": 400_000, "braces": 100_000,
     "backslashes": 400_000, "zstd_frames": 15_000, "gzip_members": 8_000, "smi_log_of_uuids": 1_500,
-    "small_launches": 1_000,
+    "small_launches": 1_000, "header_and_spaces": 12_000, "appended_results": 400, "rpd_threads": 8_000,
+    "rpd_queues": 8_000, "nsys_metrics": 2_400, "nsys_streams": 3_000, "xplane_threads": 3_000, "xplane_lines": 3_000,
+    "xplane_names": 3_000, "perfetto_tracks": 3_000, "perfetto_counters": 2_400, "perfetto_clocks": 2_000,
+    "unclosed_slices": 30_000, "quotes_in_csv": 2_000_000, "rocprof_queues": 5_000, "distinct_frames": 8_000,
+    "ncu_same_launch": 2_500,
 }  # fmt: skip
 
 
@@ -49,12 +55,18 @@ def test_four_times_as_much_takes_about_four_times_as_long(tmp_path: Path, name:
 @pytest.mark.parametrize(
     ("name", "count", "said"),
     [
-        ("devices", MOST_DEVICES + 1, "more than 1,024 GPUs"),
+        ("devices", MOST_DEVICES + 1, "more than 256 GPUs"),
         ("empty_launches", 300_000, "a launch holds nothing"),
         ("small_launches", 20_000, "more than 10,000 launches"),
         ("empty_names", 600_000, "impossibly long"),
         ("empty_sources", 1_000_000, "more than 10,000 pieces of code"),
         ("smi_log_of_uuids", 25_000, "more than 20,000 readings"),
+        ("small_traces", 300, "more than 256 files"),
+        ("shared_lists", 400, "more than 100,000 blocks"),
+        ("shared_histories", 1_000, "more than 100,000 events"),
+        ("rpd_threads", MOST_LANES + 1, "more than 40,000 lanes"),
+        ("nsys_metrics", MOST_COUNTERS + 1, "more than 10,000 counters"),
+        ("comparisons", MOST_TABLES + 1, "more than 20,000 tables"),
     ],
 )
 def test_more_of_something_than_any_recording_has_is_refused_with_its_number(

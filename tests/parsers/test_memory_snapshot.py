@@ -20,6 +20,7 @@ from parsers import open_trace
 from parsers.memory import data_pickle
 from parsers.memory.data_pickle import NotData, TooMuch, read_data
 from parsers.memory.event_runs import EventRuns
+from parsers.memory.history import History
 from parsers.model import Cancelled, Progress, Trace, TraceError
 from parsers.model.memory import AFTER, BEFORE
 from parsers.stored import traces
@@ -287,3 +288,35 @@ def test_data_of_other_shapes_is_refused_or_opens_without_them(tmp_path: Path, c
     (tmp_path / "odd.pickle").write_bytes(buffer.getvalue())
     with contextlib.suppress(TraceError):
         assert len(open_trace([tmp_path / "odd.pickle"]).memory) == 1
+
+
+def test_a_frame_is_not_named_by_lists_that_hold_one_another(tmp_path: Path) -> None:
+    """Each is named ten times by the next: written out, six of them would be a text of megabytes."""
+    held: list[Any] = []
+    for _ in range(6):
+        held = [held] * 10
+    snapshot = Snapshot()
+    snapshot.event("alloc", 4096, 512, 10, ({"name": held, "filename": held, "line": 1},))
+    snapshot.event("alloc", 8192, 512, 20, (held,))
+    snapshot.segment(4096, (512, True))
+    (path := tmp_path / "shared.pickle").write_bytes(pickle.dumps(snapshot.content(), 4))
+    (memory,) = open_trace([path]).memory
+    assert {(frame.function, frame.file) for frame in memory.frames} == {("", "")}
+
+
+def test_events_that_stand_alone_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between every two lies something else, so that there is nothing to be read together."""
+    snapshot = Snapshot()
+    stack = list(FORWARD)
+    for number in range(300):
+        snapshot.event("alloc", 4096 + 512 * number, 512, number)
+        snapshot.events[-1]["frames"] = stack
+    rows: list[Any] = [each for event in snapshot.events for each in (event, {"other": 1})]
+    data = pickle.dumps({**snapshot.content(), "device_traces": [rows], "more": " " * (1 << 15)}, 4)
+    asked = []
+    extend = History.extend
+    monkeypatch.setattr(History, "extend", lambda *columns: asked.append(1) or extend(*columns))
+    history = History()
+    read_data(data, rows=EventRuns(history))
+    assert len(history.action) == 300
+    assert not asked

@@ -331,3 +331,18 @@ def test_a_folder_that_is_gone_while_it_is_read_is_said(
     except (TraceError, OSError) as error:  # of the latter a command makes a sentence
         refused.append(str(error))
     assert noted > 0 or re.search("Input/output error|cannot be read", refused[0])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files have no holes there")
+def test_a_file_that_is_hardly_anything_but_a_hole_is_refused_by_what_was_written(tmp_path: Path) -> None:
+    (path := tmp_path / "run.pickle").write_bytes(b"\x80\x04}\x94(")
+    os.truncate(path, 20 << 30)
+    with pytest.raises(TraceError, match=r"Of the 21\.5 GB of this file only"):
+        open_trace([path])
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc")
+def test_a_file_without_a_size_is_not_read(capfd: pytest.CaptureFixture[str]) -> None:
+    """It may never end, or wait for ever, as /proc/kmsg does."""
+    assert main(["diagnose", "/proc/self/status"]) == 2
+    assert "The file is empty" in capfd.readouterr().err

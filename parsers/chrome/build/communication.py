@@ -8,6 +8,7 @@ from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.messages import tensor_bytes
 from parsers.model import I32, I64, U8, Attribute, EventKind
+from parsers.model.arrays import rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.names.collectives import collective_of, is_collective_kernel
 from parsers.model.names.per_name import judged
@@ -94,11 +95,11 @@ def _from_nccl_ranges(builder: TraceBuilder, name: I32, kind: U8) -> None:
 def _innermost(inner: I64, outer: I64, threads: I64, start: I64, end: I64) -> I64:
     """For each event of ``inner`` the latest-starting event of ``outer`` around it on its thread; -1: none."""
     found = np.full(len(inner), -1, np.int64)
-    for thread in np.unique(threads[inner]).tolist():
-        mine = np.flatnonzero(threads[inner] == thread)
-        around = outer[threads[outer] == thread]
-        if not len(around):
+    of_thread = dict(rows_by(threads[outer]))
+    for thread, mine in rows_by(threads[inner]):
+        if thread not in of_thread:
             continue
+        around = outer[of_thread[thread]]
         around = around[np.argsort(start[around], kind="stable")]
         at = np.searchsorted(start[around], start[inner[mine]], side="right") - 1
         for back in range(4):  # ranges of one collective nest two or three deep

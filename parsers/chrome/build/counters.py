@@ -12,6 +12,7 @@ from parsers.chrome.decode.memory_samples import CPU, MemoryColumns
 from parsers.chrome.decode.stated import whole_number
 from parsers.chrome.decode.times import INVALID
 from parsers.model import I64, Counter
+from parsers.model.arrays import rows_by
 from parsers.model.memory import AFTER, BEFORE, Allocations, Blocks, Lives, Memory
 from parsers.model.units import name_and_unit
 
@@ -30,8 +31,8 @@ def near_samples(samples: MemoryColumns, span: tuple[int, int] | None) -> Memory
 def memory_counters(samples: MemoryColumns, maker: LaneMaker) -> Iterable[Counter]:
     """Allocated and reserved bytes of each device."""
     on_cpu = (samples.device_type == CPU) | (samples.device < 0)
-    for cpu, number in np.unique(np.stack([on_cpu, samples.device], axis=1), axis=0).tolist():
-        mine = samples.chosen((on_cpu == cpu) & (samples.device == number))
+    for (cpu, number), rows in rows_by(np.stack([on_cpu, samples.device], axis=1)):
+        mine = samples.chosen(rows)
         device = None if cpu else maker.device(number)
         where = "CPU" if cpu else f"GPU {number}"
         for what, value in (("allocated", mine.allocated), ("reserved", mine.reserved)):

@@ -11,6 +11,7 @@ from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
 from parsers.model import I64, EventKind, LaneKind
+from parsers.model.arrays import rows_by
 
 _DEVICE_PROCESS = re.compile(
     r"^(?:\[\d+\] )?(?:/device:|/)?(?:(?:CUDA )?(?:GPU|Device)|CUDA HW)[ :#_(]*(\d+)\b|^(?P<npu>Ascend Hardware)$",
@@ -139,8 +140,10 @@ def _streams_by_names(columns: Columns, names: Names, strings: list[str], table:
         (bool(_COPY.match(text) or _FILL.match(text)) for text in strings), bool, len(strings)
     )
     moved: dict[int, int] = {}
-    for number, (where, _, pid, tid) in enumerate(list(columns.tracks)):
-        mine = table.name[table.track == number]
+    tracks = list(columns.tracks)
+    for number, rows in rows_by(table.track):
+        where, _, pid, tid = tracks[number]
+        mine = table.name[rows]
         if where is Where.THREAD and pid not in names.processes and work[mine].all() and kernel[mine].any():
             moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, 0, tid]
     return moved

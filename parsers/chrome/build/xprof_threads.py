@@ -51,8 +51,10 @@ def _give_back_calls(table: Table, events: np.ndarray, kinds: np.ndarray, is_cal
     start, track = table.start[events], table.track[events].astype(np.int64)
     is_work = np.isin(kinds, (HostEvent.RUNTIME, HostEvent.OPERATOR))
     owners = owners_of_calls(start, start + table.duration[events], track, is_call, is_work)
-    for calls, owner in owners.items():
-        table.track[events[is_call & (track == calls)]] = owner
+    if owners:
+        moved = np.arange(int(track.max()) + 1)
+        moved[list(owners)] = list(owners.values())
+        table.track[events[is_call]] = moved[track[is_call]]
 
 
 def _having(table: Table, which: Attribute) -> np.ndarray:

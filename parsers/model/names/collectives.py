@@ -11,25 +11,10 @@ _LIBRARY = re.compile(
     r"(^|[:_ ])all_?(reduce|gather|to_?all)_?(kernel|v_?kernel|one|two)|moe_?all_?to_?all",
     re.IGNORECASE,
 )
-# Each alternative holds one of these, and looking for a text is ten times faster than for a pattern.
-_IN_LIBRARY = (
-    "ccl",
-    "reduce",
-    "nvshmem",
-    "deep_ep",
-    "deepep",
-    "ep::",
-    "node::",
-    "dispatch",
-    "cached_notify",
-    "symm_mem",
-    "hcom_",
-    "multimem_",
-    "userbuffers",
-    "gather",
-    "alltoall",
-    "all_to_all",
-    "node_ll::",
+# Each alternative holds one of these, and looking for them in lower case is ten times faster.
+_IN_LIBRARY = re.compile(
+    "ccl|reduce|nvshmem|deep_?ep|ep::|node(?:_ll)?::|dispatch|cached_notify|symm_mem|hcom_|multimem_|userbuffers|gather|"
+    "all_?to_?all"
 )
 _RANGE = re.compile(
     r"(?:nccl|ncclx|rccl|c10d|gloo|nvshmem|mpi)[:_A-Z]|nccl\w+$|record_param_comms", re.IGNORECASE
@@ -51,10 +36,8 @@ _NAMES = (
 
 def is_collective_kernel(name: str) -> bool:
     """Whether a GPU kernel's name belongs to a communication library."""
-    if name.isascii():
-        lower = name.lower()
-        if not any(text in lower for text in _IN_LIBRARY):
-            return False
+    if name.isascii() and not _IN_LIBRARY.search(name.lower()):
+        return False
     return _LIBRARY.search(name) is not None
 
 

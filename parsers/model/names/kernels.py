@@ -51,6 +51,8 @@ def base_name(name: str) -> str:
 
     "void at::native::vectorized_elementwise_kernel<4, ...>(int, ...)" becomes "vectorized_elementwise_kernel".
     """
+    if name.isidentifier():
+        return name
     last = _qualified(name).rpartition("::")[2].strip()
     own = last.rpartition(" ")[2] or last
     return name.strip() if _LEFTOVER.fullmatch(own) else own
@@ -98,11 +100,13 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     for place, short in enumerate(shown):
         alike.setdefault(short, []).append(place)
     for short, places in alike.items():
+        if len(places) < 2:
+            continue
         arguments = [
             [_plain_argument(each) for each in _template_arguments(names[place][:_LONGEST])]
             for place in places
         ]
-        if len(places) < 2 or len({len(each) for each in arguments}) > 1:
+        if len({len(each) for each in arguments}) > 1:
             continue
         differing = [at for at, values in enumerate(zip(*arguments, strict=True)) if len(set(values)) > 1]
         for place, values in zip(places, arguments, strict=True):

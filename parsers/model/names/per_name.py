@@ -43,7 +43,11 @@ def numbers_of(trace: Named, events: I64, number: Callable[[str], int]) -> I64:
 
 def named(trace: Named, events: I64, wanted: Callable[[str], bool]) -> BOOL:
     """Whether each event's name is wanted."""
-    return numbers_of(trace, events, wanted) > 0
+    names = trace.events.name[events]
+    table = np.zeros(len(trace.strings), bool)
+    for name in distinct(names).tolist():
+        table[name] = wanted(trace.strings[name])
+    return table[names]
 
 
 class PerString:

@@ -1,0 +1,22 @@
+"""Rows that bear the same key are found together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parsers.model.arrays import rows_by
+
+
+def test_each_key_comes_once_with_all_its_rows_in_their_order() -> None:
+    found = [(key, rows.tolist()) for key, rows in rows_by(np.array([7, -1, 7, 3, 7]))]
+    assert found == [(-1, [1]), (3, [3]), (7, [0, 2, 4])]
+
+
+def test_keys_of_several_numbers_differ_in_any_of_them() -> None:
+    found = [(key, rows.tolist()) for key, rows in rows_by(np.array([[1, 2], [1, 1], [1, 2], [0, 9]]))]
+    assert found == [([0, 9], [3]), ([1, 1], [1]), ([1, 2], [0, 2])]
+
+
+def test_no_rows_have_no_keys() -> None:
+    assert list(rows_by(np.empty(0, np.int64))) == []
+    assert list(rows_by(np.empty((0, 2), np.int64))) == []
