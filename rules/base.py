@@ -28,6 +28,7 @@ class Severity(StrEnum):
     INFO = "info"
 
 
+MOST_SPEEDUP = 1_000.0  # of a larger one not even the order of magnitude is known
 SEVERITY_SHARE = {Severity.HIGH: 0.15, Severity.MEDIUM: 0.05, Severity.LOW: 0.01}  # ceiling / window
 
 
@@ -140,9 +141,12 @@ class Finding:
         return self.ceiling_ns / max(self.window_ns, 1)
 
     @property
-    def speedup_at_most(self) -> float:
-        """T / (T - R)."""
-        return self.window_ns / max(self.window_ns - self.ceiling_ns, 1) if self.window_ns else 1.0
+    def speedup_at_most(self) -> float | None:
+        """T / (T - R); None where hardly anything would be left, so that the share alone says something."""
+        if not self.window_ns:
+            return 1.0
+        left = self.window_ns - self.ceiling_ns
+        return self.window_ns / left if left * MOST_SPEEDUP >= self.window_ns else None
 
 
 class Rule(Protocol):

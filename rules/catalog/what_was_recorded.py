@@ -11,6 +11,7 @@ from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.analysed_time import SetAside
 from rules.analysis.facts.software import is_serving_engine
 from rules.analysis.facts.subject import Subject, SubjectKind, subject_of
+from rules.analysis.facts.time_units import other_units
 from rules.analysis.idle.lost_time import any_stream, evidence_of
 from rules.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
@@ -40,13 +41,18 @@ class WhatWasRecorded(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_OPERATIONS})
     explanation: ClassVar[str] = """
 What it found
-    The recording does not show the program at work: GPU records are missing, or it shows a graph being captured, first
-    use, or only a few operations. Or it begins with one long wait, and what matters comes after it.
+    The recording does not show the program at work: parts of it are in different units of time, GPU records are
+    missing, or it shows a graph being captured, first use, or only a few operations. Or it begins with one long wait,
+    and what matters comes after it.
 
 Why it costs time
     It does not, or only once. But shares of such a recording say nothing about a run.
 
 How it decides
+    Another unit: calls, operators or readings go the same course as the GPU's operations in a thousand times the time,
+    or in a thousandth or a millionth of it; a fifth of the kernels or launches take less than 100 ns, or run on over
+    eight later ones; durations of most names fall into two sorts a thousand times apart; or the kernels of a rank take
+    a thousand times as long as on the others.
     Missing records: of at least 100 launches made while the GPU was recorded, fewer than 70 % have an operation. A
     sample: the numbers that the driver gave to the calls are mostly 25 and more apart.
     A capture: at least half of the time lies between the calls that begin and end it, or in a region that says so; a
@@ -196,6 +202,22 @@ def _lost_records(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple
     )
 
 
+def _other_unit(analysis: Analysis, _: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
+    found = other_units(analysis.trace)
+    by = f", by a factor of about 10^{abs(found[0].decades)}" if found[0].decades else ""
+    return (
+        Headline("Part of this recording is in another unit of time", found[0].part),
+        f"{listed([each.part for each in found[:MOST_NAMED]])} {'do' if len(found) > 1 else 'does'} not fit "
+        f"{found[0].than}{by}: some times are in ns, us or ms where the others have another unit. No time between them "
+        "can be trusted, so nothing is concluded from them and nothing is promised.",
+        (
+            "Open the recording as the profiler wrote it, before it was converted or merged.",
+            "If a program of yours wrote it, use one unit for all times: microseconds in Chrome's JSON, nanoseconds in "
+            "exports of Nsight Systems.",
+        ),
+    )
+
+
 def _sample(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
     return (
         Headline("The recording is a sample", "most of its calls were taken out"),
@@ -207,6 +229,7 @@ def _sample(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words
 
 
 _SAID = {
+    SubjectKind.OTHER_UNIT: _other_unit,
     SubjectKind.SAMPLE: _sample,
     SubjectKind.LOST_RECORDS: _lost_records,
     SubjectKind.TOO_LITTLE: _too_little,

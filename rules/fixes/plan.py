@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from parsers.model import Cancelled, Progress, derived
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.host_language import is_python
+from rules.base import MOST_SPEEDUP
 from rules.fixes.base import Proposal, fixes
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
-from rules.replay.replay import MOST_OF_GAP, Change, Replay, replay_of
+from rules.replay.replay import MOST_OF_GAP, Change, Replay, replay_of, step_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -23,8 +25,11 @@ UNCERTAIN = 1.33  # ... and this one as far as the gain is one: half of the time
 HOST_UNSURE = 1.2
 # of what can be the recorder's: it may have cost less, and a fix may give what it gives with it
 AT_ITS_MOST = 0.95
-# step over GPU work: of a GPU that idles more, the CPU's time decides how long the step was
+# recorded step over the GPU's work: of a GPU that idles more, the CPU's time decides how long the step was
 MOSTLY_BUSY = 1.5
+# the largest gain that was measured is 563 (docs/predictions.md): where less than a thousandth of a step would be
+# left, or of a recording in which nothing repeats less than a hundredth, nobody knows how long that takes
+MOST_GAIN, MOST_GAIN_ONCE = MOST_SPEEDUP, 100.0
 MUCH, LITTLE = 1.5, 1.05  # a gain beside which a smaller one than this is not told
 OF_BROAD = 0.8  # of what a fix gives at least counts in the order, where it changes much of the program
 VAGUE = 1.8  # high over low: then what it depends on is said
@@ -57,19 +62,24 @@ class Outcome:
     most_ns: float
     overlay: Overlay
     run: Run
+    is_credible: bool = True  # else too little of a step is left to say how many times faster that is
 
     @property
     def gain(self) -> float:
-        return self.before_ns / max(self.after_ns, 1.0)
+        return self.before_ns / self.after_ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """All fixes of a recording; none, and a ``reason``, where it cannot be replayed."""
+    """All fixes of a recording; none, and a ``reason``, where it cannot be replayed.
+
+    Of the ``withheld`` ones no gain is told: they would leave hardly anything of a step.
+    """
 
     replay: Replay
     promises: tuple[Promise, ...] = ()
     crashed: tuple[str, ...] = field(default=())
+    withheld: tuple[Proposal, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -88,10 +98,13 @@ class Plan:
         mine = [each.proposal for each in self.chosen(ids)]
         replay = self.replay
         overlay, run = replay.run([each.expected for each in mine])
-        after = run.period / max(overlay.steps, 1e-9)
-        least, most = _band(replay, mine, replay.usual_ns / max(after, 1.0))
-        before = replay.usual_ns
-        return Outcome(before, after, before / most, before / least, overlay, run)
+        before, after = replay.usual_ns, step_of(run, overlay)
+        low, high = _band(replay, mine, before / after)
+        shortest = max(
+            before / high, min(after, replay.gpu_work([each.high or each.expected for each in mine]))
+        )
+        credible = not mine or _is_credible(replay, mine, high)
+        return Outcome(before, after, shortest, before / low, overlay, run, credible)
 
 
 @derived
@@ -125,9 +138,21 @@ def make_plan(analysis: Analysis, progress: Progress | None = None) -> Plan:
             crashed.append(each.id)
             continue
         quiet += [one for one in made if _is_quiet(one)]
-    promises = [one for one in promises if one.high >= NOTHING]
+    withheld = [each for each in promises if not _is_credible(replay, [each.proposal], each.high)]
+    promises = [one for one in promises if one.high >= NOTHING and one not in withheld]
     ordered = _worth_telling(_in_order(replay, promises, progress.part(0.5, 1.0)))
-    return Plan(replay, (*ordered, *_hidden(replay, ordered, quiet)), tuple(crashed))
+    told = (*ordered, *_hidden(replay, ordered, quiet))
+    return Plan(replay, told, tuple(crashed), tuple(each.proposal for each in withheld))
+
+
+def _is_credible(replay: Replay, proposals: Sequence[Proposal], high: float) -> bool:
+    """Whether the GPU keeps some work, and enough of the time is left to say how many times faster that is."""
+    likely = replay.gpu_work([each.expected for each in proposals])
+    return math.isfinite(high) and high <= _most_gain(replay) and likely > 0
+
+
+def _most_gain(replay: Replay) -> float:
+    return MOST_GAIN if any(span.numbers for span in replay.spans) else MOST_GAIN_ONCE
 
 
 def _hidden(replay: Replay, done: list[Promise], quiet: list[Promise]) -> list[Promise]:
@@ -139,8 +164,10 @@ def _hidden(replay: Replay, done: list[Promise], quiet: list[Promise]) -> list[P
         return found
     for one in sorted(quiet, key=lambda each: -each.expected):
         after = replay.time([*changes, one.proposal.expected])
-        if before >= NARROWEST * after:
-            found.append(replace(_banded(replay, one), after_others=before / max(after, 1.0)))
+        banded = _banded(replay, one)
+        credible = _is_credible(replay, [one.proposal], max(banded.high, replay.usual_ns / after))
+        if before >= NARROWEST * after and credible:
+            found.append(replace(banded, after_others=before / after))
             changes.append(one.proposal.expected)
             before = after
     return found
@@ -175,7 +202,8 @@ def _banded(replay: Replay, promise: Promise) -> Promise:
 def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tuple[float, float]:
     """The least and the most that some proposals give together, on a faster and on a slower host.
 
-    What takes nothing from a GPU leaves a step at least as long as its busiest stream works.
+    A step stays at least as long as what they leave to do keeps the GPU busy. How long the step was is not known better
+    than the CPU's time where that decides it, and how much is left to do is an estimate where they change it.
     """
     likely = [each.expected for each in proposals]
     least: list[Change] = [each.low or each.expected for each in proposals]
@@ -189,10 +217,10 @@ def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tup
         low = min(low, replay.gain(least, host=min(on_hosts, key=lambda host: on_hosts[host])))
     if any(each.high for each in proposals):
         high = max(high, replay.gain(most))
-    ceiling = replay.most_without_gpu_work
-    if replay.leaves_gpu_work(likely) and replay.leaves_gpu_work(most):
-        slower = 1.0 if ceiling < MOSTLY_BUSY else HOST_UNSURE
-        high = max(expected, min(high, slower * ceiling))
+    left = [changes for changes in (likely, most) if replay.gpu_work(changes) > 0] or [likely]
+    limit = max(replay.limit(changes) for changes in left)
+    known = limit < MOSTLY_BUSY and replay.leaves_gpu_work(likely) and replay.leaves_gpu_work(most)
+    high = max(expected, min(high, limit if known else HOST_UNSURE * limit))
     return low, high
 
 
@@ -228,11 +256,12 @@ def _in_order(replay: Replay, promises: list[Promise], progress: Progress) -> li
             first = max(left, key=lambda each: adds[each.id])
             if first.id in known:
                 break
-            known[first.id] = before / max(replay.time([*changes, first.proposal.expected]), 1.0)
+            known[first.id] = before / replay.time([*changes, first.proposal.expected])
             adds[first.id] = known[first.id] * _rank(first) / max(first.expected, 1e-9)
         chosen = max(left, key=lambda each: adds[each.id])
         left.remove(chosen)
         gain = known.get(chosen.id, chosen.low if chosen.proposal.redesign else chosen.expected)
+        gain = min(gain, max(1.0, _most_gain(replay) * before / replay.usual_ns))
         done.append(replace(chosen, after_others=gain))
         if not chosen.proposal.redesign:
             changes.append(chosen.proposal.expected)

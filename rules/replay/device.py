@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind
+from parsers.model.arrays import rows_by
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
@@ -72,7 +73,7 @@ def device_nodes(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -
         mine = _node_of_event(trace.events.start, host, number)
         for number_of_device in span.devices:
             found = trace.operations_of_device(number_of_device)
-            node = _launching_nodes(analysis, host, found, mine)
+            node = _launching_nodes(analysis, host, number_of_device, mine)
             operations.append(found[node >= 0])
             nodes.append(node[node >= 0])
             spans_of.append(np.full(np.count_nonzero(node >= 0), number))
@@ -94,7 +95,7 @@ def device_nodes(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -
     np.maximum.at(end, member_of, trace.events.end[members])
     earlier = np.concatenate(before) if before else np.empty(0, np.int64)
     initial = _finished_before(
-        analysis, earlier, lanes, [int(start[stream == each][0]) for each in range(len(lanes))]
+        analysis, earlier, lanes, start[np.unique(stream, return_index=True)[1]].tolist()
     )
     reach = _reach(stream, end, initial)
     start = np.maximum(start, reach).astype(np.int64)
@@ -155,14 +156,17 @@ def _node_of_event(starts: I64, host: HostNodes, span: int) -> list[tuple[int, I
     ]
 
 
-def _launching_nodes(
-    analysis: Analysis, host: HostNodes, operations: I64, threads: list[tuple[int, I64]]
-) -> I64:
-    """The host node around the call that launched each operation; NONE where it lies outside the span."""
+def _launching_nodes(analysis: Analysis, host: HostNodes, device: int, threads: list[tuple[int, I64]]) -> I64:
+    """The host node around the call that launched each operation of a device; NONE where it lies outside the span."""
     table = analysis.trace.events
-    launches = analysis.trace.links.launch_of(operations)
-    found = np.full(len(operations), NONE, np.int64)
-    known = np.flatnonzero(launches >= 0)
+    launches = analysis.trace.launches_of_device(device)
+    found = np.full(len(launches), NONE, np.int64)
+    begins = [int(starts[0]) for _, starts in threads if len(starts)]
+    finishes = [int(host.end[host.first[thread + 1] - 1]) for thread, starts in threads if len(starts)]
+    if not begins:
+        return found
+    at = table.start[np.maximum(launches, 0)]
+    known = np.flatnonzero((launches >= 0) & (at >= min(begins)) & (at <= max(finishes)))
     owner = analysis.threads.of_events(launches[known])
     at, until = table.start[launches[known]], table.end[launches[known]]
     for thread, starts in threads:
@@ -192,8 +196,10 @@ def _finished_before(analysis: Analysis, earlier: I64, lanes: I64, first: list[i
     table = analysis.trace.events
     found = np.full(len(lanes), -np.inf)
     lane = table.lane[earlier]
+    of_lane = dict(rows_by(lane))
     for place, (each, until) in enumerate(zip(lanes.tolist(), first, strict=True)):
-        mine = earlier[(lane == each) & (table.start[earlier] < until)]
+        mine = earlier[of_lane.get(each, np.empty(0, np.int64))]
+        mine = mine[table.start[mine] < until]
         if len(mine):
             found[place] = min(float(table.end[mine].max()), float(until))
     return found
@@ -202,11 +208,9 @@ def _finished_before(analysis: Analysis, earlier: I64, lanes: I64, first: list[i
 def _reach(stream: I64, end: I64, initial: F64) -> F64:
     """When each operation's stream had finished all before it."""
     found = np.empty(len(end))
-    for each in range(len(initial)):
-        mine = np.flatnonzero(stream == each)
-        found[mine] = np.maximum.accumulate(np.concatenate(([initial[each]], end[mine].astype(np.float64))))[
-            :-1
-        ]
+    for each, mine in rows_by(stream):
+        before = np.concatenate(([initial[each]], end[mine[:-1]].astype(np.float64)))
+        found[mine] = np.maximum.accumulate(before)
     return found
 
 
@@ -298,12 +302,11 @@ def _event_waits(
     """The operation launched after each StreamWaitEvent call, and the last one launched before it elsewhere."""
     trace = analysis.trace
     found = [np.empty((0, 2), np.int64)]
-    thread_of = host.thread[launch[mine]]
-    for thread in np.unique(thread_of).tolist():
+    for thread, rows in rows_by(host.thread[launch[mine]]):
         events = np.concatenate([analysis.threads.events(each) for each in host.members[thread]])
         events = events[trace.events.kind[events] == EventKind.API]
         waits = events[named(trace, events, lambda name: "StreamWaitEvent" in name)]
-        own = mine[thread_of == thread]
+        own = mine[rows]
         own = own[np.argsort(launch[own], kind="stable")]
         times = np.sort(trace.events.start[waits])
         if not len(times) or not len(own):

@@ -117,7 +117,7 @@ def _part(analysis: Analysis, span: Span, members: tuple[int, ...]) -> _Part:
     reach = np.concatenate(([span.start], np.maximum.accumulate(end)))[:-1] if len(end) else end
     outer = end > reach
     calls, start, end, reach = calls[outer], start[outer], end[outer], reach[outer]
-    records = _records(analysis, members)
+    records = _records(analysis, span, members)
     before = np.searchsorted(records, np.concatenate(([span.start], start, [span.end])), side="right")
     counted = np.diff(before)
     last = int(end[-1]) if len(end) else span.start
@@ -135,10 +135,11 @@ def _part(analysis: Analysis, span: Span, members: tuple[int, ...]) -> _Part:
     )
 
 
-def _records(analysis: Analysis, members: tuple[int, ...]) -> I64:
-    """When each operator, range and call that the profiler wrote down began, ascending."""
+def _records(analysis: Analysis, span: Span, members: tuple[int, ...]) -> I64:
+    """When each operator, range and call that the profiler wrote down inside a span began, ascending."""
     table = analysis.trace.events
     events = np.concatenate([analysis.threads.events(thread) for thread in members])
+    events = events[(table.start[events] >= span.start) & (table.start[events] <= span.end)]
     return np.sort(table.start[events[np.isin(table.kind[events], _RECORDED)]])
 
 

@@ -282,18 +282,29 @@ class Program:
         of_span = {int(self.host.span_of_thread[lead]): int(lead) for lead in leads}
         return np.array([of_span[span] for span in self.host.span_of_thread.tolist()], np.int64)
 
+    def busy(self, overlay: Overlay) -> float:
+        """For how long the GPU that has most to do works, ns: no replay of these columns is shorter.
+
+        Its operations of one stream follow one another, and it runs no more kernels at once than when it was recorded.
+        """
+        device = self.device
+        work = overlay.duration * overlay.present
+        together = np.flatnonzero(self.device.meeting >= 0)
+        if len(together):
+            number = np.unique(device.meeting[together], return_inverse=True)[1]
+            work[together] = np.minimum(work[together], overlay.transfer[number])
+        streams = np.bincount(device.stream, work)
+        kernels = np.bincount(device.device, work * device.alone * overlay.turns)
+        return float(max(np.max(streams, initial=0.0), np.max(kernels, initial=0.0)))
+
     def _period(self, ends: list[tuple[F64, F64]], overlay: Overlay) -> float:
-        """Between the ends of the last two rounds; devices run no more kernels at once than they did when recorded."""
+        """Between the ends of the last two rounds."""
         if len(ends) < 2:
             return float("nan")
         threads = (ends[-1][0] - ends[-2][0])[self.host.leads]
         started = np.isfinite(ends[-2][1])
         streams = ends[-1][1][started] - ends[-2][1][started]
-        alone = self.device.alone * overlay.turns
-        kernels = np.bincount(self.device.device, overlay.duration * overlay.present * alone)
-        return float(
-            max(np.max(threads, initial=0.0), np.max(streams, initial=0.0), np.max(kernels, initial=0.0))
-        )
+        return float(max(np.max(threads, initial=0.0), np.max(streams, initial=0.0), self.busy(overlay)))
 
     def _span_ends(self, thread_end: F64, stream_end: F64) -> F64:
         """When each span ended: its main thread, or the last of its streams."""

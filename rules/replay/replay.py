@@ -10,7 +10,7 @@ import numpy as np
 
 from parsers.model import F64, EventKind, derived
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.subject import subject_of
+from rules.analysis.facts.subject import SubjectKind, subject_of
 from rules.replay.chance import by_chance
 from rules.replay.device import DeviceNodes, device_nodes
 from rules.replay.host import HostNodes, host_nodes
@@ -29,6 +29,8 @@ LEAST_LINKED = 0.95
 LEAST_OPERATIONS = 20
 # an operation that starts later after all that it is known to wait for is not understood
 UNEXPLAINED_NS = 50_000.0
+# a launch onto an idle stream and the shortest kernel: no step is over sooner (docs/predictions.md)
+LEAST_STEP_NS = 8_000.0
 
 Change = Callable[[Overlay], None]
 
@@ -146,22 +148,22 @@ class Replay:
             for column in ("duration", "present", "transfer", "meets")
         )
 
-    @cached_property
-    def most_without_gpu_work(self) -> float:
-        """How many times faster a step, as recorded, becomes at most while the stream with the most work keeps it."""
-        work = np.bincount(self.device.stream, self.usual.duration) / max(self.usual.steps, 1e-9)
-        return self.recorded_ns / max(float(work.max(initial=0.0)), 1.0)
+    def gpu_work(self, changes: Sequence[Change] = ()) -> float:
+        """What some changes leave to do in a step for the GPU that has most to do, ns; no step is shorter."""
+        overlay = self.overlay(changes)
+        return self.ready.busy(overlay) / max(overlay.steps, 1e-9)
+
+    def limit(self, changes: Sequence[Change]) -> float:
+        """How many times faster than recorded a step is at most while the GPU does what some changes leave to do."""
+        return self.recorded_ns / max(self.gpu_work(changes), LEAST_STEP_NS)
 
     def gain(self, changes: Sequence[Change], host: float = 1.0) -> float:
         """How many times faster a step becomes; ``host`` as for ``overlay``."""
-        before = self.usual_ns if host == 1.0 else self._before(host)
-        after = self.time(changes, host)
-        return before / after if after > 0 else float("inf")
+        return (self.usual_ns if host == 1.0 else self._before(host)) / self.time(changes, host)
 
     def gain_recorded(self, changes: Sequence[Change]) -> float:
         """How many times faster a step becomes that is recorded in the same way."""
-        after = self._period(self._changed(self.typical, changes))
-        return self.recorded_ns / after if after > 0 else float("inf")
+        return self.recorded_ns / self._period(self._changed(self.typical, changes))
 
     def _changed(self, before: Overlay, changes: Sequence[Change]) -> Overlay:
         """The columns after some changes.
@@ -192,7 +194,7 @@ class Replay:
         return np.asarray(earlier / np.maximum(self.host.gap, 1.0))
 
     def _period(self, overlay: Overlay) -> float:
-        return self.ready.run(overlay, timeline=False).period / max(overlay.steps, 1e-9)
+        return step_of(self.ready.run(overlay, timeline=False), overlay)
 
     def _before(self, host: float) -> float:
         """A step on a faster or slower CPU without a change, computed once for each."""
@@ -203,6 +205,11 @@ class Replay:
     @cached_property
     def _on_other_hosts(self) -> dict[float, float]:
         return {}
+
+
+def step_of(run: Run, overlay: Overlay) -> float:
+    """How long a replayed step takes, ns: finite, and never less than its GPU's work or ``LEAST_STEP_NS``."""
+    return max(run.period / max(overlay.steps, 1e-9), LEAST_STEP_NS)
 
 
 @derived
@@ -216,8 +223,14 @@ def _made(analysis: Analysis) -> Replay:
     operations = trace.gpu_operations
     if not len(operations):
         return Replay(analysis, None, "no GPU activity was recorded")
-    if subject_of(analysis) is not None:
-        return Replay(analysis, None, "what was recorded is no run")
+    if (subject := subject_of(analysis)) is not None:
+        mixed = subject.kind is SubjectKind.OTHER_UNIT
+        why = (
+            "parts of the recording are in different units of time"
+            if mixed
+            else "what was recorded is no run"
+        )
+        return Replay(analysis, None, why)
     if EventKind.API not in trace.kinds or not len(trace.links.operation):
         return Replay(analysis, None, "the recording does not say which call launched which GPU operation")
     t0, t1 = analysis.window

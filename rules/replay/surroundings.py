@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind, derived
+from parsers.model.arrays import rows_by
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
@@ -153,9 +154,9 @@ class Surroundings:
         host = self.replay.host
         owner = self.replay.analysis.threads.of_events(host.event)
         found = np.full(len(host), -1, np.int64)
-        for thread in np.unique(owner[owner >= 0]).tolist():
-            mine = owner == thread
-            found[mine] = of(thread).at(host.start[mine])
+        for thread, mine in rows_by(owner):
+            if thread >= 0:
+                found[mine] = of(thread).at(host.start[mine])
         return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from parsers.model.units import duration, percent, three_digits
 from rules.base import Category, Finding, Severity
 from rules.diagnosis import Diagnosis
-from rules.fixes.plan import Plan, Promise
+from rules.fixes.plan import Outcome, Plan, Promise
 from rules.wording.headline import Part
 from rules.wording.phrases import listed
 from rules.wording.verdict import first_problem, shows_no_run
@@ -15,6 +15,7 @@ LEAST_MISSED = 0.001  # a smaller part is not told exactly: no replay is
 ADDS_LITTLE = 1.02
 LEAST_SPEEDUP = 1.01  # less is nothing to speak of
 MOST_FACTOR = 50.0  # of a kernel: a larger one is what arithmetic allows, and nobody reaches
+TOO_LITTLE_LEFT = "too little of it is left to say how many times faster that is"
 OTHER_SHARE = 0.005  # of the window: a share that differs more from the headline's is told
 
 
@@ -46,6 +47,13 @@ def factor(gain: float) -> str:
     return f"{gain:.1f}x" if gain < 10 else f"{gain:.0f}x"
 
 
+def together(outcome: Outcome) -> str:
+    """ "about 2.0x faster", of fixes made together, or why no factor is told."""
+    if outcome.is_credible:
+        return f"about {factor(outcome.gain)} faster"
+    return TOO_LITTLE_LEFT
+
+
 def depends_on(promise: Promise) -> str:
     """What decides within a wide band; empty where it is narrow."""
     return promise.proposal.depends_on if promise.vague or promise.proposal.redesign else ""
@@ -72,15 +80,16 @@ def gain(finding: Finding, plan: Plan | None = None, *, short: bool = False) -> 
     "32.1 ms instead of 10.1 s without it" of what belongs to the recording, "at most 2.3x faster" of a kernel's own
     limit, and nothing where the title says the share already.
     """
-    if finding.speedup_at_most < LEAST_SPEEDUP:
+    at_most = finding.speedup_at_most
+    if at_most is not None and at_most < LEAST_SPEEDUP:
         return ""
     if finding.of_recording:
         rest = duration(max(finding.window_ns - finding.ceiling_ns, 0))
         return (
             f"{rest} without it" if short else f"{rest} instead of {duration(finding.window_ns)} without it"
         )
-    if finding.kernel is not None and finding.speedup_at_most <= MOST_FACTOR:
-        return f"at most {three_digits(finding.speedup_at_most)}x{'' if short else ' faster'}"
+    if finding.kernel is not None and at_most is not None and at_most <= MOST_FACTOR:
+        return f"at most {three_digits(at_most)}x{'' if short else ' faster'}"
     promise = promise_for(finding, plan)
     if promise is not None:
         return worded_shortly(promise) + ("" if short else " faster")
@@ -131,7 +140,7 @@ def about_replay(plan: Plan) -> str:
     replay = plan.replay
     if plan.reason:
         return f"No predictions, because {plan.reason}."
-    if not plan.promises:
+    if not plan.promises and not plan.withheld:
         return "No change in the catalogue would make a step 3 % faster."
     counted = f"{replay.steps} step{'s' if replay.steps != 1 else ''}"
     missed = percent(replay.error) if replay.error >= LEAST_MISSED else f"less than {percent(LEAST_MISSED)}"
@@ -140,4 +149,7 @@ def about_replay(plan: Plan) -> str:
         text += (
             f" About {percent(replay.recorder_share)} of a step is the profiler's own time; it is left out."
         )
+    if plan.withheld:
+        titles = listed([each.title for each in plan.withheld])
+        text += f" No promise: {titles}, of {duration(round(replay.usual_ns))}; {TOO_LITTLE_LEFT}."
     return text

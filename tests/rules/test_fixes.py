@@ -7,7 +7,7 @@ import pytest
 
 from rules.analysis.analysis import Analysis
 from rules.fixes.base import EXPLANATION_HEADINGS, fixes
-from rules.fixes.plan import NARROWEST, NOTHING, Plan, make_plan
+from rules.fixes.plan import HOST_UNSURE, NARROWEST, NOTHING, Plan, make_plan
 from rules.replay.overlay import Overlay
 from rules.wording.words import Reader, told
 from tests.rules.builder import TinyTrace, steps
@@ -42,7 +42,9 @@ def test_promises_keep_their_rules(name: str) -> None:
 
     for promise in made.promises:
         assert promise.low <= promise.expected <= promise.high
-        limited = promise.high >= made.replay.most_without_gpu_work - 1e-9
+        limited = (
+            promise.high >= made.replay.limit([promise.proposal.high or promise.proposal.expected]) - 1e-9
+        )
         assert limited or promise.high / promise.expected >= NARROWEST - 1e-9
         assert promise.expected / promise.low >= NARROWEST - 1e-9
         assert max(promise.expected, promise.after_others) >= NOTHING or promise.proposal.redesign
@@ -106,9 +108,9 @@ def test_a_read_back_at_the_end_of_a_step_that_the_gpu_fills_promises_nothing() 
     assert "remove-read-backs" not in promised(plan_of_body(body))
 
 
-@pytest.mark.parametrize(("busy_us", "limited"), [(1700, True), (1200, False)])
-def test_no_fix_of_the_host_promises_more_than_the_work_of_a_busy_gpu_allows(
-    busy_us: float, limited: bool
+@pytest.mark.parametrize(("busy_us", "unsure"), [(1700, 1.0), (1200, HOST_UNSURE), (300, HOST_UNSURE)])
+def test_no_fix_of_the_host_promises_more_than_the_work_of_the_gpu_allows(
+    busy_us: float, unsure: float
 ) -> None:
     def body(trace: TinyTrace, _: int) -> None:
         trace.region(0, 1980 - busy_us, "score")
@@ -119,7 +121,10 @@ def test_no_fix_of_the_host_promises_more_than_the_work_of_a_busy_gpu_allows(
 
     made = plan_of_body(body)
     taken = next(each for each in made.promises if each.id.startswith("move-host-phase"))
-    assert (taken.high <= made.replay.most_without_gpu_work + 1e-9) is limited
+    most = made.replay.limit([taken.proposal.expected])
+    assert most == pytest.approx(2000 / busy_us, rel=0.01)
+    assert taken.expected <= most + 1e-9
+    assert taken.high <= unsure * most + 1e-9
 
 
 @pytest.mark.parametrize(("megabytes", "found"), [(20, True), (0.001, False)])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from parsers.model import BOOL, I64, Attribute, EventKind, Trace
+from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
+from rules.analysis.arithmetic.ordering import stable_order
 
 # The first runs on a processor once the GPU gets there, the second only hands over what a launch after it is made with.
 _NO_KERNEL = ("LaunchHostFunc", "CallConfiguration")
@@ -50,6 +52,7 @@ def copies_asked_for(trace: Trace) -> int:
     return int(np.count_nonzero(np.isin(classes, (Call.COPY, Call.BLOCKING_COPY, Call.MEMSET))))
 
 
+@derived
 def completeness_of(trace: Trace) -> Completeness:
     """Counts launches between the first and the last operation of the GPU; all of them where it has none.
 
@@ -65,8 +68,8 @@ def completeness_of(trace: Trace) -> Completeness:
     start = trace.events.start
     during = (start[launches] >= start[operations].min()) & (start[launches] <= start[operations].max())
     launches = launches[during]
-    has_launch, has_operation = (_among(trace, each) for each in (trace.links.operation, trace.links.launch))
-    linked = np.count_nonzero(_among(trace, launches)[trace.links.launch])
+    has_launch, has_operation = trace.events.marked(trace.links.operation), trace.launched_something
+    linked = np.count_nonzero(trace.events.marked(launches)[trace.links.launch])
     ran = np.count_nonzero(has_operation[launches])
     kernels = trace.events.of_kind(EventKind.KERNEL)
     orphans = len(kernels) - np.count_nonzero(has_launch[kernels])
@@ -106,22 +109,18 @@ def is_sample(trace: Trace) -> bool:
     return bool(np.median(np.diff(numbers)) >= LEAST_APART and reach >= LEAST_REACH)
 
 
-def _among(trace: Trace, events: I64) -> BOOL:
-    """Of each event of the trace, whether it is one of these."""
-    found = np.zeros(len(trace.events), bool)
-    found[events] = True
-    return found
-
-
 def _by_outermost(trace: Trace, launches: I64, linked: BOOL) -> tuple[I64, BOOL]:
     """Launches that lie in no other launch, and whether they or any in them are linked: one call makes another."""
     lane, start, end = trace.events.lane[launches], trace.events.start[launches], trace.events.end[launches]
-    order = np.lexsort((start, lane))
-    begins = np.zeros(len(order), bool)
-    for mine in np.split(np.arange(len(order)), np.flatnonzero(np.diff(lane[order])) + 1):
-        reach = np.maximum.accumulate(end[order][mine])
-        begins[mine] = np.concatenate(([True], start[order][mine][1:] >= reach[:-1]))[: len(mine)]
+    if (order := stable_order(start, within=lane)) is not None:
+        launches, linked = launches[order], linked[order]
+        lane, start, end = lane[order], start[order], end[order]
+    begins = np.ones(len(launches), bool)
+    edges = [0, *(np.flatnonzero(np.diff(lane)) + 1).tolist(), len(lane)]
+    for first, last in pairwise(edges):
+        reach = np.maximum.accumulate(end[first:last])
+        begins[first + 1 : last] = start[first + 1 : last] >= reach[:-1]
     groups = np.flatnonzero(begins)
     if not len(groups):
         return launches, linked
-    return launches[order][groups], np.logical_or.reduceat(linked[order], groups)
+    return launches[groups], np.logical_or.reduceat(linked, groups)

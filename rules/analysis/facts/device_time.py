@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parsers.model import BOOL, EventKind, Trace
+from parsers.model import BOOL, EventKind, Trace, derived_by
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.intervals import EMPTY, Intervals, subtract, union
 from rules.analysis.idle.causes import Cause, IdleTable
@@ -38,6 +38,13 @@ class DeviceTime:
         return self.within(self.idle[cause], t0, t1)
 
 
+@derived_by
+def busy_of(trace: Trace, device: int) -> Intervals:
+    """When anything ran on one device."""
+    operations = trace.operations_of_device(device)
+    return union(trace.events.start[operations], trace.events.end[operations])
+
+
 def busy_parts(trace: Trace, device: int) -> tuple[Intervals, Intervals, Intervals, Intervals, Intervals]:
     """(busy, compute, exposed communication, exposed copies, other) of one device."""
     operations = trace.operations_of_device(device)
@@ -47,8 +54,8 @@ def busy_parts(trace: Trace, device: int) -> tuple[Intervals, Intervals, Interva
     def covered(which: BOOL) -> Intervals:
         return union(trace.events.start[operations[which]], trace.events.end[operations[which]])
 
-    busy = covered(np.ones(len(operations), bool))
-    compute = covered(np.isin(kind, (EventKind.KERNEL, EventKind.GRAPH)) & ~collective)
+    busy = busy_of(trace, device)
+    compute = covered(((kind == EventKind.KERNEL) | (kind == EventKind.GRAPH)) & ~collective)
     communication = subtract(covered(collective), compute)
     known = union(*(np.concatenate(side) for side in zip(compute, communication, strict=True)))
     copies = subtract(covered(kind == EventKind.MEMCPY), known)

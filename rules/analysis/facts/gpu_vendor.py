@@ -6,6 +6,7 @@ import re
 from enum import StrEnum
 
 from parsers.model import EventKind, Trace, derived
+from parsers.model.names.per_name import distinct
 
 _AMD = re.compile(r"\bAMD\b|instinct|radeon|\bgfx\d", re.IGNORECASE)
 _NVIDIA = re.compile(r"nvidia|tesla|geforce|quadro|\b[ABHLV]\d{2,3}\b", re.IGNORECASE)
@@ -16,6 +17,7 @@ _AMD_RECORDERS = ("amd-smi", "rocm", "roctracer", "rocprof")
 _CUDA = re.compile(r"cu(?:da)?[A-Z]\w+\Z")
 
 
+@derived
 def is_amd(trace: Trace) -> bool:
     """By the names of its GPUs; where these are unknown, by its calls of HIP, its counters, or who recorded it."""
     known = [device.name for device in trace.devices if device.name]
@@ -50,7 +52,6 @@ def has_graphs(trace: Trace) -> bool:
         return True
     if any(_OTHERS.search(device.name) for device in trace.devices):
         return False
-    calls = {
-        trace.strings[name] for name in set(trace.events.name[trace.events.of_kind(EventKind.API)].tolist())
-    }
+    names = distinct(trace.events.name[trace.events.of_kind(EventKind.API)])
+    calls = {trace.strings[name] for name in names.tolist()}
     return not calls or any(_HIP.match(call) or _CUDA.match(call) for call in calls)

@@ -20,9 +20,10 @@ def operations(analysis: Analysis, device: int, *kinds: EventKind) -> I64:
     trace = analysis.trace
     found = trace.operations_of_device(device)
     t0, t1 = analysis.window
-    start = trace.events.start[found]
-    found = found[(start >= t0) & (start < t1)]
-    return found[np.isin(trace.events.kind[found], kinds)] if kinds else found
+    first, last = np.searchsorted(trace.events.start[found], (t0, t1)).tolist()
+    found = found[first:last]
+    wanted = np.isin(trace.events.kind[found], kinds) if kinds else np.ones(1, bool)
+    return found if wanted.all() else found[wanted]
 
 
 def of_family(analysis: Analysis, events: I64, *families: Family) -> I64:

@@ -1,4 +1,4 @@
-"""What a recording is of, where it is no run to judge: lost records, a capture, first use, or hardly anything."""
+"""What a recording is of, where it is no run to judge: mixed units, lost records, a capture, first use, too little."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from rules.analysis.arithmetic.intervals import (
 )
 from rules.analysis.facts.completeness import completeness_of, is_sample
 from rules.analysis.facts.first_use import first_use
+from rules.analysis.facts.time_units import other_units
 
 MOST_OF_IT = 0.5  # of the analysed time
 PART_OF_IT = 0.2  # of the time and of the launches: a capture that took so much is what was recorded
@@ -44,6 +45,7 @@ class SubjectKind(Enum):
     GRAPH_CAPTURE = auto()
     FIRST_USE = auto()
     LOST_RECORDS = auto()
+    OTHER_UNIT = auto()
     SAMPLE = auto()
 
 
@@ -66,7 +68,7 @@ def subject_of(analysis: Analysis) -> Subject | None:
     operations = trace.gpu_operations
     if not len(operations) or analysis.window_ns <= 0:
         return None
-    found = _capture(analysis) or _lost_records(analysis)
+    found = _other_unit(analysis) or _capture(analysis) or _lost_records(analysis)
     if found is None:
         found = _too_little(analysis)
     if found is None and analysis.steps_in_window < 2:
@@ -74,14 +76,24 @@ def subject_of(analysis: Analysis) -> Subject | None:
     return found
 
 
+def _other_unit(analysis: Analysis) -> Subject | None:
+    """Times that cannot be compared: no gap between them is one."""
+    if not other_units(analysis.trace):
+        return None
+    none = np.empty(0, np.int64)
+    return Subject(SubjectKind.OTHER_UNIT, 1.0, len(analysis.trace.gpu_operations), 0, (none, none), none)
+
+
 def _too_little(analysis: Analysis) -> Subject | None:
     trace, none = analysis.trace, np.empty(0, np.int64)
     operations = trace.gpu_operations
-    busy = length(clip(union(trace.events.start[operations], trace.events.end[operations]), *analysis.window))
-    fills = busy >= FILLED * analysis.window_ns
     pages = int(np.count_nonzero(named(trace, operations, is_migration)))
     counted = len(operations) - (pages if pages < LEAST_OPERATIONS else 0)
-    if counted >= (FEWEST_OPERATIONS if fills else LEAST_OPERATIONS):
+    if counted >= LEAST_OPERATIONS:
+        return None
+    busy = length(clip(union(trace.events.start[operations], trace.events.end[operations]), *analysis.window))
+    fills = busy >= FILLED * analysis.window_ns
+    if fills and counted >= FEWEST_OPERATIONS:
         return None
     if fills and np.count_nonzero(trace.events.duration[operations] >= _LONG_NS) >= _FEWEST_LONG:
         return None
@@ -128,7 +140,7 @@ def _capture(analysis: Analysis) -> Subject | None:
         return None
     launches = calls[np.isin(calls_of(trace)[trace.events.name[calls]], (Call.LAUNCH, Call.GRAPH_LAUNCH))]
     made = len(launches)
-    launches = launches[~np.isin(launches, trace.links.launch)]
+    launches = launches[~trace.launched_something[launches]]
     noted = sum(
         int(((trace.events.start[launches] >= start) & (trace.events.end[launches] <= end)).sum())
         for start, end in zip(*(each.tolist() for each in where), strict=True)

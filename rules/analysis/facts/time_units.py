@@ -1,0 +1,182 @@
+"""Whether parts of a recording state their times in different units: ns, us or ms where the others have another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers.model import GPU_WORK, I64, EventKind, Trace, derived
+from parsers.model.arrays import BOOL, F64, I32
+from parsers.model.names.calls import WORK_CALLS, calls_of
+
+# Units differ by these powers of ten: times of one part are so many decades larger than those of the others.
+_DECADES = (3, 6)
+LEAST_EVENTS = 20  # of a part: fewer are told nothing by their times
+MOST_LOOKED_AT = 100_000  # events of a part, taken evenly
+# How near to a power the ratio of two extents lies, and by how much the places of deciles in them may differ: one clock
+# read in two units agrees exactly but for the delay from a launch to its operation.
+SAME_EXTENT, SAME_EXTENT_OF_READINGS, SAME_COURSE = 0.05, 0.02, 0.05
+# of the durations of one name: near enough to a power (0.2 decades are a factor of 1.6)
+SAME_DURATIONS = 0.2
+# No kernel takes less than 0.8 us, and no call that launches one less than 0.5: docs/predictions.md
+IMPOSSIBLY_SHORT_NS = 100
+SOME_OF_IT, MOST_OF_IT = 0.2, 0.7
+LEAST_NAMES = 3  # that two ranks share
+DEEP = 8  # rows: operations of a stream, and calls of a thread, hardly ever overlap one other
+
+
+_CALLS = "the CPU's calls"
+_PARTS = {
+    _CALLS: (EventKind.API,),
+    "operators and ranges": (EventKind.CPU_OP, EventKind.REGION, EventKind.STEP),
+    "Python's frames": (EventKind.PYTHON,),
+    "copies": (EventKind.MEMCPY,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OtherUnit:
+    """``part`` of the recording has other times than ``than``: by ``decades`` powers of ten, where that is known."""
+
+    part: str
+    than: str
+    decades: int = 0
+
+
+@derived
+def other_units(trace: Trace) -> tuple[OtherUnit, ...]:
+    """Every part whose times cannot be in the unit of the others; none in a sound recording."""
+    if not len(trace.gpu_operations):
+        return ()
+    return (*_other_courses(trace), *_impossible_durations(trace), *_overlapping(trace), *_other_ranks(trace))
+
+
+def _evenly(events: I64) -> I64:
+    return events[:: -(-len(events) // MOST_LOOKED_AT)] if len(events) > MOST_LOOKED_AT else events
+
+
+def _other_courses(trace: Trace) -> Iterator[OtherUnit]:
+    """Parts of one rank that go the same course as its GPU, in a thousand times the time or in a thousandth of it."""
+    kind = trace.events.kind
+    for rank in dict.fromkeys(lane.rank for lane in trace.lanes):
+        mine = np.array([lane.rank == rank for lane in trace.lanes], bool)
+        on_gpu = _starts(trace, mine, np.isin(kind, GPU_WORK))
+        for part, kinds in _PARTS.items():
+            if decades := _decades_apart(_starts(trace, mine, np.isin(kind, kinds)), on_gpu, SAME_EXTENT):
+                yield OtherUnit(part, "the GPU's operations", decades)
+        for counter in trace.counters:
+            of = counter.rank if counter.device is None else trace.devices[counter.device].rank
+            if of == rank and (decades := _decades_apart(counter.time, on_gpu, SAME_EXTENT_OF_READINGS)):
+                yield OtherUnit(f"readings of {counter.name}", "the GPU's operations", decades)
+                break
+
+
+def _starts(trace: Trace, lanes: BOOL, kinds: BOOL) -> I64:
+    events = _evenly(np.flatnonzero(kinds & lanes[trace.events.lane]))
+    return np.sort(trace.events.start[events])
+
+
+def _decades_apart(times: I64, others: I64, tolerance: float) -> int:
+    """By how many decades two ascending columns of times that take the same course differ; 0 for any other pair."""
+    if min(len(times), len(others)) < LEAST_EVENTS:
+        return 0
+    mine, theirs = (np.quantile(each, np.linspace(0.0, 1.0, 11)) for each in (times, others))
+    extents = mine[-1] - mine[0], theirs[-1] - theirs[0]
+    if min(extents) <= 0:
+        return 0
+    decades = _whole(float(np.log10(extents[0] / extents[1])), np.log10(1 + tolerance))
+    course = [(each - each[0]) / extent for each, extent in zip((mine, theirs), extents, strict=True)]
+    return decades if np.abs(course[0] - course[1]).max() <= SAME_COURSE else 0
+
+
+def _whole(logarithm: float, tolerance: float) -> int:
+    """The power of ten that two units differ by, where a ratio is one; else 0."""
+    decades = round(logarithm)
+    return decades if abs(decades) in _DECADES and abs(logarithm - decades) <= tolerance else 0
+
+
+def _impossible_durations(trace: Trace) -> Iterator[OtherUnit]:
+    """Kernels and launches that are over sooner than any can be, or of which one name has two sorts of durations."""
+    events = trace.events
+    launching = np.isin(calls_of(trace), WORK_CALLS)
+    parts = {
+        "kernels": _evenly(events.of_kind(EventKind.KERNEL)),
+        "launching calls": _evenly(events.of_kind(EventKind.API)),
+    }
+    parts["launching calls"] = parts["launching calls"][launching[events.name[parts["launching calls"]]]]
+    for part, found in parts.items():
+        if len(found) < LEAST_EVENTS:
+            continue
+        took = events.end[found] - events.start[found]
+        timed = took > 0  # a recorder that knows no end states none
+        short = np.count_nonzero((took < IMPOSSIBLY_SHORT_NS) & timed)
+        if short >= SOME_OF_IT * len(found):
+            whole = "some " if short < MOST_OF_IT * len(found) else ""
+            yield OtherUnit(f"durations of {whole}{part}", "any that are possible")
+        elif (decades := _two_sorts(events.name[found][timed], took[timed])) != 0:
+            yield OtherUnit(f"durations of some {part}", "the others of the same names", decades)
+
+
+def _overlapping(trace: Trace) -> Iterator[OtherUnit]:
+    """Operations and calls most of which run on over many later ones of their own stream or thread."""
+    events = trace.events
+    clipped = sum(note.count for note in trace.quality.notes if note.kind == "overrun")
+    for part, kinds in (("the GPU's operations", GPU_WORK), (_CALLS, (EventKind.API,))):
+        found = np.isin(events.kind, kinds)
+        count = np.count_nonzero(found)
+        deep = np.count_nonzero(events.depth[found] >= DEEP) + (clipped if kinds is GPU_WORK else 0)
+        if count >= LEAST_EVENTS and deep >= SOME_OF_IT * count:
+            yield OtherUnit(f"durations of {part}", "their starts")
+
+
+def _two_sorts(name: I32, took: I64) -> int:
+    """By how many decades the durations of most names fall into two sorts; 0 where they do not."""
+    if len(name) < LEAST_EVENTS:
+        return 0
+    order = np.lexsort((took, name))
+    name, took = name[order], took[order]
+    first = np.flatnonzero(np.append(True, name[1:] != name[:-1]))
+    count = np.diff(np.append(first, len(name)))
+    low, high = (took[first + (count * part).astype(np.int64)] for part in (SOME_OF_IT, 1 - SOME_OF_IT))
+    apart = np.log10(np.maximum(high, 1) / np.maximum(low, 1))
+    enough = count >= 2 / SOME_OF_IT
+    for decades in _DECADES:
+        fits = enough & (np.abs(apart - decades) <= SAME_DURATIONS)
+        if count[fits].sum() >= MOST_OF_IT * len(name):
+            return decades
+    return 0
+
+
+def _other_ranks(trace: Trace) -> Iterator[OtherUnit]:
+    """Ranks whose kernels take a thousand times as long as kernels of the same names on the others."""
+    kernels = _evenly(trace.events.of_kind(EventKind.KERNEL))
+    rank_of_lane = np.array([-1 if lane.rank is None else lane.rank for lane in trace.lanes], np.int64)
+    rank = rank_of_lane[trace.events.lane[kernels]] if len(kernels) else kernels
+    ranks = np.unique(rank)
+    if len(ranks) < 2:
+        return
+    took = np.log10(np.maximum(trace.events.end[kernels] - trace.events.start[kernels], 1))
+    usual = {
+        each: _usual(trace.events.name[kernels][rank == each], took[rank == each]) for each in ranks.tolist()
+    }
+    for each in ranks.tolist():
+        apart = []
+        for name, mine in usual[each].items():
+            theirs = [usual[other][name] for other in usual if other != each and name in usual[other]]
+            apart += [mine - float(np.median(theirs))] if theirs else []
+        decades = _whole(float(np.median(apart)), SAME_DURATIONS) if len(apart) >= LEAST_NAMES else 0
+        if decades and (len(ranks) > 2 or each == ranks[-1]):
+            yield OtherUnit(
+                f"rank {each}", "the other ranks" if len(ranks) > 2 else f"rank {ranks[0]}", decades
+            )
+
+
+def _usual(name: I32, took: F64) -> dict[int, float]:
+    """The median of each name."""
+    order = np.lexsort((took, name))
+    name, took = name[order], took[order]
+    first = np.flatnonzero(np.append(True, name[1:] != name[:-1])[: len(name)])
+    count = np.diff(np.append(first, len(name)))
+    return dict(zip(name[first].tolist(), took[first + count // 2].tolist(), strict=True))
