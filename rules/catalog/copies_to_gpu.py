@@ -147,7 +147,7 @@ When it is wrong
 
 
 def _culprit(trace: Trace, copies: Copies) -> Culprit:
-    longest = max(copies.events.tolist(), key=lambda event: int(durations(trace, event)))
+    longest = int(copies.events[durations(trace, copies.events).argmax()])
     name = trace.name(longest)
     note = "pageable memory" if copies.from_pageable and "pageable" not in name.lower() else ""
     region = Culprit(CulpritKind.REGION, copies.regions[0]) if copies.regions else None

@@ -11,6 +11,7 @@ from parsers.model import I64, EventKind, Trace
 from parsers.model.names.devices import device_name
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import operations
@@ -127,7 +128,7 @@ def _on_the_compute_stream(analysis: Analysis, events: I64, device: int) -> bool
     """Whether most communication runs on the stream that computes most."""
     trace = analysis.trace
     kernels = operations(analysis, device, EventKind.KERNEL)
-    kernels = kernels[~np.isin(kernels, trace.collective_kernels)]
+    kernels = kernels[~among(kernels, trace.collective_kernels)]
     if not len(kernels) or not len(events):
         return False
     computed = np.bincount(trace.events.lane[kernels], durations(trace, kernels))

@@ -11,6 +11,7 @@ import numpy as np
 from parsers.model import BOOL, F64, Attribute, EventKind, Trace
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, pairs
 from rules.analysis.facts.inside_window import operations
@@ -51,7 +52,7 @@ def _by_name(analysis: Analysis, device: int) -> tuple[F64, F64, F64]:
     """For each string of the trace: how often a kernel of this name runs in the window, ns, and blocks."""
     trace = analysis.trace
     kernels = operations(analysis, device, EventKind.KERNEL)
-    kernels = kernels[~np.isin(kernels, trace.collective_kernels)]
+    kernels = kernels[~among(kernels, trace.collective_kernels)]
     names, length = trace.events.name[kernels], len(trace.strings)
     blocks = trace.attribute(Attribute.GRID, kernels)
     return (

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import I64, EventKind
+from parsers.model.arrays import rows_by
 from parsers.model.names.calls import Call
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -198,8 +199,9 @@ def _outside_read_backs(analysis: Analysis, device: int) -> I64:
     calls = api_calls(analysis, device, Call.SYNCHRONIZE)
     thread = analysis.threads.of_events(calls)
     own = np.ones(len(calls), bool)
-    for number in np.unique(thread[thread >= 0]).tolist():
-        mine = thread == number
+    for number, mine in rows_by(thread):
+        if number < 0:
+            continue
         inside = analysis.threads.activity(number).read_backs.at(analysis.trace.events.start[calls[mine]])
         own[mine] = inside < 0
     return calls[own]

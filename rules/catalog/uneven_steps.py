@@ -12,6 +12,7 @@ from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.causes import Cause
@@ -113,7 +114,7 @@ When it is wrong
         trace = analysis.trace
         for device in analysis.active_devices:
             kernels = operations(analysis, device, EventKind.KERNEL)
-            kernels = kernels[~np.isin(kernels, trace.collective_kernels)]
+            kernels = kernels[~among(kernels, trace.collective_kernels)]
             name, time = trace.events.name[kernels], durations(trace, kernels).astype(np.float64)
             count = np.bincount(name, minlength=len(trace.strings))
             total = np.bincount(name, time, minlength=len(trace.strings))

@@ -11,6 +11,7 @@ from functools import cache, partial
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, Trace, derived
+from parsers.model.arrays import rows_by
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.kernels.gpu_peaks import SHOWN, GpuPeaks, peaks_of
@@ -38,6 +39,7 @@ _TENSOR_CORES_FOR_SINGLE = (
     "tensorop",
     "_sss_",
 )  # in names of kernels that calculate in TF32
+_DENSE = 8  # numbers may reach so many times as far as there are of them, to be counted in place of sorted
 _HALVES = re.compile(r"bfloat16|bf16|__half|c10::half|fp16|opaquetype<2", re.IGNORECASE)
 _DOUBLES = re.compile(r"double|long|int64|opaquetype<8", re.IGNORECASE)
 
@@ -108,19 +110,22 @@ def launched_by(trace: Trace) -> LaunchedBy:
     launches = trace.links.launch_of(kernels)
     kernels, launches = kernels[launches >= 0], launches[launches >= 0]
     if column is None or not len(kernels):
-        return LaunchedBy(kernels[:0], kernels[:0])
+        return LaunchedBy(np.empty(0, np.int64), np.empty(0, np.int64))
     events = trace.events
     shaped = column.event[events.kind[column.event] == EventKind.CPU_OP]
     known = shaped[numbers_of(trace, shaped, is_known) > 0]
     thread = _thread_of_lane(trace)
     operator = np.full(len(kernels), -1, np.int64)
     launch_thread, at = thread[events.lane[launches]], events.start[launches]
-    for each in np.unique(launch_thread).tolist():
-        here = np.flatnonzero(launch_thread == each)
-        for candidates in (known, shaped):
+    of_threads = [
+        {each: candidates[rows] for each, rows in rows_by(thread[events.lane[candidates]])}
+        for candidates in (known, shaped)
+    ]
+    for each, here in rows_by(launch_thread):
+        for of_thread in of_threads:
             here = here[operator[here] < 0]
             if len(here):
-                mine = candidates[thread[events.lane[candidates]] == each]
+                mine = of_thread.get(each, known[:0])
                 operator[here] = Innermost.of(trace, mine).at(at[here])
     found = operator >= 0
     return LaunchedBy(kernels[found], operator[found])
@@ -147,18 +152,20 @@ def operator_roofs(
         return ()
     events = trace.events
     duration = events.duration[kernel]
-    calls, call_of = np.unique(operator, return_inverse=True)
+    launches = events.marked(operator)
+    calls, call_of = np.flatnonzero(launches), (np.cumsum(launches) - 1)[operator]
     call_ns = np.bincount(call_of, duration).astype(np.int64)
-    by_length = np.argsort(duration, kind="stable")
+    most = np.zeros(len(calls), np.int64)
+    np.maximum.at(most, call_of, duration)
+    longest = np.flatnonzero(duration == most[call_of])
     own_longest = np.zeros(len(calls), np.int64)
-    own_longest[call_of[by_length]] = kernel[by_length]
+    own_longest[call_of[longest]] = kernel[longest]  # of several the last
     if longest_kernel is not None:
         wanted = named(trace, own_longest, lambda name: name == longest_kernel)
         calls, call_ns, own_longest = calls[wanted], call_ns[wanted], own_longest[wanted]
     model = _models(trace)[events.lane[own_longest]]
     shapes = _shapes_of(trace, calls)
-    _, row_of = np.unique(np.column_stack((shapes, model)), axis=0, return_inverse=True)
-    row_of = row_of.ravel()
+    row_of = _numbered(shapes, model)
     ns = np.bincount(row_of, call_ns).astype(np.int64)
     rows = np.split(calls[np.argsort(row_of, kind="stable")], np.cumsum(np.bincount(row_of))[:-1])
     longest = np.zeros(len(ns), np.int64)
@@ -183,11 +190,28 @@ def calls_asked(trace: Trace) -> dict[tuple[int, ...], int]:
 
     The first one with these shapes stands for all.
     """
-    calls = np.unique(launched_by(trace).operator)
+    calls = np.flatnonzero(trace.events.marked(launched_by(trace).operator))
     calls = calls[named(trace, calls, lambda name: _BY_NUMBERS.search(name) is not None)]
     calls = calls[np.argsort(trace.events.start[calls], kind="stable")]
-    keys, first = np.unique(_shapes_of(trace, calls), axis=0, return_index=True)
-    return dict(zip(map(tuple, keys.tolist()), calls[first].tolist(), strict=True))
+    shapes = _shapes_of(trace, calls)
+    first = np.unique(_numbered(shapes), return_index=True)[1]
+    return dict(zip(map(tuple, shapes[first].tolist()), calls[first].tolist(), strict=True))
+
+
+def _numbered(shapes: I64, *more: I64) -> I64:
+    """The same number for the same row of all columns, which hold -1 and more; numbers rise like the rows."""
+    number = np.zeros(len(shapes), np.int64)
+    for column in (*shapes.T, *more) if len(shapes) else ():
+        place = _places(column + 1)
+        number = _places(number * (int(place.max()) + 1) + place)
+    return number
+
+
+def _places(numbers: I64) -> I64:
+    """For each number how many smaller ones occur; sorted where they reach further than there are numbers."""
+    if numbers.max() > _DENSE * len(numbers):
+        return np.asarray(np.unique(numbers, return_inverse=True)[1])
+    return (np.cumsum(np.bincount(numbers) > 0) - 1)[numbers]
 
 
 def _shapes_of(trace: Trace, calls: I64) -> I64:

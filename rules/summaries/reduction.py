@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from parsers.model import F64, I64, Array, Attribute, Counter, EventKind, Progress, Trace
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, of_pairs, union
 from rules.analysis.facts.clocks import logged
 from rules.analysis.facts.completeness import completeness_of
@@ -139,7 +140,7 @@ def _blocks(analysis: Analysis, device: int) -> I64:
     trace = analysis.trace
     kernels = trace.operations_of_device(device)
     kernels = kernels[trace.events.kind[kernels] == EventKind.KERNEL]
-    kernels = kernels[~np.isin(kernels, trace.collective_kernels)]
+    kernels = kernels[~among(kernels, trace.collective_kernels)]
     until = np.concatenate(([0], np.cumsum(trace.attribute(Attribute.GRID, kernels))))
     starts = trace.events.start[kernels]
     first, last = (

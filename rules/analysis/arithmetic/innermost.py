@@ -19,14 +19,16 @@ class Innermost:
     """A step function of time: from ``edges[i]`` on, ``event[i]`` is the innermost open event (-1: none)."""
 
     edges: I64
-    event: I64
+    event: I32  # half as wide as other indices of events: of the calls there are two for each
 
     def at(self, times: I64) -> I64:
         """The innermost event at each time; -1 where none is open."""
         if not len(self.edges):
             return np.full(len(times), -1, np.int64)
         place = last_not_after(self.edges, times)
-        return np.where(place < 0, -1, self.event[np.maximum(place, 0)])
+        found = self.event[np.maximum(place, 0)].astype(np.int64)
+        found[place < 0] = -1
+        return found
 
     @staticmethod
     def of(trace: Trace, events: I64) -> Innermost:
@@ -36,7 +38,7 @@ class Innermost:
         if not real.all():
             start, end, events = start[real], end[real], events[real]
         if not len(events):
-            return Innermost(_NONE, _NONE)
+            return Innermost(_NONE, _NONE.astype(np.int32))
         if (start[1:] <= start[:-1]).any():
             order = _outermost_first(start, end)
             start, end, events = start[order], end[order], events[order]
@@ -54,13 +56,15 @@ class Innermost:
             times[1:] != times[:-1], True
         )  # what begins here, else what goes on where something ends
         opened = opened[last]
-        return Innermost(times[last], np.where(opened < 0, -1, events[opened]))
+        return Innermost(times[last], np.where(opened < 0, -1, events[opened]).astype(np.int32))
 
 
 def _one_after_another(start: I64, end: I64, events: I64) -> Innermost:
     """Of events that do not overlap, by start; where one ends and the next begins there is one edge."""
-    edges = np.column_stack((start, end)).ravel()
-    event = np.column_stack((events, np.full(len(events), -1))).ravel()
+    edges = np.empty(2 * len(start), np.int64)
+    edges[::2], edges[1::2] = start, end
+    event = np.full(2 * len(start), -1, np.int32)
+    event[::2] = events
     if not (end[:-1] == start[1:]).any():
         return Innermost(edges, event)
     kept = np.append(edges[:-1] != edges[1:], True)

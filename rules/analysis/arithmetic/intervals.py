@@ -19,14 +19,18 @@ EMPTY: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
 def union(start: I64, end: I64) -> Intervals:
     """The disjoint union of any intervals, in any order; touching ones join, empty ones vanish."""
     real = end > start
-    start, end = start[real], end[real]
+    if not real.all():
+        start, end = start[real], end[real]
     if not len(start):
         return EMPTY
-    order = np.argsort(start, kind="stable")
-    start, reach = start[order], np.maximum.accumulate(end[order])
+    if (start[1:] < start[:-1]).any():
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+    reach = np.maximum.accumulate(end)
     first = np.concatenate(([True], start[1:] > reach[:-1]))
-    last = np.concatenate((first[1:], [True]))
-    return start[first], reach[last]
+    if first.all():
+        return start, reach
+    return start[first], reach[np.concatenate((first[1:], [True]))]
 
 
 def length(intervals: Intervals) -> int:

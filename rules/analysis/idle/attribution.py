@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from parsers.model import BOOL, I32, I64, U8, Attribute, EventKind, Progress, Trace
+from parsers.model import (
+    BOOL,
+    I32,
+    I64,
+    U8,
+    Array,
+    Attribute,
+    EventKind,
+    Progress,
+    Trace,
+    derived,
+)
 from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call, calls_of
 from parsers.model.names.kernels import is_migration
-from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import complement, union
+from rules.analysis.arithmetic.intervals import complement
+from rules.analysis.facts.device_time import busy_of
 from rules.analysis.idle.blocking import Blockers, blockers
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.idle.culprits import Culprits
@@ -65,8 +76,7 @@ def idle_of_device(
     """The idle time of one device inside the window [start, end), attributed."""
     progress.step(0.0, "finding where the GPU idles")
     operations = trace.operations_of_device(device)
-    busy = union(trace.events.start[operations], trace.events.end[operations])
-    gaps = gaps_of(trace, device, complement(busy, *window))
+    gaps = gaps_of(trace, device, complement(busy_of(trace, device), *window))
     culprits = Culprits(trace, threads)
     drivers, main = threads.drivers(device)
     if not drivers:
@@ -84,12 +94,12 @@ def idle_of_device(
     waits = blockers(trace, threads, drivers, gaps.start)
     progress.step(0.45, "looking for calls that wait")
     host = Host.of(threads, drivers, main, waits, thresholds[HOST_STRETCH_NS])
-    tables = []
+    rows = _Rows(len(gaps))
     for which in host.slices(gaps):
         progress.step(0.5 + 0.5 * which.start / len(gaps), "finding what kept the GPU waiting")
-        tables.append(_attributed(host, device, gaps.part(which), waits.part(which), culprits))
+        rows.add(_attributed(host, device, gaps.part(which), waits.part(which), culprits))
     all_names, place = culprits.in_order()
-    return _end_to_end(tables, [place[table.culprit] for table in tables], all_names)
+    return rows.table(place, all_names)
 
 
 def _attributed(host: Host, device: int, gaps: Gaps, waits: Blockers, culprits: Culprits) -> IdleTable:
@@ -110,7 +120,7 @@ def _causes(
     queued = (gaps.launch >= 0) & (events.end[np.maximum(gaps.launch, 0)] <= gaps.start)
     same_graph = (gaps.launch >= 0) & (gaps.launch == gaps.previous_launch)
     unlinked = ((gaps.launch < 0) & (gaps.next_operation >= 0))[pieces.gap]
-    moved = named(host.threads.trace, np.maximum(gaps.next_operation, 0), is_migration)[pieces.gap]
+    moved = _migrations(host.threads.trace)[events.name[np.maximum(gaps.next_operation, 0)]][pieces.gap]
     arrived = pieces.start >= gaps.arrival[pieces.gap]
     waited = arrived & (gaps.end - gaps.arrival >= START_UP_NS)[pieces.gap]
     depends = waited | (queued | same_graph)[pieces.gap]
@@ -133,6 +143,12 @@ def _causes(
     names = np.where(unlinked, culprits.index_of(_NO_LAUNCH), names)
     names = np.where(unlinked & moved, culprits.index_of(TOUCHES_PAGES), names)
     return cause, names.astype(np.int32), event
+
+
+@derived
+def _migrations(trace: Trace) -> BOOL:
+    """For each string, whether it names a move of a page of unified memory."""
+    return np.fromiter(map(is_migration, trace.strings), bool, len(trace.strings))
 
 
 class _Row(NamedTuple):
@@ -294,25 +310,45 @@ def _joined(table: IdleTable) -> IdleTable:
     )
 
 
+class _Rows:
+    """Tables one after the other, each copied at once: many small ones would leave memory in pieces."""
+
+    def __init__(self, expected: int) -> None:
+        self._count = 0
+        room = expected + expected // 4  # what is never written to takes no memory
+        self._columns: dict[str, Array] = {
+            "start": np.empty(room, np.int64),
+            "end": np.empty(room, np.int64),
+            "device": np.empty(room, np.int64),
+            "cause": np.empty(room, np.uint8),
+            "culprit": np.empty(room, np.int32),
+            "event": np.empty(room, np.int64),
+            "next_operation": np.empty(room, np.int64),
+        }
+
+    def add(self, table: IdleTable) -> None:
+        """Put the rows of a table behind those that are there."""
+        first, self._count = self._count, self._count + len(table)
+        for name, column in self._columns.items():
+            if len(column) < self._count:
+                larger = np.empty(2 * self._count, column.dtype)
+                larger[:first] = column[:first]
+                self._columns[name] = column = larger
+            column[first : self._count] = getattr(table, name)
+
+    def table(self, place: I32, names: tuple[Culprit, ...]) -> IdleTable:
+        """All rows, whose culprits ``names`` has at these places."""
+        columns: dict[str, Any] = {name: column[: self._count] for name, column in self._columns.items()}
+        return IdleTable(**{**columns, "culprit": place[columns["culprit"]]}, culprits=names)
+
+
 def joined_tables(tables: Sequence[IdleTable]) -> IdleTable:
     """The tables of several devices as one, in the order given."""
+    if len(tables) == 1:
+        return tables[0]
     names: dict[Culprit, int] = {}
-    columns = []
+    rows = _Rows(sum(map(len, tables)))
     for table in tables:
         places = np.array([names.setdefault(name, len(names)) for name in table.culprits], np.int32)
-        columns.append(places[table.culprit] if len(table) else np.empty(0, np.int32))
-    return _end_to_end(tables, columns, tuple(names))
-
-
-def _end_to_end(tables: Sequence[IdleTable], culprit: Sequence[I32], names: tuple[Culprit, ...]) -> IdleTable:
-    none = np.empty(0, np.int64)
-    return IdleTable(
-        np.concatenate([none, *(table.start for table in tables)]),
-        np.concatenate([none, *(table.end for table in tables)]),
-        np.concatenate([none, *(table.device for table in tables)]),
-        np.concatenate([none.astype(np.uint8), *(table.cause for table in tables)]),
-        np.concatenate([none.astype(np.int32), *culprit]),
-        np.concatenate([none, *(table.event for table in tables)]),
-        np.concatenate([none, *(table.next_operation for table in tables)]),
-        names,
-    )
+        rows.add(replace(table, culprit=places[table.culprit]))
+    return rows.table(np.arange(len(names), dtype=np.int32), tuple(names))

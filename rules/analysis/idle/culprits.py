@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from parsers.model import I32, I64, U8, EventKind, Trace
+from parsers.model.arrays import rows_by
 from parsers.model.names.steps import engine_step
 from rules.analysis.facts.host_language import is_python
 from rules.analysis.idle.causes import Cause
@@ -107,8 +108,9 @@ class Culprits:
         frame = frames.around(table.start[distinct], table.end[distinct])
         operator = np.full(len(distinct), -1, np.int64)
         thread = self._threads.of_events(distinct)
-        for number in np.unique(thread[thread >= 0]).tolist():
-            mine = thread == number
+        for number, mine in rows_by(thread):
+            if number < 0:
+                continue
             operator[mine] = self._threads.activity(number).operators.at(table.start[distinct[mine]])
         frame, operator = frame[inverse], operator[inverse]
         return np.where((frame < 0) & (cause == Cause.SYNCHRONIZATION), operator, frame)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace
+from parsers.model.arrays import rows_by
 from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.idle.threads import Threads
 
@@ -39,7 +40,7 @@ class UserFrames:
         distinct, inverse = np.unique(table.name[frames], return_inverse=True)
         own = np.fromiter((is_users_frame(trace.strings[name]) for name in distinct), bool, len(distinct))
         frames = frames[own[inverse]]
-        rows = [frames[table.depth[frames] == depth] for depth in np.unique(table.depth[frames]).tolist()]
+        rows = [frames[which] for _, which in rows_by(table.depth[frames])]
         rows = [row[np.argsort(table.start[row], kind="stable")] for row in rows]
         return UserFrames(trace, tuple((row, table.start[row]) for row in rows))
 

@@ -14,6 +14,7 @@ from parsers.model.names.steps import engine_step
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, union
+from rules.analysis.arithmetic.ordering import by_start
 from rules.analysis.names.regions import RegionRole, is_loader, roles_of
 
 ThreadKey = tuple[int, int, int]  # rank, process, thread; -1 for what was not recorded
@@ -47,7 +48,7 @@ class ThreadActivity:
 
     @cached_property
     def calls(self) -> Innermost:
-        return self._of(self._kind == EventKind.API)
+        return self._of(self.kind == EventKind.API)
 
     @cached_property
     def running(self) -> Intervals:
@@ -118,7 +119,8 @@ class ThreadActivity:
         return Innermost.of(self.trace, self.events[chosen])
 
     @cached_property
-    def _kind(self) -> U8:
+    def kind(self) -> U8:
+        """Of each event."""
         return self.trace.events.kind[self.events]
 
     @cached_property
@@ -127,16 +129,16 @@ class ThreadActivity:
 
     @property
     def _operator(self) -> BOOL:
-        return np.asarray(self._kind == EventKind.CPU_OP)
+        return np.asarray(self.kind == EventKind.CPU_OP)
 
     @property
     def _region(self) -> BOOL:
-        return np.asarray(self._kind == EventKind.REGION)
+        return np.asarray(self.kind == EventKind.REGION)
 
     @cached_property
     def _spans_all(self) -> BOOL:
         """What spans nearly all that was recorded names no culprit where operators or frames beneath it do."""
-        if not np.isin(self._kind, (EventKind.CPU_OP, EventKind.PYTHON)).any():
+        if not np.isin(self.kind, (EventKind.CPU_OP, EventKind.PYTHON)).any():
             return np.zeros(len(self.events), bool)
         operations = self.trace.gpu_operations
         if not len(operations):
@@ -200,8 +202,7 @@ class Threads:
             parts.append(calls[wanted[classes_of_them]])
         if len(threads) == 1:
             return parts[-1]
-        found = np.concatenate(parts)
-        return found[np.argsort(self.trace.events.start[found], kind="stable")]
+        return by_start(self.trace, np.concatenate(parts))
 
     def noted_calls(self, thread: int) -> tuple[I64, U8]:
         """The API calls of one thread whose class is not OTHER, by start, and their classes."""
@@ -209,8 +210,7 @@ class Threads:
             table, events = self.trace.events, self._events[thread]
             calls = events[table.kind[events] == EventKind.API]
             classes = self.call_class[table.name[calls]]
-            calls = calls[classes != Call.OTHER]
-            calls = calls[np.argsort(table.start[calls], kind="stable")]
+            calls = by_start(self.trace, calls[classes != Call.OTHER])
             self._calls[thread] = calls, self.call_class[table.name[calls]]
         return self._calls[thread]
 
@@ -236,26 +236,25 @@ class Threads:
     def _main_thread(self, drivers: list[int]) -> int:
         rank, process, _ = self.keys[drivers[0]]
         same = [index for index, key in enumerate(self.keys) if key[:2] == (rank, process)]
-        parts = [self._events[thread] for thread in same]
-        owner = np.repeat(np.arange(len(same)), list(map(len, parts)))
-        events = np.concatenate(parts)
-        kind = self.trace.events.kind[events]
-        duration = durations(self.trace, events)
-        program = np.isin(self.roles, _OF_THE_PROGRAM)[self.trace.events.name[events]]
+        of_the_program = np.isin(self.roles, _OF_THE_PROGRAM)
 
-        def total(chosen: BOOL, amount: I64) -> I64:
-            sums = np.zeros(len(same), np.int64)
-            np.add.at(sums, owner[chosen], amount[chosen])
-            return sums
+        def weight(thread: int) -> tuple[int, ...]:
+            events, kind = self._events[thread], self.activity(thread).kind
 
-        weights = (
-            total(kind == EventKind.STEP, duration),
-            total((kind == EventKind.REGION) & program, duration),
-            np.array([self.keys[thread][2] == process for thread in same], np.int64),
-            total(kind == EventKind.PYTHON, duration),
-            total(kind == EventKind.API, np.ones_like(duration)),
-        )
-        return same[int(np.lexsort([-each for each in reversed(weights)])[0])]
+            def of_kind(which: EventKind) -> I64:
+                return np.asarray(events[kind == which])
+
+            regions = of_kind(EventKind.REGION)
+            regions = regions[of_the_program[self.trace.events.name[regions]]]
+            return (
+                int(durations(self.trace, of_kind(EventKind.STEP)).sum()),
+                int(durations(self.trace, regions).sum()),
+                int(self.keys[thread][2] == process),
+                int(durations(self.trace, of_kind(EventKind.PYTHON)).sum()),
+                int(np.count_nonzero(kind == EventKind.API)),
+            )
+
+        return max(same, key=weight)
 
 
 def _known(value: int | None) -> int:

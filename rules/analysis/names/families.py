@@ -205,11 +205,17 @@ def _by_number() -> NamePatterns:
 @lru_cache(maxsize=65536)
 def classify(name: str) -> KernelClass:
     """Family, tensor-core use and data type of a GPU operation's name."""
+    return _classified(_by_number().alike(name) if name.isascii() else name)
+
+
+@lru_cache(maxsize=65536)
+def _classified(name: str) -> KernelClass:
     patterns = _by_number()
     found = patterns.read(name)
     if is_collective_kernel(name):
         return KernelClass(Family.COLLECTIVE, None, _dtype(found))
-    family = _family(patterns.read(_essence(name)))
+    essence = _essence(name)
+    family = _family(found if essence == name else patterns.read(essence))
     return KernelClass(family, _tensor_core(found) if family in _MATRIX else None, _dtype(found))
 
 

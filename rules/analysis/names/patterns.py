@@ -36,6 +36,7 @@ class NamePatterns:
                 self._in_word.append((1 << number, re.compile("|".join(inside), flags)))
             across = [part for part in parts if part not in inside]
             self._across += [(number, needed_text(part), part, flags) for part in across]
+        self._any_needed = re.compile("|".join(re.escape(needed) for _, needed, _, _ in self._across))
         self._words: dict[str, int] = {}
         spoken_of = {each for pattern, _ in patterns for each in _NUMBER.findall(_NO_NUMBER.sub("", pattern))}
         self._numbers = {each[:length] for each in spoken_of for length in range(len(each) + 1)}
@@ -49,13 +50,19 @@ class NamePatterns:
             known = self._words.get(word)
             bits |= self._learn(word) if known is None else known
         lower = name.lower()
+        if not self._any_needed.search(lower):
+            return Found(name, bits, [])
         across = [(number, _compiled(*part)) for number, needed, *part in self._across if needed in lower]
         return Found(name, bits, across)
+
+    def alike(self, name: str) -> str:
+        """One spelling of all names that differ in nothing but numbers which no pattern speaks of."""
+        return _NUMBER.sub(self._alike, name)
 
     def _learn(self, word: str) -> int:
         if len(self._words) >= _MOST_WORDS:
             self._words.clear()
-        alike = _NUMBER.sub(self._alike, word)
+        alike = self.alike(word)
         told = self._words.get(alike)
         if told is None:
             told = sum(bit for bit, pattern in self._in_word if pattern.search(alike))
@@ -105,7 +112,7 @@ def alternatives(pattern: str) -> list[str]:
     """The alternatives of a pattern that are not inside of parentheses or brackets."""
     parts = [""]
     depth = 0
-    for letter in re.findall(r"\\.|\[[^]]*\]|.", pattern):
+    for letter in re.findall(r"\\.|\[[^]]{0,200}\]|.", pattern):
         depth += {"(": 1, ")": -1}.get(letter, 0)
         if letter == "|" and not depth:
             parts.append("")

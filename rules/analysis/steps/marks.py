@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter as Tally
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace
+from parsers.model.arrays import rows_by
 from parsers.model.names.per_name import named
 from parsers.model.names.steps import engine_step, numbered
 from rules.analysis.names.regions import RegionRole, is_loader, role_of
@@ -29,7 +31,8 @@ def cycles_of_regions(trace: Trace, lanes: BOOL) -> tuple[I64, I64, I64] | None:
         named(trace, regions, lambda name: role_of(name) in (RegionRole.USER, RegionRole.INPUT))
     ]
     regions = regions[np.argsort(trace.events.start[regions], kind="stable")]
-    of_lanes = [regions[trace.events.lane[regions] == lane] for lane in np.unique(trace.events.lane[regions])]
+    of_lanes = [regions[rows] for _, rows in rows_by(trace.events.lane[regions])]
+    on_lanes = Tally(name for mine in of_lanes for name in np.unique(trace.events.name[mine]).tolist())
     best: tuple[I64, I64, I64] | None = None
     for mine in of_lanes:
         names = trace.events.name[mine]
@@ -39,7 +42,7 @@ def cycles_of_regions(trace: Trace, lanes: BOOL) -> tuple[I64, I64, I64] | None:
             continue
         if np.mean(names[period:] == names[:-period]) < LEAST_MATCH or (best and len(firsts) <= len(best[0])):
             continue
-        if sum(bool(np.isin(names[0], trace.events.name[other])) for other in of_lanes) > 1:
+        if on_lanes[int(names[0])] > 1:
             continue
         starts = trace.events.start[mine[firsts]]
         best = starts, np.append(starts[1:], trace.events.end[mine].max()), mine

@@ -228,13 +228,15 @@ def _served_side_by_side(trace: Trace, order: I64) -> bool:
     """Whether several threads (streams, where launches are not recorded) run the same work at the same time."""
     launch = trace.links.launch_of(order)
     lane = np.where(launch >= 0, trace.events.lane[np.maximum(launch, 0)], trace.events.lane[order])
-    lanes, mine, counts = np.unique(lane, return_inverse=True, return_counts=True)
+    _, mine, counts = np.unique(lane, return_inverse=True, return_counts=True)
     some = np.flatnonzero(counts >= LEAST_OF_LAUNCHES * len(order))
     if len(some) < 2:
         return False
     names, name = np.unique(trace.events.name[order], return_inverse=True)
-    held = np.bincount(mine * len(names) + name, minlength=len(lanes) * len(names))
-    held = held.reshape(len(lanes), len(names))[some].astype(np.float64)
+    theirs = np.isin(mine, some)
+    cells = np.searchsorted(some, mine[theirs]) * len(names) + name[theirs]
+    held = np.bincount(cells, minlength=len(some) * len(names)).reshape(len(some), len(names))
+    held = held.astype(np.float64)
     size = np.sqrt((held * held).sum(axis=1))
     alike = np.triu(held @ held.T, 1) >= ALIKE_THREADS * np.outer(size, size)
     first = np.array([np.flatnonzero(mine == each)[[0, -1]] for each in some])

@@ -13,6 +13,7 @@ from parsers.model.names.per_name import distinct
 from parsers.model.names.steps import numbered, step_number
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import length, union
+from rules.analysis.arithmetic.ordering import by_start
 from rules.analysis.steps.marks import Mark, cycles_of_loops, cycles_of_regions, follow_on, mark_of
 from rules.analysis.steps.repetition import repetitions
 from rules.thresholds import DEFAULTS, Thresholds, Unit, threshold
@@ -103,12 +104,10 @@ def _cut_off(trace: Trace, steps: list[Step], lanes: BOOL) -> BOOL:
         return cut
     launches = trace.events.of_kind(EventKind.API)
     launches = launches[lanes[trace.events.lane[launches]]]
-    launches = launches[
-        np.isin(calls_of(trace)[trace.events.name[launches]], (Call.LAUNCH, Call.GRAPH_LAUNCH))
-    ]
-    order = np.argsort(trace.events.start[launches], kind="stable")
-    at = trace.events.start[launches][order]
-    ran = np.concatenate(([0], np.cumsum(np.isin(launches, trace.links.launch)[order])))
+    launching = np.isin(calls_of(trace), (Call.LAUNCH, Call.GRAPH_LAUNCH))
+    launches = by_start(trace, launches[launching[trace.events.name[launches]]])
+    at = trace.events.start[launches]
+    ran = np.concatenate(([0], np.cumsum(trace.launched_something[launches])))
     annotations = np.array([step.event for step in steps], np.int64)
     first, last = (
         np.searchsorted(at, times[annotations]) for times in (trace.events.start, trace.events.end)
@@ -146,6 +145,9 @@ def launched_operations(trace: Trace, rank: int) -> tuple[I64, I64]:
     launched = (
         np.where(linked, trace.events.start[np.maximum(launch, 0)], unlinked) if len(operations) else start
     )
+    rises = (launched[1:] > launched[:-1]) | ((launched[1:] == launched[:-1]) & (start[1:] >= start[:-1]))
+    if rises.all():
+        return operations, launched
     order = np.lexsort((start, launched))
     return operations[order], launched[order]
 
