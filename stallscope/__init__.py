@@ -15,15 +15,27 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
-from parsers.model import TraceError as RecordingError
-from viewer.query.errors import QueryError
-
 if TYPE_CHECKING:
+    from parsers.model import TraceError as RecordingError
     from stallscope.comparison import Comparison
     from stallscope.run import Run
+    from viewer.query.errors import QueryError
 
 Path: TypeAlias = "str | os.PathLike[str]"
 __all__ = ["QueryError", "RecordingError", "compare", "open"]
+
+
+def __getattr__(name: str) -> type[Exception]:
+    """The errors, once somebody asks for them: the command starts by importing this package, and needs neither."""
+    if name == "RecordingError":
+        from parsers.model import TraceError
+
+        return TraceError
+    if name == "QueryError":
+        from viewer.query.errors import QueryError
+
+        return QueryError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def open(paths: Path | Iterable[Path]) -> Run:

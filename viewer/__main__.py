@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+_THREADS_OF_ALGEBRA = "OPENBLAS_NUM_THREADS"
 
 
 def main() -> int:
@@ -12,6 +15,15 @@ def main() -> int:
 
         freeze_support()
     try:
+        from viewer.terminal import memory_limit, streams
+
+        streams.prepare()
+        if memory_limit.address_space() < memory_limit.MIN_ADDRESS_SPACE:
+            return _refuse_to_start()
+        from viewer.loading.apart import start_ahead
+
+        start_ahead(sys.argv[1:])
+        _load_algebra()
         from viewer.cli import main as command_line
 
         return command_line()
@@ -19,6 +31,34 @@ def main() -> int:
         from viewer.terminal.exit_codes import INTERRUPTED
 
         return INTERRUPTED
+    except (ImportError, MemoryError) as error:
+        if not memory_limit.is_shortage(error):
+            raise
+        return _refuse_to_start()
+
+
+def _refuse_to_start() -> int:
+    from viewer.terminal.exit_codes import BAD_INPUT
+    from viewer.terminal.memory_limit import MIN_ADDRESS_SPACE, address_space
+
+    print(
+        f"stallscope: A limit leaves the program {address_space() >> 20} MB of memory, which is too little to start: "
+        f"it needs {MIN_ADDRESS_SPACE >> 20} MB. Raise it: ulimit -v unlimited; ulimit -d unlimited",
+        file=sys.stderr,
+    )
+    return BAD_INPUT
+
+
+def _load_algebra() -> None:
+    """Load numpy, whose library for matrices starts a thread a core, which nothing here has work for."""
+    if _THREADS_OF_ALGEBRA in os.environ:
+        return
+    os.environ[_THREADS_OF_ALGEBRA] = "1"
+    import numpy  # noqa: F401
+
+    del os.environ[
+        _THREADS_OF_ALGEBRA
+    ]  # what is started from here, such as a program to record, may want them
 
 
 if __name__ == "__main__":

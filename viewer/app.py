@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication, Qt, QTimer
+from PySide6.QtCore import QCoreApplication, QSocketNotifier, Qt, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 import resources
+from viewer.desktop.ending import SIGNALLED
+from viewer.loading.apart import keep_one_ready
 from viewer.look import theme
 from viewer.look.tab_order import tell_roles
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from viewer.desktop.single_instance import Request
     from viewer.window.main_window import MainWindow
 
+READER_AFTER_MS = 1_500  # the window comes first
 GIL_SWITCH_S = 0.001  # a short turn for background work, so that painting never waits long
 _OFTEN = (
     700,
@@ -154,11 +158,32 @@ def run(paths: Sequence[Path], at: int | None = None, separate: bool = False) ->
     if sys.platform == "darwin":
         OpenedFiles(app).asked.connect(answer)
     app.aboutToQuit.connect(instance.close)
+    QTimer.singleShot(READER_AFTER_MS, keep_one_ready)
+    with ended_by_signals(app):
+        return app.exec()
+
+
+@contextlib.contextmanager
+def ended_by_signals(app: QApplication) -> Iterator[None]:
+    """Ctrl+C quits, and so does being told to end by the system, whatever is open; Qt sleeps until a signal comes."""
     signal.signal(signal.SIGINT, lambda *_: app.quit())
-    waker = QTimer()  # lets Python see the signal while Qt sleeps
-    waker.start(500)
-    waker.timeout.connect(lambda: None)
-    return app.exec()
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: app.exit(SIGNALLED + number))
+    heard, told = socket.socketpair()
+    heard.setblocking(False)
+    told.setblocking(False)
+    notifier = QSocketNotifier(heard.fileno(), QSocketNotifier.Type.Read)
+    notifier.activated.connect(lambda: heard.recv(1 << 10))  # Python's own handlers run before the next line
+    before = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        notifier.setEnabled(False)
+        heard.close()
+        told.close()
 
 
 def local_path(word: str) -> Path:

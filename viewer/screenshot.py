@@ -6,11 +6,16 @@ import argparse
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
+
+from parsers.model import TraceError
+from parsers.private_folder import PrivateFolder
+from viewer.terminal.command_parser import CommandParser, NamesOutput, refuse_to_lose
+from viewer.terminal.console import complain, write_bytes
+from viewer.terminal.exit_codes import BAD_INPUT, DONE
 
 GIVE_UP_AFTER_S = 300.0
 SETTLE_S = 0.35
@@ -19,28 +24,33 @@ SETTLE_S = 0.35
 def main(arguments: Sequence[str] | None = None) -> int:
     """Load, wait for the diagnosis, paint, save; 2 when the file cannot be opened or the picture not be written."""
     options = _parser().parse_args(arguments)
+    try:
+        refuse_to_lose(options)
+    except TraceError as error:
+        complain(error)
+        return BAD_INPUT
     if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
         os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ["QT_SCALE_FACTOR"] = str(options.scale)
-    with tempfile.TemporaryDirectory(prefix="stallscope-picture-") as settings:
-        return _render(options, Path(settings))
+    settings = PrivateFolder()
+    return _render(options, settings.path)
 
 
 def serve(request: bytes, answer: IO[bytes]) -> None:
     """Paint one picture for another process: JSON with ``paths`` and ``span`` in, PNG out; nothing where it fails."""
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
     wanted = json.loads(request)
-    with tempfile.TemporaryDirectory(prefix="stallscope-picture-") as folder:
-        out = Path(folder) / "place.png"
-        options = ["--out", str(out), "--span", wanted["span"], "--size", "1280x720", "--scale", "1"]
-        if main([*wanted["paths"], *options]) == 0:
-            answer.write(out.read_bytes())
+    folder = PrivateFolder()
+    out = folder.path / "place.png"
+    options = ["--out", str(out), "--span", wanted["span"], "--size", "1280x720", "--scale", "1"]
+    if main([*wanted["paths"], *options]) == 0:
+        answer.write(out.read_bytes())
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m viewer.screenshot", description=__doc__)
+    parser = CommandParser(prog="python -m viewer.screenshot", description=__doc__)
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE.png")
+    parser.add_argument("--out", action=NamesOutput, required=True, metavar="FILE.png")
     parser.add_argument("--theme", choices=["dark", "light"], default="dark")
     parser.add_argument("--size", default="1440x900", metavar="WxH", help="size of the window in pixels")
     parser.add_argument(
@@ -54,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _render(options: argparse.Namespace, settings: Path) -> int:
-    from PySide6.QtCore import QSettings
+    from PySide6.QtCore import QBuffer, QSettings
 
     from parsers.model.units import parse_duration
     from viewer.app import application
@@ -99,13 +109,16 @@ def _render(options: argparse.Namespace, settings: Path) -> int:
         begin, end = (parse_duration(word) or 0 for word in options.span.split("-", 1))
         window.timeline.show_interval(begin, end, animate=False)
     settle()
-    saved = window.grab().save(str(options.out))
+    drawn = QBuffer()
+    window.grab().save(drawn, "PNG")
     window.close()
+    try:
+        write_bytes(options.out, bytes(drawn.data().data()))
+    except TraceError as error:
+        problems.append(str(error))
     for problem in problems:
-        print(f"stallscope: {problem}", file=sys.stderr)
-    if not saved:
-        print(f"stallscope: {options.out} could not be written.", file=sys.stderr)
-    return 0 if saved and not problems else 2
+        complain(problem)
+    return BAD_INPUT if problems else DONE
 
 
 if __name__ == "__main__":

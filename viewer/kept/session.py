@@ -23,7 +23,7 @@ from parsers.model import TraceError
 from parsers.sqlite.guarded import GuardedConnection, Watch
 from parsers.sqlite.read_only import SQLITE_MAGIC, has_pending_changes, read_only_uri
 from viewer.kept.storage import SessionError as SessionError
-from viewer.kept.storage import data_folder, in_one_piece, is_filled
+from viewer.kept.storage import anything, data_folder, in_one_piece, is_filled
 
 FORMAT = 1
 SUFFIX = ".stallscope"
@@ -209,7 +209,7 @@ class Session:
         recordings = self.recordings
         self.close()
         try:
-            with in_one_piece(path) as part:
+            with in_one_piece(path, is_session) as part:
                 shutil.copyfile(self.path, part)
                 copy = sqlite_utils.Database(part)
                 with closing(copy.conn), copy.conn:
@@ -277,7 +277,7 @@ class Session:
         import sqlite_utils
 
         recordings, bookmarks, settings = self._stated(), self.bookmarks(), list(self._settings())
-        with in_one_piece(self.path) as part:
+        with in_one_piece(self.path, anything) as part:
             fresh = sqlite_utils.Database(part)
             with closing(fresh.conn):
                 _make_tables(fresh, recordings)

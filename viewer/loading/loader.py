@@ -1,16 +1,16 @@
-"""Opens recordings for a window: large ones in a process of their own, small ones right here, in the job's thread."""
+"""Opens recordings for windows and commands, in a process of their own."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parsers.model import Progress, Trace
-from parsers.signatures import DATABASE, PACKED, USUAL_GROWTH
+from viewer.loading.apart import is_for_another_process, may_cost_more_than_it_looks
 from viewer.loading.ranks.asking import may_be_many
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from viewer.loading.process import LoadingProcess
     from viewer.loading.ranks.opened import ManyRanksOpened
 
-LARGE_BYTES = 30 << 20  # below, a process of its own takes longer to start than it saves
-SMALL_BYTES = 4 << 20
-_MOST_FILES = 2_000
 _MOST_NAMES = 5_000  # of one kind of lane
 _LOG = logging.getLogger(__name__)
 
@@ -44,7 +41,7 @@ def opened(
 ) -> Opened:
     """Read files as one run; ``preview`` gets the first events of a large one long before.
 
-    The process that reads a large one goes on to analyse it with these thresholds. Raises ``TraceError``; where this
+    The process that reads it goes on to analyse it with these thresholds. Raises ``TraceError``; where this
     process reads, also one of ``SYSTEM_ERRORS``.
     """
     if may_be_many(paths):
@@ -63,7 +60,7 @@ def opened_ranks(many: ManyRanksOpened, progress: Progress, thresholds: Threshol
 def _opened(
     paths: Sequence[Path], progress: Progress, preview: Callable[[Trace], None], thresholds: Thresholds
 ) -> Opened:
-    if is_large(paths):
+    if is_for_another_process(paths):
         from viewer.loading.process import CannotLoadThere
 
         try:
@@ -182,47 +179,3 @@ def load_ahead() -> None:
 
     rules()
     style_of(LaneKind.OTHER)
-
-
-def may_cost_more_than_it_looks(paths: Sequence[Path]) -> bool:
-    """Whether any of these files is packed or a database, or they are not small."""
-    total = 0
-    for file in _files(paths):
-        try:
-            if not file.is_file():
-                continue
-            total += file.stat().st_size
-            with file.open("rb") as opened:
-                head = opened.read(len(DATABASE))
-        except OSError:
-            continue
-        if total > SMALL_BYTES or head.startswith((*PACKED, DATABASE)):
-            return True
-    return False
-
-
-def is_large(paths: Sequence[Path]) -> bool:
-    """Whether these files, unpacked, are so large that reading them is noticed."""
-    total = 0
-    for number, file in enumerate(_files(paths)):
-        total += _expected(file)
-        if total >= LARGE_BYTES or number >= _MOST_FILES:
-            return True
-    return False
-
-
-def _files(paths: Iterable[Path]) -> Iterable[Path]:
-    for path in paths:
-        yield from path.rglob("*") if path.is_dir() else (path,)
-
-
-def _expected(file: Path) -> int:
-    try:
-        if not file.is_file():
-            return 0
-        size = file.stat().st_size
-        with file.open("rb") as opened:
-            packed = opened.read(4).startswith(PACKED)
-    except OSError:
-        return 0
-    return size * USUAL_GROWTH if packed else size

@@ -1,13 +1,16 @@
-"""What the loading process and the window say to each other: one line of JSON each."""
+"""What the processes that read recordings and those who start them say to each other: one line of JSON each."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from parsers.model import Malformed, TraceError, UnknownFormat
 from parsers.stored.handover import Handover
+from viewer.query.errors import MemoryReached, QueryError
 
 
 class Wanted(msgspec.Struct, tag=True, frozen=True):
@@ -45,9 +48,9 @@ class Read(msgspec.Struct, tag=True, frozen=True):
 
 
 class Analysed(msgspec.Struct, tag=True, frozen=True):
-    """The diagnosis is there: a ``rules.handover.FoundOut``, and a file of ``parsers.stored.columns``."""
+    """The diagnosis is there: a ``rules.handover.FoundOut`` as JSON, and a file of ``parsers.stored.columns``."""
 
-    plain: msgspec.Raw
+    plain: bytes
     columns: str
 
 
@@ -82,23 +85,123 @@ class Failed(msgspec.Struct, tag=True, frozen=True):
     report: str
 
 
-Message = Step | Preview | Read | Analysed | Refused | NoRoom | Failed
+class Hold(msgspec.Struct, tag=True, frozen=True):
+    """Which runs to hold, each by its files, and the memory (bytes) that a question may use.
 
-_DECODER = msgspec.json.Decoder(Message)
-_ENCODER = msgspec.json.Encoder()
+    With ``handed`` nothing is read: it is the trace of the only run. What is unpacked goes below ``folder``.
+    """
+
+    runs: tuple[tuple[str, ...], ...]
+    folder: str
+    memory: int
+    thresholds: dict[str, float] = {}  # those that are not at their default
+    handed: Handover | None = None
 
 
-def line_of(message: Message | Wanted) -> bytes:
+class Call(msgspec.Struct, tag=True, frozen=True):
+    """Answer by a function of this program, which gets the analyses, a progress and these arguments."""
+
+    module: str
+    function: str
+    arguments: dict[str, Any]
+
+
+class Stop(msgspec.Struct, tag=True, frozen=True):
+    """Nobody waits for the answer any more."""
+
+
+class More(msgspec.Struct, tag=True, frozen=True):
+    """A part of the answer was taken."""
+
+
+class Held(msgspec.Struct, tag=True, frozen=True):
+    """The runs are there: calls are answered."""
+
+
+class Asking(msgspec.Struct, tag=True, frozen=True):
+    """The database works from now on: limits of questions hold."""
+
+
+class Part(msgspec.Struct, tag=True, frozen=True):
+    """A part of the answer."""
+
+    content: bytes
+
+
+class Answered(msgspec.Struct, tag=True, frozen=True):
+    """The answer is complete."""
+
+
+class Stopped(msgspec.Struct, tag=True, frozen=True):
+    """As was wanted."""
+
+
+class Mistaken(msgspec.Struct, tag=True, frozen=True):
+    """The question cannot be answered."""
+
+    problem: str
+    hint: str
+    word: str
+    place: int
+    is_short_of_memory: bool = False
+
+    @staticmethod
+    def of(error: QueryError) -> Mistaken:
+        """What to say of an error."""
+        is_short = isinstance(error, MemoryReached)
+        return Mistaken(error.problem, error.hint, error.word, error.place, is_short)
+
+    def error(self) -> QueryError:
+        return QueryError(self.problem, self.hint, self.word, self.place)
+
+
+Message = (
+    Step
+    | Preview
+    | Read
+    | Analysed
+    | Refused
+    | NoRoom
+    | Failed
+    | Held
+    | Asking
+    | Part
+    | Answered
+    | Stopped
+    | Mistaken
+)
+
+
+def line_of(message: Message | Wanted | Hold | Call | Stop | More) -> bytes:
     """One line, without its end."""
-    return _ENCODER.encode(message)
+    try:
+        return msgspec.json.encode(message)
+    except UnicodeEncodeError:  # the name of a file may hold bytes that are no text
+        return json.dumps(msgspec.to_builtins(message)).encode("ascii")
 
 
 def message_of(line: bytes) -> Message:
-    """The message of a line; raises ``msgspec.ValidationError`` or ``DecodeError``."""
-    message: Message = _DECODER.decode(line)
+    """The message of a line; raises ``msgspec.ValidationError`` and other kinds of ``ValueError``."""
+    message: Message = _decoded(line, Message)
     return message
 
 
-def wanted_of(line: bytes) -> Wanted:
-    """The first line that the window sends."""
-    return msgspec.json.decode(line, type=Wanted)
+def wanted_of(line: bytes) -> Wanted | Hold:
+    """The first line that a process gets."""
+    wanted: Wanted | Hold = _decoded(line, Wanted | Hold)
+    return wanted
+
+
+def order_of(line: bytes) -> Call | Stop | More:
+    """A later line for a process that holds a recording."""
+    order: Call | Stop | More = _decoded(line, Call | Stop | More)
+    return order
+
+
+def _decoded(line: bytes, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # halves of characters, which are bytes of a file's name
+        return msgspec.convert(json.loads(line), kind)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parsers.containers import PrivateFolder
-from parsers.helper_process import HelperProcess
 from parsers.model import Progress, Trace, TraceError
 from parsers.preview import PREVIEW_EVENTS
+from parsers.private_folder import PrivateFolder
 from parsers.stored import columns as stored_columns
 from parsers.stored.handover import Handover, take_over
+from viewer.loading.apart import is_large, reader
 from viewer.loading.messages import (
     Analysed,
     Failed,
@@ -32,12 +32,15 @@ from viewer.loading.messages import (
 )
 
 if TYPE_CHECKING:
+    from parsers.helper_process import HelperProcess
     from rules import Diagnosis
     from rules.analysis.analysis import Analysis
     from rules.thresholds import Thresholds
     from viewer.timeline.geometry.drawing_index import DrawingIndex
 
 _LOOK_EVERY_S = 0.03
+# ended by the system, by a library, by OpenBLAS, and by Python where it cannot load a library
+_WITHOUT_MEMORY = (-getattr(signal, "SIGKILL", 9), -signal.SIGABRT, -signal.SIGINT, 1)
 _NOT_AS_WRITTEN = (OSError, ValueError, TypeError, KeyError, msgspec.MsgspecError)
 
 
@@ -52,7 +55,7 @@ class LoadingFailed(Exception):
 class LoadingProcess:
     """One request to a process of its own. ``close`` ends it, whatever it is doing.
 
-    What is ``only_read`` is for a command: nothing is shown early, nothing analysed, and the process may be a copy.
+    What is ``only_read`` is for a command: nothing is shown early, and nothing analysed.
     """
 
     def __init__(
@@ -71,17 +74,16 @@ class LoadingProcess:
         wanted = Wanted(
             tuple(str(path) for path in self.paths),
             str(self.folder.path),
-            0 if only_read else PREVIEW_EVENTS,
+            PREVIEW_EVENTS if not only_read and is_large(self.paths) else 0,
             dict(thresholds.chosen) if thresholds is not None else {},
             handed,
             only_read,
         )
         try:
-            self._helper = HelperProcess(
-                f"{__package__}.serve", line_of(wanted), own_group=True, copied=only_read
-            )
-        except (OSError, ValueError) as error:
+            self._helper = reader()
+        except (OSError, RuntimeError) as error:
             raise CannotLoadThere(str(error)) from error
+        self._helper.ask(line_of(wanted))
 
     @property
     def number(self) -> int:
@@ -159,7 +161,7 @@ class LoadingProcess:
             except queue.Empty:
                 continue
             if line is None:
-                raise self._death()
+                raise death_of(self._helper, self.paths[0])
             message = message_of(line)
             if isinstance(message, Step):
                 said = message
@@ -169,21 +171,28 @@ class LoadingProcess:
             elif isinstance(message, kind):
                 return message
             else:
-                raise _error_of(message)
-
-    def _death(self) -> TraceError:
-        code = self._helper.process.wait()
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        is_short_of_memory = code in (-getattr(signal, "SIGKILL", 9), -signal.SIGABRT)
-        memory = ", most likely for lack of memory" if is_short_of_memory else ""
-        return TraceError(
-            self.paths[0],
-            f"The process that read it was ended from outside ({how}{memory}).",
-            "Close other programs and try again, or open a shorter recording or fewer ranks.",
-        )
+                raise error_of(message)
 
 
-def _error_of(message: Message) -> Exception:
+def death_of(helper: HelperProcess, path: Path) -> TraceError:
+    """What is said of a process that ended by itself while it read."""
+    code = helper.process.wait()
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    memory = ", most likely for lack of memory" if was_short_of_memory(code) else ""
+    return TraceError(
+        path,
+        f"The process that read it was ended from outside ({how}{memory}).",
+        "Close other programs and try again, or open a shorter recording or fewer ranks.",
+    )
+
+
+def was_short_of_memory(code: int) -> bool:
+    """Whether a process that ended with this exit code most likely lacked memory."""
+    return code in _WITHOUT_MEMORY
+
+
+def error_of(message: Message) -> Exception:
+    """The error that a message stands for."""
     if isinstance(message, Refused):
         return message.error()
     if isinstance(message, NoRoom):

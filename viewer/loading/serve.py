@@ -4,69 +4,45 @@ from __future__ import annotations
 
 import logging
 import tempfile
-import time
-import traceback
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from viewer.loading.messages import (
     Analysed,
-    Failed,
-    Message,
+    Hold,
     NoRoom,
     Preview,
     Read,
-    Refused,
-    Step,
     Wanted,
-    line_of,
     wanted_of,
 )
+from viewer.loading.speaking import Speaker, outcome
 
 if TYPE_CHECKING:
     from parsers.model import Progress, Trace
     from parsers.stored.handover import Handover
 
 _LOG = logging.getLogger(__name__)
-_SAY_EVERY_S = 0.05
 
 
-class Speaker:
-    """Writes messages, and steps of progress not too often."""
+def prepare() -> None:
+    """Load what reads, before it is known what is to be read."""
+    from parsers import opening  # noqa: F401
+    from parsers.base import parsers
 
-    def __init__(self, pipe: IO[bytes]) -> None:
-        self._pipe = pipe
-        self._last = 0.0
-
-    def say(self, message: Message) -> None:
-        """One line, at once."""
-        self._pipe.write(line_of(message) + b"\n")
-        self._pipe.flush()
-
-    def step(self, fraction: float, doing: str) -> None:
-        """A listener of ``Progress``."""
-        now = time.monotonic()
-        if now - self._last >= _SAY_EVERY_S:
-            self._last = now
-            self.say(Step(fraction, doing))
+    parsers()
 
 
 def serve(request: bytes, pipe: IO[bytes]) -> None:
-    """Serve one request of the window."""
-    from parsers.model import SYSTEM_ERRORS, TraceError, refused_by_system
-
+    """Serve one request of the window; or hold a recording, and answer whatever is asked about it."""
     wanted, speaker = wanted_of(request), Speaker(pipe)
     tempfile.tempdir = wanted.folder  # what is unpacked stays for the window
-    try:
-        _work(wanted, speaker)
-    except TraceError as error:
-        speaker.say(Refused.of(error))
-    except BrokenPipeError:
-        raise
-    except SYSTEM_ERRORS as error:
-        speaker.say(Refused.of(refused_by_system(error, wanted.paths[0])))
-    except Exception as error:
-        speaker.say(Failed(type(error).__name__, traceback.format_exc()))
+    if isinstance(wanted, Hold):
+        from viewer.loading.recording_server import hold
+
+        hold(wanted, speaker)
+    elif (error := outcome(lambda: _work(wanted, speaker), wanted.paths[0])) is not None:
+        speaker.say(error)
 
 
 def _work(wanted: Wanted, speaker: Speaker) -> None:
@@ -160,4 +136,4 @@ def _analyse(trace: Trace, wanted: Wanted, progress: Progress, speaker: Speaker)
     except OSError as error:
         speaker.say(NoRoom(f"the analysis could not be written ({error})"))
         return
-    speaker.say(Analysed(msgspec.Raw(msgspec.json.encode(plain)), str(path)))
+    speaker.say(Analysed(msgspec.json.encode(plain), str(path)))

@@ -76,8 +76,8 @@ class Gestures(QObject):
         self._resting.setSingleShot(True)
         self._resting.setInterval(DELAY_MS)
         self._resting.timeout.connect(self._on_rest)
-        for moved in (state.view_changed, canvas.scrolled):  # from under the mouse
-            moved.connect(self._hide_card)
+        for moved in (state.view_changed, canvas.scrolled):
+            moved.connect(self._on_moved_from_under_the_mouse)
         self._at = QPointF()
         self._wheel_habit = WHEEL_HABITS["maps"]
         canvas.installEventFilter(self)
@@ -308,6 +308,13 @@ class Gestures(QObject):
         """The derived track of which an entry was hit."""
         scene = self._state.scene
         return scene.derived.get(hit.placed.track.key) if scene is not None and hit.derived >= 0 else None
+
+    def _on_moved_from_under_the_mouse(self) -> None:
+        """What a card tells is not there any more; one that was still to come waits until all is at rest."""
+        was_to_come = self._resting.isActive()
+        self._hide_card()
+        if was_to_come:
+            self._resting.start()
 
     def _hide_card(self) -> None:
         self._resting.stop()

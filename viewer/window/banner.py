@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QToolButton, QWidget
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label
+from viewer.reports.plain_text import one_line
 
 
 class Banner(QWidget):
@@ -37,6 +38,7 @@ class Banner(QWidget):
     def say(self, problem: str, hint: str = "", *, good: bool = False) -> None:
         """Show a problem, or with ``good`` news, and what to do about it."""
         self._good = good
+        problem, hint = one_line(problem), one_line(hint)
         self.problem.setText(problem)
         self.hint.setText(hint)
         self.hint.setVisible(bool(hint))

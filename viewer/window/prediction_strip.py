@@ -123,23 +123,22 @@ class PredictionStrip(QWidget):
         self.hide()
 
     def _show(self, prediction: Prediction | None) -> None:
-        from rules.wording.promises import factor
+        from rules.wording.promises import factor, together
 
         self.setVisible(prediction is not None)
         if prediction is None:
             return
         outcome, count = prediction.outcome, len(prediction.ids)
         ticked = "the fix" if count == 1 else f"the {count} fixes"
-        self.sentence.setText(f"About {factor(outcome.gain)} faster with {ticked} you ticked")
-        low, high = (
-            outcome.before_ns / max(outcome.most_ns, 1.0),
-            outcome.before_ns / max(outcome.least_ns, 1.0),
-        )
+        said = together(outcome)
+        self.sentence.setText(f"{said[:1].upper()}{said[1:]} with {ticked} you ticked")
+        low, high = (outcome.before_ns / each for each in (outcome.most_ns, outcome.least_ns))
+        band = f"{factor(low)} to {factor(high)}. " if outcome.is_credible else ""
         computing = prediction.steps[0].after.parts if prediction.steps else {}
         least = next(iter(computing.values()), 0)
         now, then = duration(outcome.before_ns), duration(outcome.after_ns)
         self.band.setText(
-            f"{factor(low)} to {factor(high)}. Without the recorder a step takes {then} instead of {now}; "
+            f"{band}Without the recorder a step takes {then} instead of {now}; "
             f"{prediction.whose or 'the GPU'} computes for {duration(least)} of it."
         )
         self.bars.show_prediction(prediction)

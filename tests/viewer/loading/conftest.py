@@ -10,7 +10,7 @@ import pytest
 
 from parsers import helper_process
 from tests.benchmarks import kineto_like
-from viewer.loading import loader, process
+from viewer.loading import apart, process
 from viewer.loading.process import LoadingProcess
 
 from ..conftest import make_window
@@ -26,6 +26,14 @@ RUNNING_OUT = """import parsers
 def run_out(*_, **__):
     raise MemoryError
 parsers.open_trace = run_out
+"""
+SCARCE = """import parsers, resource
+usual = parsers.open_trace
+def scarce(*words, **named):
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 21),) * 2)
+    return usual(*words, **named)
+parsers.open_trace = scarce
 """
 MISTAKEN = """import parsers
 def mistaken(*_, **__):
@@ -45,7 +53,8 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even the smallest file is read by a process of its own, and a few thousand events are a preview."""
-    monkeypatch.setattr(loader, "LARGE_BYTES", 1)
+    monkeypatch.setattr(apart, "LEAST_BYTES_IN_WINDOW", 1)
+    monkeypatch.setattr(apart, "LARGE_BYTES", 1)
     monkeypatch.setattr(process, "PREVIEW_EVENTS", 3_000)
 
 
@@ -72,13 +81,6 @@ def before_it_reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     def do(code: str) -> None:
         first, last = helper_process.CODE.split("importlib.import_module", 1)
         monkeypatch.setattr(helper_process, "CODE", f"{first}{code}importlib.import_module{last}")
-        serve = helper_process.serve
-
-        def serve_later(module: str) -> None:
-            exec(code, {})
-            serve(module)
-
-        monkeypatch.setattr(helper_process, "serve", serve_later)  # what a copy does
 
     return do
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import os
 import sqlite3
+import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ import pytest
 from parsers import open_trace
 from parsers.model import Cancelled, Progress, TraceError
 from tests.parsers.traces import assert_same
-from viewer.loading.loader import SMALL_BYTES, may_cost_more_than_it_looks, read_apart
+from viewer.loading import apart
+from viewer.loading.apart import SMALL_BYTES, may_cost_more_than_it_looks
+from viewer.loading.loader import read_apart
 from viewer.loading.process import LoadingProcess
 
 from .conftest import STUCK, is_alive
@@ -70,7 +73,9 @@ def test_nobody_reads_a_file_but_by_this_module_and_the_process_it_starts(reposi
         for file in viewer.rglob("*.py")
         if "open_trace" in file.read_text()
     }
-    assert readers == {"loading/loader.py", "loading/serve.py"}
+    assert readers == {
+        "loading/loader.py", "loading/serve.py", "loading/recording_server.py", "doctor/trial.py"
+    }  # fmt: skip
 
 
 def test_what_is_read_apart_is_the_same(tmp_path: Path) -> None:
@@ -113,3 +118,60 @@ def test_a_reading_that_never_ends_is_ended_when_the_user_wants_it(
         read_apart([tmp_path / "run.json.gz"], Progress(listener))
     (number,) = numbers
     assert not is_alive(number)
+
+
+@pytest.fixture
+def ready(monkeypatch: pytest.MonkeyPatch) -> Iterator[apart._Ready]:
+    """No process waits for a request yet; what is started is ended with the test."""
+    fresh = apart._Ready()
+    monkeypatch.setattr(apart, "_ready", fresh)
+    monkeypatch.setattr(apart, "_NEXT_AFTER_S", 0.0)
+    yield fresh
+    fresh.again = False
+    if (left := fresh.take()) is not None:
+        left.end()
+
+
+@pytest.mark.parametrize(
+    ("words", "starts"),
+    [(["diagnose", "small"], False), (["diagnose", "packed"], True), (["small"], True), (["diagnose", ""], False),
+     (["diagnose", "absent", "a\0b"], False), ([], False), (["self-check"], False)],
+)  # fmt: skip
+def test_the_process_is_started_for_what_a_command_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ready: apart._Ready, words: list[str], starts: bool
+) -> None:
+    plain(tmp_path / "small")
+    packed(tmp_path / "packed")
+    monkeypatch.chdir(tmp_path)
+    apart.start_ahead(words)
+    assert (ready.take() is not None) is starts
+
+
+def test_one_that_was_started_ahead_reads(tmp_path: Path, ready: apart._Ready) -> None:
+    packed(tmp_path / "run.json.gz")
+    apart.start_ahead(["diagnose", str(tmp_path / "run.json.gz")])
+    waiting = ready._helper
+    assert waiting is not None
+    process = LoadingProcess([tmp_path / "run.json.gz"], only_read=True)
+    assert process.number == waiting.process.pid
+    assert len(process.trace(Progress(), lambda _: None).events) == 1
+    process.close()
+
+
+def test_one_that_died_while_it_waited_is_replaced(tmp_path: Path, ready: apart._Ready) -> None:
+    packed(tmp_path / "run.json.gz")
+    ready.start()
+    assert ready._helper is not None
+    ready._helper.end()
+    assert len(read_apart([tmp_path / "run.json.gz"], Progress()).events) == 1
+
+
+def test_a_window_has_the_next_one_wait_already(ready: apart._Ready) -> None:
+    apart.keep_one_ready()
+    first = apart.reader()
+    deadline = time.monotonic() + 30
+    while ready._helper is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert ready._helper.process.pid != first.process.pid
+    first.end()

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from viewer.loading import loader
-from viewer.loading.loader import is_large
+from viewer.loading import apart
+from viewer.loading.apart import is_large
 
 
 @pytest.fixture(autouse=True)
 def _limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "LARGE_BYTES", 1200)
+    monkeypatch.setattr(apart, "LARGE_BYTES", 1200)
 
 
 @pytest.mark.parametrize(

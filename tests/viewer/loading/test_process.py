@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import resource
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -19,12 +18,13 @@ from parsers.stored import cache
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.thresholds import LEAST_SHARE, Thresholds
+from tests.limits import room_in_a_file
 from tests.opened import diagnosed, opened
 from tests.parsers.traces import assert_same
 from viewer.loading.process import CannotLoadThere, LoadingFailed, LoadingProcess
 from viewer.timeline.geometry.drawing_index import build_index
 
-from .conftest import MISTAKEN, RUNNING_OUT, STUCK, is_alive
+from .conftest import MISTAKEN, RUNNING_OUT, SCARCE, STUCK, is_alive
 
 
 def read(paths: list[Path], thresholds: Thresholds | None = None) -> LoadingProcess:
@@ -209,10 +209,15 @@ def test_a_suspended_process_is_waited_for_and_ended_when_the_user_wants_it(reco
     assert not is_alive(made.number)
 
 
+@pytest.mark.parametrize(
+    "limited",
+    [SCARCE, "import resource; resource.setrlimit(resource.RLIMIT_AS, (100 << 20,) * 2)\n"],
+    ids=["while it reads", "while it starts"],
+)
 def test_a_process_that_may_not_have_more_memory_is_said_in_a_sentence(
-    recording: Path, before_it_reads: Callable[[str], None]
+    recording: Path, before_it_reads: Callable[[str], None], limited: str
 ) -> None:
-    before_it_reads("import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28))\n")
+    before_it_reads(limited)
     made = read([recording])
     with pytest.raises(TraceError) as told:
         made.trace(Progress(), ignore)
@@ -241,12 +246,8 @@ def test_what_nobody_holds_any_more_is_ended(recording: Path, before_it_reads: C
 
 
 def test_a_disk_without_room_is_no_reason_to_fail(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, usual[1]))
-    try:
+    with room_in_a_file(100_000):
         made = read([recording])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     with pytest.raises(CannotLoadThere, match="could not be written"):
         made.trace(Progress(), ignore)
     made.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import resource
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from parsers.model import Trace
 from rules.thresholds import LEAST_SHARE, Thresholds
+from tests.limits import room_in_a_file
 from viewer.document import Stage
 from viewer.loading.process import LoadingProcess
 from viewer.window.main_window import MainWindow
@@ -166,7 +166,7 @@ def test_a_newer_file_replaces_one_that_is_being_read(
     before_it_reads(STUCK)
     window.open([recording])
     wait_for_preview(window, qtbot)
-    monkeypatch.setattr("viewer.loading.loader.LARGE_BYTES", 1 << 40)
+    monkeypatch.setattr("viewer.loading.apart.LEAST_BYTES_IN_WINDOW", 1 << 40)
     other = fixtures / "torch/elementwise_chain.pt.trace.json.gz"
     window.open([other])
     wait_until_ready(qtbot, window)
@@ -215,14 +215,9 @@ def test_a_view_of_everything_gives_way_to_the_first_problem(
 def test_a_full_disk_is_no_reason_to_fail(
     window: MainWindow, qtbot: QtBot, recording: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, usual[1]))
-    try:
-        with caplog.at_level(logging.WARNING):
-            window.open([recording])
-            wait_until_ready(qtbot, window)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    with room_in_a_file(100_000), caplog.at_level(logging.WARNING):
+        window.open([recording])
+        wait_until_ready(qtbot, window)
     assert "in the window's own process" in caplog.text
     assert window.document.trace is not None
     assert len(window.document.trace.events) > 10_000

@@ -142,12 +142,13 @@ def test_while_nothing_moves_rows_are_prepared_for_a_movement(monkeypatch: pytes
     strips.begin(view)
     strips.begin(view)
     assert [strips.look_ahead(2) for _ in range(4)] == [True, True, False, False]
-    monkeypatch.setattr("viewer.timeline.geometry.strips.columns", None)  # nothing is worked out any more
-    for by in (-200, 200):
-        moved = view.part(view.first + by, view.first + by + view.width)
-        for number, row in enumerate(rows):
-            kept = strips.strip(number, row, moved)
-            assert kept.first < moved.first < moved.first + moved.width < kept.last
+    with monkeypatch.context() as nothing:
+        nothing.setattr("viewer.timeline.geometry.strips.columns", None)  # nothing is worked out any more
+        for by in (-200, 200):
+            moved = view.part(view.first + by, view.first + by + view.width)
+            for number, row in enumerate(rows):
+                kept = strips.strip(number, row, moved)
+                assert kept.first < moved.first < moved.first + moved.width < kept.last
 
 
 def zoomed(factor: float) -> Grid:

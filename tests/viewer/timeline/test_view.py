@@ -347,6 +347,14 @@ def test_moving_the_mouse_tells_the_time_and_leaving_ends_it(view: TimelineView,
     assert view.state.cursor is None
 
 
+def test_a_card_that_is_to_come_waits_until_the_lanes_are_at_rest(view: TimelineView, qtbot: QtBot) -> None:
+    QTest.mouseMove(view.canvas, at(view, 6.7))
+    view.resize(view.width(), view.height() + 40)  # as a late layout does
+    qtbot.waitUntil(view.gestures.card.isVisible, timeout=20_000)
+    view.resize(view.width(), view.height() - 40)
+    assert not view.gestures.card.isVisible()
+
+
 def test_a_resting_cursor_shows_a_card_of_plain_text(view: TimelineView, qtbot: QtBot) -> None:
     QTest.mouseMove(view.canvas, at(view, 6.7))
     card = view.gestures.card

@@ -22,9 +22,11 @@ def may_be_many(paths: Sequence[Path]) -> bool:
 
 
 def _members(path: Path) -> int:
-    if not path.is_file():  # what waits for a writer, or never ends, is not looked into
-        return 0
     try:
+        if not (
+            path.is_file() and path.stat().st_size
+        ):  # what waits for a writer, or never ends, is not looked into
+            return 0
         with path.open("rb") as file:
             if file.read(len(ZIP)) != ZIP:
                 return 0

@@ -203,7 +203,7 @@ def open_many(
             reduce_on_cluster(asked, workers.scheduler, workers.count, answer, part)
         else:
             reduce_here(asked, workers.count or processes(), answer, part)
-        summaries.trim()
+        summaries.ENTRIES.trim()
     if not found:
         name, problem = unread[0] if unread else ("", "there is no file")
         raise Malformed(

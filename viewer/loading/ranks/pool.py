@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 
-from parsers.copied_process import can_copy
+from parsers.helper_process import end_with
 from parsers.model import Progress
-from viewer.loading.ranks.reducing import load, reduce_rank
+from viewer.loading.ranks.reducing import reduce_rank
 from viewer.loading.ranks.wanted import Reduced, Wanted
 
 _LOOK_EVERY_S = 0.1
@@ -38,7 +39,6 @@ def reduce_here(wanted: Sequence[Wanted], workers: int, answer: Answer, progress
             part = progress.part(number / len(wanted), (number + 1) / len(wanted))
             answer(number, reduce_rank(each, part))
         return
-    load()
     suspects = _reduce_in_pool(wanted, range(len(wanted)), workers, answer, progress)
     for number in suspects:  # each alone, so that only the guilty one is blamed
         for _ in _reduce_in_pool(wanted, [number], 1, answer, progress):
@@ -85,8 +85,23 @@ def _reduce_in_pool(
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
-    # No copies of a process with threads and windows, which no copy could use.
-    return ProcessPoolExecutor(workers, multiprocessing.get_context("fork" if can_copy() else "spawn"))
+    # spawned: a copy of a process with threads has the locks that they held, and nobody who lets them go
+    return ProcessPoolExecutor(
+        workers, multiprocessing.get_context("spawn"), initializer=_end_with_the_pool, initargs=(os.getpid(),)
+    )
+
+
+def _end_with_the_pool(asker: int) -> None:
+    """However the process that has the pool ends, its workers do, too."""
+    end_with(asker)
+    owner = multiprocessing.parent_process()
+    assert owner is not None
+
+    def wait_for_it() -> None:
+        owner.join()
+        os._exit(1)
+
+    threading.Thread(target=wait_for_it, daemon=True).start()
 
 
 def _end(pool: ProcessPoolExecutor) -> None:

@@ -5,23 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from parsers.base import parsers
 from parsers.model import SYSTEM_ERRORS, Progress, TraceError, refused_by_system
 from parsers.opening import read_one
 from parsers.source import identify
 from rules.analysis.analysis import Analysis
-from rules.base import rules
 from rules.diagnosis import diagnosis_of
 from rules.summaries.reduction import summary_of
 from rules.thresholds import Thresholds
 from viewer.loading.ranks.summaries import as_bytes
 from viewer.loading.ranks.wanted import Reduced, Wanted
-
-
-def load() -> None:
-    """Load everything that reads and judges, so that copies of this process need not."""
-    parsers()
-    rules(counters=False)
 
 
 def reduce_rank(wanted: Wanted, progress: Progress | None = None) -> Reduced:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any
 
-from parsers.containers import PrivateFolder
 from parsers.model import Malformed, TraceError
+from parsers.private_folder import PrivateFolder
 from viewer.loading.ranks.wanted import Wanted
 
 _COPY_BYTES = 4 << 20

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
-import os
-import threading
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -17,10 +14,11 @@ import msgspec
 from parsers.stored import cache as stored_cache
 from parsers.stored import columns as stored_columns
 from parsers.stored.columns import NotAsWritten
+from parsers.stored.entries import Entries
 from parsers.stored.traces import described_type
 from rules.summaries.rank_summary import RankSummary, SummaryWords
 
-MOST_BYTES = 1_000_000_000
+ENTRIES = Entries("summaries", most_bytes=1_000_000_000)
 _FORMAT = 1
 _LOG = logging.getLogger(__name__)
 
@@ -39,11 +37,6 @@ def summary_of_bytes(content: bytes) -> RankSummary:
     return RankSummary(msgspec.msgpack.decode(words[len(_meaning()) :], type=SummaryWords), columns)
 
 
-def folder() -> Path:
-    """Where summaries are kept."""
-    return stored_cache.folder().with_name("summaries")
-
-
 def key_of(path: Path, thresholds: Mapping[str, float]) -> str | None:
     """What a file's summary is called as the file is now; None when the file cannot be asked."""
     state = stored_cache.state_of(path)
@@ -58,39 +51,18 @@ def kept(key: str | None) -> RankSummary | None:
     """The summary of that name; None where there is none, or where it is damaged."""
     if key is None:
         return None
-    entry = folder() / key
+    content = ENTRIES.read(key)
     try:
-        summary = summary_of_bytes(entry.read_bytes())
-        os.utime(entry)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, msgspec.MsgspecError):
+        return None if content is None else summary_of_bytes(content)
+    except (ValueError, KeyError, msgspec.MsgspecError):
         _LOG.info("a kept summary could not be used", exc_info=True)
         return None
-    return summary
 
 
 def keep(key: str | None, content: bytes) -> None:
     """Keep a summary under that name; where there is no room it is not kept."""
-    if key is None:
-        return
-    entry = folder() / key
-    part = entry.with_name(f".{key}.{os.getpid()}.{threading.get_ident()}.part")
-    try:
-        entry.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        part.write_bytes(content)
-        part.chmod(0o600)
-        part.replace(entry)
-    except OSError:
-        _LOG.info("a summary could not be kept", exc_info=True)
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
-
-
-def trim(most_bytes: int = MOST_BYTES) -> None:
-    """Remove the summaries used longest ago until the rest fits."""
-    stored_cache.trim(most_bytes, folder())
+    if key is not None:
+        ENTRIES.write(key, content)
 
 
 @cache

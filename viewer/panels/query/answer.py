@@ -17,7 +17,7 @@ from viewer.panels.tables.table_view import TableView
 if TYPE_CHECKING:
     import pandas as pd
 
-    from viewer.query.database import Result
+    from viewer.query.result import Result
 
 _SHOWN = {"ns": Show.TIME, "B": Show.SIZE, "B/s": Show.RATE, "share": Show.SHARE}
 _ENDS = {"ns": "_ns", "B": "_bytes", "B/s": "_bytes_per_s", "share": "_share"}

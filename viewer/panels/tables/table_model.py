@@ -16,6 +16,7 @@ from PySide6.QtGui import QBrush, QColor
 from parsers.model import units
 from viewer.look import theme
 from viewer.look.labels import tooltip
+from viewer.reports import plain_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,8 +107,8 @@ def _alike(values: Any) -> frozenset[float]:
 
 def safe_cell(value: Any) -> Any:
     """A cell that no spreadsheet takes for a formula."""
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r", "|", "%"):
-        return "'" + value
+    if isinstance(value, str):
+        return plain_text.cell(value)
     return value.item() if isinstance(value, np.generic) else value
 
 

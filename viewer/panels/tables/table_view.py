@@ -33,7 +33,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from viewer.kept.storage import write_text
+from viewer.kept.storage import write_bytes
 from viewer.look import theme
 from viewer.look.labels import elided_inside
 from viewer.look.row_delegate import RowDelegate
@@ -256,7 +256,7 @@ class TableView(QTableView):
         )
         if name:
             try:
-                write_text(Path(name), self.rows.as_csv())
+                write_bytes(Path(name), self.rows.as_csv().encode("utf-8", "replace"))
             except OSError as error:
                 self._say(f"{Path(name).name} could not be written: {error.strerror or error}.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,10 +18,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from parsers.model import Progress
+from parsers.model import Progress, TraceError
 from rules.base import Evidence
 from viewer.document import Document
 from viewer.kept import own_questions
+from viewer.kept.storage import write_pieces
+from viewer.loading.questions import ENDINGS, all_rows, costliest_condition, first_rows, how_many
+from viewer.loading.recording_process import asked
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
@@ -34,8 +38,8 @@ from viewer.query.questions import OWN, Question, questions
 if TYPE_CHECKING:
     import pandas as pd
 
-    from viewer.query.database import Result
     from viewer.query.overlay import Overlay
+    from viewer.query.result import Result
 
 SLOT, COUNTING = "query", "count questions"
 MOST_COUNTED = 1_000_000  # events: of larger recordings a question's rows are counted when it is asked
@@ -148,18 +152,14 @@ class QueryPanel(Panel):
             return
 
         def work(progress: Progress) -> dict[str, tuple[str, bool]]:
-            from viewer.query.database import database_of
-
             found = {}
-            for place, question in enumerate(questions().values()):
+            for place, name in enumerate(questions()):
                 progress.step(place / len(questions()), "counting")
-                if missing := question.missing(analysis):
-                    found[question.id] = missing, False
-                    continue
                 try:
-                    found[question.id] = f"{database_of(analysis).count(question.sql, progress):,}", True
-                except QueryError as error:
-                    found[question.id] = error.problem, False
+                    told = json.loads(asked(analysis).answer(how_many, progress, name=name))
+                    found[name] = told["missing"] or f"{told['rows']:,}", not told["missing"]
+                except (QueryError, TraceError) as error:
+                    found[name] = error.problem, False
             return found
 
         def answer(found: dict[str, tuple[str, bool]]) -> None:
@@ -185,12 +185,13 @@ class QueryPanel(Panel):
         self.said.setText("asking ...")
 
         def work(progress: Progress) -> tuple[Result, tuple[str, int] | None]:
-            from viewer.query.database import database_of
-            from viewer.query.questions import sql_of
+            from viewer.query.result import unpacked
 
-            database = database_of(analysis)
-            result = database.run(sql_of(sql), progress=progress)
-            return result, None if result.rows else database.costliest_condition(sql_of(sql), progress)
+            process = asked(analysis)
+            result = unpacked(process.answer(first_rows, progress, sql=sql))
+            if result.rows:
+                return result, None
+            return result, json.loads(process.answer(costliest_condition, progress, sql=sql))
 
         own_questions.remember_question(sql.strip())
         self.document.jobs.ask(SLOT, work, self._show, self._fail, self._stopped)
@@ -223,11 +224,11 @@ class QueryPanel(Panel):
     def _fail(self, error: Exception) -> None:
         self._set_running(False)
         self.said.setText("")
-        if not isinstance(error, QueryError):
+        if not isinstance(error, QueryError | TraceError):
             raise error
         self._result = None
-        self.answer.say(str(error))
-        if error.place >= 0:
+        self.answer.say(f"{error.problem} {error.hint}".strip())
+        if isinstance(error, QueryError) and error.place >= 0:
             self.editor.mark_mistake(error.place, len(error.word))
         self._show_overlays()
 
@@ -340,17 +341,17 @@ class QueryPanel(Panel):
         if analysis is None or not sql.strip():
             return
 
-        def work(progress: Progress) -> str:
-            from viewer.query.database import database_of
-            from viewer.query.questions import sql_of
-            from viewer.reports.conversion.tables import write_frame
+        if out.suffix.lower() not in ENDINGS:
+            self.said.setText(f"The ending of the file says its format: use {', '.join(ENDINGS)}.")
+            return
 
-            result = database_of(analysis).run(sql_of(sql), None, progress)
+        def work(progress: Progress) -> str:
             try:
-                write_frame(result.frame, out)
-            except (OSError, ValueError) as error:
-                return f"{out.name} could not be written. {error}"
-            return f"{result.rows:,} rows are in {out.name}"
+                pieces = asked(analysis).pieces(all_rows, progress, sql=sql, ending=out.suffix.lower())
+                write_pieces(out, pieces)
+            except OSError as error:
+                return f"{out.name} could not be written: {error.strerror or error}"
+            return f"All rows are in {out.name}"
 
         self._set_running(True)
 

@@ -1,0 +1,103 @@
+"""Told to end by the system, a command and the window end at once and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from viewer.app import application, ended_by_signals
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows ends processes without asking them")
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def waiting(temporary: Path, repository: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that keeps what comes on standard input, and gets some of it."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "stallscope", "diagnose", "-"],
+        cwd=repository,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as command:
+        assert command.stdin is not None
+        command.stdin.write(b"{" * (1 << 20))
+        command.stdin.flush()
+        while not any(temporary.glob("*/standard input")):
+            assert command.poll() is None
+        yield command
+        command.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_told_to_end_removes_what_it_keeps(
+    waiting: subprocess.Popen[bytes], temporary: Path, number: signal.Signals
+) -> None:
+    waiting.send_signal(number)
+    assert waiting.wait(30) == 128 + number
+    assert not list(temporary.iterdir())
+    assert waiting.stderr is not None
+    assert waiting.stderr.read() == b""
+
+
+def test_what_a_killed_command_kept_goes_with_the_next_one(
+    waiting: subprocess.Popen[bytes], temporary: Path, repository: Path, fixtures: Path
+) -> None:
+    waiting.kill()
+    waiting.wait(30)
+    assert list(temporary.iterdir())
+    sample = fixtures / "torch" / "elementwise_chain.pt.trace.json.gz"
+    subprocess.run(
+        [sys.executable, "-m", "stallscope", "diagnose", sample],
+        cwd=repository,
+        check=True,
+        capture_output=True,
+    )
+    assert not list(temporary.iterdir())
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_the_window_hears_a_signal_while_nothing_happens_in_it(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    app = application()
+    codes: list[int] = []
+    monkeypatch.setattr(app, "exit", codes.append)
+    monkeypatch.setattr(app, "quit", lambda: codes.append(0))
+    with ended_by_signals(app):
+        os.kill(os.getpid(), number)
+        qtbot.waitUntil(lambda: codes == [code])
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with ended_by_signals(application()):
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

@@ -1,0 +1,125 @@
+"""Which recordings another process reads, and that process, started before anybody has loaded what asks it.
+
+Imports next to nothing: the program starts such a process first of all, so that both load at the same time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from parsers.helper_process import HelperProcess
+from parsers.signatures import DATABASE, PACKED, USUAL_GROWTH
+
+LEAST_BYTES_IN_WINDOW = 1  # what freezes a window need not be large: one regular expression is enough
+LARGE_BYTES = 30 << 20  # unpacked: so long is a reading in which one wants to see the first events
+SMALL_BYTES = 4 << 20
+_MOST_FILES = 2_000
+_NEXT_AFTER_S = 2.0  # what was just opened comes first
+_READER = f"{__package__}.serve"
+_ASKS = "query"  # the command whose recording is always held by another process
+
+
+class _Ready:
+    """The process that waits for the next request, where one does."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._helper: HelperProcess | None = None
+        self.again = False  # whether another one takes the place of one that was taken
+
+    def start(self) -> None:
+        with self._lock, contextlib.suppress(OSError, RuntimeError):
+            if self._helper is None:
+                self._helper = HelperProcess(_READER, None, own_group=True)
+
+    def take(self) -> HelperProcess | None:
+        with self._lock:
+            helper, self._helper = self._helper, None
+        if self.again:
+            timer = threading.Timer(_NEXT_AFTER_S, self.start)
+            timer.daemon = True
+            timer.start()
+        return helper if helper is not None and helper.process.poll() is None else None
+
+
+_ready = _Ready()
+
+
+def reader() -> HelperProcess:
+    """A process that waits for its request, begun ahead or now; raises ``OSError``."""
+    return _ready.take() or HelperProcess(_READER, None, own_group=True)
+
+
+def start_ahead(words: Sequence[str]) -> None:
+    """Start the process where the words of a command line name files for it."""
+    files = [Path(word) for word in words if word]
+    opens_a_window = bool(files) and os.path.isfile(files[0])
+    is_asked = words[:1] == [_ASKS] and len(words) > 2
+    if opens_a_window or is_asked or may_cost_more_than_it_looks(files):
+        _ready.start()
+
+
+def keep_one_ready() -> None:
+    """Have a process wait for the next recording from now on; a window opens one after the other."""
+    _ready.again = True
+    _ready.start()
+
+
+def is_for_another_process(paths: Sequence[Path]) -> bool:
+    """Whether a window has these files read by another process."""
+    return _is_at_least(LEAST_BYTES_IN_WINDOW, paths)
+
+
+def may_cost_more_than_it_looks(paths: Iterable[Path]) -> bool:
+    """Whether any of these files is packed or a database, or they are not small."""
+    total = 0
+    for file in _files(paths):
+        try:
+            if not file.is_file():
+                continue
+            if not (size := file.stat().st_size):  # as those are that wait for a writer, or never end
+                continue
+            total += size
+            with file.open("rb") as opened:
+                head = opened.read(len(DATABASE))
+        except (OSError, ValueError):
+            continue
+        if total > SMALL_BYTES or head.startswith((*PACKED, DATABASE)):
+            return True
+    return False
+
+
+def is_large(paths: Iterable[Path]) -> bool:
+    """Whether these files, unpacked, are so large that reading them is noticed."""
+    return _is_at_least(LARGE_BYTES, paths)
+
+
+def _is_at_least(size: int, paths: Iterable[Path]) -> bool:
+    total = 0
+    for number, file in enumerate(_files(paths)):
+        total += _expected(file)
+        if total >= size or number >= _MOST_FILES:
+            return True
+    return False
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        yield from path.rglob("*") if os.path.isdir(path) else (path,)
+
+
+def _expected(file: Path) -> int:
+    try:
+        if not file.is_file():
+            return 0
+        if not (size := file.stat().st_size):
+            return 0
+        with file.open("rb") as opened:
+            packed = opened.read(4).startswith(PACKED)
+    except OSError:
+        return 0
+    return size * USUAL_GROWTH if packed else size
