@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from pytestqt.qtbot import QtBot
 from parsers.model import EventKind, Trace
 from viewer.document import Area
 from viewer.kept.own_questions import asked_lately, own_questions
+from viewer.loading.recording_process import asked as answering
 from viewer.look import theme
 from viewer.look.theme import contrast
 from viewer.panels.query.answer import shown_columns
@@ -104,6 +106,29 @@ def test_escape_stops_a_question_that_takes_long(window: MainWindow, qtbot: QtBo
     qtbot.waitUntil(lambda: not panel.editor.running, timeout=20_000)
     assert panel.said.text() == "stopped"
     assert "range(100000000)" in panel.editor.sql
+
+
+def test_a_question_that_costs_too_much_is_ended_and_the_next_one_is_answered(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    panel = asked(window, qtbot, "SELECT repeat('x', 3000000000)")
+    assert panel.answer.said.startswith("This needs more memory than the 1.00 GB that a question may use.")
+    panel = asked(window, qtbot, "SELECT list(name) AS names, {'a': 1} AS parts FROM kernels LIMIT 1")
+    assert panel.answer.table is not None
+    assert panel.answer.table.rows.frame.iloc[0, 1] == '{"a": 1}'
+    assert panel.answer.table.rows.frame.iloc[0, 0].startswith('["')
+
+
+def test_the_process_that_answers_ends_with_the_recording(window: MainWindow, qtbot: QtBot) -> None:
+    asked(window, qtbot, "SELECT 1")
+    assert window.document.analysis is not None
+    helper = answering(window.document.analysis)._helper
+    assert helper is not None
+    process = helper.process
+    assert process.poll() is None
+    del helper
+    window.document.clear()
+    qtbot.waitUntil(lambda: gc.collect() >= 0 and process.poll() is not None, timeout=30_000)
 
 
 def test_questions_are_saved_as_text_and_remembered(window: MainWindow, qtbot: QtBot) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-from parsers.model import Cancelled, Progress
+from parsers.model import Progress
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.software import software_of
@@ -14,7 +14,7 @@ from rules.base import rules
 from rules.fixes.plan import plan_of
 from viewer.assistant.recordings import Refused
 from viewer.query.database import database_of
-from viewer.query.errors import QueryError
+from viewer.query.errors import MAX_WORD, QueryError, shortened
 from viewer.query.questions import questions, sql_of
 from viewer.reports.fixes_report import fixes_text, outcome_text
 from viewer.reports.plain_text import safe
@@ -27,8 +27,7 @@ MOST_TEXT = 24_000  # characters of one answer
 MOST_ROWS, USUAL_ROWS = 500, 50
 MOST_PLACES = 10
 MOST_CELL = 400  # characters
-PATIENCE_S = 60.0
-T = TypeVar("T")
+MAX_BYTES = 200_000  # of one answer with rows
 
 
 def bounded(text: str) -> str:
@@ -37,7 +36,7 @@ def bounded(text: str) -> str:
     return said if len(said) <= MOST_TEXT else f"{said[:MOST_TEXT]}\n... cut: ask for less"
 
 
-def about(analysis: Analysis) -> dict[str, Any]:
+def about(analysis: Analysis, progress: Progress) -> dict[str, Any]:
     """What a recording is: files, length, GPUs, steps, the analysed time, and what lacks."""
     trace = analysis.trace
     t0, t1 = analysis.window
@@ -58,28 +57,33 @@ def about(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def diagnosis(analysis: Analysis) -> str:
+def diagnosis(analysis: Analysis, progress: Progress) -> str:
     """What `stallscope diagnose` prints."""
     return bounded(as_text(analysis.trace, findings_of(analysis), analysis))
 
 
 def table(
-    analysis: Analysis, name: str, rows: int = USUAL_ROWS, span: tuple[int, int] | None = None
+    analysis: Analysis,
+    progress: Progress,
+    name: str,
+    rows: int = USUAL_ROWS,
+    span: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """The first rows of a summary or of a table of rows. Raises ``Refused``."""
+    """The first rows of a summary or of a table of rows, of all or of [start, end) ns. Raises ``Refused``."""
     if name in summaries():
-        found = table_of(analysis, name, span)
+        found = table_of(analysis, name, None if span is None else (span[0], span[1]))
         told: dict[str, Any] = tables_json([found])[name]
         kept = told["rows"][: _count(rows)]
-        left = found.left_out + len(found.rows) - len(kept)
-        return told | {"rows": [_cells(row) for row in kept], "rows_left_out": left}
+        kept = _fitting([_cells(row) for row in kept])
+        return told | {"rows": kept, "rows_left_out": found.left_out + len(found.rows) - len(kept)}
     if name not in row_tables():
-        raise Refused(f"There is no table {name!r}. Known are: {', '.join((*summaries(), *row_tables()))}.")
+        said = shortened(name, MAX_WORD)
+        raise Refused(f"There is no table {said!r}. Known are: {', '.join((*summaries(), *row_tables()))}.")
     where = "" if span is None else f" WHERE start_ns >= {span[0]} AND start_ns < {span[1]}"
     columns = [
         {"name": column.name, "unit": column.unit, "about": column.about} for column in described(name)
     ]
-    return {"columns": columns} | query(analysis, f"SELECT * FROM {name}{where}", rows)
+    return {"columns": columns} | query(analysis, progress, f"SELECT * FROM {name}{where}", rows)
 
 
 def tables() -> dict[str, str]:
@@ -94,26 +98,35 @@ def ready_made() -> dict[str, str]:
     return {name: f"{each.group}: {each.title}" for name, each in questions().items()}
 
 
-def query(analysis: Analysis, sql: str, rows: int = USUAL_ROWS) -> dict[str, Any]:
-    """The first rows of an answer, how many there are in all, and sums over all. Raises ``Refused``."""
-    try:
-        text = sql_of(sql)
-        found = in_time(lambda progress: database_of(analysis).run(text, _count(rows), progress))
-    except QueryError as error:
-        raise Refused(str(error)) from None
+def query(analysis: Analysis, progress: Progress, sql: str, rows: int = USUAL_ROWS) -> dict[str, Any]:
+    """The first rows of an answer, how many there are in all, and sums over all. Raises ``QueryError``."""
+    found = database_of(analysis).run(sql_of(sql), _count(rows), progress)
+    names = [str(name)[:MOST_CELL] for name in found.frame.columns]
+    if len(json.dumps(names)) > MAX_BYTES:
+        raise QueryError(f"An answer with {len(names):,} columns is too long.", "Ask for fewer of them.")
     columns = [plain(found.frame.iloc[:, place].tolist()) for place in range(found.frame.shape[1])]
     return {
-        "columns": [str(name) for name in found.frame.columns],
-        "rows": [_cells(row) for row in zip(*columns, strict=True)],
+        "columns": names,
+        "rows": _fitting([_cells(row) for row in zip(*columns, strict=True)]),
         "rows_in_all": found.rows,
         "sums": {
-            name: {"total": each.total, "median": each.median, "p99": each.p99}
+            name[:MOST_CELL]: {"total": each.total, "median": each.median, "p99": each.p99}
             for name, each in found.sums.items()
         },
     }
 
 
-def explanation(analysis: Analysis, finding: int) -> dict[str, Any]:
+def _fitting(rows: list[list[Any]]) -> list[list[Any]]:
+    """As many of the first rows as one answer may have bytes."""
+    size = 0
+    for place, row in enumerate(rows):
+        size += len(json.dumps(row, indent=2))  # it is sent indented
+        if size > MAX_BYTES:
+            return rows[:place]
+    return rows
+
+
+def explanation(analysis: Analysis, progress: Progress, finding: int) -> dict[str, Any]:
     """Everything about one finding, by its number from 1: numbers, advice, and how its rule decides."""
     found = _finding(analysis, finding)
     rule = next((each for each in rules() if each.id == found.rule), None)
@@ -130,7 +143,7 @@ def explanation(analysis: Analysis, finding: int) -> dict[str, Any]:
     }
 
 
-def places(analysis: Analysis, finding: int) -> list[dict[str, Any]]:
+def places(analysis: Analysis, progress: Progress, finding: int) -> list[dict[str, Any]]:
     """Where to see a finding: the longest places."""
     found = _finding(analysis, finding)
     longest = sorted(found.evidence, key=lambda each: each.start - each.end)[:MOST_PLACES]
@@ -154,7 +167,7 @@ def _finding(analysis: Analysis, number: int) -> Any:
     return found[number - 1]
 
 
-def predictions(analysis: Analysis, fixes: Sequence[str] = ()) -> str:
+def predictions(analysis: Analysis, progress: Progress, fixes: Sequence[str] = ()) -> str:
     """What each fix would give, or some of them together. Raises ``Refused`` for an unknown one."""
     plan = plan_of(analysis)
     if not fixes:
@@ -163,11 +176,12 @@ def predictions(analysis: Analysis, fixes: Sequence[str] = ()) -> str:
         chosen = plan.chosen(list(fixes))
     except KeyError as error:
         known = ", ".join(each.id for each in plan.promises) or plan.reason or "none"
-        raise Refused(f"There is no fix {error.args[0]!r} here. Known are: {known}.") from None
+        said = shortened(str(error.args[0]), MAX_WORD)
+        raise Refused(f"There is no fix {said!r} here. Known are: {known}.") from None
     return bounded(outcome_text(plan, plan.predict(list(fixes)), chosen))
 
 
-def comparison(before: Analysis, after: Analysis) -> str:
+def comparison(before: Analysis, after: Analysis, progress: Progress) -> str:
     """What `stallscope compare` prints. Raises ``TraceError`` where the two cannot be compared."""
     from rules.comparison.compare import compare
     from viewer.reports.comparison_report import as_text as compared
@@ -175,18 +189,18 @@ def comparison(before: Analysis, after: Analysis) -> str:
     return bounded(compared(compare(before.trace, after.trace)))
 
 
-def in_time(work: Callable[[Progress], T]) -> T:
-    """Do something that can be cancelled, and cancel it when it takes too long. Raises ``Refused`` then."""
-    progress = Progress()
-    timer = threading.Timer(PATIENCE_S, progress.cancel)
-    timer.daemon = True
-    timer.start()
+_TOOLS: Mapping[str, Callable[..., Any]] = {
+    each.__name__: each
+    for each in (about, diagnosis, table, query, explanation, places, predictions, comparison)
+}
+
+
+def told(*analyses: Analysis, progress: Progress, tool: str, arguments: dict[str, Any]) -> Iterator[bytes]:
+    """What one of the functions above says, as JSON, in the process that holds the recordings."""
     try:
-        return work(progress)
-    except Cancelled:
-        raise Refused(f"This took longer than {PATIENCE_S:.0f} s. Ask for less.") from None
-    finally:
-        timer.cancel()
+        yield json.dumps({"answer": _TOOLS[tool](*analyses, progress=progress, **arguments)}).encode()
+    except Refused as error:
+        yield json.dumps({"refused": str(error)}).encode()
 
 
 def _count(rows: int) -> int:
@@ -194,4 +208,11 @@ def _count(rows: int) -> int:
 
 
 def _cells(row: Sequence[Any]) -> list[Any]:
-    return [value[:MOST_CELL] if isinstance(value, str) else value for value in row]
+    """Short values as they are, and the beginning of long ones."""
+    found = []
+    for value in row:
+        is_long = isinstance(value, list | dict | int) and len(as_json := json.dumps(value)) > MOST_CELL
+        found.append(
+            as_json[:MOST_CELL] if is_long else value[:MOST_CELL] if isinstance(value, str) else value
+        )
+    return found

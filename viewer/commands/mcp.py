@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
             "Install it with: pip install 'stallscope[assistant]'.",
         ) from None
     from viewer.assistant.recordings import Recordings
-    from viewer.assistant.server import server
+    from viewer.assistant.server import serve
 
-    server(Recordings(options.paths)).run("stdio")
+    serve(Recordings(options.paths))
     return DONE

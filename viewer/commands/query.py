@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parsers.model import TraceError
-from viewer.terminal.console import not_written, recording, terminal_progress
+from parsers.model import Progress, TraceError
+from parsers.model.units import size
+from viewer.loading.questions import ENDINGS, all_rows
+from viewer.query.limits import MAX_MEMORY, MAX_SECONDS
+from viewer.terminal.command_parser import NamesOutput
+from viewer.terminal.console import inputs, json_text, not_written, terminal_progress
 from viewer.terminal.exit_codes import DONE
+from viewer.terminal.option_values import memory, seconds
 
 if TYPE_CHECKING:
-    from viewer.query.database import Result
+    import pandas as pd
 
-FORMATS = ("table", "csv", "json")
+    from rules.analysis.analysis import Analysis
+    from viewer.query.result import Result
+
+
 _MOST_PRINTED = 40
 _WIDEST = 48
 
@@ -35,15 +43,32 @@ def declare(commands: Any) -> None:
         help="a recording, then one SELECT or the name of a question",
     )
     parser.add_argument("--list", action="store_true", help="name the ready-made questions and the tables")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="how to print it")
+    parser.add_argument("--format", choices=_FORMS, default="table", help="how to print it")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write all rows into a .csv, .json or .parquet file instead"
+        "--out",
+        action=NamesOutput,
+        metavar="FILE",
+        help="write all rows into a .csv, .json or .parquet file instead",
     )
     parser.add_argument(
         "--rows",
         type=int,
         metavar="N",
         help=f"print at most so many rows (otherwise {_MOST_PRINTED} of a table)",
+    )
+    parser.add_argument(
+        "--time-limit",
+        type=seconds,
+        default=MAX_SECONDS,
+        metavar="SECONDS",
+        help=f"how long it may take to answer, once the recording is read ({MAX_SECONDS:g})",
+    )
+    parser.add_argument(
+        "--memory-limit",
+        type=memory,
+        default=MAX_MEMORY,
+        metavar="SIZE",
+        help=f"how much memory that may take, such as 500MB ({size(MAX_MEMORY)})",
     )
     parser.set_defaults(run=run)
 
@@ -60,35 +85,48 @@ def run(options: argparse.Namespace) -> int:
             "A recording and a question are needed.",
             'Write it like: stallscope query trace.json.gz "select * from kernels limit 5".',
         )
-    from rules.analysis.analysis import Analysis
-    from viewer.query.database import database_of
-    from viewer.query.errors import QueryError
-    from viewer.query.questions import sql_of
-    from viewer.reports.conversion.tables import ENDINGS, write_frame
-
-    progress = terminal_progress()
     if options.out is not None and options.out.suffix.lower() not in ENDINGS:
         raise TraceError(
             options.out, "The ending of the file says its format.", "Use .csv, .json or .parquet."
         )
+    from viewer.kept.storage import write_pieces
+    from viewer.loading.recording_process import AskedRecording
+    from viewer.query.errors import LimitReached, QueryError
+    from viewer.query.limits import Limits
+    from viewer.query.questions import sql_of
+
+    progress = terminal_progress()
+    asked = AskedRecording([inputs(words[:-1])], Limits(options.time_limit, options.memory_limit))
     try:
         sql = sql_of(words[-1])
-        analysis = Analysis(recording(words[:-1], progress.part(0.0, 0.8)))
-        printed = _MOST_PRINTED if options.format == "table" else None
-        most = None if options.out else options.rows if options.rows is not None else printed
-        result = database_of(analysis).run(sql, most, progress.part(0.8, 0.99))
+        if options.out is not None:
+            pieces = asked.pieces(all_rows, progress, sql=sql, ending=options.out.suffix.lower())
+            try:
+                write_pieces(options.out, pieces)
+            except OSError as error:
+                raise not_written(options.out, error) from error
+            print(options.out)
+        else:
+            for piece in asked.pieces(rows, progress, sql=sql, form=options.format, most=options.rows):
+                sys.stdout.write(piece.decode())
     except QueryError as error:
-        raise TraceError(Path(words[0]), error.problem, error.hint) from None
-    progress.step(1.0, "")
-    if options.out is not None:
-        try:
-            write_frame(result.frame, options.out)
-        except OSError as error:
-            raise not_written(options.out, error) from error
-        print(options.out)
-    else:
-        _print(result, options.format)
+        hint = error.hint
+        if isinstance(error, LimitReached):
+            hint = f"Narrow it, or raise the limit with {error.option}."
+        raise TraceError(Path(words[0]), error.problem, hint) from None
+    finally:
+        asked.close()
+        progress.step(1.0, "")
     return DONE
+
+
+def rows(analysis: Analysis, progress: Progress, sql: str, form: str, most: int | None) -> Iterator[bytes]:
+    """The answer as it is printed; for the process that holds the recording."""
+    from viewer.query.database import database_of
+
+    if most is None and form == "table":
+        most = _MOST_PRINTED
+    return _FORMS[form](database_of(analysis).run(sql, most, progress))
 
 
 def _listed() -> list[str]:
@@ -116,25 +154,37 @@ def _listed() -> list[str]:
     return lines[1:]
 
 
-def _print(result: Result, form: str) -> None:
-    from viewer.reports.conversion.tables import without_formulas
-    from viewer.reports.plain_text import safe
+def _csv(result: Result) -> Iterator[bytes]:
+    from viewer.query.result import in_text
+    from viewer.reports.conversion.tables import pieces_of
+
+    return pieces_of(in_text(result.frame), ".csv")
+
+
+def _rows_of(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
     from viewer.reports.tables_report import plain
 
-    frame = result.frame
-    if form == "csv":
-        without_formulas(frame).to_csv(sys.stdout, index=False)
-        return
-    rows = list(zip(*(plain(frame.iloc[:, place].tolist()) for place in range(frame.shape[1])), strict=True))
-    if form == "json":
-        told = {"columns": list(map(str, frame.columns)), "rows": rows, "rows_in_all": result.rows}
-        json.dump(told, sys.stdout, allow_nan=False, default=str)
-        print()
-        return
-    for line in _aligned([str(name) for name in frame.columns], rows):
-        print(safe(line))
+    return list(zip(*(plain(frame.iloc[:, place].tolist()) for place in range(frame.shape[1])), strict=True))
+
+
+def _json(result: Result) -> Iterator[bytes]:
+    told = {
+        "columns": list(map(str, result.frame.columns)),
+        "rows": _rows_of(result.frame),
+        "rows_in_all": result.rows,
+    }
+    yield json_text(told).encode()
+
+
+def _table(result: Result) -> Iterator[bytes]:
+    from viewer.query.result import in_text
+    from viewer.reports.plain_text import one_line
+
+    rows = _rows_of(in_text(result.frame))
+    for line in _aligned([str(name) for name in result.frame.columns], rows):
+        yield f"{one_line(line)}\n".encode(errors="replace")
     left = result.rows - len(rows)
-    print(f"{result.rows:,} rows" + (f", {left:,} of them not printed" if left else ""))
+    yield f"{result.rows:,} rows{f', {left:,} of them not printed' if left else ''}\n".encode()
 
 
 def _aligned(names: list[str], rows: list[tuple[Any, ...]]) -> list[str]:
@@ -158,3 +208,6 @@ def _cell(value: Any) -> str:
         return f"{value:,.3f}".rstrip("0").rstrip(".")
     text = str(value).replace("\n", " ")
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+
+
+_FORMS = {"table": _table, "csv": _csv, "json": _json}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import re
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import chdir, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -17,7 +19,9 @@ import pandas as pd
 
 from parsers.model import Progress, derived
 from rules.analysis.analysis import Analysis
-from viewer.query.errors import NoDatabase, QueryError, explained
+from viewer.query.errors import MemoryReached, NoDatabase, QueryError, explained
+from viewer.query.limits import limit_of_this_process
+from viewer.query.result import ColumnSums, Result
 from viewer.query.views import FUNCTIONS, VIEWS
 from viewer.tables.table import described, row_tables, rows_of, summaries, summary_of
 
@@ -64,10 +68,19 @@ def _condition(sql: str, node: dict[str, Any]) -> Condition | None:
 
 
 MOST_ROWS = 10_000
-MEMORY = "2GB"
+MEMORY = 2_000_000_000  # bytes by DuckDB's own count, where nothing else bounds it
 _POLL_S, _PATIENCE_S = 0.02, 2.0
-_WIDE = ("HUGEINT", "NUMBER", "UHUGEINT")
-_EXACT = 2.0**53
+_WHOLE = ("tinyint", "smallint", "integer", "bigint", "utinyint", "usmallint", "uinteger", "ubigint")
+_WIDEST = 1 << 63  # what 64 bits hold
+_WIDER = ("hugeint", "uhugeint", "bignum")
+_NESTED = ("list", "array", "struct", "map", "union", "tuple", "variant", "json")
+_AS_TEXT = "CAST({} AS VARCHAR)"
+_READ_AS = (
+    dict.fromkeys((*_WHOLE, "boolean", "float", "double", "varchar", "enum"), "{}")
+    | dict.fromkeys(_WIDER, "CAST({} AS BIGINT)")
+    | dict.fromkeys(_NESTED, "CAST(to_json({}) AS VARCHAR)")
+    | {"decimal": "CAST({} AS DOUBLE)"}
+)
 _WORD = re.compile(r"[a-z_]\w*")
 _SAFE = {
     "enable_external_access": "false",
@@ -76,7 +89,8 @@ _SAFE = {
     "allow_community_extensions": "false",
     "python_enable_replacements": "false",  # no variable of this program is a table
     "temp_directory": "",
-    "memory_limit": MEMORY,
+    "secret_directory": "none",  # by default it names the home
+    "allow_persistent_secrets": "false",
 }
 _THEN = (
     "SET enable_progress_bar = false",  # it would be written between the lines of an answer
@@ -93,35 +107,12 @@ def _close_all() -> None:
         database.close()
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnSums:
-    """Over all rows of a result, also those that were left out; in the unit of the column."""
-
-    total: float
-    median: float
-    p99: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Result:
-    """The first rows, how many there are in all, and sums of the columns of numbers."""
-
-    frame: pd.DataFrame
-    rows: int
-    seconds: float
-    sums: Mapping[str, ColumnSums] = field(default_factory=dict)
-
-    @property
-    def cut(self) -> bool:
-        """Whether there are more rows than ``frame`` holds."""
-        return self.rows > len(self.frame)
-
-
 class Database:
     """Tables are handed to DuckDB when a query names them; one query runs at a time."""
 
     def __init__(self, analysis: Analysis) -> None:
         self._of = weakref.ref(analysis)  # which owns this database
+        self._limited = limit_of_this_process()
         self._turn = threading.Lock()
         self._known: set[str] = set()
         try:
@@ -129,7 +120,11 @@ class Database:
         except ImportError:
             raise NoDatabase from None
         self._duckdb = duckdb
-        self._connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=dict(_SAFE))
+        memory = MEMORY if self._limited is None else self._limited.limit
+        with nullcontext() if self._limited is None else chdir(os.sep):  # DuckDB's settings name the folder
+            self._connection: duckdb.DuckDBPyConnection = duckdb.connect(
+                ":memory:", config={**_SAFE, "memory_limit": f"{memory}B"}
+            )
         _OPEN.add(self)
         for statement in _THEN:
             self._execute(statement)
@@ -154,12 +149,11 @@ class Database:
         """
         with self._turn:
             begun = time.perf_counter()
-            text = self._one_select(sql)
-            self._provide(text)
-            limit = "" if most is None else f" LIMIT {most + 1}"
+            self._provide(sql)
 
             def answer() -> tuple[pd.DataFrame, int, dict[str, ColumnSums]]:
-                frame = self._frame(f"SELECT * FROM (\n{text}\n){limit}")
+                text = self._one_select(sql)
+                frame = self._frame(text, most)
                 if most is None or len(frame) <= most:
                     return frame, len(frame), _sums(frame)
                 return frame.iloc[:most], *self._sums_of_all(text, frame)
@@ -170,9 +164,10 @@ class Database:
     def count(self, sql: str, progress: Progress | None = None) -> int:
         """How many rows one SELECT gives; raises like ``run``."""
         with self._turn:
-            text = self._one_select(sql)
-            self._provide(text)
-            return self._interruptible(lambda: self._count(text), sql, progress or Progress())
+            self._provide(sql)
+            return self._interruptible(
+                lambda: self._count(self._one_select(sql)), sql, progress or Progress()
+            )
 
     def _count(self, text: str) -> int:
         found = self._connection.execute(f"SELECT count(*) FROM (\n{text}\n)").fetchall()
@@ -184,9 +179,12 @@ class Database:
         None where it has fewer than two conditions joined by AND, or where no single one is to blame.
         """
 
-        with self._turn:
+        def conditions() -> tuple[str, list[Condition]]:
             text = self._one_select(sql)
-            found = conditions_of(self._connection, text)
+            return text, conditions_of(self._connection, text)
+
+        with self._turn:
+            text, found = self._interruptible(conditions, sql, progress or Progress())
         counts = {condition.text: self.count(condition.without(text), progress) for condition in found}
         worst = max(counts, key=lambda each: counts[each], default="")
         return (worst, counts[worst]) if counts.get(worst) else None
@@ -247,15 +245,41 @@ class Database:
             self._connection.register(f"_{name}", summary_of(self._analysis, name))
             self._execute(f'CREATE TEMP VIEW "{name}" AS SELECT * FROM _{name}')
 
-    def _frame(self, query: str) -> pd.DataFrame:
-        """The answer with whole numbers as such: sums of them are wider than pandas knows."""
-        pending = self._connection.execute(query)
-        types = [str(column[1]) for column in pending.description or ()]
-        frame = pending.df()
-        for place, kind in enumerate(types):
+    def _frame(self, text: str, most: int | None) -> pd.DataFrame:
+        """The first rows, and one more where there are more.
+
+        Whole numbers stay such however wide or missing they are, lists and structures are what they are in JSON, and
+        whatever else is no number is text: pandas knows only some of DuckDB's types.
+        """
+        found = self._connection.sql(f"SELECT * FROM (\n{text}\n)")
+        names, kinds = found.columns, [_kind(each) for each in found.types]
+        limit = "" if most is None else f" LIMIT {most + 1}"
+
+        def read(ways: Sequence[str]) -> pd.DataFrame:
+            inside = ", ".join(f"c{place}" for place in range(len(names)))
+            told = ", ".join(way.format(f"c{place}") + f" AS c{place}" for place, way in enumerate(ways))
+            return self._connection.execute(
+                f"SELECT {told} FROM (\n{text}\n) AS answer({inside}){limit}"
+            ).df()
+
+        ways = [_READ_AS.get(kind, _AS_TEXT) for kind in kinds]
+        try:
+            frame = read(ways)
+        except (self._duckdb.ConversionException, self._duckdb.OutOfRangeException):
+            if not any(kind in _WIDER for kind in kinds):
+                raise
+            frame = read([_AS_TEXT if kind in _WIDER else way for kind, way in zip(kinds, ways, strict=True)])
+        for place, kind in enumerate(kinds):
             column = frame.iloc[:, place]
-            if kind in _WIDE and column.dtype == np.float64 and column.abs().max() < _EXACT:
-                frame.isetitem(place, column.astype("Int64" if column.hasnans else "int64").array)
+            if kind in _NESTED:
+                frame.isetitem(place, _each(_from_json, column).array)
+            elif kind in _WIDER and not pd.api.types.is_numeric_dtype(column):
+                whole = _each(int, column)
+                fits = all(value is None or abs(value) < _WIDEST for value in whole)
+                frame.isetitem(place, whole.astype("Int64").array if fits else whole.array)
+            elif kind in (*_WIDER, *_WHOLE) and column.dtype == np.float64:
+                frame.isetitem(place, column.astype("Int64").array)
+        frame.columns = pd.Index(names)
         return frame
 
     def _execute(self, statement: str) -> None:
@@ -280,7 +304,8 @@ class Database:
 
         def run() -> None:
             try:
-                result.append(work())
+                with self._limited.held() if self._limited is not None else nullcontext():
+                    result.append(work())
             except BaseException as error:
                 failed.append(error)
             finally:
@@ -296,8 +321,29 @@ class Database:
         if failed:
             if isinstance(failed[0], self._duckdb.Error):
                 raise explained(str(failed[0]), sql, self.names()) from None
+            if isinstance(failed[0], MemoryError):
+                raise MemoryReached from None
             raise failed[0]
         return result[0]
+
+
+def _kind(type_of_column: Any) -> str:
+    """What DuckDB calls a type, without its parts."""
+    kind = str(type_of_column.id)
+    return "json" if kind == "varchar" and str(type_of_column) == "JSON" else kind
+
+
+def _each(read: Callable[[str], Any], column: pd.Series[Any]) -> pd.Series[Any]:
+    """What each text of a column says, as Python's own values."""
+    return pd.Series([None if pd.isna(text) else read(text) for text in column.tolist()], dtype=object)
+
+
+def _from_json(text: str) -> Any:
+    """A value as JSON says it; the text itself where it is nested too deeply to be read."""
+    try:
+        return json.loads(text, parse_constant=lambda _: None)
+    except RecursionError:
+        return text
 
 
 def _is_quantity(column: pd.Series[Any]) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 
+from parsers.model.units import size
 from viewer.query.views import VIEWS
+
+MAX_SAID = 300  # characters: what is wrong with a long question is not said in one
+MAX_WORD = 60
 
 
 class QueryError(Exception):
@@ -28,6 +31,34 @@ class NoDatabase(QueryError):
             "Questions in SQL need DuckDB, which is not installed.",
             "Install it with: pip install 'stallscope[sql]'.",
         )
+
+
+class LimitReached(QueryError):
+    """A question that costs more than it may; ``option`` raises the limit on the command line."""
+
+    option = ""
+
+    def __init__(self, limit: str) -> None:
+        super().__init__(limit, "Narrow it, or add a LIMIT.")
+
+
+class TimeReached(LimitReached):
+    """It takes too long."""
+
+    option = "--time-limit"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"This takes longer than the {seconds:g} s that a question may take.")
+
+
+class MemoryReached(LimitReached):
+    """It needs too much memory; without ``allowed``, in bytes, no number is said."""
+
+    option = "--memory-limit"
+
+    def __init__(self, allowed: int = 0) -> None:
+        more = f"the {size(allowed)} that a question may use" if allowed else "a question may use"
+        super().__init__(f"This needs more memory than {more}.")
 
 
 _ABOUT = (
@@ -53,18 +84,26 @@ def explained(message: str, sql: str, tables: Sequence[str]) -> QueryError:
     if any(word in message for word in _FORBIDDEN):
         return QueryError("A question never touches files, settings or the network.", "Ask the tables alone.")
     if message.startswith("Out of Memory"):
-        return QueryError("This needs more memory than a question may use.", "Narrow it, or add a LIMIT.")
+        return MemoryReached()
     for pattern, kind in _ABOUT:
         found = pattern.search(message)
         if found:
             word = found[1]
+            import difflib
+
             names = {"table": list(tables), "column": _columns_near(sql)}.get(kind, [])
             near = difflib.get_close_matches(word.lower(), names, 3, 0.6)
             hint = f"Did you mean {' or '.join(near)}?" if near else ""
-            return QueryError(_PROBLEMS[kind].format(word=word), hint, word, _place(word, sql))
+            said = _PROBLEMS[kind].format(word=shortened(word, MAX_WORD))
+            return QueryError(said, hint, word, _place(word, sql))
     first = _LINE.split(message)[0].split("\n")[0]
-    problem = first.split(": ", 1)[-1].strip()
+    problem = shortened(first.split(": ", 1)[-1].strip(), MAX_SAID)
     return QueryError(problem if problem.endswith((".", "!", "?")) else f"{problem}.")
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many characters of a text."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _columns_near(sql: str) -> list[str]:

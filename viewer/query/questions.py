@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import resources
-from viewer.query.errors import QueryError
+from viewer.query.errors import MAX_WORD, QueryError, shortened
 from viewer.tables.table import rows_of
 
 if TYPE_CHECKING:
@@ -54,5 +54,5 @@ def sql_of(text: str) -> str:
 
         near = difflib.get_close_matches(text, known, 3)
         hint = f"Did you mean {' or '.join(near)}?" if near else "stallscope query --list names them."
-        raise QueryError(f"There is no question called {text}.", hint)
+        raise QueryError(f"There is no question called {shortened(text, MAX_WORD)}.", hint)
     return text
