@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
-import io
 import os
 import pkgutil
 import sys
@@ -13,9 +12,14 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from parsers.model import SYSTEM_ERRORS, Cancelled, TraceError, refused_by_system
+from parsers.private_folder import clear_abandoned
 from viewer import commands
+from viewer.desktop.ending import end_tidily_when_told
+from viewer.terminal import streams
+from viewer.terminal.command_parser import CommandParser, nearest, refuse_to_lose
 from viewer.terminal.console import complain, program_version
 from viewer.terminal.exit_codes import BAD_INPUT, BROKEN, DONE, INTERRUPTED
+from viewer.terminal.memory_limit import is_shortage
 
 _SELDOM = 100_000, 10, 10  # columns make few objects, loading the program many that stay
 
@@ -24,24 +28,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the process's exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     gc.set_threshold(*_SELDOM)
+    end_tidily_when_told()
+    clear_abandoned()
     try:
-        options = _parser(arguments).parse_args(arguments)
+        options = _options(arguments)
+        refuse_to_lose(options)
         run: Callable[[argparse.Namespace], int] = options.run
-        _write_any_text()
         code = run(options)
         sys.stdout.flush()  # here, because a full disk at the end of the process would be its exit code
         return code
     except (KeyboardInterrupt, Cancelled):
         return INTERRUPTED
     except BrokenPipeError:
-        _give_up_output()
+        streams.give_up_output()
         return DONE
     except (TraceError, *SYSTEM_ERRORS) as error:
-        _give_up_output()
+        streams.give_up_output()
         complain(error if isinstance(error, TraceError) else refused_by_system(error, _subject(arguments)))
         return BAD_INPUT
-    except Exception:
-        _give_up_output()
+    except Exception as error:
+        streams.give_up_output()
+        if is_shortage(error):
+            complain(refused_by_system(MemoryError(), _subject(arguments)))
+            return BAD_INPUT
         traceback.print_exc()
         print("stallscope: this is a mistake in Stallscope itself. Please report it.", file=sys.stderr)
         return BROKEN
@@ -52,31 +61,24 @@ def _subject(arguments: Sequence[str]) -> str:
     return next((word for word in arguments[1:] if not word.startswith("-")), "output")
 
 
-def _write_any_text() -> None:
-    """Names need not be text: what the terminal cannot show is replaced."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-
-
-def _give_up_output() -> None:
-    """Where the output cannot be written, let nothing try again when the process ends."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def command_names() -> dict[str, str]:
     """Command -> the name of its module."""
     found = [each.name for each in pkgutil.iter_modules(commands.__path__)]
     return {name.replace("_", "-"): f"{commands.__name__}.{name}" for name in found}
 
 
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    try:
+        return _parser(arguments).parse_args(arguments)
+    except SystemExit:
+        sys.stdout.flush()  # help and version
+        raise
+
+
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of the command in ``arguments``; only that command's code is imported."""
     known = command_names()
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="stallscope",
         description="Opens GPU profiler recordings and says what the GPU is waiting for, how much a fix would give, "
         "where to see it, and what to change.",
@@ -127,13 +129,16 @@ def _open_window(options: argparse.Namespace) -> int:
         done = desktop_files.install() if options.install_desktop_files else desktop_files.remove()
         print("\n".join(done))
         return DONE
+    first = next(iter(options.paths), "")
+    if (meant := nearest(first, command_names())) and not os.path.lexists(first):
+        complain(f"{first} is neither a command nor a file. Did you mean `stallscope {meant}`?")
+        return BAD_INPUT
     from viewer.start.opening import has_display
 
     if not has_display():
-        print(
-            "stallscope: there is no display to open a window on. "
-            "Use `stallscope diagnose PATH` here, or start it in a desktop session.",
-            file=sys.stderr,
+        complain(
+            "there is no display to open a window on. "
+            "Use `stallscope diagnose PATH` here, or start it in a desktop session."
         )
         return BAD_INPUT
     from viewer.app import local_path, run
@@ -144,10 +149,11 @@ def _open_window(options: argparse.Namespace) -> int:
 
         at = parse_duration(options.at)
         if at is None:
-            print(f"stallscope: {options.at!r} is not a time. Write it like 31.2ms.", file=sys.stderr)
+            complain(f"{options.at!r} is not a time. Write it like 31.2ms.")
             return BAD_INPUT
     return run([local_path(word) for word in options.paths], at, options.separate)
 
 
 if __name__ == "__main__":
+    streams.prepare()
     sys.exit(main())

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from PySide6.QtCore import QPoint, QRect
+from PySide6.QtGui import QCursor, QGuiApplication
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from parsers.model import Attribute, Device, EventKind, Lane, LaneKind, Trace, TraceInput
@@ -20,6 +23,7 @@ US = 1_000
 STEPS = 3
 STEP = 20 * MS
 KERNELS = 8
+QUIET_TURNS = 4
 
 
 def training_run(warm_up: int = 0) -> Trace:
@@ -60,6 +64,13 @@ def training_run(warm_up: int = 0) -> Trace:
     builder.inputs.append(TraceInput("run.json", "chrome-trace", "PyTorch 2.11"))
     builder.quality.read(STEPS * (2 + 3 * KERNELS))
     return builder.build()
+
+
+@pytest.fixture(autouse=True)
+def mouse_elsewhere() -> None:
+    """No test finds the mouse where another one left it: to move it there would then be no movement."""
+    if QGuiApplication.instance() is not None:
+        QCursor.setPos(0, 0)
 
 
 @pytest.fixture
@@ -110,11 +121,20 @@ def window(make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot) -
 def wait_until_ready(qtbot: QtBot, window: MainWindow) -> None:
     """Until nothing is being read or computed."""
     qtbot.waitUntil(
-        lambda: window.document.stage in (Stage.READY, Stage.EMPTY) and not window.jobs.busy, timeout=20_000
+        lambda: window.document.stage in (Stage.READY, Stage.EMPTY) and not window.jobs.busy, timeout=90_000
     )
 
 
+def wait_until_laid_out(qtbot: QtBot, *widgets: QWidget) -> None:
+    """Until these keep their places: layouts follow one another, one in each turn of the event loop."""
+    places: list[list[QRect]] = []
+    while len(places) < QUIET_TURNS or any(each != places[-1] for each in places[-QUIET_TURNS:]):
+        qtbot.wait(1)
+        places.append([QRect(each.mapTo(each.window(), QPoint()), each.size()) for each in widgets])
+
+
 def show_tab(window: MainWindow, qtbot: QtBot, title: str) -> None:
-    """Bring a tab to the front and wait for its numbers."""
+    """Bring a tab to the front and wait for its numbers and for its place."""
     window.panels.show_panel(title)
     wait_until_ready(qtbot, window)
+    wait_until_laid_out(qtbot, window.timeline.canvas)

@@ -16,7 +16,7 @@ import resources
 from parsers import open_trace
 from rules.base import Evidence
 from rules.thresholds import DEFAULTS
-from tests.viewer.conftest import training_run
+from tests.viewer.conftest import training_run, wait_until_laid_out
 from tests.viewer.every_window import WAIT_MS, until
 from tests.viewer.test_home import click, press
 from viewer.comparison.bridge_chart import rows_of
@@ -64,6 +64,7 @@ def shared(qapp: QApplication) -> Iterator[ComparisonWindow]:
 def window(shared: ComparisonWindow, qtbot: QtBot) -> Iterator[ComparisonWindow]:
     """The window as it was after reading."""
     until(lambda: not shared.jobs.busy)
+    wait_until_laid_out(qtbot, shared.details.currentWidget(), *(view.canvas for view in shared.twins.views))
     shared.twins.fit()
     yield shared
     shared.bar.link.setChecked(True)
@@ -159,14 +160,16 @@ def test_the_keys_of_the_timelines_never_go_dead_and_escape_leads_back(
     }
     for what, go_there in places.items():
         details.setCurrentIndex(0)
+        wait_until_laid_out(qtbot, table)
         window.twins.fit()
         go_there()
-        qtbot.wait(20)
+        wait_until_laid_out(qtbot, table)
         for key in "wd":
             seen = views(window)
             press(window, key)
             assert views(window) != seen, f"{key} after {what}, focus at {QApplication.focusWidget()}"
     details.setCurrentIndex(0)
+    wait_until_laid_out(qtbot, table)
     places["a kernel"]()
     assert any(above.state.evidence)
     press(window, "Esc")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction, QGuiApplication
@@ -31,6 +33,7 @@ from tests.parsers.test_ncu_csv import raw_page
 from viewer.cli import main
 from viewer.dialogs.page_dialog import QualityDialog
 from viewer.kept.session import Session
+from viewer.panels.tables.table_model import csv_text
 from viewer.panels.tables.table_view import TableView
 from viewer.window.main_window import MainWindow
 from viewer.window.palette import Mode
@@ -295,3 +298,103 @@ def test_the_title_of_a_strangers_bookmark_is_plain_text_wherever_it_is_shown(
     window.panels.show_panel("Bookmarks")
     showing = [label for label in window.findChildren(QLabel) if title in label.text()]
     assert all(label.textFormat() is Qt.TextFormat.PlainText for label in showing)
+
+
+FORMULAS = [
+    *(f"{blank}{sign}HYPERLINK(0)" for sign in "=+-@＝＋－＠" for blank in ("", *"\t\r\n \ufeff", "\r\n")),
+    "\t", "\rplain", "a\rb\r\n=c", "\u202egnp.=cmd()", "\x1b]0;title\x07", "\x85", "\u2028=c", "\ud83d", '"=1"', ",=1",
+]  # fmt: skip
+RUNS = re.compile(r"^[\s\ufeff\x00-\x1f]*[=+\-@＝＋－＠]|^[\t\r\n]")
+
+
+def csv_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """Every way in which names of a recording become CSV without a window."""
+    path = folder / "run.json"
+    found = [kernel(name, 100 + 10 * number, 5, number) for number, name in enumerate(FORMULAS)]
+    path.write_text(text_of([complete("ProfilerStep#1", 0, 2000, "user_annotation"), *found]))
+    asked = ["query", str(path), 'select name, 1 as "=1", 2 as "+\r" from kernels']
+    capsys.readouterr()
+    assert main([*asked, "--format", "csv"]) == 0
+    printed = capsys.readouterr().out
+    assert main([*asked, "--out", str(folder / "asked.csv")]) == 0
+    assert main(["convert", str(path), "--to", "csv", str(folder / "events.csv")]) == 0
+    files = {name: (folder / name).read_bytes().decode() for name in ("asked.csv", "events.csv")}
+    return {"printed": printed, **files}
+
+
+def test_no_cell_of_any_csv_is_run_or_fools_its_reader(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for way, text in csv_of(tmp_path, capsys).items():
+        cells = [cell for row in csv.reader(io.StringIO(text, newline="")) for cell in row]
+        assert len(cells) > len(FORMULAS)
+        assert [cell for cell in cells if RUNS.match(cell)] == [], way
+        assert not CONTROL.search(text), way
+        assert not re.search("[\u2028\u2029\ud800-\udfff]", text), way
+        assert "\r" not in text, way
+
+
+def test_no_cell_of_a_table_of_the_window_is_run() -> None:
+    text = csv_text(FORMULAS, [FORMULAS])
+    rows = list(csv.reader(io.StringIO(text, newline="")))
+    assert [len(row) for row in rows] == [len(FORMULAS)] * 2
+    assert not [cell for row in rows for cell in row if RUNS.match(cell)]
+    assert not any(CONTROL.search(cell) for row in rows for cell in row)
+
+
+FORGED = "run\nThe gate failed: forged\r\x1b[31m\u202e.json"
+
+
+def test_a_newline_in_the_name_of_a_file_forges_no_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(recording(tmp_path).rename(tmp_path / FORGED))
+    written = [str(tmp_path / name) for name in ("r.html", "r.md", "r.xml")]
+    options = [
+        word for pair in zip(("--html", "--markdown", "--junit"), written, strict=True) for word in pair
+    ]
+    for words in (["diagnose", path], ["compare", path, path], ["compare", "--series", path, path]):
+        assert main([*words, *options]) == 0
+        printed = capsys.readouterr()
+        for text in (printed.out, printed.err, *(Path(name).read_text("utf-8") for name in written)):
+            assert not re.search("^The gate failed: forged", text, re.MULTILINE), words
+            assert not CONTROL.search(text)
+    assert main(["diagnose", f"{path}.gone"]) == 2
+    assert main(["baseline", "save", "x", path, "--store", str(tmp_path / "runs.sqlite")]) == 0
+    assert main(["baseline", "list", "--store", str(tmp_path / "runs.sqlite")]) == 0
+    printed = capsys.readouterr()
+    assert not re.search("^The gate failed: forged", printed.out + printed.err, re.MULTILINE)
+
+
+def test_the_banner_of_a_window_says_the_name_of_a_file_in_one_line(
+    empty_window: MainWindow, qtbot: QtBot, tmp_path: Path
+) -> None:
+    (tmp_path / FORGED).write_text("no recording")
+    empty_window.open([tmp_path / FORGED])
+    qtbot.waitUntil(lambda: bool(empty_window.banner.problem.text()))
+    said = empty_window.banner.problem.text() + empty_window.banner.accessibleName()
+    assert "\n" not in said
+    assert not CONTROL.search(said)
+
+
+@pytest.mark.parametrize("name", [r"\ud83d", r"\udfff half", r"\ud83d\ude00", "\N{GRINNING FACE}"])
+def test_json_is_what_a_strict_reader_takes(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/run\xff\xfe.json"))
+    path.write_text(text_of([*events(), kernel("x", 5, 60, 99)]).replace('"x"', f'"{name}"'))
+    sql = "select name from kernels order by start_ns limit 1"
+    for words in (
+        ["diagnose", "--json", "--tables", str(path)],
+        ["compare", "--json", str(path), str(path)],
+        ["whatif", "--json", str(path)],
+        ["query", str(path), sql, "--format", "json"],
+    ):
+        assert main(words) == 0
+        printed = capsys.readouterr().out
+        assert printed.isascii()
+        msgspec.json.decode(printed)
+    assert main(["query", str(path), sql, "--out", str(tmp_path / "asked.json")]) == 0
+    msgspec.json.decode((tmp_path / "asked.json").read_bytes())
+    assert main(["convert", str(path), "--to", "chrome", str(tmp_path / "out.json")]) == 0
+    msgspec.json.decode((tmp_path / "out.json").read_bytes())

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import resource
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ import pytest
 from parsers.model import TraceError
 from rules.gates.figures import RunFigures
 from rules.thresholds import Thresholds
+from tests.limits import room_in_a_file
 from viewer.capture.request import CaptureRequest, Target, Tool
 from viewer.capture.storage import History as Runs
 from viewer.capture.storage import Presets
@@ -26,17 +26,6 @@ from viewer.kept.session import Session, SessionError
 from viewer.kept.storage import data_folder
 
 YEAR_S = 365 * 86_400.0
-
-
-@contextmanager
-def room_in_a_file(count: int) -> Iterator[None]:
-    """No file can be longer than that many bytes."""
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (count, usual[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
 
 
 def figures() -> RunFigures:

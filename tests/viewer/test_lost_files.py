@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QFileDialog, QLabel, QMessageBox
 from pytestqt.qtbot import QtBot
 
 import resources
+from tests.limits import room_in_a_file
 from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 from tests.parsers.nsys_exports import call, export
 from tests.parsers.nsys_exports import kernel as nsys_kernel
@@ -252,7 +253,7 @@ def test_a_table_that_cannot_be_written_is_said_and_leaves_the_old_file(
             file.write("half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full_disk)
+    monkeypatch.setattr(Path, "write_bytes", full_disk)
     table.set_frame(pd.DataFrame({"name": ["b"]}))
     table.export_csv()
     (box,) = table.findChildren(QMessageBox)
@@ -268,16 +269,6 @@ def test_a_picture_that_finds_the_disk_full_is_said(window: MainWindow, as_svg: 
     assert "No space left on device" in window.banner.problem.text()
 
 
-@pytest.fixture
-def small_disk() -> Iterator[None]:
-    """No file that is written may be longer than 1000 bytes."""
-    resource = pytest.importorskip("resource", reason="Windows cannot limit the size of files")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -290,11 +281,12 @@ def small_disk() -> Iterator[None]:
     ids=lambda words: " ".join(words[:2] + words[2:4][-1:])[:24],
 )
 def test_a_report_that_does_not_fit_on_the_disk_leaves_the_old_one(
-    tmp_path: Path, small_disk: None, words: list[str], capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, words: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.file"
     out.write_text("what was here before")
-    code = main([str(out) if word == "OUT" else word for word in words])
+    with room_in_a_file(1000):
+        code = main([str(out) if word == "OUT" else word for word in words])
     said = capfd.readouterr().err
     assert code == 2, said
     assert said.count("\n") == 1
@@ -309,7 +301,8 @@ def reads(process: int, path: Path) -> bool:
     try:
         if any(os.readlink(folder / number) == str(path) for number in os.listdir(folder)):
             return True
-        started = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        threads = Path(f"/proc/{process}/task").iterdir()
+        started = [each for thread in threads for each in (thread / "children").read_text().split()]
     except OSError:
         return False
     return any(reads(int(each), path) for each in started)

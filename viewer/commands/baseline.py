@@ -104,7 +104,7 @@ def _remove(options: argparse.Namespace) -> int:
 
 def _line(entry: Entry) -> str:
     from parsers.model.units import duration
-    from viewer.reports.plain_text import safe
+    from viewer.reports.plain_text import one_line
     from viewer.reports.series_report import Point
 
     step = Point(entry.name, entry.runs).step_ns
@@ -116,4 +116,4 @@ def _line(entry: Entry) -> str:
         entry.reason,
         ", ".join(Path(path).name for run in entry.runs for path in run.files),
     ]
-    return safe("  ".join(part for part in said if part))
+    return one_line("  ".join(part for part in said if part))

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from viewer.terminal.command_parser import NamesOutput
 from viewer.terminal.console import complain, not_written, recording, terminal_progress
 from viewer.terminal.exit_codes import DONE
 
@@ -17,7 +18,7 @@ def declare(commands: Any) -> None:
     parser.add_argument("--to", choices=["chrome", "parquet", "csv"], required=True)
     parser.add_argument(
         "out",
-        type=Path,
+        action=NamesOutput,
         metavar="OUT",
         help="of several ranks as chrome: a folder, or a .zip, with a file for each",
     )
@@ -32,7 +33,14 @@ def declare(commands: Any) -> None:
         action="store_true",
         help="as chrome: also write what no analysis reads, fetched event by event",
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, replaces=_is_former_result)
+
+
+def _is_former_result(path: Path) -> bool:
+    """Before it is read; what is written says it once more of its own format."""
+    from viewer.reports.conversion.chrome import is_export
+
+    return is_export(path)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from viewer.terminal.console import complain, print_json, recording, terminal_progress
+from viewer.terminal.console import json_text, print_json, recording, terminal_progress
 from viewer.terminal.exit_codes import DONE, GATE_FAILED, GATE_INCONCLUSIVE
+from viewer.terminal.kept_answers import Answer, Question, question_of
 from viewer.terminal.option_values import (
     add_gates,
     add_reports,
@@ -82,16 +83,20 @@ def diagnose_files(paths: Sequence[Path], then: Callable[[Analysis, Diagnosis], 
 
 def run(options: argparse.Namespace) -> int:
     """Diagnose; the exit code."""
-    return _run(options, lambda _, __: None)
+    return _run(options)
 
 
-def _run(options: argparse.Namespace, then: Callable[[Analysis, Diagnosis], None]) -> int:
+def _run(options: argparse.Namespace, then: Callable[[Analysis, Diagnosis], None] | None = None) -> int:
     progress = terminal_progress()
     if (many := _many_ranks(options, progress.part(0.0, 0.9))) is not None:
         return _diagnose_many(many, options, progress.part(0.9, 1.0))
+    question = None if then or files_asked_for(options) else _question(options)
+    if question is not None and (known := question.kept()) is not None:
+        return known.tell()
     trace = recording(options.paths, progress.part(0.0, 0.7), lambda: _load(options.json))
     from rules import diagnosis_of
     from rules.analysis.analysis import Analysis
+    from rules.fixes.plan import plan_of
 
     analysis = Analysis(trace, thresholds_of(options))
     diagnosis = diagnosis_of(analysis, progress.part(0.7, 1.0))
@@ -104,26 +109,53 @@ def _run(options: argparse.Namespace, then: Callable[[Analysis, Diagnosis], None
 
         makers = diagnosis_files(trace, diagnosis, analysis, all_tables=options.tables)
         _write_files(options, makers, verdict(analysis, diagnosis), diagnosis, level, undecided)
+    answer = Answer(_printed(options, analysis, diagnosis), *_gate(diagnosis, level, undecided))
+    if question is not None and not (diagnosis.crashed or plan_of(analysis).crashed):
+        question.keep(answer, trace)
+    code = answer.tell()
+    if then is not None:
+        then(analysis, diagnosis)
+    return code
+
+
+def _question(options: argparse.Namespace) -> Question | None:
+    """What is asked, where it can be answered from what was found out before."""
+    return question_of(
+        options.paths,
+        {
+            "command": "diagnose",
+            "json": options.json,
+            "tables": options.tables,
+            "price": options.cost_per_hour,
+            "level": options.fail_on,
+            "gates": options.gates,
+            "thresholds": dict(options.threshold),
+        },
+    )
+
+
+def _printed(options: argparse.Namespace, analysis: Analysis, diagnosis: Diagnosis) -> str:
+    price, all_tables = options.cost_per_hour, options.tables
     if options.json:
         from viewer.reports.json_report import as_json
 
-        told = as_json(trace, diagnosis, analysis, options.cost_per_hour, all_tables=options.tables)
-        print_json(told)
-    else:
-        from viewer.reports.text_report import as_text
+        return json_text(as_json(analysis.trace, diagnosis, analysis, price, all_tables=all_tables))
+    from viewer.reports.text_report import as_text
 
-        text = as_text(trace, diagnosis, analysis, options.cost_per_hour, all_tables=options.tables)
-        sys.stdout.write(text)
-    sys.stdout.flush()
-    then(analysis, diagnosis)
-    return _gate(diagnosis, level, undecided) if level is not None else DONE
+    return as_text(analysis.trace, diagnosis, analysis, price, all_tables=all_tables)
 
 
 def _load(json: bool) -> None:
     """Load what judges and tells, while another process reads."""
+    import numpy.ma  # noqa: F401  numpy itself loads it late
+
+    from rules.analysis.names.families import classify
     from rules.base import rules
+    from rules.fixes.base import fixes
 
     rules(counters=False)
+    fixes()
+    classify("")  # makes the patterns of all families
     if json:
         from viewer.reports import json_report  # noqa: F401
     else:
@@ -188,7 +220,7 @@ def _diagnose_many(run: ManyRanks, options: argparse.Namespace, progress: Progre
     else:
         sys.stdout.write(as_text(facts, diagnosis))
     sys.stdout.flush()
-    return _gate(diagnosis, level, _crashed(diagnosis)) if level is not None else DONE
+    return Answer("", *_gate(diagnosis, level, _crashed(diagnosis))).tell()
 
 
 def _many_ranks(options: argparse.Namespace, progress: Progress) -> ManyRanks | None:
@@ -224,18 +256,18 @@ def _crashed(diagnosis: Diagnosis) -> str:
     return f"these checks failed: {', '.join(sorted(diagnosis.crashed))}" if diagnosis.crashed else ""
 
 
-def _gate(diagnosis: Diagnosis, level: Severity, undecided: str) -> int:
-    """Fails on a finding of the level or above; what cannot be judged does not pass."""
+def _gate(diagnosis: Diagnosis, level: Severity | None, undecided: str) -> tuple[int, str]:
+    """The exit code and why: it fails on a finding of the level or above; what cannot be judged does not pass."""
     from rules import Severity
 
+    if level is None:
+        return DONE, ""
     levels = list(Severity)
     loud = levels[: levels.index(level) + 1]
     found = [finding for finding in diagnosis.findings if finding.severity in loud]
     if found:
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-        complain(f"The gate failed: {found[0].title} [{found[0].severity}]{more}.")
-        return GATE_FAILED
+        return GATE_FAILED, f"The gate failed: {found[0].title} [{found[0].severity}]{more}."
     if undecided:
-        complain(f"The gate cannot decide: {undecided}.")
-        return GATE_INCONCLUSIVE
-    return DONE
+        return GATE_INCONCLUSIVE, f"The gate cannot decide: {undecided}."
+    return DONE, ""

@@ -29,13 +29,13 @@ def declare(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the trend; the exit code."""
     from viewer.kept.history import History, Series, names_of
-    from viewer.reports.plain_text import safe
+    from viewer.reports.plain_text import one_line
     from viewer.reports.series_report import points_of, series_json, series_text
 
     history = History(options.store)
     if options.name is None:
         names = [name for series in Series for name in names_of(history.entries(series))]
-        print("\n".join(safe(name) for name in names) or "Nothing is kept yet.")
+        print("\n".join(one_line(name) for name in names) or "Nothing is kept yet.")
         return DONE
     entries = history.entries(Series.BASELINE, options.name) or history.entries(Series.PROGRAM, options.name)
     if not entries:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from parsers.model import TraceError
-from viewer.terminal.console import inputs, print_json, terminal_progress
+from viewer.terminal.console import json_text, recording, terminal_progress
 from viewer.terminal.exit_codes import DONE
+from viewer.terminal.kept_answers import Answer, question_of
 from viewer.terminal.option_values import add_thresholds, thresholds_of
+
+if TYPE_CHECKING:
+    from rules import Diagnosis
+    from rules.analysis.analysis import Analysis
+    from rules.fixes.plan import Plan
 
 
 def declare(commands: Any) -> None:
@@ -30,33 +36,45 @@ def declare(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict; the exit code."""
-    from rules import diagnosis_of
+    asked = {
+        "command": "whatif",
+        "json": options.json,
+        "fixes": options.fix,
+        "thresholds": dict(options.threshold),
+    }
+    question = question_of(options.paths, asked)
+    if question is not None and (known := question.kept()) is not None:
+        return known.tell()
+    from rules import Diagnosis, diagnosis_of
     from rules.analysis.analysis import Analysis
     from rules.fixes.plan import plan_of
-    from viewer.loading.loader import read_apart
-    from viewer.reports.fixes_report import fixes_json, fixes_text, outcome_json, outcome_text
 
     progress = terminal_progress()
-    paths = inputs(options.paths)
-    analysis = Analysis(read_apart(paths, progress.part(0.0, 0.7)), thresholds_of(options))
+    analysis = Analysis(recording(options.paths, progress.part(0.0, 0.7)), thresholds_of(options))
     plan = plan_of(analysis)
     progress.step(1.0, "")
+    diagnosis = diagnosis_of(analysis) if options.json and not options.fix else Diagnosis()
+    answer = Answer(_printed(options, analysis, plan, diagnosis), DONE)
+    if question is not None and not (plan.crashed or diagnosis.crashed):
+        question.keep(answer, analysis.trace)
+    return answer.tell()
+
+
+def _printed(options: argparse.Namespace, analysis: Analysis, plan: Plan, diagnosis: Diagnosis) -> str:
+    from viewer.reports.fixes_report import fixes_json, fixes_text, outcome_json, outcome_text
+
     if not options.fix:
         if options.json:
-            print_json(fixes_json(analysis, diagnosis_of(analysis)))
-        else:
-            sys.stdout.write("\n".join(fixes_text(analysis)))
-        return DONE
+            return json_text(fixes_json(analysis, diagnosis))
+        return "\n".join(fixes_text(analysis))
     try:
         chosen = plan.chosen(options.fix)
     except KeyError as error:
         known = ", ".join(each.id for each in plan.promises) or plan.reason or "none"
         raise TraceError(
-            paths[0], f"There is no fix {error.args[0]!r} here.", f"Known are: {known}."
+            Path(options.paths[0]), f"There is no fix {error.args[0]!r} here.", f"Known are: {known}."
         ) from None
     outcome = plan.predict(options.fix)
     if options.json:
-        print_json(outcome_json(plan, outcome, chosen))
-    else:
-        sys.stdout.write(outcome_text(plan, outcome, chosen))
-    return DONE
+        return json_text(outcome_json(plan, outcome, chosen))
+    return outcome_text(plan, outcome, chosen)

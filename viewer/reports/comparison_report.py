@@ -14,7 +14,7 @@ from rules.comparison.compare import Comparison, Measure
 from rules.comparison.findings import FindingChange
 from rules.comparison.kernel_rows import KernelChange, Match
 from rules.comparison.step_times import CONFIDENCE, StepRatio
-from viewer.reports.plain_text import safe
+from viewer.reports.plain_text import joined
 
 TEXT_KERNELS = 10
 MOST_OF_NAME = 90
@@ -102,7 +102,7 @@ def as_text(result: Comparison) -> str:
     if not result.kernels and not result.profiles and not result.of_memory:
         lines += ["", "No kernel took noticeably more or less time."]
     lines += _profiles_as_text(result)
-    return "\n".join(safe(line) for line in lines).rstrip() + "\n"
+    return joined(lines)
 
 
 def same_work_lines(result: Comparison) -> list[str]:

@@ -11,9 +11,17 @@ from rules.analysis.analysis import Analysis
 from rules.fixes.plan import Outcome, Plan, Promise, plan_of
 from rules.fixes.simulation import simulate
 from rules.replay.critical_path import critical_path_of
-from rules.wording.promises import ADDS_LITTLE, about_replay, depends_on, factor, removed, worded
+from rules.wording.promises import (
+    ADDS_LITTLE,
+    about_replay,
+    depends_on,
+    factor,
+    removed,
+    together,
+    worded,
+)
 from rules.wording.words import Reader, told
-from viewer.reports.plain_text import safe
+from viewer.reports.plain_text import joined, one_line
 
 WIDTH = 96
 
@@ -37,6 +45,7 @@ def replay_json(plan: Plan) -> dict[str, Any]:
         "recorder_share": round(replay.recorder_share, 4) if known else None,
         "steps": replay.steps,
         "reason": replay.reason or None,
+        "withheld": [each.title for each in plan.withheld],
     }
 
 
@@ -70,7 +79,7 @@ def fixes_text(analysis: Analysis) -> list[str]:
     for number, promise in enumerate(plan.promises, 1):
         lines += _promise_lines(number, promise, Reader.of(analysis.trace))
     lines += textwrap.wrap(about_replay(plan), WIDTH, initial_indent="  ", subsequent_indent="  ")
-    return [*(safe(line) for line in lines), ""]
+    return [*map(one_line, lines), ""]
 
 
 def _promise_lines(number: int, promise: Promise, reader: Reader) -> list[str]:
@@ -97,7 +106,7 @@ def outcome_json(plan: Plan, outcome: Outcome, chosen: list[Promise]) -> dict[st
         "step_after_ns": round(outcome.after_ns),
         "step_after_least_ns": round(outcome.least_ns),
         "step_after_most_ns": round(outcome.most_ns),
-        "speedup": round(outcome.gain, 3),
+        "speedup": round(outcome.gain, 3) if outcome.is_credible else None,
         "idle_before_ns": {cause.key: ns for cause, ns in step.before.idle.items()},
         "idle_after_ns": {cause.key: ns for cause, ns in step.after.idle.items()},
     }
@@ -106,9 +115,8 @@ def outcome_json(plan: Plan, outcome: Outcome, chosen: list[Promise]) -> dict[st
 def outcome_text(plan: Plan, outcome: Outcome, chosen: list[Promise]) -> str:
     """Some fixes made together, as lines."""
     lines = [promise.proposal.title for promise in chosen]
-    lines.append(
-        f"Together: {duration(outcome.after_ns)} instead of {duration(outcome.before_ns)} for a step, about "
-        f"{factor(outcome.gain)} faster ({duration(outcome.least_ns)} to {duration(outcome.most_ns)})."
-    )
+    after = f"{duration(outcome.after_ns)} instead of {duration(outcome.before_ns)} for a step"
+    band = f" ({duration(outcome.least_ns)} to {duration(outcome.most_ns)})" if outcome.is_credible else ""
+    lines.append(f"Together: {after}, {together(outcome)}{band}.")
     lines += textwrap.wrap(about_replay(plan), WIDTH)
-    return "\n".join(safe(line) for line in lines) + "\n"
+    return joined(lines)

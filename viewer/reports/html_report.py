@@ -32,6 +32,7 @@ from viewer.reports.comparison_report import (
 from viewer.reports.pages import Page
 from viewer.reports.pictures.charts import bridge_chart, budget_chart, steps_chart, trend_chart
 from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
+from viewer.reports.plain_text import one_line
 from viewer.reports.series_report import COLUMNS, Point, series_rows
 from viewer.reports.tables_report import FEW, MOST_PRINTED, every_table, rows_that_matter, tables_html
 from viewer.timeline.geometry.naming import place_name
@@ -54,7 +55,7 @@ def diagnosis_page(
     return page.fill(
         "diagnosis.html",
         verdict(analysis, diagnosis),
-        files=", ".join(f"{each.path} ({each.producer})" for each in trace.inputs),
+        files=one_line(", ".join(f"{each.path} ({each.producer})" for each in trace.inputs)),
         timeline=timeline_picture(analysis, ink=page.ink) if shown else "",
         stretch=shown_stretch(analysis)[2] if shown else "",
         budgets=[budget for index in shown if (budget := _budget(trace, analysis, index, page))],
@@ -136,8 +137,8 @@ def comparison_page(result: Comparison, answers: Sequence[Answer], page: Page) -
     return page.fill(
         "comparison.html",
         result.verdict,
-        before=result.before,
-        after=result.after,
+        before=one_line(result.before),
+        after=one_line(result.after),
         answers=answers,
         timelines=_timelines(result, page),
         steps=steps_chart(ratio.before.ns, ratio.after.ns, page.ink) if ratio is not None else "",

@@ -15,7 +15,7 @@ from rules.summaries.run import ManyRanks
 from rules.summaries.states import COMMUNICATION, COMPUTE, COPIES, FIRST_IDLE
 from rules.wording.verdict import share_of
 from viewer.reports.json_report import SCHEMA, budget_json, finding_json, quality_json
-from viewer.reports.plain_text import safe
+from viewer.reports.plain_text import joined
 
 WIDTH = 96
 MOST_FINDINGS = 6
@@ -42,7 +42,7 @@ def as_text(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> str:
     lines += ["Look at next:"] if following else []
     for told in following:
         lines += textwrap.wrap(told, WIDTH, initial_indent="  -> ", subsequent_indent="     ")
-    return "\n".join(safe(line) for line in lines).rstrip() + "\n"
+    return joined(lines)
 
 
 def about(run: ManyRanks) -> list[str]:
@@ -138,7 +138,7 @@ def as_json(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:
         "statistics": {},
         "findings": [finding_json(finding, _device_id(run, finding), []) for finding in diagnosis.findings],
         "fixes": [],
-        "replay": {"error": None, "recorder_share": None, "steps": 0, "reason": NO_REPLAY},
+        "replay": {"error": None, "recorder_share": None, "steps": 0, "reason": NO_REPLAY, "withheld": []},
         "critical_path": {},
         "ranks": _ranks(facts, diagnosis),
         "skipped": dict(sorted(diagnosis.skipped.items())),

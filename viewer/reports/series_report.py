@@ -13,7 +13,7 @@ from rules.comparison.gate import Judgement, Outcome
 from rules.gates.against_kept import judgement_on
 from rules.gates.figures import RunFigures
 from viewer.kept.history import Entry
-from viewer.reports.plain_text import safe
+from viewer.reports.plain_text import joined, one_line
 
 WIDEST_NAME = 44
 SIGNS = {
@@ -83,7 +83,7 @@ def series_text(points: Sequence[Point]) -> str:
         lines.append(
             f"{_shortened(point.name):<{WIDEST_NAME}}{step:>12}{bounds(first):>18}  {said}{note}".rstrip()
         )
-    return "\n".join(safe(line) for line in lines) + "\n"
+    return joined(lines)
 
 
 def bounds(judgement: Judgement) -> str:
@@ -103,11 +103,11 @@ def series_rows(points: Sequence[Point]) -> list[tuple[str, str, str, str, str]]
     """The rows of a table with COLUMNS."""
     return [
         (
-            point.name,
+            one_line(point.name),
             duration(point.step_ns) if point.step_ns else "-",
             bounds(against(points, number, 0)),
             SIGNS[against(points, number, number - 1).outcome] if number else "",
-            point.note,
+            one_line(point.note),
         )
         for number, point in enumerate(points)
     ]

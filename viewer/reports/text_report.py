@@ -30,7 +30,7 @@ from rules.wording.verdict import (
     what_lacks_a_gpu,
 )
 from viewer.reports.fixes_report import fixes_text
-from viewer.reports.plain_text import safe
+from viewer.reports.plain_text import joined
 from viewer.reports.result_tables import table_text
 from viewer.reports.serving_report import serving_text
 from viewer.reports.tables_report import MOST_PRINTED, every_table, rows_that_matter, tables_text
@@ -79,7 +79,7 @@ def as_text(
         else tables_text(rows_that_matter(analysis))
     )
     lines += [] if trace.is_of_results else _rest(trace, diagnosis)
-    return "\n".join(safe(line) for line in lines).rstrip() + "\n"
+    return joined(lines)
 
 
 def _about(trace: Trace, analysis: Analysis) -> list[str]:

@@ -36,9 +36,7 @@ class Groups:
 
 def grouped(key: npt.NDArray[np.integer], value: I64) -> Groups:
     """Statistics of ``value`` for each distinct ``key``; percentiles are values that occur (nearest rank)."""
-    order = np.lexsort((value, key))
-    keys: I64 = key[order].astype(np.int64)
-    value = value[order]
+    keys, value = _by_key_and_value(key, value)
     first = (
         np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
         if len(keys)
@@ -60,6 +58,24 @@ def grouped(key: npt.NDArray[np.integer], value: I64) -> Groups:
         rank(0.99),
         rank(1.0),
     )
+
+
+def _by_key_and_value(key: npt.NDArray[np.integer], value: I64) -> tuple[I64, I64]:
+    """Both by key, equal keys by value: one sort of single numbers where a number has room for both."""
+    if len(key) and key.min() >= 0 and value.min() >= 0:
+        bits = int(value.max()).bit_length()
+        if int(key.max()).bit_length() + bits < 64:
+            both = np.sort(key.astype(np.int64) << bits | value)
+            return both >> bits, both & ((1 << bits) - 1)
+    order = np.lexsort((value, key))
+    return key[order].astype(np.int64), value[order]
+
+
+def totals(key: npt.NDArray[np.integer], value: I64, keys: I64) -> I64:
+    """The exact sum of ``value`` for each of ``keys``."""
+    found = np.zeros(int(key.max(initial=-1)) + 1, np.int64)
+    np.add.at(found, key, value)
+    return found[keys]
 
 
 def clipped(start: I64, end: I64, t0: int, t1: int) -> I64:
@@ -128,6 +144,9 @@ def longest_events(name: npt.NDArray[np.integer], duration: I64, events: I64, ke
     """The longest event of each key, in the order of ``keys`` (sorted, all present in ``name``)."""
     if not len(keys):
         return np.empty(0, np.int64)
-    order = np.lexsort((duration, name))
-    last = np.searchsorted(name[order], keys, side="right") - 1
-    return events[order[last]]
+    longest = np.full(int(name.max()) + 1, -1, np.int64)
+    np.maximum.at(longest, name, duration)
+    candidates = np.flatnonzero(duration == longest[name])
+    last = np.empty(len(longest), np.int64)
+    last[name[candidates]] = candidates  # of several the one that was given last
+    return events[last[keys]]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import BOOL, I64, EventKind, Lane, LaneKind, Trace, derived
+from parsers.model import BOOL, I64, EventKind, Lane, LaneKind, Trace, derived, derived_by
+from parsers.model.arrays import rows_by
 from parsers.model.names.per_name import named
-from viewer.statistics.kernels import grouped, longest_events, ordered
+from rules.analysis.arithmetic.ordering import stable_order
+from viewer.statistics.kernels import longest_events, ordered, totals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,14 +35,13 @@ class OperatorTimes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Launched:
-    """What one thread launched, by the start of the launch: that start, and start and end on the GPU; ns.
+    """What one thread launched, by the start of the launch: that start (ns), and the event on the GPU.
 
-    ``gpu_before[i]`` is the GPU time of the first ``i`` operations.
+    ``gpu_before[i]`` is the GPU time of the first ``i`` operations, ns.
     """
 
     begin: I64
-    start: I64
-    end: I64
+    operation: I64
     gpu_before: I64
 
 
@@ -53,10 +53,11 @@ def operator_times(trace: Trace) -> OperatorTimes:
 
 def nested_times(trace: Trace, *kinds: LaneKind) -> OperatorTimes:
     """The same for everything that is nested on lanes of these kinds: operators, Python frames, regions."""
-    launched = launched_by_thread(trace)
     allocated = allocated_by_thread(trace)
     parts = [
-        _lane_times(trace, index, launched.get(thread_of(lane)), allocated.get((lane.rank, lane.thread)))
+        _lane_times(
+            trace, index, launched_by(trace, thread_of(lane)), allocated.get((lane.rank, lane.thread))
+        )
         for index, lane in enumerate(trace.lanes)
         if lane.kind in kinds
     ]
@@ -80,25 +81,26 @@ def operator_columns(trace: Trace, times: OperatorTimes, t0: int, t1: int) -> di
     kind = trace.events.kind[times.event]
     mine = (start >= t0) & (start < t1) & (kind == EventKind.CPU_OP)
     event, name = times.event[mine], trace.events.name[times.event[mine]]
-    own = grouped(name, times.cpu_self[mine])
+    count = np.bincount(name)
+    keys = np.flatnonzero(count)
     outer = times.outer[mine]
 
     def summed(column: I64, only_outer: bool) -> I64:
         weight = np.where(outer, column[mine], 0) if only_outer else column[mine]
-        return grouped(name, weight).total
+        return totals(name, weight, keys)
 
     duration = trace.events.duration[event]
     columns = {
-        "name": np.array([trace.strings[key] for key in own.key], object),
-        "calls": own.count,
-        "cpu_self": own.total,
+        "name": np.array([trace.strings[key] for key in keys.tolist()], object),
+        "calls": count[keys],
+        "cpu_self": summed(times.cpu_self, False),
         "cpu_total": summed(times.cpu_total, True),
         "gpu_self": summed(times.gpu_self, False),
         "gpu_total": summed(times.gpu_total, True),
         "launches": summed(times.launches, True),
         "memory_self": summed(times.memory_self, False),
         "memory_total": summed(times.memory_total, True),
-        "event": longest_events(name, duration, event, own.key),
+        "event": longest_events(name, duration, event, keys),
     }
     return ordered(columns, "cpu_self")
 
@@ -112,27 +114,29 @@ def thread_of(lane: Lane) -> Thread:
 
 
 @derived
-def launched_by_thread(trace: Trace) -> dict[Thread, Launched]:
-    """For each thread that launched anything what it launched; with thread None what its whole process did."""
-    links, events = trace.links, trace.events
-    if not len(links.operation):
-        return {}
-    lane, begin = events.lane[links.launch], events.start[links.launch]
-    order = np.lexsort((begin, lane))
-    lane = lane[order]
+def _launches_of_lanes(trace: Trace) -> dict[Thread, list[I64]]:
+    """By thread, and by process where the thread is None: the links of each lane that launched anything."""
     found: dict[Thread, list[I64]] = {}
-    edges = np.concatenate(([0], np.flatnonzero(np.diff(lane)) + 1, [len(lane)]))
-    for first, last in pairwise(edges.tolist()):
-        key = thread_of(trace.lanes[lane[first]])
-        for each in {key, (*key[:2], None)}:
-            found.setdefault(each, []).append(order[first:last])
-    joined = {}
-    for key, parts in found.items():
-        mine = np.concatenate(parts)
-        mine = mine[np.argsort(begin[mine], kind="stable")]
-        start, end = events.start[links.operation[mine]], events.end[links.operation[mine]]
-        joined[key] = Launched(begin[mine], start, end, np.concatenate(([0], np.cumsum(end - start))))
-    return joined
+    for index, rows in rows_by(trace.events.lane[trace.links.launch]):
+        lane = trace.lanes[index]
+        for thread in {thread_of(lane), (lane.rank, lane.process, None)}:
+            found.setdefault(thread, []).append(rows)
+    return found
+
+
+@derived_by
+def launched_by(trace: Trace, thread: Thread) -> Launched | None:
+    """What one thread launched, or its whole process where the thread is None; None where that is nothing."""
+    links, events = trace.links, trace.events
+    mine = np.concatenate((np.empty(0, np.int64), *_launches_of_lanes(trace).get(thread, ())))
+    if not len(mine):
+        return None
+    if (order := stable_order(events.start[links.launch[mine]])) is not None:
+        mine = mine[order]
+    operation = links.operation[mine]
+    ran = np.cumsum(events.end[operation] - events.start[operation])
+    begin = events.start[links.launch[mine]]
+    return Launched(begin, operation, np.concatenate(([0], ran)))
 
 
 @derived
@@ -142,8 +146,7 @@ def allocated_by_thread(trace: Trace) -> dict[tuple[int | None, int | None], tup
     for memory in trace.memory:
         table = memory.allocations
         rank = np.array([-1 if each.rank is None else each.rank for each in trace.devices])[table.device]
-        for key in np.unique(np.stack([rank, table.thread], axis=1), axis=0).tolist():
-            mine = (rank == key[0]) & (table.thread == key[1])
+        for key, mine in rows_by(np.stack([rank, table.thread], axis=1)):
             if key[1] >= 0:
                 size = table.size[mine]
                 before = np.concatenate(([0], np.cumsum(size)))

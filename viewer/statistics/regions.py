@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I64, LaneKind, Trace, derived
-from viewer.statistics.operators import OperatorTimes, launched_by_thread, nested_times, thread_of
+from parsers.model.arrays import rows_by
+from viewer.statistics.operators import OperatorTimes, launched_by, nested_times, thread_of
 
 NEVER = -1
 Process = tuple[int | None, int | None]  # rank and process
@@ -25,19 +26,22 @@ def autograd_work(trace: Trace) -> tuple[I64, I64]:
     """
     events = region_times(trace).event
     gpu, count = np.zeros(len(events), np.int64), np.zeros(len(events), np.int64)
-    table, launched = trace.events, launched_by_thread(trace)
+    table = trace.events
     lane_of = table.lane[events]
     spent: dict[Process, tuple[int, int]] = {}
-    for lane in np.unique(lane_of).tolist():
+    of_lane = dict(rows_by(lane_of))
+    for lane, mine in of_lane.items():
         home = trace.lanes[lane]
         if home.kind is LaneKind.REGION and not home.is_autograd:
-            taken = int(table.duration[events[lane_of == lane]].sum())
+            taken = int(table.duration[events[mine]].sum())
             key = home.rank, home.process
             spent[key] = max(spent.get(key, (0, -1)), (taken, lane))
     helpers = {thread_of(lane) for lane in trace.lanes if lane.is_autograd}
-    for thread in helpers & launched.keys():
-        work, (_, lane) = launched[thread], spent.get(thread[:2], (0, -1))
-        mine = np.flatnonzero(lane_of == lane)
+    for thread in helpers:
+        work, (_, lane) = launched_by(trace, thread), spent.get(thread[:2], (0, -1))
+        if work is None:
+            continue
+        mine = of_lane.get(lane, np.empty(0, np.int64))
         low = np.searchsorted(work.begin, table.start[events[mine]])
         high = np.searchsorted(work.begin, table.end[events[mine]])
         gpu[mine] += work.gpu_before[high] - work.gpu_before[low]
@@ -56,17 +60,16 @@ def gpu_spans(trace: Trace, events: I64) -> tuple[I64, I64]:
     last = np.full(len(events), NEVER, np.int64)
     table = trace.events
     lane_of = table.lane[events]
-    for lane in np.unique(lane_of).tolist():
-        launched = launched_by_thread(trace).get(thread_of(trace.lanes[lane]))
+    for lane, mine in rows_by(lane_of):
+        launched = launched_by(trace, thread_of(trace.lanes[lane]))
         if launched is None:
             continue
-        mine = np.flatnonzero(lane_of == lane)
         low = np.searchsorted(launched.begin, table.start[events[mine]])
         high = np.searchsorted(launched.begin, table.end[events[mine]])
         some = high > low
         mine, low, high = mine[some], low[some], high[some]
-        first[mine] = _extreme(launched.start, low, high, np.minimum)
-        last[mine] = _extreme(launched.end, low, high, np.maximum)
+        first[mine] = _extreme(table.start[launched.operation], low, high, np.minimum)
+        last[mine] = _extreme(table.end[launched.operation], low, high, np.maximum)
     return first, last
 
 

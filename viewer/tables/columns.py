@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from parsers.model import BOOL, I64, Attribute, Trace
+from parsers.model.arrays import rows_by
 from rules.analysis.analysis import Analysis
 from viewer.tables.table import Column
 
@@ -109,8 +110,10 @@ def innermost(analysis: Analysis, events: I64, which: str) -> I64:
     found = np.full(len(events), -1, np.int64)
     real = np.flatnonzero(events >= 0)
     owner = threads.of_events(events[real])
-    for thread in np.unique(owner[owner >= 0]).tolist():
-        mine = real[owner == thread]
+    for thread, rows in rows_by(owner):
+        if thread < 0:
+            continue
+        mine = real[rows]
         found[mine] = getattr(threads.activity(thread), which).at(trace.events.start[events[mine]])
     return found
 

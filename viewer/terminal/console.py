@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -12,8 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from parsers.model import Progress, Trace, TraceError
 
+_HALVES = re.compile("[\ud800-\udfff]")  # of characters, which a strict reader of JSON refuses
+_NO_ASCII = re.compile(r"[^\x00-\x7f]+")
+
 if TYPE_CHECKING:
-    from parsers.containers import PrivateFolder
+    from parsers.private_folder import PrivateFolder
 
 
 def recording(
@@ -32,7 +37,7 @@ def inputs(names: Sequence[str]) -> list[Path]:
 
 @cache
 def _folder_until_the_end() -> PrivateFolder:
-    from parsers.containers import PrivateFolder
+    from parsers.private_folder import PrivateFolder
 
     return PrivateFolder()
 
@@ -46,10 +51,16 @@ def _from_standard_input() -> Path:
     return path
 
 
-def print_json(value: Mapping[str, Any]) -> None:
-    """One object on standard output."""
-    json.dump(value, sys.stdout, allow_nan=False)
-    print()
+def print_json(value: Mapping[str, Any], told: Callable[[Any], Any] | None = None) -> None:
+    """One object on standard output; ``told`` says what JSON has no word for."""
+    sys.stdout.write(json_text(value, told))
+
+
+def json_text(value: Mapping[str, Any], told: Callable[[Any], Any] | None = None) -> str:
+    """One object in a line of its own, of whole characters."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=told)
+    whole = _HALVES.sub("\ufffd", text)
+    return _NO_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], whole) + "\n"
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -70,10 +81,13 @@ def not_written(path: Path, error: OSError) -> TraceError:
 
 def complain(text: object) -> None:
     """One line on the standard error output; nothing where that is closed."""
-    from viewer.reports.plain_text import safe
+    from viewer.reports.plain_text import one_line
 
-    with contextlib.suppress(OSError):
-        print(safe(f"stallscope: {text}").replace("\n", " "), file=sys.stderr)
+    try:
+        print(one_line(f"stallscope: {text}"), file=sys.stderr, flush=True)
+    except OSError:  # what could not be written must not be tried again when the process ends
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def terminal_progress() -> Progress:

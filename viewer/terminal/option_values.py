@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from parsers.model import TraceError
+from parsers.model.units import parse_size
+from viewer.terminal.command_parser import NamesOutput, NamesText
 from viewer.terminal.console import write_bytes
 
 if TYPE_CHECKING:
@@ -34,6 +36,25 @@ def count(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= 10_000:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of processes, such as 4")
     return int(text)
+
+
+def seconds(text: str) -> float:
+    """How long something may take."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 < value <= 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds, such as 30")
+    return value
+
+
+def memory(text: str) -> int:
+    """How much memory something may take, in bytes."""
+    value = parse_size(text) or 0.0
+    if not 1e6 <= value <= 1e15:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size of 1 MB and more, such as 500MB")
+    return int(value)
 
 
 def limit(text: str) -> Limit:
@@ -101,7 +122,8 @@ def add_gates(parser: argparse.ArgumentParser) -> None:
     """The option that names a file of limits."""
     parser.add_argument(
         "--gates",
-        type=gate_file,
+        action=NamesText,
+        read=gate_file,
         metavar="FILE.toml",
         help="limits and thresholds that a repository keeps; docs/gates.md shows one",
     )
@@ -136,7 +158,7 @@ _HELP = {
 def add_reports(parser: argparse.ArgumentParser, kinds: Sequence[str] = tuple(_HELP)) -> None:
     """One option for each kind of file."""
     for kind in kinds:
-        parser.add_argument(f"--{kind}", type=Path, metavar="FILE", help=_HELP[kind])
+        parser.add_argument(f"--{kind}", action=NamesOutput, metavar="FILE", help=_HELP[kind])
 
 
 def files_asked_for(options: argparse.Namespace) -> list[Path]:

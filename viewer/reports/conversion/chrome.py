@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import BufferedWriter, RawIOBase
@@ -13,10 +14,12 @@ from typing import IO, Any, cast
 import msgspec
 import numpy as np
 
+from parsers.base import HEAD_BYTES
 from parsers.chrome.decode.header import RECORDED_BY
 from parsers.model import EventKind, Lane, LaneKind, Progress, Trace, TraceError
 from parsers.model.names.steps import is_profiler_step
-from viewer.kept.storage import in_one_piece
+from parsers.source import identify
+from viewer.kept.storage import in_one_piece, refuse_recordings
 from viewer.reports.conversion.chrome_arguments import Arguments
 from viewer.reports.conversion.chrome_memory import memory_events, without_samples
 
@@ -38,6 +41,8 @@ _CATEGORY: Mapping[int, str] = {
     EventKind.OS_RUNTIME: "osrt",
     EventKind.SAMPLE: "cpu_sample",
 }
+_FIRST_EVENT = b""","traceEvents":[
+{"ph":"M","name":"process_labels","pid":0,"tid":0,"args":{"labels":"Stallscope export"}}"""
 _ENDINGS = (
     " regions",
     " Python",
@@ -64,19 +69,24 @@ def write_chrome(trace: Trace, out: Path, progress: Progress, all_arguments: boo
         )
     ranks = sorted({lane.rank for lane in trace.lanes if lane.rank is not None})
     if len(ranks) < 2:
-        with in_one_piece(out) as part, _opened(part, out) as file:
+        with in_one_piece(out, is_export) as part, _opened(part, out) as file:
             _write(trace, _Part(ranks[0] if ranks else None, True, all_arguments), file, progress)
     elif out.suffix == ".zip":
-        with in_one_piece(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+        with (
+            in_one_piece(out, is_export) as part,
+            zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
             for number, rank in enumerate(ranks):
                 with archive.open(f"rank{rank}.json", "w", force_zip64=True) as file:
                     share = _share(progress, number, len(ranks))
                     _write(trace, _Part(rank, not number, all_arguments), file, share)
     elif not out.suffix or out.is_dir():
+        names = [out / f"rank{rank}.json.gz" for rank in ranks]
+        for name in names:
+            refuse_recordings(name, is_export)
         out.mkdir(parents=True, exist_ok=True)
-        for number, rank in enumerate(ranks):
-            name = out / f"rank{rank}.json.gz"
-            with in_one_piece(name) as part, _opened(part, name) as file:
+        for number, (rank, name) in enumerate(zip(ranks, names, strict=True)):
+            with in_one_piece(name, is_export) as part, _opened(part, name) as file:
                 share = _share(progress, number, len(ranks))
                 _write(trace, _Part(rank, not number, all_arguments), file, share)
     else:
@@ -86,6 +96,26 @@ def write_chrome(trace: Trace, out: Path, progress: Progress, all_arguments: boo
             "Name a folder or a .zip to write a file for each.",
         )
     return _left_out(trace, all_arguments)
+
+
+def is_export(path: Path) -> bool:
+    """Whether a file is what ``write_chrome`` wrote, which it may write again."""
+    try:
+        source = identify(path)
+        if not zipfile.is_zipfile(path):
+            return _FIRST_EVENT in source.head
+        with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as file:
+            return _FIRST_EVENT in file.read(HEAD_BYTES)
+    except (
+        TraceError,
+        OSError,
+        zipfile.BadZipFile,
+        zlib.error,
+        IndexError,
+        RuntimeError,
+        NotImplementedError,
+    ):
+        return False
 
 
 def _left_out(trace: Trace, all_arguments: bool) -> list[str]:
@@ -127,18 +157,7 @@ def _write(trace: Trace, part: _Part, into: IO[bytes], progress: Progress) -> No
     encode = msgspec.json.Encoder().encode
     header = encode(_header(trace, part))
     with BufferedWriter(cast(RawIOBase, into), _BUFFER) as file:
-        file.write(header[:-1] + b',"traceEvents":[\n')
-        file.write(
-            encode(
-                {
-                    "ph": "M",
-                    "name": "process_labels",
-                    "pid": 0,
-                    "tid": 0,
-                    "args": {"labels": "Stallscope export"},
-                }
-            )
-        )
+        file.write(header[:-1] + _FIRST_EVENT)
         for lines in (
             _names(trace, part),
             _events(trace, part, progress),

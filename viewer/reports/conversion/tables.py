@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,10 @@ from parsers.model import EventKind, Progress, Trace, TraceError
 from parsers.model.attributes import TEXT_ATTRIBUTES
 from parsers.model.memory import AFTER, BEFORE
 from viewer.kept.storage import in_one_piece
+from viewer.reports.plain_text import cell
 
 CHUNK = 100_000
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+PIECE_BYTES = 1 << 20
 
 
 def held(trace: Trace) -> list[str]:
@@ -50,9 +53,7 @@ def write_table(trace: Trace, which: str, to: str, out: Path, progress: Progress
             write_parquet(pd.concat(_TABLES[name](trace, progress), ignore_index=True), part)
         else:
             for number, table in enumerate(_TABLES[name](trace, progress)):
-                without_formulas(table).to_csv(
-                    part, mode="a" if number else "w", header=not number, index=False
-                )
+                as_csv(table, part, mode="a" if number else "w", header=not number)
     return [f"{other} (--table {other})" for other in there if other != name]
 
 
@@ -194,15 +195,23 @@ def _numbers(values: list[int | None]) -> Any:
     return pd.arrays.IntegerArray(np.array([value or 0 for value in values], np.int64), missing)
 
 
-def without_formulas(table: pd.DataFrame) -> pd.DataFrame:
-    """Text that a spreadsheet would run as a formula gets an apostrophe before it."""
-    safe = table.copy(deep=False)
+def as_csv(table: pd.DataFrame, out: Any, **options: Any) -> None:
+    """Write a table as CSV, with names that no spreadsheet takes for formulas."""
+    shown = table.copy(deep=False)
+    shown.columns = pd.Index([cell(str(name)) for name in table.columns])
     for place in range(table.shape[1]):
         if not pd.api.types.is_numeric_dtype(table.dtypes.iloc[place]):
-            text = table.iloc[:, place].astype(object)
-            is_formula = text.map(lambda each: isinstance(each, str) and each.startswith(_FORMULA))
-            safe.isetitem(place, text.where(~is_formula, "'" + text.astype(str)).array)
-    return safe
+            shown.isetitem(place, _cells(table.iloc[:, place].tolist()))
+    shown.to_csv(out, index=False, **options)
+
+
+def _cells(values: list[Any]) -> npt.NDArray[np.object_]:
+    """A name that occurs often is looked at once."""
+    shown = {name: cell(name) for name in {value for value in values if isinstance(value, str)}}
+    cells = np.empty(len(values), object)
+    for row, value in enumerate(values):
+        cells[row] = shown[value] if isinstance(value, str) else value
+    return cells
 
 
 def write_parquet(frame: pd.DataFrame, out: Path) -> None:
@@ -221,18 +230,18 @@ def write_parquet(frame: pd.DataFrame, out: Path) -> None:
                 raise OSError(str(error)) from None
 
 
-ENDINGS = (".csv", ".json", ".parquet")
-
-
-def write_frame(frame: pd.DataFrame, out: Path) -> None:
-    """Write a table in one piece or not at all. Raises ``OSError``, and ``ValueError`` for another ending."""
-    ending = out.suffix.lower()
-    if ending not in ENDINGS:
-        raise ValueError("The ending of the file says its format: use .csv, .json or .parquet.")
-    with in_one_piece(out) as part:
-        if ending == ".parquet":
-            write_parquet(frame, part)
-        elif ending == ".json":
-            frame.to_json(part, orient="records")
-        else:
-            without_formulas(frame).to_csv(part, index=False)
+def pieces_of(frame: pd.DataFrame, ending: str) -> Iterator[bytes]:
+    """A table as the content of a .parquet, .json or .csv file; a part at a time, since it may be large."""
+    if ending == ".parquet":
+        with TemporaryDirectory(prefix="stallscope-") as folder:
+            write_parquet(frame, written := Path(folder) / "answer")
+            with written.open("rb") as file:
+                while piece := file.read(PIECE_BYTES):
+                    yield piece
+    elif ending == ".json":
+        yield frame.to_json(orient="records").encode(errors="replace")
+    else:
+        for first in range(0, max(len(frame), 1), CHUNK):
+            text = StringIO()
+            as_csv(frame.iloc[first : first + CHUNK], text, header=not first)
+            yield text.getvalue().encode(errors="replace")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass, field
 
-from viewer.reports.plain_text import safe
+from viewer.reports.plain_text import one_line
 
 INK = "currentColor"  # follows the page, light or dark
 LETTER = 6.1  # pixels that a letter of 11 pixels takes on average
@@ -87,4 +87,4 @@ class Drawing:
 
 
 def _escaped(text: str) -> str:
-    return html.escape(safe(text).encode("utf-8", "replace").decode("utf-8"), quote=True)
+    return html.escape(one_line(text).encode("utf-8", "replace").decode("utf-8"), quote=True)
