@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +21,10 @@ def main() -> None:
     parser.add_argument(
         "events",
         nargs="*",
-        help="sizes to measure, of everything; or ranks: runs of many ranks, and nothing else",
+        help="sizes to measure, of everything; or ranks: runs of many ranks, and nothing else; or processes: "
+        "whole commands of the installed program, and nothing else",
     )
+    parser.add_argument("--short", action="store_true", help="of processes: on smaller recordings")
     parser.add_argument(
         "--peers",
         type=Path,
@@ -38,6 +41,10 @@ def main() -> None:
 
             many_ranks.report(folder, tuple(map(int, options.events[1:])) or many_ranks.SIZES)
             return
+        from tests.benchmarks import processes
+
+        if options.events[:1] == ["processes"]:
+            sys.exit(processes.report(folder, options.short))
         sizes = [int(each) for each in options.events]
         _measure_traces(sizes or SIZES, folder)
         _measure_databases(sizes or DATABASE_SIZES, folder)
@@ -52,6 +59,8 @@ def main() -> None:
 
         querying.report(sizes or querying.SIZES)
         starting.report()
+        if not sizes:
+            sys.exit(processes.report(folder))
 
 
 def _rounds(size: int) -> int:

@@ -42,7 +42,7 @@ def main():
         "reading": read - begin, "judging": end - read, "own": peak[0], "worker": peak[1], "lines": text.count("\\n"),
         "late": told["late"], "links": [each["ranks"] for each in told["slow_links"]],
         "patterns": [each["name"] for each in told["patterns"]],
-        "bytes": sum(each.stat().st_size for each in summaries.folder().iterdir()) / len(run.members),
+        "bytes": sum(each.stat().st_size for each in summaries.ENTRIES.folder.iterdir()) / len(run.members),
     }))
 
 if __name__ == "__main__":
