@@ -71,31 +71,31 @@ def remove_if_abandoned(file: Path) -> None:
     """Remove a file that a process held which is gone."""
     with _of_nobody(file) as abandoned, contextlib.suppress(OSError):
         if abandoned:
-            file.unlink()
+            file.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def _of_nobody(file: Path) -> Iterator[bool]:
     """Whether whoever held the file is gone; while this lasts nobody else finds so."""
+    if sys.platform == "win32":  # where an open file cannot be removed, and so needs no lock
+        there = file.exists()
+        with contextlib.suppress(OSError):
+            file.unlink(missing_ok=True)
+        yield there and not file.exists()
+        return
     try:
         descriptor = os.open(file, os.O_RDWR)
     except OSError:
         yield False
         return
     try:
-        if sys.platform != "win32":
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         yield False
     else:
-        if sys.platform == "win32":  # where an open file cannot be removed, and so needs no lock
-            os.close(descriptor)
-            with contextlib.suppress(OSError):
-                file.unlink()
-        yield sys.platform != "win32" or not file.exists()
+        yield True
     finally:
-        with contextlib.suppress(OSError):
-            os.close(descriptor)
+        os.close(descriptor)
 
 
 def _private_folders() -> Iterator[Path]:

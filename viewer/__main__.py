@@ -56,9 +56,8 @@ def _load_algebra() -> None:
     os.environ[_THREADS_OF_ALGEBRA] = "1"
     import numpy  # noqa: F401
 
-    del os.environ[
-        _THREADS_OF_ALGEBRA
-    ]  # what is started from here, such as a program to record, may want them
+    # What is started from here, such as a program to record, may want them.
+    del os.environ[_THREADS_OF_ALGEBRA]
 
 
 if __name__ == "__main__":

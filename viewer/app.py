@@ -16,7 +16,7 @@ from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 import resources
-from viewer.desktop.ending import SIGNALLED
+from viewer.desktop.ending import SIGNALLED, end_tidily_when_told
 from viewer.loading.apart import keep_one_ready
 from viewer.look import theme
 from viewer.look.tab_order import tell_roles
@@ -28,11 +28,8 @@ if TYPE_CHECKING:
 
 READER_AFTER_MS = 1_500  # the window comes first
 GIL_SWITCH_S = 0.001  # a short turn for background work, so that painting never waits long
-_OFTEN = (
-    700,
-    10,
-    10,
-)  # as the interpreter begins; the command line makes it seldom while the program is loaded
+# Thresholds of garbage collection as the interpreter begins; the command line collects seldom while it loads.
+_OFTEN = (700, 10, 10)
 _windows: list[MainWindow] = []
 
 
@@ -167,10 +164,7 @@ def run(paths: Sequence[Path], at: int | None = None, separate: bool = False) ->
 def ended_by_signals(app: QApplication) -> Iterator[None]:
     """Ctrl+C quits, and so does being told to end by the system, whatever is open; Qt sleeps until a signal comes."""
     signal.signal(signal.SIGINT, lambda *_: app.quit())
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda number, _: app.exit(SIGNALLED + number))
+    end_tidily_when_told(lambda number, _: app.exit(SIGNALLED + number))
     heard, told = socket.socketpair()
     heard.setblocking(False)
     told.setblocking(False)

@@ -40,14 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, Cancelled):
         return INTERRUPTED
     except BrokenPipeError:
-        streams.give_up_output()
+        streams.give_up(sys.stdout)
         return DONE
     except (TraceError, *SYSTEM_ERRORS) as error:
-        streams.give_up_output()
+        streams.give_up(sys.stdout)
         complain(error if isinstance(error, TraceError) else refused_by_system(error, _subject(arguments)))
         return BAD_INPUT
     except Exception as error:
-        streams.give_up_output()
+        streams.give_up(sys.stdout)
         if is_shortage(error):
             complain(refused_by_system(MemoryError(), _subject(arguments)))
             return BAD_INPUT

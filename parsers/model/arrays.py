@@ -1,4 +1,4 @@
-"""Types of the numpy columns that a recording is kept in."""
+"""Types of the numpy columns that a recording is kept in, and how they are put in order."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
+
+
+def stable_order(values: Array, within: Array | None = None) -> I64 | None:
+    """What sorts ``values``, or ``values`` inside equal numbers ``within``; None where they are sorted."""
+    falls = values[1:] < values[:-1]
+    if within is not None:
+        falls = ((within[1:] == within[:-1]) & falls) | (within[1:] < within[:-1])
+    if not falls.any():
+        return None
+    return np.argsort(values, kind="stable") if within is None else np.lexsort((values, within))
 
 
 def rows_by(keys: Array) -> Iterator[tuple[Any, I64]]:

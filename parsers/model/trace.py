@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, I64
+from parsers.model.arrays import BOOL, I64, stable_order
 from parsers.model.attributes import Attribute, AttributeColumn
 from parsers.model.counters import Counter
 from parsers.model.derived import DerivedValues, derived
@@ -125,8 +125,7 @@ class Trace:
         operations = self.gpu_operations
         owner = self.lane_device[self.events.lane[operations]]
         start = self.events.start[operations]
-        if (owner[1:] < owner[:-1]).any() or ((owner[1:] == owner[:-1]) & (start[1:] < start[:-1])).any():
-            order = np.lexsort((start, owner))
+        if (order := stable_order(start, within=owner)) is not None:
             operations, owner = operations[order], owner[order]
         edges = np.searchsorted(owner, np.arange(len(self.devices) + 1))
         return tuple(operations[edges[each] : edges[each + 1]] for each in range(len(self.devices)))

@@ -15,7 +15,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import platformdirs
@@ -79,21 +79,32 @@ def store(trace: Trace) -> Path | None:
     """
     if (entry := _entry_for(trace)) is None:
         return None
-    part = entry.with_name(f".{entry.name}.{os.getpid()}.{threading.get_ident()}.part")
     try:
         if entry.exists():
             return entry
-        entry.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        entry.parent.chmod(0o700)
-        traces.write(part, trace)
-        part.replace(entry)
+        with written_whole(entry) as part:
+            traces.write(part, trace)
         trim()
     except (OSError, ValueError):
         _LOG.info("a trace could not be cached", exc_info=True)
         return None
+    return entry
+
+
+@contextlib.contextmanager
+def written_whole(entry: Path) -> Iterator[Path]:
+    """A name to write an entry under: it becomes the entry when it is complete, else it goes; raises ``OSError``.
+
+    The folder is made, for its owner alone.
+    """
+    part = entry.with_name(f".{entry.name}.{os.getpid()}.{threading.get_ident()}.part")
+    entry.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    entry.parent.chmod(0o700)
+    try:
+        yield part
+        part.replace(entry)
     finally:
         _remove(part)
-    return entry
 
 
 def holds(path: Path, parser: Parser) -> bool:

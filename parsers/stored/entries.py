@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,18 +40,11 @@ class Entries:
 
     def write(self, key: str, content: bytes) -> None:
         """Keep something under that name, for its owner alone; where there is no room it is not kept."""
-        entry = self.folder / key
-        part = entry.with_name(f".{key}.{os.getpid()}.{threading.get_ident()}.part")
         try:
-            entry.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with os.fdopen(hold(part), "wb") as file:
+            with cache.written_whole(self.folder / key) as part, os.fdopen(hold(part), "wb") as file:
                 file.write(content)
-            part.replace(entry)
         except OSError:
             _LOG.info("a result could not be kept", exc_info=True)
-        finally:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
 
     def trim(self) -> None:
         """Remove those used longest ago until the rest fits."""

@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import I64, EventKind
-from parsers.model.arrays import rows_by
 from parsers.model.names.calls import Call
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -197,12 +196,9 @@ def _operators(analysis: Analysis, device: int, names: tuple[str, ...]) -> I64:
 def _outside_read_backs(analysis: Analysis, device: int) -> I64:
     """Blocking calls that no operator makes to read a value back."""
     calls = api_calls(analysis, device, Call.SYNCHRONIZE)
-    thread = analysis.threads.of_events(calls)
     own = np.ones(len(calls), bool)
-    for number, mine in rows_by(thread):
-        if number < 0:
-            continue
-        inside = analysis.threads.activity(number).read_backs.at(analysis.trace.events.start[calls[mine]])
+    for activity, mine in analysis.threads.by_thread(calls):
+        inside = activity.read_backs.at(analysis.trace.events.start[calls[mine]])
         own[mine] = inside < 0
     return calls[own]
 

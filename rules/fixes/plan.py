@@ -217,8 +217,8 @@ def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tup
         low = min(low, replay.gain(least, host=min(on_hosts, key=lambda host: on_hosts[host])))
     if any(each.high for each in proposals):
         high = max(high, replay.gain(most))
-    left = [changes for changes in (likely, most) if replay.gpu_work(changes) > 0] or [likely]
-    limit = max(replay.limit(changes) for changes in left)
+    work = [replay.gpu_work(changes) for changes in (likely, most)]
+    limit = max(replay.limit(each) for each in [each for each in work if each > 0] or work[:1])
     known = limit < MOSTLY_BUSY and replay.leaves_gpu_work(likely) and replay.leaves_gpu_work(most)
     high = max(expected, min(high, limit if known else HOST_UNSURE * limit))
     return low, high

@@ -289,7 +289,7 @@ class Program:
         """
         device = self.device
         work = overlay.duration * overlay.present
-        together = np.flatnonzero(self.device.meeting >= 0)
+        together = np.flatnonzero(device.meeting >= 0)
         if len(together):
             number = np.unique(device.meeting[together], return_inverse=True)[1]
             work[together] = np.minimum(work[together], overlay.transfer[number])

@@ -153,9 +153,9 @@ class Replay:
         overlay = self.overlay(changes)
         return self.ready.busy(overlay) / max(overlay.steps, 1e-9)
 
-    def limit(self, changes: Sequence[Change]) -> float:
-        """How many times faster than recorded a step is at most while the GPU does what some changes leave to do."""
-        return self.recorded_ns / max(self.gpu_work(changes), LEAST_STEP_NS)
+    def limit(self, gpu_work: float) -> float:
+        """How many times faster than recorded a step is at most while the GPU has so much to do (ns) in it."""
+        return self.recorded_ns / max(gpu_work, LEAST_STEP_NS)
 
     def gain(self, changes: Sequence[Change], host: float = 1.0) -> float:
         """How many times faster a step becomes; ``host`` as for ``overlay``."""

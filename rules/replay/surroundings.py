@@ -9,13 +9,13 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind, derived
-from parsers.model.arrays import rows_by
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, measure, union
 from rules.analysis.idle.frames import UserFrames
 from rules.analysis.idle.lock_waits import lock_waits
+from rules.analysis.idle.threads import ThreadActivity
 from rules.analysis.names.regions import is_collection
 from rules.replay.chance import operators_before, time_within
 from rules.replay.replay import Replay, replay_of
@@ -31,16 +31,16 @@ class Surroundings:
 
     @cached_property
     def operator(self) -> I64:
-        return self._innermost(lambda thread: self.replay.analysis.threads.activity(thread).operators)
+        return self._innermost(lambda activity: activity.operators)
 
     @cached_property
     def read_back(self) -> I64:
         """The innermost operator that waits for a value from the GPU."""
-        return self._innermost(lambda thread: self.replay.analysis.threads.activity(thread).read_backs)
+        return self._innermost(lambda activity: activity.read_backs)
 
     @cached_property
     def region(self) -> I64:
-        return self._innermost(lambda thread: self.replay.analysis.threads.activity(thread).user_regions)
+        return self._innermost(lambda activity: activity.user_regions)
 
     def inside(self, wanted: Callable[[str], bool]) -> BOOL:
         """Whether an operator or range with a wanted name is open around the call."""
@@ -48,13 +48,11 @@ class Surroundings:
 
     def around(self, wanted: Callable[[str], bool]) -> I64:
         """The innermost operator or range with a wanted name."""
-        analysis = self.replay.analysis
-        kinds = analysis.trace.events.kind
+        trace = self.replay.analysis.trace
 
-        def chosen(thread: int) -> Innermost:
-            events = analysis.threads.events(thread)
-            events = events[np.isin(kinds[events], (EventKind.CPU_OP, EventKind.REGION))]
-            return Innermost.of(analysis.trace, events[named(analysis.trace, events, wanted)])
+        def chosen(activity: ThreadActivity) -> Innermost:
+            events = activity.events[np.isin(activity.kind, (EventKind.CPU_OP, EventKind.REGION))]
+            return Innermost.of(trace, events[named(trace, events, wanted)])
 
         return self._innermost(chosen)
 
@@ -150,13 +148,11 @@ class Surroundings:
                 return analysis.trace.name(found)
         return ""
 
-    def _innermost(self, of: Callable[[int], Innermost]) -> I64:
+    def _innermost(self, of: Callable[[ThreadActivity], Innermost]) -> I64:
         host = self.replay.host
-        owner = self.replay.analysis.threads.of_events(host.event)
         found = np.full(len(host), -1, np.int64)
-        for thread, mine in rows_by(owner):
-            if thread >= 0:
-                found[mine] = of(thread).at(host.start[mine])
+        for activity, mine in self.replay.analysis.threads.by_thread(host.event):
+            found[mine] = of(activity).at(host.start[mine])
         return found
 
 

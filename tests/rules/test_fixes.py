@@ -42,9 +42,8 @@ def test_promises_keep_their_rules(name: str) -> None:
 
     for promise in made.promises:
         assert promise.low <= promise.expected <= promise.high
-        limited = (
-            promise.high >= made.replay.limit([promise.proposal.high or promise.proposal.expected]) - 1e-9
-        )
+        most = [promise.proposal.high or promise.proposal.expected]
+        limited = promise.high >= made.replay.limit(made.replay.gpu_work(most)) - 1e-9
         assert limited or promise.high / promise.expected >= NARROWEST - 1e-9
         assert promise.expected / promise.low >= NARROWEST - 1e-9
         assert max(promise.expected, promise.after_others) >= NOTHING or promise.proposal.redesign
@@ -121,7 +120,7 @@ def test_no_fix_of_the_host_promises_more_than_the_work_of_the_gpu_allows(
 
     made = plan_of_body(body)
     taken = next(each for each in made.promises if each.id.startswith("move-host-phase"))
-    most = made.replay.limit([taken.proposal.expected])
+    most = made.replay.limit(made.replay.gpu_work([taken.proposal.expected]))
     assert most == pytest.approx(2000 / busy_us, rel=0.01)
     assert taken.expected <= most + 1e-9
     assert taken.high <= unsure * most + 1e-9

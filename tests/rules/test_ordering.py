@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from parsers.model.arrays import stable_order
 from rules.analysis.arithmetic.intervals import union
-from rules.analysis.arithmetic.ordering import stable_order
 from rules.kernels.operator_roofs import _numbered
 from viewer.statistics.kernels import grouped, longest_events, totals
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from typing import TYPE_CHECKING, Any
 
+from parsers.model.units import parse_size, size
 from viewer.terminal.console import complain, print_json, program_version, terminal_progress
 from viewer.terminal.exit_codes import BAD_INPUT, DONE
+from viewer.terminal.option_values import seconds
 
 if TYPE_CHECKING:
     from viewer.doctor.examination import Trial
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
-_SIZE = re.compile(r"(\d{1,6})\s?([kmg]?)b?", re.IGNORECASE)
 MIN_SIZE, MAX_SIZE = 1_000, 4 * 10**9
 
 
@@ -34,7 +33,7 @@ def declare(commands: Any) -> None:
         help="of these recordings, by default 500MB",
     )
     parser.add_argument(
-        "--limit", type=_seconds, metavar="SECONDS", help="after which opening one counts as hanging"
+        "--limit", type=seconds, metavar="SECONDS", help="after which opening one counts as hanging"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
@@ -62,7 +61,9 @@ def run(options: argparse.Namespace) -> int:
         print(f"rules: {len(checks)} ({', '.join(check.id for check in checks)})")
         print(f"samples: {samples}", flush=True)
     trials = _tried(options) if options.deep else []
-    faults += [f"{each.kind} of {_bytes(each)}, {each.way}: {each.broken}" for each in trials if each.broken]
+    faults += [
+        f"{each.kind} of {size(each.bytes)}, {each.way}: {each.broken}" for each in trials if each.broken
+    ]
     if options.json:
         print_json(
             {
@@ -110,15 +111,9 @@ def _line(trial: Trial) -> str:
     """A row of the table; ``x bare`` is the time in times of reading the file's bytes."""
     bare = f"{trial.seconds / trial.bare:,.0f}" if trial.bare else ""
     return (
-        f"{trial.kind:<15}{_bytes(trial):>9}  {trial.way:<14}{trial.seconds:>7.2f} s"
+        f"{trial.kind:<15}{size(trial.bytes):>9}  {trial.way:<14}{trial.seconds:>7.2f} s"
         f"{trial.bytes_per_s / 1e6:>8.1f}{bare:>8}  {trial.broken or trial.slow or 'good'}"
     )
-
-
-def _bytes(trial: Trial) -> str:
-    from parsers.model.units import size
-
-    return size(trial.bytes)
 
 
 def _trial_json(trial: Trial) -> dict[str, Any]:
@@ -134,19 +129,7 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
 
 
 def _size(text: str) -> int:
-    """Bytes of "20MB", "1GB" or "5000"."""
-    found = _SIZE.fullmatch(text)
-    value = int(found[1]) * _UNITS[found[2].lower()] if found else 0
+    value = parse_size(text) or 0.0
     if not MIN_SIZE <= value <= MAX_SIZE:
         raise argparse.ArgumentTypeError(f"{text!r} is no size from 1KB to 4GB, such as 100MB")
-    return value
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds, such as 60")
-    return value
+    return int(value)

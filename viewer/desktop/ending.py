@@ -5,18 +5,26 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from types import FrameType
 
 SIGNALLED = 128  # plus the number of the signal: what shells make of a process that a signal ended
 
 
-def end_tidily_when_told() -> None:
-    """SIGTERM, and SIGHUP unless it is ignored (``nohup``), end the process like an exception; a second one at once."""
+Handler = Callable[[int, FrameType | None], object]
+
+
+def end_tidily_when_told(end: Handler | None = None) -> None:
+    """SIGTERM, and SIGHUP unless it is ignored (``nohup``), end the process like an exception; a second one at once.
+
+    With ``end``, that is called with the number of the signal instead, each time.
+    """
     if threading.current_thread() is not threading.main_thread():
         return
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _end)
+        if number is not None and signal.getsignal(number) in (signal.SIG_DFL, _end):
+            signal.signal(number, end or _end)
 
 
 def _end(number: int, _: object) -> None:

@@ -12,13 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_BEGINNINGS_OF_REPORTS = (
-    b"<!doctype html",
-    b"%pdf-",
-    b"<?xml",
-    b"par1",
-    b"\x89png",
-)  # of no recording
+_BEGINNINGS_OF_REPORTS = (b"<!doctype html", b"%pdf-", b"<?xml", b"par1", b"\x89png")  # of no recording
 
 
 class SessionError(Exception):

@@ -78,16 +78,8 @@ def may_cost_more_than_it_looks(paths: Iterable[Path]) -> bool:
     """Whether any of these files is packed or a database, or they are not small."""
     total = 0
     for file in _files(paths):
-        try:
-            if not file.is_file():
-                continue
-            if not (size := file.stat().st_size):  # as those are that wait for a writer, or never end
-                continue
-            total += size
-            with file.open("rb") as opened:
-                head = opened.read(len(DATABASE))
-        except (OSError, ValueError):
-            continue
+        size, head = _size_and_head(file)
+        total += size
         if total > SMALL_BYTES or head.startswith((*PACKED, DATABASE)):
             return True
     return False
@@ -113,13 +105,17 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _expected(file: Path) -> int:
+    size, head = _size_and_head(file)
+    return size * USUAL_GROWTH if head.startswith(PACKED) else size
+
+
+def _size_and_head(file: Path) -> tuple[int, bytes]:
+    """Nothing of what cannot be read, of what has no end, and of a pipe, which would wait for its writer."""
     try:
-        if not file.is_file():
-            return 0
-        if not (size := file.stat().st_size):
-            return 0
-        with file.open("rb") as opened:
-            packed = opened.read(4).startswith(PACKED)
-    except OSError:
-        return 0
-    return size * USUAL_GROWTH if packed else size
+        size = file.stat().st_size if file.is_file() else 0
+        if size:
+            with file.open("rb") as opened:
+                return size, opened.read(len(DATABASE))
+    except (OSError, ValueError):
+        pass
+    return 0, b""

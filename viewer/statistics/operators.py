@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import BOOL, I64, EventKind, Lane, LaneKind, Trace, derived, derived_by
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import rows_by, stable_order
 from parsers.model.names.per_name import named
-from rules.analysis.arithmetic.ordering import stable_order
 from viewer.statistics.kernels import longest_events, ordered, totals
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from parsers.model import BOOL, I64, Attribute, Trace
-from parsers.model.arrays import rows_by
 from rules.analysis.analysis import Analysis
 from viewer.tables.table import Column
 
@@ -109,12 +108,9 @@ def innermost(analysis: Analysis, events: I64, which: str) -> I64:
     trace, threads = analysis.trace, analysis.threads
     found = np.full(len(events), -1, np.int64)
     real = np.flatnonzero(events >= 0)
-    owner = threads.of_events(events[real])
-    for thread, rows in rows_by(owner):
-        if thread < 0:
-            continue
+    for activity, rows in threads.by_thread(events[real]):
         mine = real[rows]
-        found[mine] = getattr(threads.activity(thread), which).at(trace.events.start[events[mine]])
+        found[mine] = getattr(activity, which).at(trace.events.start[events[mine]])
     return found
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parsers.model import Progress, Trace, TraceError
+from viewer.terminal import streams
 
 _HALVES = re.compile("[\ud800-\udfff]")  # of characters, which a strict reader of JSON refuses
 _NO_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -85,9 +84,8 @@ def complain(text: object) -> None:
 
     try:
         print(one_line(f"stallscope: {text}"), file=sys.stderr, flush=True)
-    except OSError:  # what could not be written must not be tried again when the process ends
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    except OSError:
+        streams.give_up(sys.stderr)
 
 
 def terminal_progress() -> Progress:

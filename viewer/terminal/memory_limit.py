@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 
-MIN_ADDRESS_SPACE = (
-    768 << 20
-)  # bytes; below, libraries that load late (DuckDB, Qt) end the process themselves
+# bytes; below, libraries that load late (DuckDB, Qt) end the process themselves
+MIN_ADDRESS_SPACE = 768 << 20
 
 
 def address_space() -> int:

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -25,9 +25,8 @@ def prepare() -> None:
         try:
             os.fstat(number)
         except OSError:
-            fails = (
-                number != _ERRORS and sys.platform != "win32"
-            )  # a program without a console has none there
+            # Where a program has no console, none of them is there, and none must fail.
+            fails = number != _ERRORS and sys.platform != "win32"
             reads = (number == _INPUT) != fails
             os.set_inheritable(os.open(os.devnull, os.O_RDONLY if reads else os.O_WRONLY), True)
     encoding, lines = ("utf-8", False) if sys.stdout is None else (sys.stdout.encoding, sys.stdout.isatty())
@@ -66,9 +65,10 @@ class _Stream(io.FileIO):
             raise
 
 
-def give_up_output() -> None:
-    """Where the output cannot be written, let nothing try again when the process ends."""
+def give_up(stream: TextIO) -> None:
+    """Where a stream cannot be written, let nothing try again when the process ends."""
     try:
-        sys.stdout.flush()
+        stream.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -8,7 +8,7 @@ from typing import overload
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, I64
+from parsers.model.arrays import BOOL, I64, stable_order
 from rules.analysis.arithmetic.ascending_search import last_not_after
 
 Intervals = tuple[I64, I64]  # starts and ends, sorted, disjoint, no empty interval
@@ -23,8 +23,7 @@ def union(start: I64, end: I64) -> Intervals:
         start, end = start[real], end[real]
     if not len(start):
         return EMPTY
-    if (start[1:] < start[:-1]).any():
-        order = np.argsort(start, kind="stable")
+    if (order := stable_order(start)) is not None:
         start, end = start[order], end[order]
     reach = np.maximum.accumulate(end)
     first = np.concatenate(([True], start[1:] > reach[:-1]))

@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
+from parsers.model.arrays import stable_order
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
-from rules.analysis.arithmetic.ordering import stable_order
 
 # The first runs on a processor once the GPU gets there, the second only hands over what a launch after it is made with.
 _NO_KERNEL = ("LaunchHostFunc", "CallConfiguration")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import GPU_WORK, I64, EventKind, Trace, derived
-from parsers.model.arrays import BOOL, F64, I32
+from parsers.model.arrays import BOOL, F64, I32, Array
 from parsers.model.names.calls import WORK_CALLS, calls_of
 
 # Units differ by these powers of ten: times of one part are so many decades larger than those of the others.
@@ -135,10 +135,7 @@ def _two_sorts(name: I32, took: I64) -> int:
     """By how many decades the durations of most names fall into two sorts; 0 where they do not."""
     if len(name) < LEAST_EVENTS:
         return 0
-    order = np.lexsort((took, name))
-    name, took = name[order], took[order]
-    first = np.flatnonzero(np.append(True, name[1:] != name[:-1]))
-    count = np.diff(np.append(first, len(name)))
+    _, took, first, count = _sorted_by_name(name, took)
     low, high = (took[first + (count * part).astype(np.int64)] for part in (SOME_OF_IT, 1 - SOME_OF_IT))
     apart = np.log10(np.maximum(high, 1) / np.maximum(low, 1))
     enough = count >= 2 / SOME_OF_IT
@@ -175,8 +172,12 @@ def _other_ranks(trace: Trace) -> Iterator[OtherUnit]:
 
 def _usual(name: I32, took: F64) -> dict[int, float]:
     """The median of each name."""
+    names, took, first, count = _sorted_by_name(name, took)
+    return dict(zip(names.tolist(), took[first + count // 2].tolist(), strict=True))
+
+
+def _sorted_by_name(name: I32, took: Array) -> tuple[I32, Array, I64, I64]:
+    """Each name, the durations by name and then by length, and for each name where its durations begin and how many."""
     order = np.lexsort((took, name))
-    name, took = name[order], took[order]
-    first = np.flatnonzero(np.append(True, name[1:] != name[:-1])[: len(name)])
-    count = np.diff(np.append(first, len(name)))
-    return dict(zip(name[first].tolist(), took[first + count // 2].tolist(), strict=True))
+    names, first, count = np.unique(name[order], return_index=True, return_counts=True)
+    return names, took[order], first, count

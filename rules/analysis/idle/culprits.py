@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from parsers.model import I32, I64, U8, EventKind, Trace
-from parsers.model.arrays import rows_by
 from parsers.model.names.steps import engine_step
 from rules.analysis.facts.host_language import is_python
 from rules.analysis.idle.causes import Cause
@@ -107,11 +106,8 @@ class Culprits:
         distinct, inverse = np.unique(calls, return_inverse=True)
         frame = frames.around(table.start[distinct], table.end[distinct])
         operator = np.full(len(distinct), -1, np.int64)
-        thread = self._threads.of_events(distinct)
-        for number, mine in rows_by(thread):
-            if number < 0:
-                continue
-            operator[mine] = self._threads.activity(number).operators.at(table.start[distinct[mine]])
+        for activity, mine in self._threads.by_thread(distinct):
+            operator[mine] = activity.operators.at(table.start[distinct[mine]])
         frame, operator = frame[inverse], operator[inverse]
         return np.where((frame < 0) & (cause == Cause.SYNCHRONIZATION), operator, frame)
 

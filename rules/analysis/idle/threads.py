@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from parsers.model import BOOL, I64, U8, EventKind, LaneKind, Progress, Trace
+from parsers.model.arrays import rows_by
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
 from parsers.model.names.steps import engine_step
@@ -184,6 +186,12 @@ class Threads:
     def of_events(self, events: I64) -> I64:
         """The thread of each event; -1 where it has none."""
         return self.of_lane[self.trace.events.lane[events]]
+
+    def by_thread(self, events: I64) -> Iterator[tuple[ThreadActivity, I64]]:
+        """Each thread that some of the events lie on, and the positions of these in ``events``."""
+        for thread, positions in rows_by(self.of_events(events)):
+            if thread >= 0:
+                yield self.activity(thread), positions
 
     def events(self, thread: int) -> I64:
         return self._events[thread]

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace
+from parsers.model.arrays import stable_order
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import distinct
 from parsers.model.names.steps import numbered, step_number
@@ -145,11 +146,8 @@ def launched_operations(trace: Trace, rank: int) -> tuple[I64, I64]:
     launched = (
         np.where(linked, trace.events.start[np.maximum(launch, 0)], unlinked) if len(operations) else start
     )
-    rises = (launched[1:] > launched[:-1]) | ((launched[1:] == launched[:-1]) & (start[1:] >= start[:-1]))
-    if rises.all():
-        return operations, launched
-    order = np.lexsort((start, launched))
-    return operations[order], launched[order]
+    order = stable_order(start, within=launched)
+    return (operations, launched) if order is None else (operations[order], launched[order])
 
 
 def _cycles(trace: Trace, lanes: BOOL, operations: I64, launched: I64) -> tuple[list[tuple[int, int]], str]:

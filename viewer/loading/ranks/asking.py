@@ -23,9 +23,8 @@ def may_be_many(paths: Sequence[Path]) -> bool:
 
 def _members(path: Path) -> int:
     try:
-        if not (
-            path.is_file() and path.stat().st_size
-        ):  # what waits for a writer, or never ends, is not looked into
+        # What waits for a writer, or never ends, is not looked into.
+        if not (path.is_file() and path.stat().st_size):
             return 0
         with path.open("rb") as file:
             if file.read(len(ZIP)) != ZIP:

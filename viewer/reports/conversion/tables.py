@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import pandas as pd
 from parsers.model import EventKind, Progress, Trace, TraceError
 from parsers.model.attributes import TEXT_ATTRIBUTES
 from parsers.model.memory import AFTER, BEFORE
+from parsers.private_folder import PrivateFolder
 from viewer.kept.storage import in_one_piece
 from viewer.reports.plain_text import cell
 
@@ -233,11 +233,11 @@ def write_parquet(frame: pd.DataFrame, out: Path) -> None:
 def pieces_of(frame: pd.DataFrame, ending: str) -> Iterator[bytes]:
     """A table as the content of a .parquet, .json or .csv file; a part at a time, since it may be large."""
     if ending == ".parquet":
-        with TemporaryDirectory(prefix="stallscope-") as folder:
-            write_parquet(frame, written := Path(folder) / "answer")
-            with written.open("rb") as file:
-                while piece := file.read(PIECE_BYTES):
-                    yield piece
+        folder = PrivateFolder()
+        write_parquet(frame, written := folder.path / "answer")
+        with written.open("rb") as file:
+            while piece := file.read(PIECE_BYTES):
+                yield piece
     elif ending == ".json":
         yield frame.to_json(orient="records").encode(errors="replace")
     else:
