@@ -22,6 +22,7 @@ from parsers.model import (
 )
 from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call, calls_of
 from parsers.model.names.kernels import is_migration
+from parsers.model.threads import side_by_side
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import complement
@@ -77,8 +78,8 @@ def idle_of_device(
     progress.step(0.0, "finding where the GPU idles")
     operations = trace.operations_of_device(device)
     gaps = gaps_of(trace, device, complement(busy_of(trace, device), *window))
-    culprits = Culprits(trace, threads)
     drivers, main = threads.drivers(device)
+    culprits = Culprits(trace, threads, main)
     if not drivers:
         cause = np.full(len(gaps), Cause.UNKNOWN, np.uint8)
         names = np.full(
@@ -94,10 +95,15 @@ def idle_of_device(
     waits = blockers(trace, threads, drivers, gaps.start)
     progress.step(0.45, "looking for calls that wait")
     host = Host.of(threads, drivers, main, waits, thresholds[HOST_STRETCH_NS])
-    rows = _Rows(len(gaps))
-    for which in host.slices(gaps):
-        progress.step(0.5 + 0.5 * which.start / len(gaps), "finding what kept the GPU waiting")
-        rows.add(_attributed(host, device, gaps.part(which), waits.part(which), culprits))
+    rows, slices = _Rows(len(gaps)), list(host.slices(gaps))
+    progress.step(0.5, "finding what kept the GPU waiting")
+
+    def attributed(which: slice) -> IdleTable:
+        return _attributed(host, device, gaps.part(which), waits.part(which), culprits)
+
+    for which, table in zip(slices, side_by_side(attributed, slices, len(gaps)), strict=True):
+        rows.add(table)
+        progress.step(0.5 + 0.5 * which.stop / len(gaps), "finding what kept the GPU waiting")
     all_names, place = culprits.in_order()
     return rows.table(place, all_names)
 
@@ -135,9 +141,7 @@ def _causes(
         doing,
         event,
     )
-    names = culprits.of(
-        cause, event, pieces.call, around.region, around.operator, pieces.start, pieces.end, host.main
-    )
+    names = culprits.of(cause, event, pieces.call, around.region, around.operator, pieces.start, pieces.end)
     reasons = _dependency_reasons(host.threads.trace, gaps, culprits, same_graph)
     names = np.where(depends, reasons[pieces.gap], names)
     names = np.where(unlinked, culprits.index_of(_NO_LAUNCH), names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from threading import RLock
 
 import numpy as np
 
@@ -28,14 +29,19 @@ _SIDE_BITS = _KIND_BITS + 25  # a kind and a name: culprit, place and cause make
 
 
 class Culprits:
-    """Interns culprits; an index stands for one."""
+    """Interns culprits; an index stands for one. ``main`` is the main thread, -1 for none.
 
-    def __init__(self, trace: Trace, threads: Threads) -> None:
+    Several threads of this program may ask at once.
+    """
+
+    def __init__(self, trace: Trace, threads: Threads, main: int) -> None:
         self._trace = trace
         self._threads = threads
+        self._main = main
+        self._frames = UserFrames.of(threads, main) if main >= 0 else UserFrames(trace, ())
         self._index: dict[Culprit, int] = {}
         self._of_keys: dict[int, int] = {}
-        self._frames: dict[int, UserFrames] = {}
+        self._one_at_a_time = RLock()
         self._code = "Python" if is_python(trace) else "CPU code"
         self._outside = Culprit(CulpritKind.OUTSIDE, f"{self._code} outside any region")
 
@@ -53,7 +59,8 @@ class Culprits:
         return tuple(found[index] for index in order), place
 
     def index_of(self, culprit: Culprit) -> int:
-        return self._index.setdefault(culprit, len(self._index))
+        with self._one_at_a_time:
+            return self._index.setdefault(culprit, len(self._index))
 
     def of(
         self,
@@ -64,24 +71,20 @@ class Culprits:
         operator: I64,
         start: I64,
         end: I64,
-        main: int,
     ) -> I32:
         """The culprit of each piece of idle time, given the innermost events of each sort (-1: none)."""
-        where = region.copy()
-        if main not in self._frames:
-            self._frames[main] = UserFrames.of(self._threads, main)
-        frames = self._frames[main]
+        where, main = region.copy(), self._threads.activity(self._main)
         host = np.flatnonzero((cause == Cause.HOST) & (region < 0) & (event < 0))
-        where[host] = frames.around(start[host], end[host])
+        where[host] = self._frames.around(start[host], end[host])
         blocks = (cause == Cause.SYNCHRONIZATION) | (cause == Cause.ALLOCATOR)
         blocked = np.flatnonzero(blocks & (region < 0) & (event >= 0))
-        where[blocked] = self._callers(event[blocked], cause[blocked], frames)
+        where[blocked] = self._callers(event[blocked], cause[blocked])
         bare = np.flatnonzero((where < 0) & ((cause == Cause.HOST) | (cause == Cause.LAUNCH)))
-        where[bare] = self._threads.activity(main).regions.at(start[bare])
+        where[bare] = main.regions.at(start[bare])
         bare = bare[where[bare] < 0]
         where[bare] = operator[bare]
         bare = bare[(where[bare] < 0) & (event[bare] < 0)]
-        where[bare] = self._threads.activity(main).engine_steps.at(start[bare])
+        where[bare] = main.engine_steps.at(start[bare])
         table = self._trace.events
 
         def packed(events: I64) -> I64:
@@ -94,17 +97,18 @@ class Culprits:
         return np.array([self._of_key(each) for each in distinct.tolist()], np.int32)[inverse]
 
     def _of_key(self, key: int) -> int:
-        if key not in self._of_keys:
-            side = (1 << _SIDE_BITS) - 1
-            what, place = self._named(key >> _SIDE_BITS & side), self._named(key & side)
-            self._of_keys[key] = self.index_of(self._culprit(key >> 2 * _SIDE_BITS, what, place))
-        return self._of_keys[key]
+        with self._one_at_a_time:
+            if key not in self._of_keys:
+                side = (1 << _SIDE_BITS) - 1
+                what, place = self._named(key >> _SIDE_BITS & side), self._named(key & side)
+                self._of_keys[key] = self.index_of(self._culprit(key >> 2 * _SIDE_BITS, what, place))
+            return self._of_keys[key]
 
-    def _callers(self, calls: I64, cause: U8, frames: UserFrames) -> I64:
+    def _callers(self, calls: I64, cause: U8) -> I64:
         """The Python frame around each blocking call, else its operator: any operator may allocate."""
         table = self._trace.events
         distinct, inverse = np.unique(calls, return_inverse=True)
-        frame = frames.around(table.start[distinct], table.end[distinct])
+        frame = self._frames.around(table.start[distinct], table.end[distinct])
         operator = np.full(len(distinct), -1, np.int64)
         for activity, mine in self._threads.by_thread(distinct):
             operator[mine] = activity.operators.at(table.start[distinct[mine]])
