@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 _AT_ONCE = 2  # numpy moves numbers without holding the interpreter
+_M_ARENA_MAX = -8  # malloc.h of glibc
 _WORTH_THREADS = 1 << 14  # events: what is to be done with fewer is done before a thread has started
 
 
 class Threads(ThreadPoolExecutor):
     """Raises ``MemoryError`` where the system has none left for another thread."""
 
+    def __init__(self, max_workers: int, thread_name_prefix: str = "") -> None:
+        _share_one_heap()
+        super().__init__(max_workers, thread_name_prefix)
+
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         try:
             return super().submit(fn, *args, **kwargs)
         except RuntimeError as error:
             raise MemoryError(str(error)) from error
+
+
+@cache
+def _share_one_heap() -> None:
+    """Heaps of single threads give memory back after each large column, and the system then clears it anew each time."""
+    if sys.platform == "linux":
+        import ctypes
+
+        if hasattr(library := ctypes.CDLL(None), "mallopt"):
+            library.mallopt(_M_ARENA_MAX, 1)
 
 
 def side_by_side(work: Callable[[S], T], items: Iterable[S], events: int) -> Iterator[T]:

@@ -17,7 +17,7 @@ from rules.analysis.idle.threads import Threads
 MOST_STRETCH_NS = 2_000_000
 ENOUGH_LAUNCHES = 20  # fewer do not tell what is usual
 HOST_STRETCH_LAUNCHES = 10  # ... unless the program's launches are usually far apart
-PIECES_AT_ONCE = 1 << 16  # about as many as stay in a processor's cache
+PIECES_AT_ONCE = 1 << 18  # more need memory, fewer need time: each slice costs some calls of numpy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
