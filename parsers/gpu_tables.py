@@ -110,7 +110,7 @@ def _describe(
     registers = table.integers("regtrd")[rows]
     builder.attribute(Attribute.REGISTERS, events[registers > 0], registers[registers > 0])
     size_mb = table.numbers("bytesmb")[rows] if "bytesmb" in table else np.full(len(rows), np.nan)
-    told = np.isfinite(size_mb) & (size_mb < 1e9)
+    told = (size_mb >= 0) & (size_mb < 1e9)
     builder.attribute(Attribute.BYTES, events[told], np.round(size_mb[told] * MEGA).astype(np.int64))
     copies = np.array([_direction(text).value for text in texts], np.int64)[name[rows]]
     moves = np.array([_COPY.match(text) is not None for text in texts], bool)[name[rows]]

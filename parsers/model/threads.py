@@ -32,7 +32,7 @@ class Threads(ThreadPoolExecutor):
 
 @cache
 def _share_one_heap() -> None:
-    """Heaps of single threads give memory back after each large column, and the system then clears it anew each time."""
+    """A heap of a thread gives memory back after each large column, and the system clears it anew for the next one."""
     if sys.platform == "linux":
         import ctypes
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parsers.model import BOOL, I64, U8, Progress
+from parsers.model import BOOL, I64, U8, Excessive, Progress
 from parsers.protobuf.columns import Parts, Spans, buffer_of, decode, parts_of
 from parsers.protobuf.wire import BYTES, FIXED64, VARINT
 
@@ -23,6 +23,7 @@ _NAME, _SHOWN, _METADATA_STATS = 2, 4, 5
 _STAT_OF, _DOUBLE, _UNSIGNED, _SIGNED, _TEXT, _REFERENCE = 1, 2, 3, 4, 5, 7
 _PS = 1000  # in a nanosecond
 _NONE = np.empty(0, np.int64)
+MAX_PLANES = 2_000  # a program on eight GPUs has some dozens; each costs a few passes of its own
 
 
 @dataclass(slots=True)
@@ -99,6 +100,8 @@ def planes_of(content: bytes, progress: Progress) -> Iterator[tuple[Plane, bool]
     view, data = memoryview(content), buffer_of(content)
     space = parts_of(view, 0, progress.part(0.0, 0.05))
     planes = space.of(_PLANES, data)
+    if len(planes) > MAX_PLANES:
+        raise Excessive("planes", MAX_PLANES)
     sizes = np.cumsum(planes.end - planes.begin) / max(len(content), 1)
     done = 0.05
     for begin, end, share in zip(planes.begin.tolist(), planes.end.tolist(), sizes.tolist(), strict=True):

@@ -1,6 +1,7 @@
-"""Each input in a process of its own, which may take so much processor time, time and memory, and no more.
+"""Inputs in processes that may take so much processor time, time and memory for each, and no more.
 
-The processes are forked from a server that has loaded everything (``tests.fuzzing.loaded``), so one costs milliseconds.
+The processes are forked from a server that has loaded everything (``tests.fuzzing.loaded``). One tries some inputs, one
+after the other, each with limits of its own; a fault ends it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,16 @@ from collections.abc import Callable, Hashable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from tests.fuzzing.trial import MOST_BYTES, MOST_S, OPENED, REFUSED, Ask, use_file
 
 LONGEST_WAIT_S = float(os.environ.get("FUZZING_WAIT_S", MOST_S))  # by the clock
+INPUTS_OF_PROCESS = int(
+    os.environ.get("FUZZING_INPUTS", "40")
+)  # what one left behind is not long the next one's
 _WRITING_S = 0.5
+_PEAK_AGAIN = "5"  # proc(5): the peak of a process counts from now on
 _STACK, _ROOT = "stack", Path(__file__).parents[2]
 _APART = get_context("forkserver")
 _APART.set_forkserver_preload(["tests.fuzzing.loaded"])
@@ -57,6 +63,7 @@ class Apart:
         self._folder.mkdir()
         self._temporary.mkdir()
         self._file, self._stack = self._folder / "input", folder / _STACK
+        self._process: _Process | None = None
 
     def of(self, data: bytes) -> str:
         """``OPENED`` or ``REFUSED``. Anything else is raised: a fault of the program."""
@@ -70,8 +77,15 @@ class Apart:
             outcome = self._tried()  # once more, for the machine may have been busy
         self._file.unlink()
         if left := self._cleared():
+            self.end()
             raise AssertionError(f"left beside the recording, or among the temporary files: {left}")
         return outcome
+
+    def end(self) -> None:
+        """End the process that tries inputs, where there is one."""
+        if self._process is not None:
+            self._process.end()
+            self._process = None
 
     def _cleared(self) -> list[str]:
         """The names of what lay in the folders, which are empty then."""
@@ -81,36 +95,37 @@ class Apart:
         return sorted(each.name for each in left)
 
     def _tried(self) -> str:
-        self._stack.write_bytes(b"")
-        here, there = _APART.Pipe()
-        places = self._file, self._stack, self._temporary
-        arguments = self._use, self.format, self._chance.random(), *places, there
-        process = _APART.Process(target=_serve, args=arguments)
-        process.start()
-        there.close()
+        if self._process is None:
+            self._stack.write_bytes(b"")
+            places = self._file, self._stack, self._temporary
+            self._process = _Process(self._use, self.format, places)
         try:
-            with contextlib.suppress(EOFError, ConnectionResetError):
-                end = time.monotonic() + LONGEST_WAIT_S
-                while here.poll(max(end - time.monotonic(), 0)):
-                    kind, told, more = here.recv()
-                    if kind == "form":
-                        here.send(told not in self.forms)
-                        self.forms.add(told)
-                    elif kind == "fault":
-                        raise Fault(told, more)
-                    else:
-                        self.forms.add(more)
-                        return str(kind)
-                os.kill(process.pid or 0, signal.SIGXCPU)  # it writes down where it is
-                time.sleep(_WRITING_S)
-                raise Endless(self._place(), f"no end after {LONGEST_WAIT_S:g} s\n{self._doing()}")
-            process.join(MOST_S)
-            raise Fault(self._place(), f"ended by {_ending(process.exitcode)}\n{self._doing()}")
-        finally:
-            process.kill()
-            process.join()
-            process.close()
-            here.close()
+            kind, told, more = self._answered(self._process)
+        except BaseException:
+            self.end()
+            raise
+        self._process.inputs += 1
+        if kind == "fault" or self._process.inputs >= INPUTS_OF_PROCESS:
+            self.end()
+        if kind == "fault":
+            raise Fault(told, more)
+        self.forms.add(more)
+        return kind
+
+    def _answered(self, process: _Process) -> tuple[str, Any, Any]:
+        """What the process says of the input in the end."""
+        end = time.monotonic() + LONGEST_WAIT_S
+        with contextlib.suppress(EOFError, ConnectionError):
+            process.pipe.send(self._chance.random())
+            while process.pipe.poll(max(end - time.monotonic(), 0)):
+                kind, told, more = process.pipe.recv()
+                if kind != "form":
+                    return kind, told, more
+                process.pipe.send(told not in self.forms)
+                self.forms.add(told)
+            process.write_down()
+            raise Endless(self._place(), f"no end after {LONGEST_WAIT_S:g} s\n{self._doing()}")
+        raise Fault(self._place(), f"ended by {_ending(process.exit_code())}\n{self._doing()}")
 
     def _doing(self) -> str:
         return self._stack.read_text("utf-8", "replace")
@@ -128,26 +143,57 @@ def _ending(code: int | None) -> str:
     return f"exit code {code}"
 
 
-def _serve(
-    use: Use, format: str, seed: float, file: Path, stack: Path, temporary: Path, asker: Connection
-) -> None:
-    """Try one input in this process."""
+class _Process:
+    """A process that tries inputs, and a pipe to it."""
+
+    def __init__(self, use: Use, format: str, places: tuple[Path, Path, Path]) -> None:
+        self.inputs = 0
+        self.pipe, there = _APART.Pipe()
+        self._process = _APART.Process(target=_serve, args=(use, format, *places, there))
+        self._process.start()
+        there.close()
+
+    def write_down(self) -> None:
+        """Have it write down where it is."""
+        os.kill(self._process.pid or 0, signal.SIGXCPU)
+        time.sleep(_WRITING_S)
+
+    def exit_code(self) -> int | None:
+        self._process.join(MOST_S)
+        return self._process.exitcode
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+        self.pipe.close()
+
+
+def _serve(use: Use, format: str, file: Path, stack: Path, temporary: Path, asker: Connection) -> None:
+    """Try one input after the other in this process: each is in ``file`` when its seed comes."""
     tempfile.tempdir = os.environ["TMPDIR"] = str(temporary)
     with stack.open("w") as where:
         faulthandler.enable(where)
-        faulthandler.register(signal.SIGXCPU, where)
-        _limit()
+        faulthandler.register(signal.SIGXCPU, where, chain=True)  # and then it ends
 
         def is_wanted(form: Hashable) -> bool:
             asker.send(("form", form, None))
             return bool(asker.recv())
 
-        try:
-            asker.send(_outcome(use, format, file, random.Random(seed), is_wanted))
-        except BaseException as fault:
-            places = [f"{each.filename}:{each.lineno}" for each in traceback.extract_tb(fault.__traceback__)]
-            told = "".join(traceback.format_exception(fault))
-            asker.send(("fault", " ".join([type(fault).__name__, *places]), told))
+        with contextlib.suppress(EOFError):
+            while True:
+                seed = asker.recv()
+                _limit()
+                asker.send(_said(use, format, file, random.Random(seed), is_wanted))
+
+
+def _said(use: Use, format: str, file: Path, chance: random.Random, ask: Ask) -> tuple[str, Any, Any]:
+    try:
+        return _outcome(use, format, file, chance, ask)
+    except BaseException as fault:
+        places = [f"{each.filename}:{each.lineno}" for each in traceback.extract_tb(fault.__traceback__)]
+        told = "".join(traceback.format_exception(fault))
+        return "fault", " ".join([type(fault).__name__, *places]), told
 
 
 def _outcome(
@@ -167,13 +213,22 @@ def _limit() -> None:
     """Processor time, and memory above what is there already."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     spent = used.ru_utime + used.ru_stime
-    resource.setrlimit(resource.RLIMIT_CPU, (round(spent + MOST_S), round(spent + MOST_S) + 1))
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (round(spent + MOST_S), resource.getrlimit(resource.RLIMIT_CPU)[1])
+    )
     if sys.platform == "linux":
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmData:"):
-                most = (int(line.split()[1]) << 10) + MOST_BYTES
-                resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        most = (_of_status("VmData") << 10) + MOST_BYTES
+        resource.setrlimit(resource.RLIMIT_DATA, (most, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+        Path("/proc/self/clear_refs").write_text(_PEAK_AGAIN)
 
 
 def _peak() -> int:
+    """Bytes of memory, the most since ``_limit`` was called."""
+    if sys.platform == "linux":
+        return _of_status("VmHWM") << 10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def _of_status(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))

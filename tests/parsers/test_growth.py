@@ -11,6 +11,7 @@ import pytest
 from parsers import open_trace
 from parsers.model import TraceError
 from parsers.model.builder import MOST_COUNTERS, MOST_DEVICES, MOST_LANES, MOST_TABLES
+from parsers.xprof.planes import MAX_PLANES
 from rules import diagnose
 from tests import growing_recordings, unusual_recordings
 
@@ -67,6 +68,7 @@ def test_four_times_as_much_takes_about_four_times_as_long(tmp_path: Path, name:
         ("rpd_threads", MOST_LANES + 1, "more than 40,000 lanes"),
         ("nsys_metrics", MOST_COUNTERS + 1, "more than 10,000 counters"),
         ("comparisons", MOST_TABLES + 1, "more than 20,000 tables"),
+        ("xplane_hosts", MAX_PLANES + 1, "more than 2,000 planes"),
     ],
 )
 def test_more_of_something_than_any_recording_has_is_refused_with_its_number(
