@@ -9,6 +9,7 @@ from parsers.model.names.per_name import numbers_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 
+LEFT_ON_GPU = 0.05  # of what CPU operators take, when they run on the GPU instead: docs/predictions.md
 SHORTEST_NS = 4_000.0  # a kernel that is over sooner is bound by its start
 
 

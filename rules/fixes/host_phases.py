@@ -9,14 +9,14 @@ import numpy as np
 from parsers.model import BOOL, F64, I64, CopyKind
 from parsers.model.names.calls import WORK_CALLS
 from rules.analysis.arithmetic.intervals import measure, union
-from rules.fixes.changes import copies, of_nodes
+from rules.fixes.changes import LEFT_ON_GPU, copies, of_nodes
+from rules.fixes.round_trips import round_trips
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings
 
 LONG_NS = 250_000.0  # host time before a call that no launching explains
 TOO_LONG_FOR_LAUNCHING_NS = 1_000_000.0  # operators that launch nothing for longer calculate on the CPU
 LEAST_SILENT = 0.3  # of a gap or a phase: where it is less, what lies between is no part of it
-LEFT_ON_GPU = 0.05  # of what CPU operators take, when they run on the GPU instead: docs/predictions.md
 FEW_LAUNCHES = 20  # between two long gaps or waits of one phase
 FEW_WAITS = 16  # with no long gap between them: a loop of more is a fault of its own
 LEAST_PART = 0.1  # of a phase: what is less is no cause of its own
@@ -59,6 +59,7 @@ def host_phases(replay: Replay, around: Surroundings) -> list[HostPhase]:
     """
     with_own_fixes = around.garbage_ns + around.lock_ns
     own = np.maximum(own_work(replay, around) - with_own_fixes, 0.0)
+    own[round_trips(replay.analysis).calls] = 0.0
     own[own < LONG_NS] = 0.0
     beside = (own > 0) & ~_mains(replay)[replay.host.thread]
     mains = np.flatnonzero((own > 0) & ~beside)

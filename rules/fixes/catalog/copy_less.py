@@ -17,6 +17,7 @@ from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, of_nodes, per_step, together, without_calls
 from rules.fixes.host_phases import annotated
+from rules.fixes.round_trips import round_trips
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
@@ -74,7 +75,7 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for each direction."""
         for kind in (CopyKind.D2H, CopyKind.H2D):
-            large = copies(replay, kind)
+            large = copies(replay, kind) & ~round_trips(analysis).copies[replay.device.launch]
             amount = analysis.trace.attribute(Attribute.BYTES, replay.device.event)
             large &= (amount > LARGE_BYTES) | (replay.device.duration > LARGE_NS)
             if large.any():

@@ -15,6 +15,7 @@ from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting
+from rules.fixes.round_trips import round_trips
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings, surroundings_of
 from rules.wording.engine_advice import queueing_advice
@@ -74,7 +75,7 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for each operator that reads back, one for other waits."""
         around = surroundings_of(analysis)
-        waiting = replay.waits.target >= 0
+        waiting = (replay.waits.target >= 0) & ~round_trips(analysis).calls
         trace, device = analysis.trace, replay.device
         size = trace.attribute(Attribute.BYTES, device.event)
         small = copies(replay, CopyKind.D2H) & (size <= SMALL_BYTES)

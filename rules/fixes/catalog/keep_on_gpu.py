@@ -1,0 +1,91 @@
+"""What the host only calculates with, between a copy from the GPU and one back, is calculated on the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import EventKind
+from parsers.model.names.per_name import named
+from parsers.model.units import duration, size
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import measure, union
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import less_host_time, per_step, together, without_calls, without_waiting
+from rules.fixes.round_trips import RoundTrips, round_trips
+from rules.replay.replay import Replay
+from rules.wording.words import for_pytorch
+
+MOSTLY = 0.5
+
+_OPTIMIZER_CODE = """model.cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)   # its state lies where the parameters lie"""
+
+
+@fix
+class KeepOnGpu:
+    """Round trips over the host: an optimizer on the CPU, offloaded tensors, a formula in the wrong place."""
+
+    id: ClassVar[str] = "keep-on-gpu"
+    explanation: ClassVar[str] = """
+When it applies
+    More than 1 MB in a step is copied to the host, operators on the CPU calculate with it for more than 1 ms, and
+    copies of the same sizes go back before the GPU gets other work.
+
+What is changed in the replay
+    The copies in both directions, the waiting for them and the host's work in between are gone; of its operators a
+    twentieth stays, which they take on the GPU.
+
+What makes it more or less
+    Whether the GPU's memory has room for what the host keeps, such as an optimizer's state.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        trips = round_trips(analysis)
+        if not trips.calls.any():
+            return
+        updates = _updates_parameters(analysis, replay, trips)
+        what = "Update the parameters on the GPU" if updates else "Calculate on the GPU what returns to it"
+        amount = size(round(per_step(replay, trips.bytes)))
+        taken = per_step(replay, float(replay.host.cost[trips.calls].sum() + trips.work_ns.sum()))
+        yield Proposal(
+            title=f"{what}: {amount} go to the host and come back, {duration(taken)} {replay.in_step}",
+            categories=(Category.COPY_D2H, Category.COPY_H2D, Category.HOST_BOUND, Category.SYNCHRONIZATION),
+            culprit="optimizer on the CPU" if updates else "round trip over the host",
+            advice=(
+                "Keep on the GPU what is sent to the host only to be calculated with: the copies go with the work.",
+                *(
+                    (
+                        for_pytorch(
+                            "Give the optimizer the parameters on the GPU. Where its state does not fit there: 8-bit "
+                            "states, or sharding (FSDP), before offloading."
+                        ),
+                    )
+                    if updates
+                    else (
+                        "Where it must stay on the host: pinned memory, and copies on a stream of their own.",
+                    )
+                ),
+            ),
+            code=_OPTIMIZER_CODE if updates else "",
+            expected=together(
+                without_calls(replay, trips.copies, 0.0),
+                without_waiting(trips.calls),
+                less_host_time(trips.calls, trips.work_ns),
+            ),
+            depends_on="whether the GPU's memory has room for it",
+        )
+
+
+def _updates_parameters(analysis: Analysis, replay: Replay, trips: RoundTrips) -> bool:
+    """Whether most of the work on the host is an optimizer's step."""
+    trace, host = analysis.trace, replay.host
+    regions = trace.events.of_kind(EventKind.REGION)
+    steps = regions[named(trace, regions, lambda name: name.startswith("Optimizer.step"))]
+    end = host.start[trips.calls]
+    begin = end - host.gap[trips.calls].astype(np.int64)
+    inside = measure(union(trace.events.start[steps], trace.events.end[steps]), begin, end)
+    return bool(inside.sum() > MOSTLY * host.gap[trips.calls].sum())
