@@ -13,14 +13,29 @@ from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import measure, union
 from rules.category import Category
+from rules.culprit import Culprit, CulpritKind
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step, together, without_calls, without_waiting
 from rules.fixes.round_trips import RoundTrips, round_trips
 from rules.replay.replay import Replay
+from rules.replay.surroundings import surroundings_of
+from rules.wording.host_work import advice_by_name
+from rules.wording.phrases import shortened
 from rules.wording.words import for_pytorch
 
 MOSTLY = 0.5
 
+_ADVICE = (
+    "Keep on the GPU what is sent to the host only to be calculated with: the copies go with the work.",
+    "Where it must stay on the host: pinned memory, and copies on a stream of their own.",
+)
+_OPTIMIZER_ADVICE = (
+    _ADVICE[0],
+    for_pytorch(
+        "Give the optimizer the parameters on the GPU. Where its state does not fit there: 8-bit states, or sharding "
+        "(FSDP), before offloading."
+    ),
+)
 _OPTIMIZER_CODE = """model.cuda()
 optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)   # its state lies where the parameters lie"""
 
@@ -48,28 +63,23 @@ What makes it more or less
         if not trips.calls.any():
             return
         updates = _updates_parameters(analysis, replay, trips)
-        what = "Update the parameters on the GPU" if updates else "Calculate on the GPU what returns to it"
+        name = surroundings_of(analysis).place(int(trips.work_ns.argmax()))
+        what = (
+            "Update the parameters on the GPU"
+            if updates
+            else f"Move the work of {shortened(name)} to the GPU"
+            if name
+            else "Calculate on the GPU what returns to it"
+        )
         amount = size(round(per_step(replay, trips.bytes)))
         taken = per_step(replay, float(replay.host.cost[trips.calls].sum() + trips.work_ns.sum()))
         yield Proposal(
             title=f"{what}: {amount} go to the host and come back, {duration(taken)} {replay.in_step}",
             categories=(Category.COPY_D2H, Category.COPY_H2D, Category.HOST_BOUND, Category.SYNCHRONIZATION),
-            culprit="optimizer on the CPU" if updates else "round trip over the host",
-            advice=(
-                "Keep on the GPU what is sent to the host only to be calculated with: the copies go with the work.",
-                *(
-                    (
-                        for_pytorch(
-                            "Give the optimizer the parameters on the GPU. Where its state does not fit there: 8-bit "
-                            "states, or sharding (FSDP), before offloading."
-                        ),
-                    )
-                    if updates
-                    else (
-                        "Where it must stay on the host: pinned memory, and copies on a stream of their own.",
-                    )
-                ),
-            ),
+            culprit="optimizer on the CPU" if updates else name or "round trip over the host",
+            advice=_OPTIMIZER_ADVICE
+            if updates
+            else (*advice_by_name(Culprit(CulpritKind.REGION, name)), *_ADVICE),
             code=_OPTIMIZER_CODE if updates else "",
             expected=together(
                 without_calls(replay, trips.copies, 0.0),

@@ -14,6 +14,7 @@ from parsers.model.units import three_digits
 from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
+from rules.fixes.catalog.stop_checking_for_nan import nan_checks
 from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting
 from rules.fixes.round_trips import round_trips
 from rules.replay.replay import Replay
@@ -75,12 +76,14 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for each operator that reads back, one for other waits."""
         around = surroundings_of(analysis)
-        waiting = (replay.waits.target >= 0) & ~round_trips(analysis).calls
+        elsewhere = round_trips(analysis).calls | nan_checks(around)
+        waiting = (replay.waits.target >= 0) & ~elsewhere
         trace, device = analysis.trace, replay.device
         size = trace.attribute(Attribute.BYTES, device.event)
         small = copies(replay, CopyKind.D2H) & (size <= SMALL_BYTES)
         reads = np.zeros(len(replay.host), bool)
         reads[device.launch[small]] = True
+        reads &= ~elsewhere
         synchronises = waiting & (replay.host.call == Call.SYNCHRONIZE)
         counting = _counting_runs(replay, reads, synchronises)
         last = int(trace.events.start[trace.links.launch].max(initial=0))

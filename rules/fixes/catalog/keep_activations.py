@@ -1,0 +1,112 @@
+"""The forward pass is not computed a second time inside the backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import BOOL
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.category import Category
+from rules.fixes.backward import function_of
+from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import without_calls
+from rules.memory.summary import memory_of
+from rules.replay.replay import Replay
+from rules.replay.surroundings import Surroundings, surroundings_of
+from rules.wording.words import for_pytorch
+
+MIN_SHARE = 0.05  # of the GPU's time
+MAX_FILLED = 0.7  # of the GPU's memory: fuller, it has no room for what would be kept
+
+# Functions of the forward pass: what computes their gradients is called otherwise.
+_FORWARD = (
+    "aten::linear",
+    "aten::conv1d",
+    "aten::conv2d",
+    "aten::conv3d",
+    "aten::layer_norm",
+    "aten::rms_norm",
+    "aten::group_norm",
+    "aten::batch_norm",
+    "aten::scaled_dot_product_attention",
+    "aten::gelu",
+    "aten::relu",
+    "aten::relu_",
+    "aten::silu",
+    "aten::softmax",
+    "aten::embedding",
+)
+_CODE = """# transformers: model.gradient_checkpointing_disable()
+hidden = block(hidden)                       # instead of checkpoint(block, hidden)"""
+
+
+@fix
+class KeepActivations:
+    """Activation checkpointing."""
+
+    id: ClassVar[str] = "keep-activations"
+    explanation: ClassVar[str] = """
+When it applies
+    Operators of the forward pass run inside functions of the backward pass, for at least 5 % of the GPU's time, and
+    the GPU's memory, where it was recorded, is at most 70 % full.
+
+What is changed in the replay
+    All that runs between the first and the last of these operators of each function is gone.
+
+What makes it more or less
+    Whether the GPU's memory has room for the activations.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        device = replay.device
+        again = computed_again(surroundings_of(analysis))
+        operations = again[device.launch]
+        share = float(device.duration[operations].sum() / max(device.duration.sum(), 1.0))
+        if share < MIN_SHARE or _is_full(analysis):
+            return
+        yield Proposal(
+            title=f"Keep activations instead of computing them again: {percent(share)} of the GPU's time",
+            categories=(Category.GPU_BOUND, Category.LAUNCH_BOUND),
+            culprit="activation checkpointing",
+            advice=(
+                "The forward pass runs a second time inside the backward pass, to save memory. Where the GPU has room, "
+                "keep what it computed.",
+                for_pytorch(
+                    "Switch checkpointing off, or checkpoint only as many blocks as the memory needs; "
+                    "torch.cuda.max_memory_allocated() says what is used."
+                ),
+            ),
+            code=_CODE,
+            expected=without_calls(replay, again),
+            depends_on="whether the GPU's memory has room for the activations",
+        )
+
+
+def computed_again(around: Surroundings) -> BOOL:
+    """Which calls belong to a forward pass inside the backward pass."""
+    function = function_of(around)
+    forward = (function >= 0) & around.inside(_FORWARD.__contains__)
+    found = np.zeros(len(function), bool)
+    if not forward.any():
+        return found
+    host = around.replay.host
+    functions, which = np.unique(function[forward], return_inverse=True)
+    first, last = np.full(len(functions), np.iinfo(np.int64).max), np.zeros(len(functions), np.int64)
+    np.minimum.at(first, which, host.start[forward])
+    np.maximum.at(last, which, host.start[forward])
+    mine = np.flatnonzero(np.isin(function, functions))
+    of = np.searchsorted(functions, function[mine])
+    found[mine] = (host.start[mine] >= first[of]) & (host.start[mine] <= last[of])
+    return found
+
+
+def _is_full(analysis: Analysis) -> bool:
+    capacity = {number: each.memory_bytes for number, each in enumerate(analysis.trace.devices)}
+    return any(
+        each.peak_allocated > MAX_FILLED * (capacity.get(each.device) or np.inf)
+        for each in memory_of(analysis)
+    )

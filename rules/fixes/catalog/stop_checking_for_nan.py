@@ -1,0 +1,90 @@
+"""The backward pass checks no gradient for NaN, and the forward pass notes down no stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import BOOL
+from rules.analysis.analysis import Analysis
+from rules.category import Category
+from rules.fixes.backward import function_of
+from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import together, without_calls, without_waiting
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Replay
+from rules.replay.surroundings import Surroundings, surroundings_of
+from rules.wording.words import for_pytorch
+
+MIN_FUNCTIONS = 20  # of autograd that check in a step
+MIN_SHARE = 0.5  # of all that launch something
+STACK_NS = 40_000.0  # noting down one stack of ten frames
+MAX_OF_GAP = 0.8  # of the time before a call can be the noting down
+
+_CHECKS = ("aten::isnan", "aten::_is_any_true", "aten::is_nonzero", "aten::item", "aten::_local_scalar_dense")
+_CODE = (
+    """torch.autograd.set_detect_anomaly(False)   # and no torch.autograd.detect_anomaly() around the step"""
+)
+
+
+@fix
+class StopCheckingForNan:
+    """Anomaly detection of autograd."""
+
+    id: ClassVar[str] = "stop-checking-for-nan"
+    explanation: ClassVar[str] = """
+When it applies
+    At least 20 functions of the backward pass in a step, and half of them, ask whether their result has a NaN in it.
+
+What is changed in the replay
+    The questions are gone, with their kernels and the waits for the answers. At most, the forward pass also saves
+    40 us for each function: it notes down a stack for it.
+
+What makes it more or less
+    How deep the stacks are that the forward pass notes down, which no recording shows.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        around = surroundings_of(analysis)
+        checks = nan_checks(around)
+        if not checks.any():
+            return
+        function = function_of(around)
+        functions = len(np.unique(function[function >= 0]))
+        answers = int(np.count_nonzero(checks & (replay.waits.target >= 0)) / max(replay.steps, 1))
+        gone = together(without_calls(replay, checks), without_waiting(checks))
+        forward = function < 0
+        saved = STACK_NS * functions / max(int(np.count_nonzero(forward)), 1)
+
+        def without_stacks(overlay: Overlay) -> None:
+            overlay.gap[forward] -= np.minimum(saved, MAX_OF_GAP * overlay.gap[forward])
+
+        yield Proposal(
+            title=f"Switch anomaly detection off: the backward pass asks {answers:,} times {replay.in_step} for NaN",
+            categories=(Category.SYNCHRONIZATION, Category.LAUNCH_BOUND, Category.HOST_BOUND),
+            culprit="anomaly detection",
+            advice=(
+                "Anomaly detection waits for the GPU after every function of the backward pass, and notes down a stack "
+                "for every one of the forward pass.",
+                for_pytorch(
+                    "Switch it on only to find a NaN that has been seen, for the steps that show it."
+                ),
+            ),
+            code=_CODE,
+            expected=gone,
+            high=together(gone, without_stacks),
+            depends_on="how much of the CPU's time goes into the stacks of the forward pass",
+        )
+
+
+def nan_checks(around: Surroundings) -> BOOL:
+    """The calls of autograd's questions whether a gradient has a NaN in it; none where only some functions ask."""
+    function = function_of(around)
+    asks = (function >= 0) & around.inside(_CHECKS[0].__eq__)
+    asking = len(np.unique(function[asks]))
+    steps = around.replay.steps * len(around.replay.spans)
+    if asking < MIN_FUNCTIONS * steps or asking < MIN_SHARE * len(np.unique(function[function >= 0])):
+        return np.zeros(len(function), bool)
+    return np.asarray(np.isin(function, function[asks]) & around.inside(_CHECKS.__contains__))

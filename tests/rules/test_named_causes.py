@@ -1,0 +1,233 @@
+"""Causes that one line of a program switches on, each told by its own name and promised as a whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.fixes.plan import Plan
+from tests.rules.builder import AUTOGRAD, TinyTrace
+from tests.rules.test_fixes import plan_of_body, promised
+
+MB = 1_000_000
+LENGTH = 4_760
+FUNCTION = "autograd::engine::evaluate_function: MmBackward0"
+
+
+def titles(plan: Plan) -> dict[str, str]:
+    return {each.proposal.fix: each.proposal.title for each in plan.promises}
+
+
+# ---- a round trip over the host ------------------------------------------------------------------------------------
+
+
+def there_and_back(
+    copies: int = 4,
+    size: int = 2 * MB,
+    back: int = 2 * MB,
+    operators: float = 2_000,
+    region: str = "",
+    loads: bool = False,
+    kernel_between: bool = False,
+) -> Plan:
+    """Copies to the host, operators on the CPU, and copies back, behind some kernels."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 20, 5, 40)
+        at = 900.0
+        for _copy in range(copies):
+            trace.copy(at + 4, at + 200, "DtoH", at, pageable=True, bytes=size, launch_us=205)
+            at += 220
+        begun = at
+        if operators:
+            trace.op(at + 20, at + 20 + operators, "aten::_fused_adamw_")
+        if region:
+            trace.region(at + 10, at + 30 + operators, region)
+        at += 50 + operators
+        if loads:
+            trace.region(begun + 20, at - 10, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+        if kernel_between:
+            trace.kernels(at, 1, 5, 40)
+            at += 50
+        for _copy in range(copies):
+            trace.copy(at + 4, at + 200, "HtoD", at, pageable=True, bytes=back, launch_us=205)
+            at += 220
+
+    return plan_of_body(body, length=LENGTH)
+
+
+def test_an_optimizer_on_the_cpu_is_one_card_with_all_that_goes_with_it() -> None:
+    plan = there_and_back(region="Optimizer.step#AdamW.step")
+    assert titles(plan)["keep-on-gpu"].startswith("Update the parameters on the GPU: 8.00 MB go to the host")
+    assert not {"copy-less", "move-host-phase", "remove-read-backs"} & set(promised(plan))
+    assert promised(plan)["keep-on-gpu"] > 3
+
+
+def test_other_work_on_the_host_is_not_called_an_optimizer() -> None:
+    assert titles(there_and_back())["keep-on-gpu"].startswith(
+        "Move the work of aten::_fused_adamw_ to the GPU: 8.00 MB"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"size": 260_000, "back": 260_000}, True),
+        ({"size": 240_000, "back": 240_000}, False),
+        ({"operators": 1_100.0}, True),
+        ({"operators": 900.0}, False),
+        ({"back": 2 * MB + 4}, False),
+        ({"kernel_between": True}, False),
+        ({"loads": True}, False),
+    ],
+    ids=[
+        "a megabyte",
+        "less than a megabyte",
+        "a millisecond of operators",
+        "hardly any operators",
+        "other sizes come back",
+        "the GPU works meanwhile",
+        "the next batch is sent",
+    ],
+)
+def test_what_is_a_round_trip(changed: dict[str, float], found: bool) -> None:
+    plan = there_and_back(**changed)  # type: ignore[arg-type]
+    assert ("keep-on-gpu" in promised(plan)) is found
+    assert ("copy-less" in promised(plan)) is not found or changed.get("size", MB) < MB
+
+
+# ---- launches that wait ----------------------------------------------------------------------------------------------
+
+
+def waiting_launches(waiting: int, kernel: float = 50.0, after: float = 10.0, count: int = 20) -> Plan:
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for number in range(count):
+            took = kernel + 6 + after if number < waiting else 5.0
+            trace.operation(at + 6, at + 6 + kernel, "void some_kernel", at, launch_us=took)
+            at += kernel + 40
+
+    return plan_of_body(body, length=count * (kernel + 40) + 100)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"waiting": 20}, True),
+        ({"waiting": 18}, True),
+        ({"waiting": 17}, False),
+        ({"waiting": 20, "kernel": 19.0}, False),
+        ({"waiting": 20, "after": -10.0}, False),
+        ({"waiting": 20, "after": 101.0, "kernel": 120.0}, False),
+    ],
+    ids=["all", "nine in ten", "fewer", "short kernels", "before the end", "long after the end"],
+)
+def test_launches_that_wait_for_their_kernel_are_told(given: dict[str, float], found: bool) -> None:
+    assert ("launch-ahead" in promised(waiting_launches(**given))) is found  # type: ignore[arg-type]
+
+
+def test_what_waiting_launches_cost_is_the_cpus_time_beside_the_gpus() -> None:
+    plan = waiting_launches(20)
+    assert "100 % of them wait for their own kernel" in titles(plan)["launch-ahead"]
+    assert 1.2 < promised(plan)["launch-ahead"] < 2.0
+
+
+# ---- anomaly detection -----------------------------------------------------------------------------------------------
+
+
+def backward(functions: int, asking: int) -> Plan:
+    """Functions of the backward pass, of which some ask for NaN in their results."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 10, 5, 40)
+        at = 600.0
+        for number in range(functions):
+            end = at + (190 if number < asking else 60)
+            trace.op(at, end, FUNCTION, AUTOGRAD)
+            trace.operation(at + 20, at + 30, "void gemm", at + 10, thread=AUTOGRAD)
+            if number < asking:
+                trace.op(at + 60, at + 90, "aten::isnan", AUTOGRAD)
+                trace.operation(at + 72, at + 76, "void isnan_kernel", at + 65, thread=AUTOGRAD)
+                trace.op(at + 95, at + 180, "aten::item", AUTOGRAD)
+                trace.copy(at + 110, at + 112, "DtoH", at + 100, bytes=1, thread=AUTOGRAD, pageable=True)
+                trace.call(at + 115, at + 150, "cudaStreamSynchronize", AUTOGRAD)
+            at = end + 5
+
+    return plan_of_body(body, length=700 + 200 * functions)
+
+
+@pytest.mark.parametrize(
+    ("functions", "asking", "found"),
+    [(24, 24, True), (40, 20, True), (19, 19, False), (42, 20, False)],
+    ids=["all", "half", "too few", "less than half"],
+)
+def test_anomaly_detection_is_told_by_its_name(functions: int, asking: int, found: bool) -> None:
+    plan = backward(functions, asking)
+    assert ("stop-checking-for-nan" in promised(plan)) is found
+    if found:
+        said = f"Switch anomaly detection off: the backward pass asks {asking} times in a step for NaN"
+        assert titles(plan)["stop-checking-for-nan"] == said
+        assert "remove-read-backs" not in promised(plan)
+
+
+# ---- checkpointing ---------------------------------------------------------------------------------------------------
+
+
+def recomputed(again: float, filled: float = 0.0, operator: str = "aten::linear") -> Plan:
+    """A backward pass that first computes the forward pass again, for ``again`` us."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(20):
+            trace.op(5 + number * 100, 95 + number * 100, "aten::linear")
+            trace.operation(20 + number * 100, 90 + number * 100, "void gemm", 10 + number * 100)
+        trace.op(2_100, 2_100 + 1_600, FUNCTION, AUTOGRAD)
+        trace.op(2_110, 2_150, operator, AUTOGRAD)
+        trace.operation(2_125, 2_125 + again / 2, "void gemm", 2_115, thread=AUTOGRAD)
+        trace.operation(2_125 + again / 2, 2_125 + again, "void add", 2_155, thread=AUTOGRAD)
+        trace.op(2_160, 2_200, operator, AUTOGRAD)
+        trace.operation(2_125 + again, 2_126 + again, "void gemm", 2_165, thread=AUTOGRAD)
+        for number in range(12):
+            launch = 2_220 + number * 100
+            trace.operation(
+                launch + 10 + again / 10, launch + 95 + again / 10, "void gemm", launch, thread=AUTOGRAD
+            )
+        if filled:
+            trace.counter("allocated", "bytes", [(1.0, filled * 80e9), (3_000.0, filled * 80e9)])
+
+    return plan_of_body(body, length=4_000)
+
+
+def test_a_forward_pass_inside_the_backward_pass_is_told_as_a_whole() -> None:
+    plan = recomputed(400)
+    assert titles(plan)["keep-activations"].startswith(
+        "Keep activations instead of computing them again: 14 %"
+    )
+    assert promised(plan)["keep-activations"] > 1.05
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"again": 160.0}, True),
+        ({"again": 110.0}, False),
+        ({"again": 400.0, "operator": "aten::mm"}, False),
+    ],
+    ids=["five per cent", "less", "operators of the backward pass"],
+)
+def test_what_counts_as_computed_again(changed: dict[str, float], found: bool) -> None:
+    assert ("keep-activations" in promised(recomputed(**changed))) is found  # type: ignore[arg-type]
+
+
+# ---- sparse optimizers -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("optimizer", ["SparseAdam", "AdamW"])
+def test_a_sparse_optimizer_is_not_told_to_be_fused(optimizer: str) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.region(5, 5_000, f"Optimizer.step#{optimizer}.step")
+        trace.kernels(10, 120, 5, 40)
+
+    made = plan_of_body(body, length=5_100)
+    (told,) = [each.proposal for each in made.promises if each.proposal.fix == "fuse-optimizer"]
+    is_sparse = optimizer == "SparseAdam"
+    assert told.title.startswith("Make the gradients dense" if is_sparse else "Use a fused optimizer")
+    assert ("sparse=False" in told.code) is is_sparse
