@@ -11,7 +11,7 @@ import msgspec
 from parsers.base import Source, parser
 from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.model.results import MOST_ROWS, REQUEST_LOG, REQUEST_LOG_TITLE, Cell
+from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, rows_shown
 from parsers.source import open_bytes
 from parsers.unpacking_limit import LimitedStream
 
@@ -63,9 +63,8 @@ class GenaiPerf:
             raise Malformed(source.path, "These results hold no metric.", "Let the load test end.")
         builder = TraceBuilder()
         columns = tuple(ResultColumn(name) for name in ("metric", "unit", *_FIGURES))
-        builder.tables.append(ResultTable("Load test of genai-perf", columns, tuple(rows[:MOST_ROWS])))
-        builder.quality.read(len(rows))
-        builder.quality.keep(len(rows))
+        shown = rows[: rows_shown(builder.quality, len(rows))]
+        builder.tables.append(ResultTable("Load test of genai-perf", columns, tuple(shown)))
         builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "genai-perf"))
         builder.sources.append(None)
         return builder.build(progress)

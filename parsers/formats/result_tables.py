@@ -15,7 +15,7 @@ from parsers.base import Source, parser
 from parsers.csv_tables import CsvTable, header_of, plain, read_csv, table_of
 from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.model.results import MOST_ROWS, Cell
+from parsers.model.results import Cell, rows_shown
 from parsers.source import open_bytes
 from parsers.unpacking_limit import LimitedStream
 
@@ -173,17 +173,7 @@ class ResultTables:
         if not found:
             raise Malformed(source.path, "The table has a header and no rows.", "Write it again.")
         for kind, table in found:
-            kept = min(table.length, MOST_ROWS)
-            builder.quality.read(table.length)
-            builder.quality.keep(kept)
-            builder.quality.note(
-                "rows-left-out",
-                Effect.QUARANTINED,
-                f"a table shows its first {MOST_ROWS:,} rows",
-                "",
-                table.length - kept,
-            )
-            builder.tables.append(_table(kind, table, kept))
+            builder.tables.append(_table(kind, table, rows_shown(builder.quality, table.length)))
         builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, found[0][0].producer))
         builder.sources.append(None)
         return builder.build(progress.part(0.8, 1.0))

@@ -10,7 +10,7 @@ import msgspec
 from parsers.base import Source, parser
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.model.results import MOST_ROWS
+from parsers.model.results import rows_shown
 from parsers.source import open_bytes
 from parsers.unpacking_limit import LimitedStream
 
@@ -61,12 +61,11 @@ class TrtexecProfile:
         layers = [each for each in stated if each.time_ms is not None]
         if not layers:
             raise Malformed(source.path, "This profile of trtexec holds no layer.", "Let trtexec end.")
-        shown = sorted(layers, key=lambda each: -(each.time_ms or 0.0))[:MOST_ROWS]
-        rows = [(each.name, each.time_ms, each.average_ms, each.median_ms, each.percentage) for each in shown]
         builder = TraceBuilder()
+        slowest_first = sorted(layers, key=lambda each: -(each.time_ms or 0.0))
+        shown = slowest_first[: rows_shown(builder.quality, len(layers))]
+        rows = [(each.name, each.time_ms, each.average_ms, each.median_ms, each.percentage) for each in shown]
         builder.tables.append(ResultTable("Layers of TensorRT", _COLUMNS, tuple(rows)))
-        builder.quality.read(len(layers))
-        builder.quality.keep(len(rows))
         builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "trtexec"))
         builder.sources.append(None)
         return builder.build(progress)

@@ -87,6 +87,16 @@ def opened(path: Path, text: str) -> Trace:
     return open_trace([path])
 
 
+@pytest.mark.parametrize("count", [MOST_ROWS, MOST_ROWS + 1])
+def test_rows_that_a_table_does_not_show_are_in_the_account(tmp_path: Path, count: int) -> None:
+    layers = [{"name": f"layer {number}", "timeMs": number + 1.0} for number in range(count)]
+    trace = opened(tmp_path / "profile.json", json.dumps([{"count": 1}, *layers]))
+    assert len(trace.tables[0].rows) == MOST_ROWS
+    assert trace.quality.events_read == count
+    assert trace.quality.events_kept == MOST_ROWS
+    assert trace.quality.quarantined == count - MOST_ROWS
+
+
 @pytest.mark.parametrize(
     ("text", "title", "columns", "first"),
     [
