@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -59,6 +60,11 @@ apart.LEAST_BYTES_IN_WINDOW = apart.LARGE_BYTES
 # on which a window took more than the usual 5 s to become the active one.
 for _wait in (QtBot.waitActive, QtBot.waitExposed, QtBot.waitSignal, QtBot.waitSignals, QtBot.waitUntil):
     _wait.__kwdefaults__["timeout"] = 60_000
+
+# What is started in the background by a script does not hear Ctrl+C, and neither would what the tests start.
+for _number, _usual in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+    if hasattr(signal, _number) and signal.getsignal(getattr(signal, _number)) is signal.SIG_IGN:
+        signal.signal(getattr(signal, _number), _usual)
 
 # Before anything imports Qt or reads a settings folder, also while tests are collected.
 _session_home = tempfile.TemporaryDirectory(prefix="stallscope-tests-", ignore_cleanup_errors=True)
