@@ -13,7 +13,7 @@ import pytest
 
 from tests.processes.answers import assert_answered, assert_answered_or_refused
 from tests.processes.place import Place
-from tests.processes.recordings import SMALL, Recordings
+from tests.processes.recordings import DAILY, SMALL, Recordings
 
 MOMENTS = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85)
 AT_ONCE = 3
@@ -27,12 +27,20 @@ def copied(place: Place, recording: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["json", *(pytest.param(kind, marks=pytest.mark.thorough) for kind in ("packed", "archive", "database"))],
-)
-def test_several_at_once_answer_as_one_alone(kind: str, place: Place, recordings: Recordings) -> None:
-    words = ("diagnose", place.give(getattr(recordings, kind)()), "--json")
+def test_several_at_once_answer_as_one_alone(place: Place, recordings: Recordings) -> None:
+    same_at_once(recordings.json(DAILY), place)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["json", "packed", "archive", "database"])
+def test_several_at_once_answer_as_one_alone_about_large_recordings(
+    kind: str, place: Place, recordings: Recordings
+) -> None:
+    same_at_once(getattr(recordings, kind)(), place)
+
+
+def same_at_once(recording: Path, place: Place) -> None:
+    words = ("diagnose", place.give(recording), "--json")
     alone = place.run(*words)
     assert_answered(alone)
     shutil.rmtree(place.cache, ignore_errors=True)
@@ -84,7 +92,7 @@ def test_a_file_that_changes_while_it_is_read(
 
 
 def test_a_file_that_shrinks_while_it_is_read(place: Place, recordings: Recordings) -> None:
-    changed_at(MOMENTS[3:4], recordings.json(), shrink, place)
+    changed_at(MOMENTS[3:4], recordings.json(DAILY), shrink, place)
 
 
 def changed_at(

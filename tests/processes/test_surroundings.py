@@ -15,7 +15,7 @@ import pytest
 import resources
 from tests.processes.answers import assert_answered, assert_answered_or_refused
 from tests.processes.place import Done, Place
-from tests.processes.recordings import SMALL, Recordings
+from tests.processes.recordings import DAILY, SMALL, Recordings
 from tests.processes.subjects import SUBJECTS, Subject
 
 SAMPLE = resources.path("samples") / "elementwise_chain.pt.trace.json.gz"
@@ -183,7 +183,7 @@ def test_a_home_is_a_convenience(
     assert_answered(done)
     assert done.out == usual.out
     if home == "read-only":
-        large = place.give(recordings.json())
+        large = place.give(recordings.json(DAILY))
         assert_answered(place.run("diagnose", large, under=under, changed=changed))
         saved = place.run("baseline", "save", "main", sample, under=under, changed=changed)
         assert saved.code == 2
