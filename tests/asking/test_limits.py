@@ -370,6 +370,7 @@ def test_a_question_tells_nothing_about_the_machine(
     run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
     asked = AskedRecording([[run.resolve()]])
     monkeypatch.chdir(tmp_path)
     for sql in (
@@ -383,6 +384,7 @@ def test_a_question_tells_nothing_about_the_machine(
         "SELECT * FROM duckdb_secrets()",
         "SELECT * FROM glob('*')",
         "SELECT getenv('HOME')",
+        "SELECT TIMESTAMPTZ '2020-01-02 03:04:05+00', current_setting('TimeZone')",
     ):
         try:
             told = asked.answer(all_rows, Progress(), sql=sql, ending=".csv").decode()
@@ -391,6 +393,8 @@ def test_a_question_tells_nothing_about_the_machine(
         assert str(tmp_path) not in told
         assert ".duckdb" not in told
         assert "/root" not in told
+        assert "05:45" not in told
+        assert "Kathmandu" not in told
     asked.close()
 
 
