@@ -17,9 +17,9 @@ test: ## Set up with the test tools, then run the tests (ARGS="-k name" is passe
 	@$(SETUP) test
 	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
-test-processes: ## Try the installed program on recordings of real size: every command of the documents, ended, starved, disturbed
+test-processes: ## Run the tests that make test leaves out: every documented command, on recordings of real size, ended, starved, disturbed
 	@$(SETUP) test
-	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m "" tests/processes $(ARGS)
+	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m thorough $(ARGS)
 	$(BIN)/python -m tests.processes.kills --count 50 --processes 2
 
 lint: ## Set up with the developer tools, then check style, types and the direction of imports

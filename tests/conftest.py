@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -51,14 +52,20 @@ settings.load_profile("repeatable")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Thousands of windows open small recordings; a process for each would take most of the time of all tests.
-# tests/viewer/loading reads even the smallest as the program does.
+# Thousands of windows and commands open small recordings; a process for each would take most of the time of all tests.
+# tests/viewer/loading reads even the smallest as the program does, and so does every command that is a process itself.
 apart.LEAST_BYTES_IN_WINDOW = apart.LARGE_BYTES
+apart.OF_UNKNOWN_COST = ()
 
 # A wait ends as soon as what is waited for is there. How long it may last only tells a hang from a busy machine,
 # on which a window took more than the usual 5 s to become the active one.
 for _wait in (QtBot.waitActive, QtBot.waitExposed, QtBot.waitSignal, QtBot.waitSignals, QtBot.waitUntil):
     _wait.__kwdefaults__["timeout"] = 60_000
+
+# What is started in the background by a script does not hear Ctrl+C, and neither would what the tests start.
+for _number, _usual in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+    if hasattr(signal, _number) and signal.getsignal(getattr(signal, _number)) is signal.SIG_IGN:
+        signal.signal(getattr(signal, _number), _usual)
 
 # Before anything imports Qt or reads a settings folder, also while tests are collected.
 _session_home = tempfile.TemporaryDirectory(prefix="stallscope-tests-", ignore_cleanup_errors=True)

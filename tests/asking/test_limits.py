@@ -33,8 +33,8 @@ pytestmark = pytest.mark.timeout(600)  # each starts a process or more
 FOR_EVER = "SELECT sum(a.range * b.range) FROM range(3000000) a, range(3000000) b"
 TOO_MUCH = [
     "SELECT repeat('x', 3000000000)",
-    "SELECT list_sum(range(1000000000))",
-    "SELECT unnest(range(1000000000))",
+    pytest.param("SELECT list_sum(range(1000000000))", marks=pytest.mark.thorough),
+    pytest.param("SELECT unnest(range(1000000000))", marks=pytest.mark.thorough),
     "SELECT * FROM repeat_row(1, num_rows=1000000000)",
     "SELECT list(range) FROM range(1000000000)",
 ]
@@ -204,10 +204,14 @@ def test_a_command_that_is_ended_leaves_no_process_and_no_file(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     asking = command(repository, run, FOR_EVER, "--time-limit", "600")
-    until(lambda: any(busy(each) for each in helpers_of(asking.pid)))
-    helpers = helpers_of(asking.pid)
-    asking.send_signal(number)
-    out, _ = asking.communicate(timeout=60)
+    try:
+        until(lambda: any(busy(each) for each in helpers_of(asking.pid)))
+        helpers = helpers_of(asking.pid)
+        asking.send_signal(number)
+        out, _ = asking.communicate(timeout=60)
+    finally:
+        asking.kill()
+        asking.wait()
     until_dead(helpers)
     assert out == ""
     if number == signal.SIGINT:
@@ -222,7 +226,7 @@ def busy(process: int) -> bool:
         threads = len(os.listdir(f"/proc/{process}/task"))
     except OSError:
         return False
-    return threads > 3 and int(times[11]) > 4 * os.sysconf("SC_CLK_TCK")
+    return threads > 3 and int(times[11]) > 2 * os.sysconf("SC_CLK_TCK")
 
 
 def test_an_answer_that_nobody_takes_does_not_pile_up(run: Path) -> None:
@@ -366,6 +370,7 @@ def test_a_question_tells_nothing_about_the_machine(
     run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
     asked = AskedRecording([[run.resolve()]])
     monkeypatch.chdir(tmp_path)
     for sql in (
@@ -379,6 +384,7 @@ def test_a_question_tells_nothing_about_the_machine(
         "SELECT * FROM duckdb_secrets()",
         "SELECT * FROM glob('*')",
         "SELECT getenv('HOME')",
+        "SELECT TIMESTAMPTZ '2020-01-02 03:04:05+00', current_setting('TimeZone')",
     ):
         try:
             told = asked.answer(all_rows, Progress(), sql=sql, ending=".csv").decode()
@@ -387,6 +393,8 @@ def test_a_question_tells_nothing_about_the_machine(
         assert str(tmp_path) not in told
         assert ".duckdb" not in told
         assert "/root" not in told
+        assert "05:45" not in told
+        assert "Kathmandu" not in told
     asked.close()
 
 

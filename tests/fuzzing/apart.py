@@ -31,7 +31,7 @@ LONGEST_WAIT_S = float(os.environ.get("FUZZING_WAIT_S", MOST_S))  # by the clock
 INPUTS_OF_PROCESS = int(
     os.environ.get("FUZZING_INPUTS", "40")
 )  # what one left behind is not long the next one's
-_WRITING_S = 0.5
+_WRITING_S, _LOOK_EVERY_S = 5.0, 0.02
 _PEAK_AGAIN = "5"  # proc(5): the peak of a process counts from now on
 _STACK, _ROOT = "stack", Path(__file__).parents[2]
 _APART = get_context("forkserver")
@@ -124,8 +124,17 @@ class Apart:
                 process.pipe.send(told not in self.forms)
                 self.forms.add(told)
             process.write_down()
+            self._wait_until_written()
             raise Endless(self._place(), f"no end after {LONGEST_WAIT_S:g} s\n{self._doing()}")
         raise Fault(self._place(), f"ended by {_ending(process.exit_code())}\n{self._doing()}")
+
+    def _wait_until_written(self) -> None:
+        """Until where it is has been written, and nothing has been added for a moment."""
+        written, end = 0, time.monotonic() + _WRITING_S
+        while time.monotonic() < end:
+            time.sleep(_LOOK_EVERY_S)
+            if written == (written := self._stack.stat().st_size) and written:
+                return
 
     def _doing(self) -> str:
         return self._stack.read_text("utf-8", "replace")
@@ -156,7 +165,6 @@ class _Process:
     def write_down(self) -> None:
         """Have it write down where it is."""
         os.kill(self._process.pid or 0, signal.SIGXCPU)
-        time.sleep(_WRITING_S)
 
     def exit_code(self) -> int | None:
         self._process.join(MOST_S)

@@ -48,11 +48,6 @@ def hoard(_: str, __: Path, ___: random.Random, ____: object) -> None:
     raise AssertionError(f"{len(held)} times 64 MB were there to be had")
 
 
-@pytest.fixture
-def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "LONGEST_WAIT_S", 2.0)
-
-
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -60,16 +55,17 @@ def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         (leave_a_file, "left beside the recording"),
         (leave_unpacked, "among the temporary files"),
         (spin, "in spin"),
-        (wait, "no end after 2 s"),
+        pytest.param(wait, "no end after 1 s", marks=pytest.mark.thorough),
         pytest.param(
             hoard, "MemoryError", marks=pytest.mark.skipif(sys.platform != "linux", reason="no limit")
         ),
     ],
 )
-@pytest.mark.usefixtures("short_limits")
 def test_an_input_that_shows_a_fault_is_kept_with_its_traceback(
-    fault: apart.Use, words: str, tmp_path: Path
+    fault: apart.Use, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if fault in (spin, wait):
+        monkeypatch.setattr(apart, "LONGEST_WAIT_S", 1.0)
     (tmp_path / "scratch").mkdir()
     worker = Worker(
         "chrome", tmp_path, 0, apart.Apart("chrome", tmp_path / "scratch", random.Random(0), fault)

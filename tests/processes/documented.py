@@ -55,7 +55,6 @@ class Documented:
 
     where: str
     words: tuple[str, ...]
-    is_daily: bool  # of the README, with all options, of each choice the first
 
     def __str__(self) -> str:
         return f"{self.where}: {shlex.join(self.words)}"
@@ -66,8 +65,8 @@ def documented(repository: Path) -> list[Documented]:
     found = {}
     for path in sorted(each for pattern in DOCUMENTS for each in repository.glob(pattern)):
         for line in _lines(path.read_text("utf-8")):
-            for words, is_first in _typed(line):
-                found.setdefault(words, Documented(path.name, words, is_first and path.name == "README.md"))
+            for words in _typed(line):
+                found.setdefault(words, Documented(path.name, words))
     return list(found.values())
 
 
@@ -79,17 +78,17 @@ def _lines(text: str) -> Iterator[str]:
                     yield _COMMENT.sub("", command)
 
 
-def _typed(line: str) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """What may be typed for one line, and whether it is the first choice of everything."""
+def _typed(line: str) -> Iterator[tuple[str, ...]]:
+    """What may be typed for one line."""
     first, *others = _ELSE.split(line)
     name = first.split()[1]
     for each in (first, *(f"stallscope {name} {other}" for other in others)):
         words = _WORD.findall(each)[1:]
-        yield _chosen(words, with_options=True), True
-        yield _chosen(words, with_options=False), False
+        yield _chosen(words, with_options=True)
+        yield _chosen(words, with_options=False)
         for place, word in enumerate(words):
             for choice in _choices(word)[1:]:
-                yield _chosen([*words[:place], choice, *words[place + 1 :]], with_options=True), False
+                yield _chosen([*words[:place], choice, *words[place + 1 :]], with_options=True)
 
 
 def _choices(word: str) -> list[str]:

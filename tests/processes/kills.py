@@ -63,17 +63,14 @@ class Killing:
         self.subject, self.place, self._recordings = subject, place, recordings
         self._words = subject.words(place, recordings)
         subject.prepare(place, recordings)
-        self._seconds: dict[bool, float] = {}
-        for again in (False, True):
-            self._usual = self._undisturbed()
-            self._seconds[again] = LOOKED_AT_S if subject.lasts else self._usual.seconds
+        self._usual = self._undisturbed()
+        self._seconds = {False: self._usual.seconds}
         self._sizes = self._written()
         assert self._usual.code in subject.codes, self._usual.err
         assert place.left() == []
 
     def faults(self, trial: Trial) -> list[str]:
         """What is wrong after a kill: one line each."""
-        self._clear(trial.again)
         try:
             found = list(self._killed(trial))
             found += self.place.left(trial.signal is signal.SIGKILL and trial.victim is not Victim.HELPER)
@@ -91,12 +88,14 @@ class Killing:
         return found
 
     def _killed(self, trial: Trial) -> Iterator[str]:
+        seconds = self._usual_s(trial.again)
+        self._clear(trial.again)
         with self.place.started(*self._words, stdin=-1) as running:
             asked = self.subject.asked(self.place, self._recordings)
             if asked and running.process.stdin:
                 running.process.stdin.write(asked)
                 running.process.stdin.flush()
-            time.sleep(self._seconds[trial.again] * trial.moment)
+            time.sleep(seconds * trial.moment)
             was_hit = trial.victim is not Victim.HELPER and running.send(trial.signal)
             if trial.victim is not Victim.PARENT:
                 running.send(trial.signal, helper=True)
@@ -128,6 +127,15 @@ class Killing:
 
     def _written(self) -> dict[str, int]:
         return {each.name: each.stat().st_size for each in self.place.written.iterdir()}
+
+    def _usual_s(self, again: bool) -> float:
+        """How long it takes undisturbed, measured where it is not known yet."""
+        if self.subject.lasts:
+            return LOOKED_AT_S
+        if again not in self._seconds:
+            self._clear(again)
+            self._seconds[again] = self._undisturbed().seconds
+        return self._seconds[again]
 
     def _undisturbed(self) -> Done:
         return self.subject.to_its_end(self.place, self._recordings)

@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -32,12 +32,12 @@ KEPT = (".cache/stallscope", ".local/share/stallscope", ".local/state/stallscope
 Word = str | bytes | Path
 
 
-def processes_with(mark: str) -> list[int]:
-    """The processes that carry a mark and have not ended."""
+def processes_with(mark: str, others: Collection[str] = ()) -> list[int]:
+    """The processes that carry a mark and have not ended; ``others`` are known not to carry it."""
     wanted = f"{MARK}={mark}".encode()
     found = []
     for process in os.listdir("/proc"):
-        if process.isdecimal():
+        if process.isdecimal() and process not in others:
             with contextlib.suppress(OSError):
                 if wanted in Path("/proc", process, "environ").read_bytes().split(b"\0"):
                     found.append(int(process))
@@ -93,6 +93,7 @@ class Running:
         self._what = what
         self._mark = mark
         self._begun = time.monotonic()
+        self._others = {*os.listdir("/proc")}.difference(map(str, processes_with(mark)))
         self._ended = threading.Event()
         self._watch = threading.Thread(target=self._look, daemon=True)
         self._watch.start()
@@ -109,7 +110,8 @@ class Running:
 
     def _look(self) -> None:
         while not self._ended.wait(_WATCH_S):
-            self.peak = max(self.peak, sum(map(own_bytes, processes_with(self._mark))))
+            own = processes_with(self._mark, self._others)
+            self.peak = max(self.peak, sum(map(own_bytes, own)))
 
     def _stop_watching(self) -> None:
         self._ended.set()

@@ -13,7 +13,7 @@ from tests.processes.documented import RECORDINGS, WRITTEN, Documented, document
 from tests.processes.installed import REPOSITORY
 from tests.processes.place import Done, Place
 from tests.processes.recordings import Recordings
-from viewer.cli import command_names
+from viewer.cli import _parser, command_names
 
 SAMPLE = "elementwise_chain.pt.trace.json.gz"
 GATES = '[limits]\nstep-time = "5%"\n'
@@ -21,6 +21,7 @@ SCRIPT = "print('trained')\n"
 OUTPUTS = (*WRITTEN.values(), "converted", "regions.parquet")
 FOLDERS = ("project", "traces")
 # needs a profiler, another machine or a library that a machine may lack, and then says so
+DAILY = ("diagnose", "compare", "query", "trend")
 NEEDING = ("capture", "s3://bucket/run", "tcp://localhost:8786")
 
 
@@ -64,11 +65,27 @@ class Typist:
 
 
 def _examples() -> list[object]:
-    """All of them; for every day those of the README are enough, each with the first of its choices."""
+    """All of them; for every day the longest of some commands are enough."""
+    daily = {
+        max(
+            (each for each in documented(REPOSITORY) if each.words[0] == name),
+            key=lambda each: len(each.words),
+        )
+        for name in DAILY
+    }
     return [
-        pytest.param(each, id=str(each), marks=() if each.is_daily else pytest.mark.thorough)
+        pytest.param(each, id=str(each), marks=() if each in daily else pytest.mark.thorough)
         for each in documented(REPOSITORY)
     ]
+
+
+@pytest.mark.parametrize("command", documented(REPOSITORY), ids=str)
+def test_every_word_that_is_shown_is_understood(
+    command: Documented, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gates.toml").write_text(GATES)
+    assert callable(_parser(command.words).parse_args(command.words).run)
 
 
 @pytest.mark.parametrize("command", _examples())

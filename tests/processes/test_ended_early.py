@@ -6,13 +6,16 @@ import itertools
 import signal
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.processes.answers import is_mistaken
 from tests.processes.kills import LATEST, SIGNALS, Killing, Trial, Victim
 from tests.processes.place import Place
-from tests.processes.recordings import Recordings
+from tests.processes.recordings import DAILY, Recordings
 from tests.processes.subjects import SUBJECTS, Subject
 
 NSYS = """#!{python}
@@ -22,15 +25,26 @@ if "--version" in sys.argv:
 else:
     sys.exit(subprocess.run(sys.argv[sys.argv.index("--kill=sigterm") + 1 :]).returncode)
 """
+Kills = dict[str, tuple[tuple[signal.Signals, Victim, float, bool], ...]]
 MOMENTS = tuple(LATEST * number / 9 for number in range(10))
-EVERY_DAY = (
-    ("diagnose", signal.SIGTERM, Victim.PARENT, 0.5, False),
-    ("diagnose", signal.SIGKILL, Victim.PARENT, 0.7, False),
-    ("diagnose", signal.SIGKILL, Victim.HELPER, 0.6, False),
-    ("diagnose-zip", signal.SIGKILL, Victim.PARENT, 0.4, False),
-    ("diagnose-zip", signal.SIGINT, Victim.ALL, 0.6, False),
-    ("diagnose-zip", signal.SIGHUP, Victim.PARENT, 0.5, False),
-)
+EVERY_DAY = {
+    "diagnose": ((signal.SIGKILL, Victim.PARENT, 0.7, False),),
+    "diagnose-zip": ((signal.SIGINT, Victim.ALL, 0.6, False),),
+}
+SMALLER: dict[str, Callable[[Recordings], Path]] = {
+    "diagnose": lambda recordings: recordings.json(DAILY),
+    "diagnose-zip": lambda recordings: recordings.archive(DAILY),
+}
+MORE = {
+    "diagnose": (
+        (signal.SIGTERM, Victim.PARENT, 0.5, False),
+        (signal.SIGKILL, Victim.HELPER, 0.6, False),
+    ),
+    "diagnose-zip": (
+        (signal.SIGKILL, Victim.PARENT, 0.4, False),
+        (signal.SIGHUP, Victim.PARENT, 0.5, False),
+    ),
+}
 
 
 def _named(name: str) -> Subject:
@@ -46,10 +60,18 @@ def _of(subject: Subject) -> list[Trial]:
     ]
 
 
-@pytest.mark.parametrize("name", sorted({each[0] for each in EVERY_DAY}))
-def test_nothing_is_left_of_what_was_ended(name: str, place: Place, recordings: Recordings) -> None:
-    killing = Killing(_named(name), place, recordings)
-    trials = [Trial(killing.subject, *each[1:]) for each in EVERY_DAY if each[0] == name]
+@pytest.mark.parametrize(
+    "kills", [EVERY_DAY, pytest.param(MORE, marks=pytest.mark.thorough)], ids=["one", "more"]
+)
+@pytest.mark.parametrize("name", EVERY_DAY)
+def test_nothing_is_left_of_what_was_ended(
+    name: str, kills: Kills, place: Place, recordings: Recordings
+) -> None:
+    subject = _named(name)
+    if kills is EVERY_DAY:
+        subject = replace(subject, recording=SMALLER[name])
+    killing = Killing(subject, place, recordings)
+    trials = [Trial(killing.subject, *each) for each in kills[name]]
     assert {str(trial): faults for trial in trials if (faults := killing.faults(trial))} == {}
 
 

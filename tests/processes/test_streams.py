@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.processes.subjects import SUBJECTS, Subject
 
 SAMPLE = resources.path("samples") / "elementwise_chain.pt.trace.json.gz"
 CLOSED = ("<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-")
+DAILY_CLOSED = (">&-", "<&- >&- 2>&-")
 PRINTING = {
     "diagnose": ("diagnose", "SAMPLE", "--json"),
     "tables": ("diagnose", "SAMPLE", "--tables"),
@@ -25,9 +27,8 @@ PRINTING = {
     "self-check": ("self-check",),
     "refused": ("diagnose", "nowhere.json"),
 }
-SELDOM = {"tables", "whatif", "compare", "list", "self-check"}
 COMMANDS = [
-    pytest.param(name, marks=pytest.mark.thorough if name in SELDOM else (), id=name) for name in PRINTING
+    pytest.param(name, marks=() if name == "diagnose" else pytest.mark.thorough, id=name) for name in PRINTING
 ]
 
 
@@ -48,13 +49,20 @@ def words_of(name: str, sample: str) -> list[str]:
     return [sample if word == "SAMPLE" else word for word in PRINTING[name]]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("command", "ways"),
+    [
+        ("diagnose", DAILY_CLOSED),
+        *(pytest.param(name, CLOSED, marks=pytest.mark.thorough) for name in PRINTING),
+    ],
+    ids=lambda value: value if isinstance(value, str) else f"{len(value)} ways",
+)
 def test_an_answer_that_nobody_can_hear_is_refused_and_nothing_else(
-    command: str, place: Place, sample: str
+    command: str, ways: Sequence[str], place: Place, sample: str
 ) -> None:
     words = words_of(command, sample)
     usual = place.run(*words)
-    for closed in CLOSED:
+    for closed in ways:
         done = place.run(*words, under=shell(closed))
         if "2>&-" in closed:
             assert done.err == "", closed
@@ -98,7 +106,13 @@ def test_closed_streams_of_real_sizes(subject: Subject, place: Place, recordings
         assert done.code != 2 or ">&-" in closed.split()
 
 
-@pytest.mark.parametrize("words", [("mcp", "SAMPLE"), pytest.param(("diagnose", "-"), id="recording")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("mcp", "SAMPLE"), id="mcp"),
+        pytest.param(("diagnose", "-"), id="recording", marks=pytest.mark.thorough),
+    ],
+)
 def test_an_input_that_ends_at_once_is_an_end(words: tuple[str, ...], place: Place, sample: str) -> None:
     done = place.run(*(sample if word == "SAMPLE" else word for word in words), given=b"")
     if words[0] == "mcp":

@@ -15,7 +15,7 @@ import pytest
 import resources
 from tests.processes.answers import assert_answered, assert_answered_or_refused
 from tests.processes.place import Done, Place
-from tests.processes.recordings import SMALL, Recordings
+from tests.processes.recordings import DAILY, SMALL, Recordings
 from tests.processes.subjects import SUBJECTS, Subject
 
 SAMPLE = resources.path("samples") / "elementwise_chain.pt.trace.json.gz"
@@ -24,7 +24,7 @@ MEGABYTES = (4_000, 1_500, 800, 400, 250, 150, 80)
 FILE_MEGABYTES = (60, 10, 1, 0)
 ENDING = [each for each in SUBJECTS if not each.lasts and each.name != "mcp"]
 UNKNOWN_USER = "--reuid=54321"
-DAILY_NAMES = (1, 2, 3, 23)  # the others are tried by `make test-processes`
+DAILY_NAMES = (3, 23)  # the others are tried by `make test-processes`
 NAMES = (
     "with space.json.gz",
     "-rf.json.gz",
@@ -80,21 +80,28 @@ def tried(
         assert place.left() == [], limit
 
 
-def test_few_handles_are_enough_or_said(place: Place, sample: Path) -> None:
-    for number in HANDLES:
+@pytest.mark.parametrize("handles", [(40, 10), pytest.param(HANDLES, marks=pytest.mark.thorough)], ids=len)
+def test_few_handles_are_enough_or_said(handles: Sequence[int], place: Place, sample: Path) -> None:
+    for number in handles:
         assert_answered_or_refused(place.run("diagnose", sample, under=limited(f"-n {number}")))
 
 
-def test_little_memory_is_enough_or_said(place: Place, sample: Path) -> None:
-    for megabytes in MEGABYTES:
+@pytest.mark.parametrize(
+    "sizes", [(1_500, 250), pytest.param(MEGABYTES, marks=pytest.mark.thorough)], ids=len
+)
+def test_little_memory_is_enough_or_said(sizes: Sequence[int], place: Place, sample: Path) -> None:
+    for megabytes in sizes:
         done = place.run("diagnose", sample, under=limited(f"-v {megabytes << 10}"))
         assert_answered_or_refused(done)
         assert done.code == 0 or megabytes < 1_000
 
 
-def test_a_disk_without_room_is_said(place: Place, sample: Path, recordings: Recordings) -> None:
+@pytest.mark.parametrize("sizes", [(0,), pytest.param(FILE_MEGABYTES, marks=pytest.mark.thorough)], ids=len)
+def test_a_disk_without_room_is_said(
+    sizes: Sequence[int], place: Place, sample: Path, recordings: Recordings
+) -> None:
     archive = place.give(recordings.archive(SMALL))
-    for megabytes in FILE_MEGABYTES:
+    for megabytes in sizes:
         limit = limited(f"-f {megabytes << 10}")
         for words in (("diagnose", sample), ("diagnose", archive)):
             assert_answered_or_refused(place.run(*words, under=limit))
@@ -157,8 +164,7 @@ def test_every_disk_may_be_full(full_disk: Path, place: Place, recordings: Recor
     "home",
     [
         "read-only",
-        "none",
-        *(pytest.param(home, marks=pytest.mark.thorough) for home in ("nowhere", "a file", "empty")),
+        *(pytest.param(home, marks=pytest.mark.thorough) for home in ("none", "nowhere", "a file", "empty")),
     ],
 )
 def test_a_home_is_a_convenience(
@@ -177,7 +183,7 @@ def test_a_home_is_a_convenience(
     assert_answered(done)
     assert done.out == usual.out
     if home == "read-only":
-        large = place.give(recordings.json())
+        large = place.give(recordings.json(DAILY))
         assert_answered(place.run("diagnose", large, under=under, changed=changed))
         saved = place.run("baseline", "save", "main", sample, under=under, changed=changed)
         assert saved.code == 2

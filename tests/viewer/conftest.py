@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +16,15 @@ from PySide6.QtGui import QCursor, QGuiApplication
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from parsers.model import Attribute, Device, EventKind, Lane, LaneKind, Trace, TraceInput
+from parsers import open_trace
+from parsers.model import Attribute, Device, EventKind, Lane, LaneKind, Progress, Trace, TraceInput, derived
 from parsers.model.builder import TraceBuilder
+from rules.analysis.analysis import Analysis
 from viewer.document import Stage
 from viewer.kept.preferences import Preferences
+from viewer.loading import recording_process
 from viewer.look import theme
+from viewer.panels.tabs import query
 from viewer.window.main_window import MainWindow
 
 MS = 1_000_000
@@ -71,6 +80,49 @@ def mouse_elsewhere() -> None:
     """No test finds the mouse where another one left it: to move it there would then be no movement."""
     if QGuiApplication.instance() is not None:
         QCursor.setPos(0, 0)
+
+
+class AnsweredHere:
+    """Answers questions about a recording in this process, as the one does that the program has for it."""
+
+    def __init__(self, analysis: Callable[[], Analysis | None]) -> None:
+        self._analysis = analysis
+        self._turn = threading.Lock()
+
+    def answer(self, function: Callable[..., Iterator[bytes]], progress: Progress, **arguments: Any) -> bytes:
+        return b"".join(self.pieces(function, progress, **arguments))
+
+    def pieces(
+        self, function: Callable[..., Iterator[bytes]], progress: Progress, **arguments: Any
+    ) -> Iterator[bytes]:
+        with self._turn:
+            yield from function(self._analysis(), progress=progress, **arguments)
+
+    def close(self) -> None:
+        """There is no process to end."""
+
+
+@derived
+def asked_of_a_window(analysis: Analysis) -> AnsweredHere:
+    return AnsweredHere(weakref.ref(analysis))
+
+
+def asked_of_a_command(runs: Sequence[Sequence[Path]], *_: object) -> AnsweredHere:
+    (run,) = runs
+    return AnsweredHere(cache(lambda: Analysis(open_trace(run))))
+
+
+@pytest.fixture
+def answered_apart() -> None:
+    """Has questions answered by another process, as in the program."""
+
+
+@pytest.fixture(autouse=True)
+def answered_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process for every window whose tabs a test looks at would take longer than all the rest of the test."""
+    if "answered_apart" not in request.fixturenames:
+        monkeypatch.setattr(query, "asked", asked_of_a_window)
+        monkeypatch.setattr(recording_process, "AskedRecording", asked_of_a_command)
 
 
 @pytest.fixture

@@ -15,27 +15,35 @@ from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready
 
-LANES = 10_000
+
+def many_lanes(count: int) -> list[Event]:
+    threads = [complete("op", number % 2000, 5, tid=1000 + number) for number in range(count)]
+    return [*threads, *(kernel("k", number % 2000, 5, stream=1000 + number) for number in range(count))]
 
 
-def many_lanes() -> list[Event]:
-    threads = [complete("op", number % 2000, 5, tid=1000 + number) for number in range(LANES)]
-    return [*threads, *(kernel("k", number % 2000, 5, stream=1000 + number) for number in range(LANES))]
-
-
-def many_levels() -> list[Event]:
+def many_levels(count: int) -> list[Event]:
     return [
         complete(f"f{number}", number * 0.01, 2900 - 0.02 * number, category, tid=2)
-        for number in range(3_000)
+        for number in range(count)
         for category in ("cpu_op", "python_function", "user_annotation")
     ]
 
 
-def long_names() -> list[Event]:
-    return training("n" * 1_000_000)
+def long_names(count: int) -> list[Event]:
+    return training("n" * count)
 
 
-MORE: dict[str, Callable[[], list[Event]]] = {"lanes": many_lanes, "levels": many_levels, "names": long_names}
+More = Callable[[int], list[Event]]
+MORE: dict[More, tuple[int, int]] = {  # what is tried every day, and what is tried thoroughly
+    many_lanes: (2_000, 10_000),
+    many_levels: (1_000, 3_000),
+    long_names: (100_000, 1_000_000),
+}
+SIZES = [
+    pytest.param(more, count, id=f"{more.__name__}-{count}", marks=pytest.mark.thorough if place else ())
+    for more, counts in MORE.items()
+    for place, count in enumerate(counts)
+]
 
 
 def opened(window: MainWindow, qtbot: QtBot, path: Path) -> None:
@@ -46,12 +54,12 @@ def opened(window: MainWindow, qtbot: QtBot, path: Path) -> None:
     assert said == []
 
 
-@pytest.mark.parametrize("kind", sorted(MORE))
+@pytest.mark.parametrize(("make", "count"), SIZES)
 def test_every_view_of_a_recording_without_measure_works(
-    empty_window: MainWindow, qtbot: QtBot, tmp_path: Path, kind: str
+    empty_window: MainWindow, qtbot: QtBot, tmp_path: Path, make: More, count: int
 ) -> None:
     path = tmp_path / "large.json"
-    more = MORE[kind]()
+    more = make(count)
     path.write_text(text_of(training() + more))
     window = empty_window
     opened(window, qtbot, path)

@@ -50,6 +50,7 @@ def asked(window: MainWindow, qtbot: QtBot, sql: str = "") -> QueryPanel:
     return panel
 
 
+@pytest.mark.usefixtures("answered_apart")
 def test_a_question_is_answered_as_a_table_and_as_a_lane(
     window: MainWindow, qtbot: QtBot, trace: Trace, tmp_path: Path
 ) -> None:
@@ -97,6 +98,7 @@ def test_what_cannot_be_answered_is_said_and_marked(window: MainWindow, qtbot: Q
     assert panel.answer.table.rows.frame["table"].iloc[0] == "kernels"
 
 
+@pytest.mark.usefixtures("answered_apart")
 def test_escape_stops_a_question_that_takes_long(window: MainWindow, qtbot: QtBot) -> None:
     panel = asked(window, qtbot)
     panel.editor.put("SELECT sum(a.range * b.range) FROM range(100000000) a, range(100000000) b")
@@ -108,6 +110,7 @@ def test_escape_stops_a_question_that_takes_long(window: MainWindow, qtbot: QtBo
     assert "range(100000000)" in panel.editor.sql
 
 
+@pytest.mark.usefixtures("answered_apart")
 def test_a_question_that_costs_too_much_is_ended_and_the_next_one_is_answered(
     window: MainWindow, qtbot: QtBot
 ) -> None:
@@ -119,6 +122,7 @@ def test_a_question_that_costs_too_much_is_ended_and_the_next_one_is_answered(
     assert panel.answer.table.rows.frame.iloc[0, 0].startswith('["')
 
 
+@pytest.mark.usefixtures("answered_apart")
 def test_the_process_that_answers_ends_with_the_recording(window: MainWindow, qtbot: QtBot) -> None:
     asked(window, qtbot, "SELECT 1")
     assert window.document.analysis is not None

@@ -17,6 +17,7 @@ from parsers.signatures import DATABASE, PACKED, USUAL_GROWTH
 LEAST_BYTES_IN_WINDOW = 1  # what freezes a window need not be large: one regular expression is enough
 LARGE_BYTES = 30 << 20  # unpacked: so long is a reading in which one wants to see the first events
 SMALL_BYTES = 4 << 20
+OF_UNKNOWN_COST = (*PACKED, DATABASE)  # how files begin whose size does not tell what they cost
 _MOST_FILES = 2_000
 _NEXT_AFTER_S = 2.0  # what was just opened comes first
 _READER = f"{__package__}.serve"
@@ -80,7 +81,7 @@ def may_cost_more_than_it_looks(paths: Iterable[Path]) -> bool:
     for file in _files(paths):
         size, head = _size_and_head(file)
         total += size
-        if total > SMALL_BYTES or head.startswith((*PACKED, DATABASE)):
+        if total > SMALL_BYTES or head.startswith(OF_UNKNOWN_COST):
             return True
     return False
 

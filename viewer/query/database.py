@@ -94,6 +94,7 @@ _SAFE = {
 }
 _THEN = (
     "SET enable_progress_bar = false",  # it would be written between the lines of an answer
+    "SET TimeZone = 'UTC'",  # wherever somebody asks, the answer is the same
     "SET lock_configuration = true",
 )
 T = TypeVar("T")

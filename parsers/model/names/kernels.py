@@ -34,7 +34,7 @@ _CARRIED = re.compile(
 )
 _OF_PARAMETERS = re.compile(r"\b([A-Za-z]\w*?[a-z])(?:Kernel)?Param(?:eter)?s\w*")
 _OF_CK_TILE = re.compile(
-    r"kentry\w*<.*?\bck_tile::([A-Za-z]\w*)"
+    r"(?>.*?\bkentry\w*+<).*?\bck_tile::([A-Za-z]\w*)"
 )  # whose entry point is the same for all kernels
 _HOLLOW = frozenset(
     {"AUnary", "BUnary", "Binary", "CUDA", "Reduce", "func", "gpu", "legacy_kernel_impl", "gpu_kernel"}
@@ -74,7 +74,7 @@ def kernel_name(name: str) -> str:
     if own in ("kernel", "operator"):
         own = "::".join(_qualified(text).split("::")[-2:]).rpartition(" ")[2]
         own += "()" if own.endswith("operator") else ""
-    if own.startswith("kentry") and (told := _OF_CK_TILE.search(text)):
+    if own.startswith("kentry") and (told := _OF_CK_TILE.match(text)):
         return told[1]
     if own == "kernel" and (told := _OF_PARAMETERS.search(text)):
         return f"{told[1]} · {own}"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from parsers import helper_process
+from parsers.signatures import DATABASE, PACKED
 from tests.benchmarks import kineto_like
 from viewer.loading import apart, process
 from viewer.loading.process import LoadingProcess
@@ -55,6 +56,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even the smallest file is read by a process of its own, and a few thousand events are a preview."""
     monkeypatch.setattr(apart, "LEAST_BYTES_IN_WINDOW", 1)
     monkeypatch.setattr(apart, "LARGE_BYTES", 1)
+    monkeypatch.setattr(apart, "OF_UNKNOWN_COST", (*PACKED, DATABASE))
     monkeypatch.setattr(process, "PREVIEW_EVENTS", 3_000)
 
 
