@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parsers.model import Progress, Trace, TraceError
+from viewer.reports.plain_text import one_line  # here: what cannot open a file can still complain
 from viewer.terminal import streams
 
 _HALVES = re.compile("[\ud800-\udfff]")  # of characters, which a strict reader of JSON refuses
@@ -80,8 +81,6 @@ def not_written(path: Path, error: OSError) -> TraceError:
 
 def complain(text: object) -> None:
     """One line on the standard error output; nothing where that is closed."""
-    from viewer.reports.plain_text import one_line
-
     try:
         print(one_line(f"stallscope: {text}"), file=sys.stderr, flush=True)
     except OSError:
