@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import shutil
 import signal
 import sys
@@ -31,6 +32,7 @@ from tests.shared_folder import SharedFolder
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 LATEST = 1.1  # of the usual duration
 BAD_INPUT, INTERRUPTED = 2, 130
+UNFINISHED = re.compile(r"\.stallscope-.*\.part")
 
 
 class Victim(StrEnum):
@@ -56,6 +58,11 @@ class Trial:
         return f"{self.subject}{cached}: {self.signal.name} to {self.victim} at {self.moment:.0%} of its duration"
 
 
+def is_killed(trial: Trial) -> bool:
+    """Whether the command has no moment left to clear away."""
+    return trial.signal is signal.SIGKILL and trial.victim is not Victim.HELPER
+
+
 class Killing:
     """Trials of one command, in a place of its own; what it does undisturbed is found out first."""
 
@@ -73,7 +80,7 @@ class Killing:
         """What is wrong after a kill: one line each."""
         try:
             found = list(self._killed(trial))
-            found += self.place.left(trial.signal is signal.SIGKILL and trial.victim is not Victim.HELPER)
+            found += self.place.left(is_killed(trial))
             self._clear(again=True)
             found += [f"run again: {each}" for each in self._differs(self._undisturbed())]
             found += [f"run again: {each}" for each in self.place.left()]
@@ -110,7 +117,7 @@ class Killing:
         elif done.code == BAD_INPUT and done.err.count("stallscope: ") != 1:
             yield f"a refusal is one sentence: {done.err[-500:]}"
         elif done.code != BAD_INPUT:
-            yield from (f"half written: {name}" for name, size in self._half_written())
+            yield from (f"half written: {name}" for name in self._half_written(is_killed(trial)))
 
     def _differs(self, done: Done) -> Iterator[str]:
         """How what was done differs from the usual."""
@@ -121,9 +128,11 @@ class Killing:
         elif self._written() != self._sizes:
             yield f"wrote {self._written()}, {self._sizes} before"
 
-    def _half_written(self) -> Iterator[tuple[str, int]]:
-        """What was written under its final name, and not to its end."""
-        return ((name, size) for name, size in self._written().items() if self._sizes.get(name) != size)
+    def _half_written(self, is_killed: bool) -> Iterator[str]:
+        """What was not written to its end; one that could not clear away may leave it, but not under its final name."""
+        for name, size in self._written().items():
+            if self._sizes.get(name) != size and not (is_killed and UNFINISHED.fullmatch(name)):
+                yield name
 
     def _written(self) -> dict[str, int]:
         return {each.name: each.stat().st_size for each in self.place.written.iterdir()}

@@ -157,7 +157,7 @@ class Place:
     names: set[str] = field(default_factory=set)  # of what was given
 
     def __post_init__(self) -> None:
-        for folder in (self.home, self.temporary, self.working, self.given, self.written):
+        for folder in (self.home, self.temporary, self.runtime, self.working, self.given, self.written):
             folder.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -167,6 +167,11 @@ class Place:
     @property
     def temporary(self) -> Path:
         return self.root / "tmp"
+
+    @property
+    def runtime(self) -> Path:
+        """Where windows of one session find one another."""
+        return self.root / "run"
 
     @property
     def working(self) -> Path:
@@ -204,6 +209,7 @@ class Place:
             "HOME": str(self.home),
             "PATH": f"{self.installed.programs}:/usr/local/bin:/usr/bin:/bin",
             "TMPDIR": str(self.temporary),
+            "XDG_RUNTIME_DIR": str(self.runtime),
             "LANG": "C.UTF-8",
             "QT_QPA_PLATFORM": "offscreen",
             MARK: self.mark,

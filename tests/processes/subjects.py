@@ -121,5 +121,5 @@ SUBJECTS = (
     Subject("convert-parquet", "convert given --to parquet written/converted.parquet", _archive),
     Subject("mcp", "mcp given", _json, is_same_again=False),
     Subject("self-check", "self-check", _json),
-    Subject("window", "given --separate", _packed, lasts=True, codes=frozenset({-signal.SIGTERM, 0})),
+    Subject("window", "given --separate", _packed, lasts=True, codes=frozenset({128 + signal.SIGTERM, 0})),
 )
