@@ -62,8 +62,10 @@ def shared(qapp: QApplication) -> Iterator[ComparisonWindow]:
 
 @pytest.fixture
 def window(shared: ComparisonWindow, qtbot: QtBot) -> Iterator[ComparisonWindow]:
-    """The window as it was after reading."""
+    """The window as it was after reading, and the one that hears the keys."""
     until(lambda: not shared.jobs.busy)
+    with qtbot.waitActive(shared):
+        shared.activateWindow()
     wait_until_laid_out(qtbot, shared.details.currentWidget(), *(view.canvas for view in shared.twins.views))
     shared.twins.fit()
     yield shared

@@ -102,9 +102,12 @@ def test_what_has_no_room_beside_the_tabs_is_in_a_menu(window: MainWindow) -> No
     assert panels.more_families.isVisible() is panels.by_family.isHidden()
     panels.more_families.trigger()
     assert panels.by_family.isChecked()
-    window.resize(940, 600)
     bar = panels.tabs.tabBar()
-    shown = [index for index in range(bar.count()) if bar.isTabVisible(index)]
+    for width in range(940, 720, -20):  # how wide the titles are is up to the fonts of the machine
+        window.resize(width, 600)
+        shown = [index for index in range(bar.count()) if bar.isTabVisible(index)]
+        if len(shown) < bar.count():
+            break
     assert 2 < len(shown) < bar.count()
     for index in shown:
         assert bar.tabRect(index).width() >= bar.fontMetrics().horizontalAdvance(bar.tabText(index))
