@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from rules.fixes.plan import Plan
+from parsers import open_trace
+from rules.analysis.analysis import Analysis
+from rules.fixes.plan import Plan, make_plan
 from tests.rules.builder import AUTOGRAD, TinyTrace
 from tests.rules.test_fixes import plan_of_body, promised
 
@@ -231,3 +235,28 @@ def test_a_sparse_optimizer_is_not_told_to_be_fused(optimizer: str) -> None:
     is_sparse = optimizer == "SparseAdam"
     assert told.title.startswith("Make the gradients dense" if is_sparse else "Use a fused optimizer")
     assert ("sparse=False" in told.code) is is_sparse
+
+
+# ---- as real programs have them --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("program", "fix", "gave"),
+    [
+        ("adapt", "keep-on-gpu", 6.26),
+        ("leaves", "launch-ahead", 2.45),
+        ("shop", "fuse-optimizer", 1.39),
+        ("vae", "stop-checking-for-nan", 1.64),
+    ],
+)
+def test_what_is_promised_first_is_what_mending_gave(
+    fixtures: Path, program: str, fix: str, gave: float
+) -> None:
+    first = make_plan(Analysis(open_trace([fixtures / "causes" / f"{program}.pt.trace.json.gz"]))).promises[0]
+    assert first.proposal.fix == fix
+    assert first.low <= gave <= first.high
+
+
+def test_checkpointing_is_named_among_other_causes(fixtures: Path) -> None:
+    plan = make_plan(Analysis(open_trace([fixtures / "causes" / "tagger.pt.trace.json.gz"])))
+    assert "keep-activations" in promised(plan)
