@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,17 @@ def test_a_price_that_is_none_is_refused(price: str, capsys: pytest.CaptureFixtu
     assert "no price of an hour" in capsys.readouterr().err
 
 
+@pytest.fixture
+def zone_of_the_recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """nvidia-smi writes the local time of its machine, which was that of Greenwich."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("zone_of_the_recorder")
 @pytest.mark.parametrize("log", ["power.query.csv", "power.dmon.txt"])
 def test_a_real_gpu_at_its_power_limit_is_told_first(shared_data: Path, log: str) -> None:
     folder = shared_data / "real"
