@@ -195,7 +195,7 @@ def recomputed(again: float, filled: float = 0.0, operator: str = "aten::linear"
                 launch + 10 + again / 10, launch + 95 + again / 10, "void gemm", launch, thread=AUTOGRAD
             )
         if filled:
-            trace.counter("allocated", "bytes", [(1.0, filled * 80e9), (3_000.0, filled * 80e9)])
+            trace.counter("GPU 0 allocated memory", "B", [(1.0, filled * 80e9), (3_000.0, filled * 80e9)])
 
     return plan_of_body(body, length=4_000)
 
@@ -214,8 +214,10 @@ def test_a_forward_pass_inside_the_backward_pass_is_told_as_a_whole() -> None:
         ({"again": 160.0}, True),
         ({"again": 110.0}, False),
         ({"again": 400.0, "operator": "aten::mm"}, False),
+        ({"again": 400.0, "filled": 0.69}, True),
+        ({"again": 400.0, "filled": 0.71}, False),
     ],
-    ids=["five per cent", "less", "operators of the backward pass"],
+    ids=["five per cent", "less", "operators of the backward pass", "room in memory", "memory is filled"],
 )
 def test_what_counts_as_computed_again(changed: dict[str, float], found: bool) -> None:
     assert ("keep-activations" in promised(recomputed(**changed))) is found  # type: ignore[arg-type]
