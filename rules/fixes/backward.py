@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from parsers.model import BOOL, I64
-from rules.replay.surroundings import Surroundings
+from parsers.model import I64, derived
+from rules.analysis.analysis import Analysis
+from rules.replay.surroundings import surroundings_of
 
 _FUNCTION = "autograd::engine::evaluate_function"
 
 
-def function_of(around: Surroundings) -> I64:
-    """The event of the innermost autograd function around each call; -1 outside the backward pass."""
-    return around.around(lambda name: name.startswith(_FUNCTION))
-
-
-def in_backward(around: Surroundings) -> BOOL:
-    """Whether each call is made in the backward pass."""
-    return around.inside(lambda name: name.startswith(_FUNCTION))
+@derived
+def autograd_functions(analysis: Analysis) -> I64:
+    """The event of the innermost autograd function around each call of the replay; -1 outside the backward pass."""
+    return surroundings_of(analysis).around(lambda name: name.startswith(_FUNCTION))

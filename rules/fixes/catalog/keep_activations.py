@@ -11,12 +11,12 @@ from parsers.model import BOOL
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.category import Category
-from rules.fixes.backward import function_of
+from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import without_calls
 from rules.memory.summary import memory_of
 from rules.replay.replay import Replay
-from rules.replay.surroundings import Surroundings, surroundings_of
+from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
 
 MIN_SHARE = 0.05  # of the GPU's time
@@ -63,7 +63,7 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         device = replay.device
-        again = computed_again(surroundings_of(analysis))
+        again = computed_again(analysis, replay)
         operations = again[device.launch]
         share = float(device.duration[operations].sum() / max(device.duration.sum(), 1.0))
         if share < MIN_SHARE or _is_full(analysis):
@@ -86,14 +86,13 @@ What makes it more or less
         )
 
 
-def computed_again(around: Surroundings) -> BOOL:
+def computed_again(analysis: Analysis, replay: Replay) -> BOOL:
     """Which calls belong to a forward pass inside the backward pass."""
-    function = function_of(around)
-    forward = (function >= 0) & around.inside(_FORWARD.__contains__)
+    function, host = autograd_functions(analysis), replay.host
+    forward = (function >= 0) & surroundings_of(analysis).inside(_FORWARD.__contains__)
     found = np.zeros(len(function), bool)
     if not forward.any():
         return found
-    host = around.replay.host
     functions, which = np.unique(function[forward], return_inverse=True)
     first, last = np.full(len(functions), np.iinfo(np.int64).max), np.zeros(len(functions), np.int64)
     np.minimum.at(first, which, host.start[forward])
@@ -105,8 +104,8 @@ def computed_again(around: Surroundings) -> BOOL:
 
 
 def _is_full(analysis: Analysis) -> bool:
-    capacity = {number: each.memory_bytes for number, each in enumerate(analysis.trace.devices)}
+    devices = analysis.trace.devices
     return any(
-        each.peak_allocated > MAX_FILLED * (capacity.get(each.device) or np.inf)
+        each.peak_allocated > MAX_FILLED * (devices[each.device].memory_bytes or np.inf)
         for each in memory_of(analysis)
     )

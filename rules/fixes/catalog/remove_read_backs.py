@@ -76,7 +76,7 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for each operator that reads back, one for other waits."""
         around = surroundings_of(analysis)
-        elsewhere = round_trips(analysis).calls | nan_checks(around)
+        elsewhere = round_trips(analysis).calls | nan_checks(analysis)
         waiting = (replay.waits.target >= 0) & ~elsewhere
         trace, device = analysis.trace, replay.device
         size = trace.attribute(Attribute.BYTES, device.event)

@@ -7,15 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import BOOL
+from parsers.model import BOOL, derived
 from rules.analysis.analysis import Analysis
 from rules.category import Category
-from rules.fixes.backward import function_of
+from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import together, without_calls, without_waiting
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
-from rules.replay.surroundings import Surroundings, surroundings_of
+from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
 
 MIN_FUNCTIONS = 20  # of autograd that check in a step
@@ -47,11 +47,10 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        around = surroundings_of(analysis)
-        checks = nan_checks(around)
+        checks = nan_checks(analysis)
         if not checks.any():
             return
-        function = function_of(around)
+        function = autograd_functions(analysis)
         functions = len(np.unique(function[function >= 0]))
         answers = int(np.count_nonzero(checks & (replay.waits.target >= 0)) / max(replay.steps, 1))
         gone = together(without_calls(replay, checks), without_waiting(checks))
@@ -79,9 +78,10 @@ What makes it more or less
         )
 
 
-def nan_checks(around: Surroundings) -> BOOL:
+@derived
+def nan_checks(analysis: Analysis) -> BOOL:
     """The calls of autograd's questions whether a gradient has a NaN in it; none where only some functions ask."""
-    function = function_of(around)
+    around, function = surroundings_of(analysis), autograd_functions(analysis)
     asks = (function >= 0) & around.inside(_CHECKS[0].__eq__)
     asking = len(np.unique(function[asks]))
     steps = around.replay.steps * len(around.replay.spans)
