@@ -112,6 +112,47 @@ def test_a_memset_before_some_of_its_reductions_does_not_cut_a_loop() -> None:
     assert [each.times for each in loops_of(Analysis(steps(1, 1300, body).build()))] == [12]
 
 
+def layers_with_experts(trace: TinyTrace, _: int) -> None:
+    """Eight layers, each with a loop over eight experts."""
+    at = 10.0
+    for _layer in range(8):
+        for name in ("turn", "cut", "mix", "score", *("pick", "weigh", "put", "scale") * 8):
+            trace.kernels(at, 1, 5, 20, f"void {name}_kernel")
+            at += 20
+
+
+def test_a_loop_inside_the_rounds_of_another_is_told_too() -> None:
+    loops = loops_of(Analysis(steps(2, 6_000, layers_with_experts).build()))
+    assert sorted({each.times for each in loops}) == [8]
+    assert {each.body for each in loops} == {4, 36}
+
+
+@pytest.mark.parametrize(
+    ("kernels", "found"),
+    [(9, True), (3, True), (2, False), (1, False)],
+    ids=["each its own", "three", "two", "all alike"],
+)
+def test_products_of_different_sizes_are_no_layers_of_a_model(kernels: int, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for _layer in range(2):
+            for name in ("turn", "layer_norm", "mix", "score"):
+                trace.kernels(at, 1, 5, 20, f"void {name}_kernel")
+                at += 20
+            for expert in range(9):
+                tile = 32 * (1 + expert % kernels)
+                for name in (
+                    f"sm90_gemm_{tile}x128_tn",
+                    "void weigh_kernel",
+                    "void put_kernel",
+                    "void scale_kernel",
+                ):
+                    trace.kernels(at, 1, 5, 20, name)
+                    at += 20
+
+    assert ("join-loop" in promised(plan_of_body(body))) is found
+
+
 def test_a_loop_that_waits_in_each_round_waits_once_when_it_is_joined() -> None:
     def body(trace: TinyTrace, _: int) -> None:
         for each in range(12):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -15,7 +16,7 @@ from rules.analysis.names.families import Family
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.remove_read_backs import counts_rows
-from rules.fixes.changes import copies, of_nodes, together, without_waiting
+from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting
 from rules.replay.loops import Loop, loops_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
@@ -25,7 +26,9 @@ from rules.wording.words import for_pytorch
 START_NS = 1_500.0  # of a kernel's time is its start: one kernel for all items starts once
 SHORTEST_BODY = 4  # calls for each wait: a loop of fewer only reads values back, which is another fix
 LEAST_LAUNCHES = 20  # in a step: fewer are not worth the work
+MIN_SIZES = 3  # of the same product in a loop: fewer are two ways of the same size
 _WAYS_OF_THE_MODEL = (Family.NORMALISATION, Family.ATTENTION, Family.CONVOLUTION, Family.COLLECTIVE)
+_PARTS = re.compile(r"autograd::engine::evaluate_function: (Select|Slice|Narrow|Split|Unbind)\w*Backward")
 _PRODUCTS = (Family.GEMM, Family.TRITON)
 
 _TENSORS_CODE = """torch._foreach_lerp_(averages, weights, 0.001)     # all tensors in a few kernels
@@ -45,12 +48,13 @@ class JoinLoop:
 When it applies
     The same calls come eight and more times in a row, at least 20 launches in a step. Layers of a model follow from
     one another: bodies with convolutions, attention or normalisations are none, and those with matrix products only
-    where rows are counted for each item. Loops of programs that are not Python usually go through time: each round
-    needs the one before.
+    where rows are counted for each item, or its matrices have sizes of their own. Loops of programs that are not Python
+    usually go through time: each round needs the one before.
 
 What is changed in the replay
     The CPU does the body once. Of the other rounds the GPU's work is left, without the 1.5 us that each kernel takes
-    to start; what they read back and wait for is gone.
+    to start; what they read back and wait for is gone, and so is what puts the gradient of each part into one of the
+    whole.
 
 What makes it more or less
     Whether all items can have the same shape, and whether a round needs the one before. Work that fills the GPU for
@@ -99,7 +103,11 @@ def _joinable(analysis: Analysis, replay: Replay) -> list[Loop]:
         body = slice(loop.first, loop.first + loop.body)
         if of_model[body].any() or optimizer[body].any():
             continue
-        if products[body].any() and not {loop.times, loop.times + 1} & counted:
+        if (
+            products[body].any()
+            and not {loop.times, loop.times + 1} & counted
+            and not _sizes_differ(replay, loop, products)
+        ):
             continue
         if loop.body < SHORTEST_BODY * np.count_nonzero(waits[body]):
             continue
@@ -110,6 +118,19 @@ def _joinable(analysis: Analysis, replay: Replay) -> list[Loop]:
             continue
         found.append(loop)
     return found
+
+
+def _sizes_differ(replay: Replay, loop: Loop, products: BOOL) -> bool:
+    """Whether the rounds multiply matrices of different sizes, as no layers of a model do that follow from one another.
+
+    A library chooses its kernel by the sizes, so that the kernels' names tell.
+    """
+    node = replay.device.launch
+    mine = (node >= loop.first) & (node < loop.last) & products[node]
+    name = replay.analysis.trace.events.name[replay.device.event[mine]]
+    place = (node[mine] - loop.first) % loop.body
+    kinds = np.unique(np.column_stack((place, name)), axis=0)
+    return bool(np.bincount(kinds[:, 0]).max(initial=0) >= MIN_SIZES)
 
 
 def _proposal(analysis: Analysis, replay: Replay, times: int, later: BOOL, launches: float) -> Proposal:
@@ -146,9 +167,16 @@ def _proposal(analysis: Analysis, replay: Replay, times: int, later: BOOL, launc
             )
         ),
         code=_TENSORS_CODE if tensors else _ITEMS_CODE,
-        expected=together(_joined(replay, later), without_waiting(waits)),
+        expected=together(
+            _joined(replay, later), without_waiting(waits), without_calls(replay, later & _of_parts(analysis))
+        ),
         depends_on="whether all items can be given the same shape",
     )
+
+
+def _of_parts(analysis: Analysis) -> BOOL:
+    """The calls that put the gradient of one part into that of the whole, which all parts together need not do."""
+    return surroundings_of(analysis).inside(lambda name: _PARTS.match(name) is not None)
 
 
 def _joined(replay: Replay, later: BOOL) -> Change:
