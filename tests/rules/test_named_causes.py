@@ -99,7 +99,7 @@ def test_what_is_a_round_trip(changed: dict[str, float], found: bool) -> None:
     assert ("copy-less" in promised(plan)) is not found or changed.get("size", MB) < MB
 
 
-# ---- a round trip through parameters on the CPU ------------------------------------------------------------------------
+# ---- a round trip through parameters on the CPU ----------------------------------------------------------------------
 
 
 def parameters_on_the_cpu(
