@@ -18,7 +18,9 @@ from rules.analysis.facts.device_log import device_logs
 from rules.analysis.facts.subject import subject_of
 from rules.base import Finding, Need, NeedsMore, rules
 from rules.catalog import counter_rules
-from rules.ranking import ranked
+from rules.category import Category
+from rules.fixes.plan import make_plan, plan_of
+from rules.ranking import ranked, told_first_as_mended
 from rules.thresholds import DEFAULTS, Thresholds
 from rules.wording.words import Reader, Words, said
 
@@ -79,8 +81,18 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagno
         findings += found
         if not found:
             quiet.append(each.id)
-    told = ranked(replace(finding, reader=reader) for finding in findings)
+    told = told_first_as_mended(
+        ranked(replace(finding, reader=reader) for finding in findings),
+        lambda: _mended_first(analysis, progress),
+    )
     return Diagnosis(tuple(told), dict(sorted(skipped.items())), crashed, tuple(quiet), analysis.thresholds)
+
+
+def _mended_first(analysis: Analysis, progress: Progress) -> tuple[Category, ...]:
+    if plan_of.kept(analysis) is None:
+        plan_of.keep(analysis, make_plan(analysis, progress.part(1.0, 1.0)))
+    promises = plan_of(analysis).promises
+    return promises[0].proposal.categories if promises else ()
 
 
 def combined_ceiling(findings: Sequence[Finding]) -> int:

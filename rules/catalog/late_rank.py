@@ -151,10 +151,17 @@ When it is wrong
 
 
 def _ceiling(analysis: Analysis, ranks: Ranks) -> int:
-    """What the late ranks cost the others, as far as the others would not be as late themselves (ns)."""
-    if not ranks.lost_to_late or (gain := gain_without_late_ranks(analysis)) is None:
-        return ranks.lost_to_late
-    return min(ranks.lost_to_late, round((1 - 1 / max(gain, 1.0)) * analysis.window_ns))
+    """What the late ranks cost the others, as far as the others would not be as late themselves (ns).
+
+    Where nothing says what the late ranks do differently, the others' kernels may be slower for reasons of their own:
+    that counts no more than the waiting that is seen.
+    """
+    lost = ranks.lost_to_late
+    if lost and not any(_instead(analysis, ranks, late) for late in ranks.late_together):
+        lost = min(lost, 2 * int(np.delete(ranks.waiting.sum(axis=0), ranks.late_together).max()))
+    if not lost or (gain := gain_without_late_ranks(analysis)) is None:
+        return lost
+    return min(lost, round((1 - 1 / max(gain, 1.0)) * analysis.window_ns))
 
 
 def _cannot_tell(ranks: Ranks) -> Words:

@@ -103,7 +103,8 @@ def _idle(analysis: Analysis, device: int) -> Mapping[Cause, Intervals]:
     trace = analysis.trace
     further = max((step.duration for step in analysis.steps), default=0)
     whole = (-further, trace.duration + further)
-    table = idle_of_device(trace, analysis.threads, device, whole, analysis.thresholds, Progress())
+    stopped = analysis.interruptions(*analysis.threads.drivers(device)[0])
+    table = idle_of_device(trace, analysis.threads, device, whole, analysis.thresholds, Progress(), stopped)
     return idle_parts(joined_tables([table]), device)
 
 
