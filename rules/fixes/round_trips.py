@@ -19,6 +19,7 @@ MIN_SAME_SIZES = 0.8  # of the bytes of a trip: what comes back has the sizes of
 # of operators on the CPU in a step: without any the copies are no trip of one tensor
 MIN_WORK_NS = 1_000_000.0
 MOSTLY = 0.5
+MIN_SWAPPED_SIZES, MIN_SWAPPED = 2, 8  # copies of a step each way, and how many sizes they have
 LEFT_OF_LONG = 0.02  # of what long operators on the CPU take, when they run on the GPU
 MAX_INPUT = 0.1  # of the host's time: more is a batch that is sent behind the results of another one
 
@@ -36,11 +37,23 @@ class RoundTrips:
     work_ns: F64
     left_ns: F64
     bytes: float
+    swapped: bool = False  # sent both ways again and again, and hardly anything is calculated
 
     @staticmethod
     def none(replay: Replay) -> RoundTrips:
         nowhere, nothing = np.zeros(len(replay.host), bool), np.zeros(len(replay.host))
         return RoundTrips(nowhere, nowhere, nothing, nothing, 0.0)
+
+    def and_also(self, other: RoundTrips) -> RoundTrips:
+        """Both, where a copy belongs to either."""
+        return RoundTrips(
+            self.calls | other.calls,
+            self.copies | other.copies,
+            np.maximum(self.work_ns, other.work_ns),
+            np.where(self.calls, self.left_ns, other.left_ns),
+            max(self.bytes, other.bytes),
+            other.swapped,
+        )
 
     def worked(self) -> float:
         """Host time of all steps that belongs to the trips (ns)."""
@@ -52,7 +65,9 @@ def round_trips(analysis: Analysis) -> RoundTrips:
     """The round trips in the replayed steps; no calls where there are none that matter."""
     replay = replay_of(analysis)
     near, far = _near(replay), _of_parameters(replay)
-    return max(near, far, key=RoundTrips.worked)
+    if far.worked() > near.worked():
+        return far
+    return near.and_also(_swapped(replay))
 
 
 def _near(replay: Replay) -> RoundTrips:
@@ -122,6 +137,26 @@ def _of_parameters(replay: Replay) -> RoundTrips:
     operators = np.where(long, np.minimum(around.operators_ns, host.gap), 0.0)
     work = np.maximum(operators, trained)
     return _that_matter(replay, goes | returns | long, goes | returns, work, operators, trained, LEFT_OF_LONG)
+
+
+def _swapped(replay: Replay) -> RoundTrips:
+    """What each step sends both ways in many copies of the same sizes, as weights are that share the GPU's memory.
+
+    Copies of a single size may be what comes in and what goes out, and so may few.
+    """
+    host = replay.host
+    there, back = _bytes(replay, CopyKind.D2H), _bytes(replay, CopyKind.H2D)
+    steps = host.step - host.step.min()
+    same = float(_of_same_sizes(steps, there, back, int(steps.max()) + 1).sum())
+    if same < MIN_SAME_SIZES * max(there.sum(), back.sum()) or per_step(replay, same) < MIN_BYTES:
+        return RoundTrips.none(replay)
+    sizes = np.intersect1d(there[there > 0], back[back > 0])
+    copied = np.isin(np.maximum(there, back), sizes) & ((there > 0) | (back > 0))
+    each_way = per_step(replay, float(copied.sum())) / 2
+    if len(sizes) < MIN_SWAPPED_SIZES or each_way < MIN_SWAPPED:
+        return RoundTrips.none(replay)
+    work = np.where(copied, host.gap, 0.0)
+    return RoundTrips(copied, copied, work, np.zeros(len(host)), float(there[copied].sum()), swapped=True)
 
 
 def _from_one_to_the_other(thread: I64, begins: BOOL, ends: BOOL) -> BOOL:

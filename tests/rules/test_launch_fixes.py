@@ -153,6 +153,74 @@ def test_products_of_different_sizes_are_no_layers_of_a_model(kernels: int, foun
     assert ("join-loop" in promised(plan_of_body(body))) is found
 
 
+@pytest.mark.parametrize(
+    ("rounds", "pick", "put", "found"),
+    [
+        (16, "vectorized_gather_kernel", "indexFuncLargeIndex", True),
+        (15, "vectorized_gather_kernel", "indexFuncLargeIndex", False),
+        (16, "vectorized_gather_kernel", "copy_kernel", False),
+        (16, "copy_kernel", "scatter_gather_elementwise_kernel", True),
+        (16, "copy_kernel", "indexFuncLargeIndex", False),
+    ],
+)
+def test_products_between_picking_rows_and_adding_to_others_go_through_items(
+    rounds: int, pick: str, put: str, found: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for _item in range(rounds):
+            for name in (pick, "sm90_gemm_32x128_tn", "scale_kernel", put):
+                trace.kernels(at, 1, 5, 25, f"void {name}")
+                at += 25
+
+    assert ("join-loop" in promised(plan_of_body(body))) is found
+
+
+@pytest.mark.parametrize(
+    ("sizes", "own_weights", "found"),
+    [
+        ([(32, 128), (128, 1)], True, True),
+        ([(32, 128), (128, 1)], False, False),
+        ([(32, 128), (128, 32)], True, False),
+        ([(32, 128), (64, 1)], True, False),
+    ],
+    ids=["members", "shared weights, as in a recurrence", "layers", "inputs besides"],
+)
+def test_rounds_that_cannot_be_layers_are_members_of_an_ensemble(
+    sizes: list[tuple[int, int]], own_weights: bool, found: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for _member in range(10):
+            for (come, go), then in zip(sizes, ("relu", "mean"), strict=True):
+                product = trace.op(at, at + 20, "aten::mm")
+                trace.shapes(product, [[64, come], [come, go]], ["float", "float"])
+                trace.kernels(at + 2, 1, 5, 30, "sm90_gemm_32x128_tn")
+                trace.kernels(at + 22, 1, 5, 30, f"void {then}_kernel")
+                at += 50
+        for _weight in range(20 if own_weights else 2):
+            trace.op(at, at + 5, "torch::autograd::AccumulateGrad")
+            at += 10
+        trace.kernels(at, 1, 5, 10, "void last_kernel")
+
+    assert ("join-loop" in promised(plan_of_body(body))) is found
+
+
+def test_items_that_fill_little_of_the_gpu_take_less_of_it_together() -> None:
+    def gain(blocks: int) -> float:
+        def body(trace: TinyTrace, _: int) -> None:
+            at = 10.0
+            for _item in range(16):
+                for name in ("sort_kernel", "gather_kernel", "scan_kernel"):
+                    trace.kernels(at, 1, 20, 40, f"void {name}", grid=blocks)
+                    at += 40
+
+        return promised(plan_of_body(body))["join-loop"]
+
+    assert gain(33) > 1.5 * gain(132)
+    assert gain(132) == pytest.approx(gain(264), rel=0.01)
+
+
 def test_a_loop_that_waits_in_each_round_waits_once_when_it_is_joined() -> None:
     def body(trace: TinyTrace, _: int) -> None:
         for each in range(12):

@@ -35,6 +35,12 @@ _OPTIMIZER_ADVICE = (
         "(FSDP), before offloading."
     ),
 )
+_SWAPPING_ADVICE = (
+    "Weights that fit stay on the GPU: compare their size with the memory that is free.",
+    for_pytorch("Move modules once, before the loop, and none of them back: model.to('cuda')."),
+    "Of what does not fit, keep as much as there is room for, and fetch the next layer from pinned memory on a stream "
+    "of its own while this one computes; weights that were only read need not be copied back.",
+)
 _OPTIMIZER_CODE = """model.cuda()
 optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)   # its state lies where the parameters lie"""
 
@@ -48,7 +54,8 @@ class KeepOnGpu:
 When it applies
     More than 1 MB in a step is copied to the host, operators on the CPU calculate with it for more than 1 ms, and
     copies of the same sizes go back before the GPU gets other work. Or the CPU works for more than 1 ms inside the
-    backward pass or an optimizer, and copies of the same sizes go both ways in each step.
+    backward pass or an optimizer, and copies of the same sizes go both ways in each step. Or eight copies and more of
+    at least two sizes go each way in a step, as weights do that are swapped in and out.
 
 What is changed in the replay
     The copies in both directions, the waiting for them and the host's work in between are gone; of its operators a
@@ -64,10 +71,12 @@ What makes it more or less
         if not trips.calls.any():
             return
         updates = _updates_parameters(analysis, replay, trips)
-        name = surroundings_of(analysis).place(int(trips.work_ns.argmax()))
+        name = "" if trips.swapped else surroundings_of(analysis).place(int(trips.work_ns.argmax()))
         what = (
             "Update the parameters on the GPU"
             if updates
+            else "Leave on the GPU what does not change"
+            if trips.swapped
             else f"Move the work of {shortened(name)} to the GPU"
             if name
             else "Calculate on the GPU what returns to it"
@@ -80,6 +89,8 @@ What makes it more or less
             culprit="optimizer on the CPU" if updates else name or "round trip over the host",
             advice=_OPTIMIZER_ADVICE
             if updates
+            else _SWAPPING_ADVICE
+            if trips.swapped
             else (*advice_by_name(Culprit(CulpritKind.REGION, name)), *_ADVICE),
             code=_OPTIMIZER_CODE if updates else "",
             expected=_without(replay, trips, trips.work_ns),
