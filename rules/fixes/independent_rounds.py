@@ -11,6 +11,7 @@ import numpy as np
 from parsers.model import BOOL, I64, Attribute, EventKind
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.families import Family
 from rules.fixes.changes import of_nodes
 from rules.replay.loops import Loop
 from rules.replay.replay import Replay
@@ -25,17 +26,22 @@ def independent_rounds(analysis: Analysis, replay: Replay, loops: Sequence[Loop]
     """How many rounds the loops have that no layers and no recurrence can make; their backward passes have as many.
 
     Matrices of different sizes follow one another in no model. Rounds that pick rows, multiply, and add the result to
-    other rows go through relations or experts. Where a round ends with another size than it begins with, it is no
-    layer, and where each has weights of its own, it is no step of a recurrence.
+    other rows go through relations or experts, unless they sample, as each token of a text does. Where a round ends
+    with another size than it begins with, it is no layer, and where each has weights of its own, it is no step of a
+    recurrence.
     """
     picks = of_nodes(replay, named(analysis.trace, replay.device.event, _picks))
     puts = of_nodes(replay, named(analysis.trace, replay.device.event, _puts))
+    family = analysis.family_of_string[analysis.trace.events.name[replay.device.event]]
+    samples = of_nodes(replay, np.isin(family, (Family.SORT, Family.SOFTMAX, Family.RANDOM)))
     found = set()
     for loop in loops:
         body = slice(loop.first, loop.first + loop.body)
         if not products[body].any():
             continue
-        moves_rows = loop.times >= MIN_ROUNDS and picks[body].any() and puts[body].any()
+        moves_rows = (
+            loop.times >= MIN_ROUNDS and picks[body].any() and puts[body].any() and not samples[body].any()
+        )
         if moves_rows or _sizes_differ(replay, loop, products) or _is_no_chain(analysis, replay, loop):
             found.add(loop.times)
     return found
@@ -46,7 +52,7 @@ def _picks(name: str) -> bool:
 
 
 def _puts(name: str) -> bool:
-    return "indexFunc" in name or "scatter" in name or "indexing_backward" in name or "indexAdd" in name
+    return "indexFunc" in name or "scatter" in name or "indexing_backward" in name
 
 
 def _sizes_differ(replay: Replay, loop: Loop, products: BOOL) -> bool:

@@ -159,7 +159,7 @@ def test_products_of_different_sizes_are_no_layers_of_a_model(kernels: int, foun
         (16, "vectorized_gather_kernel", "indexFuncLargeIndex", True),
         (15, "vectorized_gather_kernel", "indexFuncLargeIndex", False),
         (16, "vectorized_gather_kernel", "copy_kernel", False),
-        (16, "copy_kernel", "scatter_gather_elementwise_kernel", True),
+        (16, "scatter_gather_elementwise_kernel", "indexing_backward_kernel", True),
         (16, "copy_kernel", "indexFuncLargeIndex", False),
     ],
 )

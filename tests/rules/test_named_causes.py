@@ -336,6 +336,9 @@ def test_a_sparse_optimizer_is_not_told_to_be_fused(optimizer: str) -> None:
         ("adapt", "keep-on-gpu", 6.26),
         ("leaves", "launch-ahead", 2.45),
         ("shop", "fuse-optimizer", 1.39),
+        ("offload", "keep-on-gpu", 37.2),
+        ("table", "copy-together", 5.16),
+        ("topp", "select-before-sorting", 2.41),
         ("vae", "stop-checking-for-nan", 1.64),
     ],
 )
