@@ -64,6 +64,7 @@ class Category(StrEnum):
     EXPOSED_COMMUNICATION = "exposed-communication", _Traits(Family.COLLECTIVE)
     COMMUNICATION_LATENCY = "communication-latency", _Traits(Family.COLLECTIVE, own_cause=True)
     STRAGGLER = "straggler", _Traits(Family.COLLECTIVE, own_cause=True)
+    HANG = "hang", _Traits(Family.COLLECTIVE, own_cause=True)
     PIPELINE_BUBBLE = "pipeline-bubble", _Traits(Cause.NEIGHBOURS, own_cause=True)
     LOAD_IMBALANCE = "load-imbalance", _Traits(Family.COLLECTIVE, own_cause=True)
     MEMORY_BOUND_KERNELS = (

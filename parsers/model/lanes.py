@@ -19,6 +19,7 @@ class LaneKind(Enum):
     CUDA_API = "cuda_api"  # runtime and driver calls of one thread
     OS_RUNTIME = "os_runtime"
     SAMPLES = "samples"  # CPU samples
+    FLIGHT_RECORDER = "flight_recorder"  # collectives of one process group as a rank called them
     OVERHEAD = "overhead"  # the profiler's own work
     GPU_REGION = "gpu_region"  # annotations projected on a stream
     GPU_STREAM = "gpu_stream"  # every operation of one stream
@@ -35,6 +36,9 @@ class LaneKind(Enum):
 
 
 GPU_LANES = frozenset({LaneKind.GPU_STREAM, LaneKind.NCCL, LaneKind.COPY})
+BESIDE_LANES = frozenset(
+    {LaneKind.FLIGHT_RECORDER}
+)  # recorded by themselves, beside a timeline of the same rank
 
 
 class EventKind(IntEnum):
