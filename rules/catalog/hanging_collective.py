@@ -28,13 +28,15 @@ from rules.wording.flight_recorders import (
     when,
 )
 from rules.wording.headline import Headline
-from rules.wording.words import for_python
 
 MOST_TOLD = 3  # groups in which something hangs, and ranks that are told about one by one
 _CODE = """# py-spy dump --pid PID             # where the rank that is missing is now
 if dist.get_rank() == 0:            # a branch that not all ranks take ...
     log(loss)                       # ... must not hold a collective
 dist.all_reduce(loss)               # every rank of the group comes here, in the same order"""
+
+_CIRCLE = " The ranks wait for each other in a circle."
+_SAME_ORDER = "Call the collectives of different groups in the same order on all ranks that share them."
 
 
 @rule
@@ -75,30 +77,30 @@ When it is wrong
             for each in stuck_collectives(trace)
             if explained.get(each.first.group, each.first.sequence + 1) > each.first.sequence
         ]
+        in_a_circle = all(each.is_waited_for_elsewhere for each in stuck)
         for each in stuck[:MOST_TOLD]:
-            yield self._finding(analysis, each, len(stuck))
+            yield self._finding(analysis, each, len(stuck), in_a_circle)
 
-    def _finding(self, analysis: Analysis, stuck: Stuck, groups: int) -> Finding:
+    def _finding(self, analysis: Analysis, stuck: Stuck, groups: int, in_a_circle: bool) -> Finding:
         trace, first = analysis.trace, stuck.first
         waiting = [each for each in stuck.came if is_open(each)]
         end = max(int(trace.events.end[each.event]) for each in waiting)
-        missing = [each.rank for each in stuck.absent]
+        missing = stuck.missing
+        follows = stuck.is_waited_for_elsewhere and not in_a_circle
         return self.finding(
             analysis,
-            severity=Severity.HIGH if missing else Severity.MEDIUM,
+            severity=Severity.HIGH if missing and not follows else Severity.MEDIUM,
             headline=_headline(stuck, waiting),
-            account=_account(trace, stuck, waiting, groups),
-            remedies=_remedies(stuck),
-            ceiling_ns=min(end - first.start, trace.duration),
+            account=_account(trace, stuck, waiting, groups) + (_CIRCLE if in_a_circle else ""),
+            remedies=((_SAME_ORDER,) if in_a_circle else ()) + _remedies(stuck),
+            ceiling_ns=0 if follows else min(end - first.start, trace.duration),
             window_ns=trace.duration,
             culprit=Culprit(CulpritKind.RANK, ranks_in_words(missing)) if missing else NOBODY,
-            because=f"{capital(ranks_in_words(missing))} never called {named_call(first)}."
-            if missing
-            else "",
+            because=f"{_waiting_since(trace, stuck, waiting)}.",
             rank=missing[0] if len(missing) == 1 else None,
             evidence=tuple(evidence_of_call(trace, each) for each in (*waiting, *_last_calls(stuck))[:20]),
             intervals=((first.start, end),) if end > first.start else (),
-            example=for_python(_CODE),
+            example=_CODE,
             unknown=(_unknown(trace, stuck),),
         )
 
@@ -106,7 +108,7 @@ When it is wrong
 def _headline(stuck: Stuck, waiting: Sequence[Called]) -> Headline:
     call = named_call(stuck.first)
     if stuck.absent:
-        who = ranks_in_words([each.rank for each in stuck.absent])
+        who = ranks_in_words(stuck.missing)
         return Headline(f"{capital(who)} never came to {call}", names_culprit=True)
     who = ranks_in_words([each.rank for each in waiting])
     if stuck.unrecorded:
@@ -119,12 +121,10 @@ def _headline(stuck: Stuck, waiting: Sequence[Called]) -> Headline:
 
 
 def _account(trace: Trace, stuck: Stuck, waiting: Sequence[Called], groups: int) -> str:
-    first = stuck.first
-    who = capital(ranks_in_words([each.rank for each in waiting]))
-    has = "has" if len(waiting) == 1 else "have"
-    text = f"{who} {has} waited in {named_call(first)} of {first.group} since {when(trace, first)}"
-    text += f"{at_place(first)}."
-    for each in stuck.absent[:MOST_TOLD]:
+    text = _waiting_since(trace, stuck, waiting, f" in {named_call(stuck.first)} of {stuck.first.group}")
+    text += f"{at_place(stuck.first)}."
+    by_guilt = sorted(stuck.absent, key=lambda each: each.rank not in stuck.missing)
+    for each in by_guilt[:MOST_TOLD]:
         text += f" {_told(trace, each)}"
     if len(stuck.absent) > MOST_TOLD:
         text += f" {len(stuck.absent) - MOST_TOLD:,} more are missing."
@@ -132,9 +132,12 @@ def _account(trace: Trace, stuck: Stuck, waiting: Sequence[Called], groups: int)
         text += _without_absent(stuck, waiting)
     if stuck.unrecorded:
         text += f" No dump of {ranks_in_words(stuck.unrecorded)} is here."
-    if stuck.is_waited_for_elsewhere:
-        text += " What keeps it there is told by itself, and comes first."
     return text if groups == 1 else f"{text} Something hangs in {groups} groups."
+
+
+def _waiting_since(trace: Trace, stuck: Stuck, waiting: Sequence[Called], where: str = "") -> str:
+    who = capital(ranks_in_words([each.rank for each in waiting]))
+    return f"{who} {'has' if len(waiting) == 1 else 'have'} waited{where} since {when(trace, stuck.first)}"
 
 
 def _told(trace: Trace, absent: Absent) -> str:
@@ -164,7 +167,7 @@ def _remedies(stuck: Stuck) -> tuple[str, ...]:
             if stuck.unrecorded or len(stuck.came) == 1
             else "Look at the network and at the GPUs of these ranks: NCCL_DEBUG=INFO, XIDs in the kernel's log.",
         )
-    missing = stuck.absent[0]
+    missing = next(each for each in stuck.absent if each.rank in stuck.missing)
     who = ranks_in_words([missing.rank])
     after = f"after {place_of(missing.last)}" if missing.last.place else "after its last call"
     return (

@@ -21,7 +21,6 @@ from rules.wording.flight_recorders import (
     when,
 )
 from rules.wording.headline import Headline
-from rules.wording.words import for_python
 
 _CODE = """# TORCH_DISTRIBUTED_DEBUG=DETAIL    # checks each collective against the other ranks, at some cost
 sizes = [torch.zeros_like(size) for _ in range(dist.get_world_size())]
@@ -93,7 +92,7 @@ When it is wrong
             rank=odd.rank if len(found.odd) == 1 else None,
             evidence=tuple(evidence_of_call(trace, each) for each in calls[:20]),
             intervals=((start, end),) if end > start else (),
-            example=for_python(_CODE),
+            example=_CODE,
         )
 
 

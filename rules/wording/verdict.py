@@ -191,7 +191,7 @@ def lacks_a_gpu(trace: Trace, diagnosis: Diagnosis) -> bool:
     """Whether all that the checks lack is a GPU: what was recorded is a CPU's, or hardly anything."""
     judged = diagnosis.findings or diagnosis.quiet or trace.kernels or trace.memory or trace.is_of_results
     other = judged or trace.quality.kernels_without_times or is_cut(trace)
-    return of_the_cpu_alone(diagnosis) is not None or not other
+    return of_the_cpu_alone(diagnosis) is not None or trace.stands_beside or not other
 
 
 def what_lacks_a_gpu(diagnosis: Diagnosis) -> str:

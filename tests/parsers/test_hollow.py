@@ -101,6 +101,8 @@ HOLLOW = [
     ("benchmark-text", commented("results/nccl_tests.txt")),
     ("genai-perf", b'{"time_to_first_token": {"unit": "ms", "avg": null}}'),
     ("request-log", b'{"id": 1, "arrival": null, "first": 1, "end": 2, "out": 1}\n'),
+    ("flight-recorder", pickle.dumps({"version": "2.10", "pg_config": {}, "entries": []}, 2)),
+    ("flight-recorder", b'{"entries": [], "pg_config": {}, "version": "2.10"}'),
     ("memory-snapshot", pickle.dumps(SNAPSHOT)),
     ("memory-snapshot", json.dumps(SNAPSHOT).encode()),
 ]

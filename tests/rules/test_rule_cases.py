@@ -21,7 +21,19 @@ FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "rules"
 Case = dict[str, Any]
 
 OF_A_STEP = frozenset(
-    ("kernels", "gpu", "graphs", "regions", "ops", "calls", "overhead", "copies", "collectives", "shaped_ops")
+    (
+        "kernels",
+        "gpu",
+        "graphs",
+        "regions",
+        "ops",
+        "calls",
+        "called",
+        "overhead",
+        "copies",
+        "collectives",
+        "shaped_ops",
+    )
 )
 OF_A_RUN = frozenset(
     ("annotated", "capability", "capture", "counters", "first_step", "step_lengths_us", "step_us", "steps")
@@ -76,6 +88,8 @@ def one_step(trace: TinyTrace, index: int, case: Case) -> None:
         trace.copy(**each)
     for each in case.get("collectives", []):
         trace.collective(**each)
+    for each in case.get("called", []):
+        trace.called(**each)
     for start, end, name, dims, dtypes in case.get("shaped_ops", []):
         trace.shapes(trace.op(start, end, name), dims, dtypes)
 

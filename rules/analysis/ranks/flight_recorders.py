@@ -56,6 +56,11 @@ class Stuck:
         return min((each for each in self.came if is_open(each)), key=lambda each: each.start)
 
     @property
+    def missing(self) -> tuple[int, ...]:
+        """The ranks that nothing else keeps; all that are absent where each waits in another collective."""
+        return tuple(each.rank for each in self.absent if self.is_waited_for_elsewhere or each.waits is None)
+
+    @property
     def is_waited_for_elsewhere(self) -> bool:
         """Whether all who are absent are kept by another collective: then that one is to be mended first."""
         return bool(self.absent) and all(each.waits is not None for each in self.absent)
