@@ -19,6 +19,7 @@ class LaneKind(Enum):
     CUDA_API = "cuda_api"  # runtime and driver calls of one thread
     OS_RUNTIME = "os_runtime"
     SAMPLES = "samples"  # CPU samples
+    COMPILATION = "compilation"  # what torch.compile compiled, and where it gave up a graph
     FLIGHT_RECORDER = "flight_recorder"  # collectives of one process group as a rank called them
     OVERHEAD = "overhead"  # the profiler's own work
     GPU_REGION = "gpu_region"  # annotations projected on a stream
@@ -37,7 +38,7 @@ class LaneKind(Enum):
 
 GPU_LANES = frozenset({LaneKind.GPU_STREAM, LaneKind.NCCL, LaneKind.COPY})
 BESIDE_LANES = frozenset(
-    {LaneKind.FLIGHT_RECORDER}
+    {LaneKind.FLIGHT_RECORDER, LaneKind.COMPILATION}
 )  # recorded by themselves, beside a timeline of the same rank
 
 

@@ -18,6 +18,7 @@ from rules.base import Category, Finding, Severity
 from rules.diagnosis import Diagnosis
 from rules.memory.summary import memory_of
 from rules.ranking import weight
+from rules.wording.compilations import of_compiler_log
 from rules.wording.flight_recorders import of_flight_recorders
 from rules.wording.headline import Headline
 from rules.wording.memory import peak_sentence
@@ -154,7 +155,7 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         return _of_requests(trace) or f"Results, and no recording: {trace.tables[0].title}"
     if not len(trace.gpu_operations):
         of_the_cpu = of_the_cpu_alone(diagnosis)
-        beside = log_summary(trace) or of_flight_recorders(trace)
+        beside = log_summary(trace) or of_flight_recorders(trace) or of_compiler_log(trace)
         return beside or (of_the_cpu.title if of_the_cpu else _without_operations(trace))
     told = {finding.category: finding for finding in reversed(diagnosis.findings)}
     if shows_no_run(analysis, diagnosis):
