@@ -133,6 +133,7 @@ def _unmet(analysis: Analysis) -> dict[Need, Words]:
         Need.ALLOCATIONS: any(each.is_snapshot for each in trace.memory),
         Need.FLIGHT_RECORDER: bool(len(recorded(trace))),
         Need.COMPILER_LOG: has_compiler_log(trace),
+        Need.SAMPLED_STACKS: EventKind.SAMPLED_FRAME in kinds,
         Need.CLOCKS: has_clocks(trace),
         Need.KERNEL_COUNTERS: bool(trace.kernels),
         Need.DEVICE_LOG: bool(device_logs(trace)),

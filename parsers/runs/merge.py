@@ -32,7 +32,7 @@ from parsers.runs.rank_clocks import Alignment, align
 
 
 def merge(traces: Sequence[Trace]) -> Trace:
-    """One trace of all events; clocks are aligned by wall time where every file states it, else by their starts.
+    """One trace of all events; clocks are aligned by wall time where every timeline states it, else by their starts.
 
     Files that do not belong to the same run are left out, which the quality record says. Ranks that no file states
     are numbered by the files' names or order. A clear skew between the clocks of ranks is corrected.
@@ -44,8 +44,8 @@ def merge(traces: Sequence[Trace]) -> Trace:
     epochs = [trace.epoch_ns for trace in traces]
     known = [epoch for epoch in epochs if epoch is not None]
     zero = min(known, default=0)
-    timed = sum(len(trace.events) > 0 or len(trace.counters) > 0 for trace in traces)
-    shifts = [epoch - zero if epoch is not None and len(known) >= timed else 0 for epoch in epochs]
+    placed = all(each.epoch_ns is not None or each.stands_beside or not _has_times(each) for each in traces)
+    shifts = [epoch - zero if epoch is not None and placed else 0 for epoch in epochs]
     aligned = align(traces, shifts)
     shifts = [shift + correction for shift, correction in zip(shifts, aligned.corrections, strict=True)]
     earliest = min(shifts)
@@ -148,6 +148,10 @@ def _merged_counters(
 
 def _first_source(traces: Sequence[Trace]) -> list[int]:
     return list(accumulate((len(trace.sources) for trace in traces[:-1]), initial=0))
+
+
+def _has_times(trace: Trace) -> bool:
+    return bool(len(trace.events) or trace.counters)
 
 
 def _each_once(ranks: Iterable[Rank]) -> tuple[Rank, ...]:

@@ -1,0 +1,179 @@
+"""Speedscope's JSON, as py-spy and other profilers of the CPU write it: sampled stacks, or calls with their times."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+
+from parsers.base import Source, parser
+from parsers.model import I32, Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.source import open_bytes
+from parsers.stacks.timeline import COUNTED, COUNTED_NS, SampledThread, add_thread, frame_name, stacks_of
+from parsers.unpacking_limit import LimitedStream
+
+_START = re.compile(rb"\s*\{")
+_KEYS = re.compile(
+    rb'speedscope\.app/file-format-schema|"profiles"\s*:\s*\[\s*\{[^{}\[\]]*"type"\s*:\s*"(?:sampled|evented)"'
+)
+_LARGEST = 256 << 20  # bytes; an hour of 100 samples a second takes 50 MB
+_UNITS = {"nanoseconds": 1.0, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9}  # ns
+_LATEST = 1 << 60  # ns
+_HINT = "Write it again: py-spy record --format speedscope."
+
+
+class _Frame(msgspec.Struct):
+    name: str
+    file: str | None = None
+    line: int | None = None
+
+
+class _Shared(msgspec.Struct):
+    frames: list[_Frame]
+
+
+class _Event(msgspec.Struct):
+    type: str
+    frame: int
+    at: float
+
+
+class _Profile(msgspec.Struct):
+    type: str
+    name: str = ""
+    unit: str = "none"
+    startValue: float = 0.0  # noqa: N815 - as the file calls it
+    samples: list[list[int]] = []
+    weights: list[float] = []
+    events: list[_Event] = []
+
+
+class _File(msgspec.Struct):
+    shared: _Shared
+    profiles: list[_Profile]
+    exporter: str | None = None
+
+
+@parser
+class Speedscope:
+    """Recognised by the name of its schema, or by its profiles."""
+
+    format: ClassVar[str] = "speedscope"
+    title: ClassVar[str] = "CPU profilers"
+    files: ClassVar[str] = "speedscope JSON (py-spy record -f speedscope)"
+    suffixes: ClassVar[tuple[str, ...]] = (".json", ".speedscope")
+    priority: ClassVar[int] = 47
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return _START.match(source.head) is not None and _KEYS.search(source.head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        stated = _decoded(source, progress.part(0.0, 0.6))
+        if unknown := {each.unit for each in stated.profiles} - {*_UNITS, "none"}:
+            raise Malformed(
+                source.path,
+                f"These profiles count {min(unknown)[:40]}, not time.",
+                "Record samples of the CPU.",
+            )
+        builder = TraceBuilder()
+        exporter = (stated.exporter or "speedscope").partition("@")[0]
+        builder.inputs.append(TraceInput(source.name, self.format, exporter[:40]))
+        builder.sources.append(None)
+        names = np.array(
+            [
+                builder.string(frame_name(each.name, each.file or "", max(each.line or 0, 0)))
+                for each in stated.shared.frames
+            ],
+            np.int32,
+        )
+        for number, each in enumerate(stated.profiles):
+            progress.step(0.6 + 0.3 * number / len(stated.profiles), "reading samples")
+            if each.type == "sampled":
+                _add_samples(builder, each, names)
+            elif each.type == "evented":
+                _add_calls(builder, each, names)
+        if any(each.unit == "none" and each.samples for each in stated.profiles):
+            builder.quality.note("counted", Effect.NOTED, COUNTED)
+        return builder.build(progress.part(0.9, 1.0))
+
+
+def _decoded(source: Source, progress: Progress) -> _File:
+    parts, length = [], 0
+    with open_bytes(source) as packed:
+        stream = LimitedStream(packed, source, progress, "reading samples")
+        while part := stream.read():
+            parts.append(part)
+            length += len(part)
+            if length > _LARGEST:
+                raise Malformed(
+                    source.path, f"It is larger than {_LARGEST >> 20} MB.", "Record fewer samples."
+                )
+    try:
+        return msgspec.json.decode(b"".join(parts), type=_File)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Malformed(source.path, f"These samples cannot be read ({error}).", _HINT) from error
+
+
+def _add_samples(builder: TraceBuilder, profile: _Profile, names: I32) -> None:
+    """The calls of a profile whose samples each have a weight; those that cannot be used are counted."""
+    count = len(profile.samples)
+    weight = np.ones(count) if not profile.weights else np.zeros(count)
+    weight[: len(profile.weights)] = profile.weights[:count]
+    weight *= _UNITS.get(profile.unit, COUNTED_NS)
+    offset, frame = stacks_of(profile.samples)
+    known = (frame >= 0) & (frame < len(names))
+    good = np.isfinite(weight) & (weight >= 0) & (weight < _LATEST / max(count, 1))
+    good[np.searchsorted(offset, np.flatnonzero(~known), side="right") - 1] = False
+    _set_aside(builder, count - int(good.sum()))
+    begin = profile.startValue * _UNITS.get(profile.unit, 0.0)
+    edges = np.cumsum(np.append(begin if abs(begin) < _LATEST else 0.0, np.where(good, weight, 0.0)))
+    edges = edges.round().astype(np.int64)
+    kept = np.repeat(good, np.diff(offset))
+    add_thread(
+        builder,
+        SampledThread(
+            profile.name or "samples",
+            edges[:-1],
+            edges[1:],
+            np.append(0, np.cumsum(np.where(good, np.diff(offset), 0))),
+            names[frame[kept]],
+        ),
+    )
+
+
+def _add_calls(builder: TraceBuilder, profile: _Profile, names: I32) -> None:
+    """The calls of a profile that states their beginnings and ends; what never ended ends with the last event."""
+    unit = _UNITS.get(profile.unit, COUNTED_NS)
+    opened: list[tuple[int, int]] = []  # frame and start
+    calls: list[tuple[int, int, int]] = []
+    now, wrong = 0, 0
+    for each in profile.events:
+        at = each.at * unit
+        if not 0 <= each.frame < len(names) or not abs(at) < _LATEST or (calls and at < now):
+            wrong += 1
+            continue
+        now = round(at)
+        if each.type == "O":
+            opened.append((each.frame, now))
+        elif opened and opened[-1][0] == each.frame:
+            calls.append((*opened.pop(), now))
+        else:
+            wrong += 1
+    calls += [(*each, max(now, each[1])) for each in opened]
+    _set_aside(builder, wrong)
+    if calls:
+        lane = builder.lane(Lane(LaneKind.SAMPLED_STACKS, profile.name or "calls"))
+        frame, start, end = np.array(calls, np.int64).T
+        builder.quality.read(len(calls))
+        builder.add(start, np.maximum(end, start), names[frame], lane, EventKind.SAMPLED_FRAME)
+
+
+def _set_aside(builder: TraceBuilder, count: int) -> None:
+    builder.quality.read(count)
+    builder.quality.note(
+        "damaged", Effect.QUARANTINED, "samples without a usable weight or with unknown frames", "", count
+    )
