@@ -56,18 +56,9 @@ class _Frames:
 def read_dump(source: Source, progress: Progress) -> Mapping[str, Any]:
     """The dump as the file states it. Raises ``TraceError`` where it is none, damaged, or more than data."""
     is_pickle = source.head.startswith(PICKLE)
-    most = _LARGEST_PICKLE if is_pickle else _LARGEST_JSON
-    parts, length = [], 0
     with open_bytes(source) as packed:
         stream = LimitedStream(packed, source, progress, "reading the dump")
-        while part := stream.read():
-            parts.append(part)
-            length += len(part)
-            if length > most:
-                raise UnknownFormat(
-                    source.path, f"It is larger than {most >> 20} MB, which no dump is.", HINT
-                )
-    data = b"".join(parts)
+        data = stream.whole(_LARGEST_PICKLE if is_pickle else _LARGEST_JSON, HINT)
     try:
         stated = read_data(data, progress, _Frames()) if is_pickle else msgspec.json.decode(data)
     except NotData as error:

@@ -11,7 +11,15 @@ from parsers.base import HEAD_BYTES, Source, parser
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.source import open_bytes
-from parsers.stacks.timeline import COUNTED, COUNTED_NS, SampledThread, add_thread, frame_name, stacks_of
+from parsers.stacks.timeline import (
+    COUNTED,
+    COUNTED_NS,
+    SampledThread,
+    add_thread,
+    frame_name,
+    set_aside,
+    stacks_of,
+)
 from parsers.unpacking_limit import LimitedStream
 
 _LINE = re.compile(rb"([^\s;][^;]*(?:;[^;]+)*) (\d{1,12})\r?")
@@ -46,31 +54,20 @@ class CollapsedStacks:
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as packed:
             stream = LimitedStream(packed, source, progress.part(0.0, 0.3), "reading samples")
-            data = _whole(stream, source)
+            data = stream.whole(_LARGEST, "Record fewer samples.")
         builder = TraceBuilder()
         builder.inputs.append(TraceInput(source.name, self.format, "collapsed stacks"))
         builder.sources.append(None)
         threads, wrong = _threads(data, builder, progress.part(0.3, 0.8))
         if not threads:
             raise Malformed(source.path, "No line of it is a stack with a count.", "Write it again.")
-        builder.quality.read(wrong)
-        builder.quality.note("damaged", Effect.QUARANTINED, "lines that are no stack with a count", "", wrong)
+        set_aside(builder, "lines that are no stack with a count", wrong)
         builder.quality.note("counted", Effect.NOTED, COUNTED)
         for name, (stacks, counts) in threads.items():
             offset, frame = stacks_of(stacks)
             edges = np.append(0, np.cumsum(np.array(counts, np.int64))) * COUNTED_NS
             add_thread(builder, SampledThread(name, edges[:-1], edges[1:], offset, frame))
         return builder.build(progress.part(0.8, 1.0))
-
-
-def _whole(stream: LimitedStream, source: Source) -> bytes:
-    parts, length = [], 0
-    while part := stream.read():
-        parts.append(part)
-        length += len(part)
-        if length > _LARGEST:
-            raise Malformed(source.path, f"It is larger than {_LARGEST >> 20} MB.", "Record fewer samples.")
-    return b"".join(parts)
 
 
 _Threads = dict[str, tuple[list[list[int]], list[int]]]

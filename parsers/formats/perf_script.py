@@ -11,10 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.base import Source, parser
-from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model import Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.source import open_bytes
-from parsers.stacks.timeline import MOST_DEPTH, SampledThread, add_thread, frame_name
+from parsers.stacks.timeline import MOST_DEPTH, SampledThread, add_thread, frame_name, set_aside
 from parsers.unpacking_limit import LimitedStream
 
 _SAMPLE = re.compile(
@@ -73,8 +73,7 @@ class PerfScript:
             raise Malformed(
                 source.path, "These samples hold no stacks.", "Record them with stacks: perf record -g."
             )
-        builder.quality.read(wrong)
-        builder.quality.note("damaged", Effect.QUARANTINED, "lines that are no part of a sample", "", wrong)
+        set_aside(builder, "lines that are no part of a sample", wrong)
         usual = _usual_distance(list(threads.values()))
         for (name, thread), each in threads.items():
             add_thread(builder, _sampled(name, thread, each, usual))

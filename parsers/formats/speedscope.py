@@ -9,10 +9,19 @@ import msgspec
 import numpy as np
 
 from parsers.base import Source, parser
-from parsers.model import I32, Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
+from parsers.model import I32, Effect, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.source import open_bytes
-from parsers.stacks.timeline import COUNTED, COUNTED_NS, SampledThread, add_thread, frame_name, stacks_of
+from parsers.stacks.timeline import (
+    COUNTED,
+    COUNTED_NS,
+    SampledThread,
+    add_calls,
+    add_thread,
+    frame_name,
+    set_aside,
+    stacks_of,
+)
 from parsers.unpacking_limit import LimitedStream
 
 _START = re.compile(rb"\s*\{")
@@ -22,6 +31,7 @@ _KEYS = re.compile(
 _LARGEST = 256 << 20  # bytes; an hour of 100 samples a second takes 50 MB
 _UNITS = {"nanoseconds": 1.0, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9}  # ns
 _LATEST = 1 << 60  # ns
+UNUSABLE = "samples without a usable time, or of frames that are not there"
 _HINT = "Write it again: py-spy record --format speedscope."
 
 
@@ -102,18 +112,11 @@ class Speedscope:
 
 
 def _decoded(source: Source, progress: Progress) -> _File:
-    parts, length = [], 0
     with open_bytes(source) as packed:
         stream = LimitedStream(packed, source, progress, "reading samples")
-        while part := stream.read():
-            parts.append(part)
-            length += len(part)
-            if length > _LARGEST:
-                raise Malformed(
-                    source.path, f"It is larger than {_LARGEST >> 20} MB.", "Record fewer samples."
-                )
+        data = stream.whole(_LARGEST, "Record fewer samples.")
     try:
-        return msgspec.json.decode(b"".join(parts), type=_File)
+        return msgspec.json.decode(data, type=_File)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed(source.path, f"These samples cannot be read ({error}).", _HINT) from error
 
@@ -128,7 +131,7 @@ def _add_samples(builder: TraceBuilder, profile: _Profile, names: I32) -> None:
     known = (frame >= 0) & (frame < len(names))
     good = np.isfinite(weight) & (weight >= 0) & (weight < _LATEST / max(count, 1))
     good[np.searchsorted(offset, np.flatnonzero(~known), side="right") - 1] = False
-    _set_aside(builder, count - int(good.sum()))
+    set_aside(builder, UNUSABLE, count - int(good.sum()))
     begin = profile.startValue * _UNITS.get(profile.unit, 0.0)
     edges = np.cumsum(np.append(begin if abs(begin) < _LATEST else 0.0, np.where(good, weight, 0.0)))
     edges = edges.round().astype(np.int64)
@@ -146,34 +149,11 @@ def _add_samples(builder: TraceBuilder, profile: _Profile, names: I32) -> None:
 
 
 def _add_calls(builder: TraceBuilder, profile: _Profile, names: I32) -> None:
-    """The calls of a profile that states their beginnings and ends; what never ended ends with the last event."""
+    """The calls of a profile that states their beginnings and ends."""
     unit = _UNITS.get(profile.unit, COUNTED_NS)
-    opened: list[tuple[int, int]] = []  # frame and start
-    calls: list[tuple[int, int, int]] = []
-    now, wrong = 0, 0
-    for each in profile.events:
-        at = each.at * unit
-        if not 0 <= each.frame < len(names) or not abs(at) < _LATEST or (calls and at < now):
-            wrong += 1
-            continue
-        now = round(at)
-        if each.type == "O":
-            opened.append((each.frame, now))
-        elif opened and opened[-1][0] == each.frame:
-            calls.append((*opened.pop(), now))
-        else:
-            wrong += 1
-    calls += [(*each, max(now, each[1])) for each in opened]
-    _set_aside(builder, wrong)
-    if calls:
-        lane = builder.lane(Lane(LaneKind.SAMPLED_STACKS, profile.name or "calls"))
-        frame, start, end = np.array(calls, np.int64).T
-        builder.quality.read(len(calls))
-        builder.add(start, np.maximum(end, start), names[frame], lane, EventKind.SAMPLED_FRAME)
-
-
-def _set_aside(builder: TraceBuilder, count: int) -> None:
-    builder.quality.read(count)
-    builder.quality.note(
-        "damaged", Effect.QUARANTINED, "samples without a usable weight or with unknown frames", "", count
-    )
+    usable = [
+        each for each in profile.events if 0 <= each.frame < len(names) and abs(each.at * unit) < _LATEST
+    ]
+    marks = ((each.type == "O", int(names[each.frame]), round(each.at * unit)) for each in usable)
+    wrong = add_calls(builder, Lane(LaneKind.SAMPLED_STACKS, profile.name or "calls"), marks)
+    set_aside(builder, UNUSABLE, wrong + len(profile.events) - len(usable))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from parsers.model import I32, I64, EventKind, Lane, LaneKind
+from parsers.model import I32, I64, Effect, EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
 
+_LATEST_NS = 1 << 62
 MOST_DEPTH = 4_000  # frames of one stack; Python's own limit is 1,000
 
 
@@ -74,6 +75,38 @@ def _shared_with_before(sampled: SampledThread, length: I64) -> I64:
         count[still] = level
         still = still[least[still - 1] > level]
     return count
+
+
+def add_calls(builder: TraceBuilder, lane: Lane, marks: Iterable[tuple[bool, int, int]]) -> int:
+    """Add calls that are told by their beginnings and ends, in the order of time; returns how many marks fit nowhere.
+
+    A mark says whether a call begins, which name it has (a string of the builder) and when (ns). What never ended ends
+    with the last mark.
+    """
+    opened: list[tuple[int, int]] = []
+    calls: list[tuple[int, int, int]] = []
+    now, wrong = -_LATEST_NS, 0
+    for begins, name, at in marks:
+        if at < now or (not begins and (not opened or opened[-1][0] != name)) or len(opened) > MOST_DEPTH:
+            wrong += 1
+            continue
+        now = at
+        if begins:
+            opened.append((name, now))
+        else:
+            calls.append((*opened.pop(), now))
+    calls += [(*each, now) for each in opened]
+    if calls:
+        frame, start, end = np.array(calls, np.int64).T
+        builder.quality.read(len(calls))
+        builder.add(start, end, frame.astype(np.int32), builder.lane(lane), EventKind.SAMPLED_FRAME)
+    return wrong
+
+
+def set_aside(builder: TraceBuilder, what: str, count: int) -> None:
+    """Account for samples that cannot be used; ``what`` they are, in the plural."""
+    builder.quality.read(count)
+    builder.quality.note("damaged", Effect.QUARANTINED, what, "", count)
 
 
 def stacks_of(samples: Sequence[Sequence[int]]) -> tuple[I64, I32]:

@@ -51,7 +51,6 @@ _FAMILIES = {
     "user_annotation": REGION,
     "python_function": PYTHON,
     "python": PYTHON,
-    "py-spy": PYTHON,
     "fee": PYTHON,  # VizTracer: function entry and exit
     "runtime": API,
     "cuda_runtime": API,

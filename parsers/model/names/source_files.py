@@ -11,7 +11,7 @@ _NOT_OWN = re.compile(
 _NOT_OWN_BINARY = re.compile(r"\.so(\.|$)|^\[|^/(usr|lib|lib64|opt)/|python[\d.]*$|\.(dll|dylib)$")
 _FRAME = re.compile(r"(?P<file>[^()]+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
 _IN_BINARY = re.compile(r"(?P<function>.+) \((?P<binary>[^()]+)\)", re.DOTALL)
-_OF_A_GROUP = re.compile(r"(thread|process) |<")
+_OF_A_GROUP = re.compile(r"(thread|process) \(?[\w:]|<")
 
 
 def is_own_file(file: str) -> bool:
@@ -20,7 +20,7 @@ def is_own_file(file: str) -> bool:
 
 
 def frame_parts(name: str) -> tuple[str, str, int]:
-    """Function, file (or binary) and line of "train.py(12): load" or "load (train)"; "" and 0 for what is not stated."""
+    """Function, file or binary, and line of "train.py(12): load" or "load (train)"; "" and 0 where not stated."""
     if (found := _FRAME.fullmatch(name)) is not None:
         return found["function"], found["file"], int(found["line"])
     if (found := _IN_BINARY.fullmatch(name)) is not None:
@@ -30,12 +30,14 @@ def frame_parts(name: str) -> tuple[str, str, int]:
 
 def is_own_frame(name: str) -> bool:
     """Whether a sampled frame is of the user's own code; a file without a folder may be one of Python's own modules."""
+    if _OF_A_GROUP.match(name) is not None:
+        return False
     if (found := _FRAME.fullmatch(name)) is not None:
         file = found["file"]
         return is_own_file(file) and not _is_of_python(file)
     if (found := _IN_BINARY.fullmatch(name)) is not None:
         return _NOT_OWN_BINARY.search(found["binary"]) is None
-    return _OF_A_GROUP.match(name) is None
+    return True
 
 
 def _is_of_python(file: str) -> bool:
