@@ -19,7 +19,7 @@ from parsers.unpacking_limit import LimitedStream
 
 _SAMPLE = re.compile(
     rb"\s{0,16}(?P<comm>\S.{0,63}?)\s+(?:(?P<pid>\d{1,10})/)?(?P<tid>-?\d{1,10})\s+(?:\[(?P<cpu>\d{1,5})\]\s+)?"
-    rb"(?:[A-Za-z.]{3,8}\s+)?(?P<time>\d{1,10}\.\d{3,9}):\s+(?:\d{1,20}\s+)?(?P<event>[A-Za-z_][\w.:/,=@-]{0,99}?):(?P<rest>\s.*|)"
+    rb"(?:[A-Za-z.]{1,8}\s+)?(?P<time>\d{1,10}\.\d{3,9}):\s+(?:\d{1,20}\s+)?(?P<event>[A-Za-z_][\w.:/,=@-]{0,99}?):(?P<rest>\s.*|)"
 )
 _FRAME = re.compile(
     rb"\s+(?P<address>[0-9a-f]{1,16}) (?P<symbol>.{1,2000}?)(?: \((?P<binary>[^()]{1,1000})\))?\s*"

@@ -124,7 +124,7 @@ def _decoded(source: Source, progress: Progress) -> _File:
 def _add_samples(builder: TraceBuilder, profile: _Profile, names: I32) -> None:
     """The calls of a profile whose samples each have a weight; those that cannot be used are counted."""
     count = len(profile.samples)
-    weight = np.ones(count) if not profile.weights else np.zeros(count)
+    weight = np.ones(count) if not profile.weights else np.full(count, np.nan)
     weight[: len(profile.weights)] = profile.weights[:count]
     weight *= _UNITS.get(profile.unit, COUNTED_NS)
     offset, frame = stacks_of(profile.samples)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -83,23 +84,32 @@ def add_calls(builder: TraceBuilder, lane: Lane, marks: Iterable[tuple[bool, int
     A mark says whether a call begins, which name it has (a string of the builder) and when (ns). What never ended ends
     with the last mark.
     """
-    opened: list[tuple[int, int]] = []
-    calls: list[tuple[int, int, int]] = []
+    opened: list[int] = []  # numbers of calls
+    names, starts, ends = array("i"), array("q"), array("q")
     now, wrong = -_LATEST_NS, 0
     for begins, name, at in marks:
-        if at < now or (not begins and (not opened or opened[-1][0] != name)) or len(opened) > MOST_DEPTH:
+        fits = len(opened) < MOST_DEPTH if begins else bool(opened) and names[opened[-1]] == name
+        if at < now or not fits:
             wrong += 1
             continue
         now = at
         if begins:
-            opened.append((name, now))
+            opened.append(len(names))
+            names.append(name)
+            starts.append(now)
+            ends.append(_LATEST_NS)
         else:
-            calls.append((*opened.pop(), now))
-    calls += [(*each, now) for each in opened]
-    if calls:
-        frame, start, end = np.array(calls, np.int64).T
-        builder.quality.read(len(calls))
-        builder.add(start, end, frame.astype(np.int32), builder.lane(lane), EventKind.SAMPLED_FRAME)
+            ends[opened.pop()] = now
+    if names:
+        end = np.array(ends, np.int64)
+        builder.quality.read(len(names))
+        builder.add(
+            np.array(starts, np.int64),
+            np.where(end == _LATEST_NS, now, end),
+            np.array(names, np.int32),
+            builder.lane(lane),
+            EventKind.SAMPLED_FRAME,
+        )
     return wrong
 
 

@@ -175,7 +175,12 @@ def test_every_timeline_rule_has_a_case_that_speaks_and_one_that_is_silent() -> 
     for file in FIXTURES.glob("*.toml"):
         content = tomllib.loads(file.read_text("utf-8"))
         by_rule.setdefault(content["rule"], []).extend(content["case"])
-    in_tests_of_their_own = {Need.KERNEL_COUNTERS, Need.ALLOCATIONS, Need.COMPILER_LOG}
+    in_tests_of_their_own = {
+        Need.KERNEL_COUNTERS,
+        Need.ALLOCATIONS,
+        Need.COMPILER_LOG,
+        Need.SAMPLED_STACKS,
+    }
     timeline = {rule.id for rule in rules() if not rule.needs & in_tests_of_their_own}
     speaks = {rule for rule, each in by_rule.items() if any(case["expect"] != "nothing" for case in each)}
     silent = {rule for rule, each in by_rule.items() if any(case["expect"] == "nothing" for case in each)}

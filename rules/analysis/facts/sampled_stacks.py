@@ -21,7 +21,7 @@ class OwnFrame:
     file: str
     line: int  # 0 where it is not known
     ns: int
-    below: str  # the function that is innermost most often; empty where that is the frame itself
+    below: str  # the function that is innermost most often but for itself; empty where there is none
     below_ns: int
     longest: int  # an event
 
@@ -85,14 +85,11 @@ def _frames(
         lines.setdefault((function, file), Counter())[own] += ns
         inner, of_file, _ = parts[leaf]
         is_itself = (inner, of_file) == (function, file)
-        below.setdefault((function, file), Counter())["" if is_itself else inner] += ns
+        if not is_itself:
+            below.setdefault((function, file), Counter())[inner] += ns
     found = []
     for (function, file), by_line in lines.items():
         name = by_line.most_common(1)[0][0]
-        inner, ns = below[function, file].most_common(1)[0]
-        found.append(
-            OwnFrame(
-                function, file, parts[name][2], by_line.total(), inner, ns if inner else 0, longest[name][1]
-            )
-        )
+        inner, ns = below.get((function, file), Counter({"": 0})).most_common(1)[0]
+        found.append(OwnFrame(function, file, parts[name][2], by_line.total(), inner, ns, longest[name][1]))
     return tuple(sorted(found, key=lambda each: -each.ns))
