@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -22,6 +22,9 @@ _NS_PER_US = 1_000
 UNUSABLE = "beginnings and ends of calls that fit nowhere"
 
 
+_Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+
+
 class _Place(msgspec.Struct):
     filename: str = ""
     line: int = 0
@@ -31,8 +34,8 @@ class _Mark(msgspec.Struct):
     name: str
     ph: str
     ts: float
-    pid: int = 0
-    tid: int = 0
+    pid: _Number = 0
+    tid: _Number = 0
     args: _Place | None = None
 
 

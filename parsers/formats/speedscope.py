@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 import numpy as np
@@ -35,6 +35,9 @@ UNUSABLE = "samples without a usable time, or of frames that are not there"
 _HINT = "Write it again: py-spy record --format speedscope."
 
 
+_Index = Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)]
+
+
 class _Frame(msgspec.Struct):
     name: str
     file: str | None = None
@@ -47,7 +50,7 @@ class _Shared(msgspec.Struct):
 
 class _Event(msgspec.Struct):
     type: str
-    frame: int
+    frame: _Index
     at: float
 
 
@@ -56,7 +59,7 @@ class _Profile(msgspec.Struct):
     name: str = ""
     unit: str = "none"
     startValue: float = 0.0  # noqa: N815 - as the file calls it
-    samples: list[list[int]] = []
+    samples: list[list[_Index]] = []
     weights: list[float] = []
     events: list[_Event] = []
 
@@ -126,7 +129,8 @@ def _add_samples(builder: TraceBuilder, profile: _Profile, names: I32) -> None:
     count = len(profile.samples)
     weight = np.ones(count) if not profile.weights else np.full(count, np.nan)
     weight[: len(profile.weights)] = profile.weights[:count]
-    weight *= _UNITS.get(profile.unit, COUNTED_NS)
+    with np.errstate(over="ignore"):  # what becomes infinite cannot be used
+        weight *= _UNITS.get(profile.unit, COUNTED_NS)
     offset, frame = stacks_of(profile.samples)
     known = (frame >= 0) & (frame < len(names))
     good = np.isfinite(weight) & (weight >= 0) & (weight < _LATEST / max(count, 1))

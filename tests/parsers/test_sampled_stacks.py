@@ -184,6 +184,8 @@ def test_chrome_traces_of_py_spy_have_files_and_keep_callers_outside(fixtures: P
         (speedscope(sampled([0], unit="bytes")), "speedscope", "count bytes, not time"),
         (speedscope(sampled([0]), shared={"frames": {}}), "speedscope", "cannot be read"),
         (speedscope(sampled([7])), "speedscope", "no event"),
+        (speedscope(sampled([1 << 31])), "speedscope", "cannot be read"),
+        (speedscope(sampled([0], unit="seconds", weights=[1e308])), "speedscope", "no event"),
         (
             '{"$schema":"https://www.speedscope.app/file-format-schema.json","profiles":' + "[" * 99_999,
             "speedscope",
