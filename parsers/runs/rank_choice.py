@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
@@ -71,6 +71,7 @@ def choose(traces: Sequence[Trace]) -> Choice:
         found = members_of_one_run([Member.of(traces[index]) for index in together])
         given |= {together[index]: rank for index, rank in zip(found.kept, found.rank, strict=True)}
         left_out += [(together[index], reason) for index, reason in found.left_out]
+    left_out += [(index, "recorded at another time than the timelines") for index in _far_from(traces, given)]
     gone = {index for index, _ in left_out}
     kept = [
         trace if (rank := given.get(index)) is None else _renumbered(trace, rank)
@@ -84,6 +85,20 @@ def choose(traces: Sequence[Trace]) -> Choice:
             for index, reason in left_out
         ),
     )
+
+
+def _far_from(traces: Sequence[Trace], kept: Iterable[int]) -> list[int]:
+    """The files beside timelines that were recorded so long before or after all of these that both cannot be shown."""
+    spans = {index: span for index in kept if (span := Member.of(traces[index]).span) is not None}
+    timelines = [span for index, span in spans.items() if not traces[index].stands_beside]
+    if not timelines:
+        return []
+    begin, end = min(start for start, _ in timelines), max(end for _, end in timelines)
+    return [
+        index
+        for index, (first, last) in spans.items()
+        if traces[index].stands_beside and max(first - end, begin - last) > MOST_PAUSE_NS
+    ]
 
 
 def _by_subject(traces: Sequence[Trace]) -> list[list[int]]:
