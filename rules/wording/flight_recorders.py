@@ -13,8 +13,9 @@ _MOST_LISTED = 4
 
 
 def named_call(call: Called) -> str:
-    """ "all_reduce #812": a collective and its number in its group."""
-    return f"{call.collective} #{call.sequence:,}"
+    """ "all_reduce #812", "send 0->1 #40": a collective or a message, and its number in its group."""
+    peers = f" {call.peers}" if call.peers else ""
+    return f"{call.collective}{peers} #{call.sequence:,}"
 
 
 def place_of(call: Called) -> str:

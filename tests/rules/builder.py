@@ -178,6 +178,7 @@ class TinyTrace:
         dtype: str = "Float",
         group: str = "default_pg (group 0)",
         place: str = "/home/me/train.py:21",
+        peers: str = "",
     ) -> int:
         """A collective as a flight recorder kept it: ended, or since so many us waiting for its end."""
         state = CollectiveState.SCHEDULED if waits else CollectiveState.COMPLETED
@@ -191,7 +192,7 @@ class TinyTrace:
             Attribute.SENT_ELEMENTS: elements,
             Attribute.RECEIVED_ELEMENTS: elements,
             Attribute.MESSAGE_DTYPE: dtype,
-            Attribute.PEERS: "",
+            Attribute.PEERS: peers,
             Attribute.CALLED_FROM: place,
         }
         for which, value in stated.items():

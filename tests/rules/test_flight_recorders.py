@@ -84,6 +84,41 @@ def test_messages_between_two_ranks_keep_no_other_rank_waiting(tmp_path: Path) -
     assert hangs(open_trace([tmp_path])) == []
 
 
+def test_both_ends_that_send_first_wait_for_each_other() -> None:
+    first, second = (TinyTrace(rank=rank) for rank in range(2))
+    first.called(100, "send", 4, waits=900, peers="0->1", place="pipe.py:5")
+    second.called(50, "send", 4, waits=900, peers="1->0", place="pipe.py:5")
+    found = hangs(merge([first.build(), second.build()]))
+    assert sorted(each.title for each in found) == [
+        "Rank 0 never answered send 1->0 #4",
+        "Rank 1 never answered send 0->1 #4",
+    ]
+    told = next(each.explanation for each in found if each.rank == 0)
+    assert "Rank 0 waits in send 0->1 #4 of default_pg (group 0) (pipe.py:5) instead." in told
+
+
+def test_ends_of_messages_are_ranks_of_their_group(tmp_path: Path) -> None:
+    message = {"is_p2p": True, "p2p_seq_id": 40, "profiling_name": "nccl:recv 1<-0"}
+    (tmp_path / "nccl_trace_rank_6").write_bytes(pickled(open_entry(1, **message), ranks="[3, 6]"))
+    (tmp_path / "nccl_trace_rank_3").write_bytes(pickled(entry(1), ranks="[3, 6]"))
+    (finding,) = hangs(open_trace([tmp_path]))
+    assert finding.title == "Rank 3 never answered recv 1<-0 #40"
+
+
+def test_a_rank_that_waits_for_a_message_is_not_told_to_be_elsewhere(tmp_path: Path) -> None:
+    message = {"is_p2p": True, "p2p_seq_id": 40, "profiling_name": "nccl:recv 1<-0"}
+    (tmp_path / "nccl_trace_rank_0").write_bytes(pickled(open_entry(2), ranks="[0, 1]"))
+    (tmp_path / "nccl_trace_rank_1").write_bytes(
+        pickled(entry(1), open_entry(1, 2.0, **message), ranks="[0, 1]")
+    )
+    told = {each.rule: each for each in hangs(open_trace([tmp_path]))}
+    assert (
+        "it waits in recv 1<-0 #40 of default_pg (group 0) (train.py:21)."
+        in told["hanging-collective"].explanation
+    )
+    assert told["hanging-message"].title == "Rank 0 never answered recv 1<-0 #40"
+
+
 def test_the_group_that_keeps_all_others_comes_first() -> None:
     first, second, third = (TinyTrace(rank=rank) for rank in range(3))
     first.called(0, sequence=3)

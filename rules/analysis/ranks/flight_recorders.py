@@ -6,6 +6,7 @@ one collective (torch/distributed/flight_recorder). A recorder keeps only the la
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,10 @@ _ANY_AMOUNT_SENT = frozenset({"all_to_all", "scatter", "all_to_all_v_single", "a
 _ANY_AMOUNT_RECEIVED = frozenset(
     {"all_to_all", "gather", "all_to_all_v_single", "reduce_scatter_v", "barrier"}
 )
+
+
+_PEERS = re.compile(r"(?P<left>\d{1,9})(?P<way>->|<-)(?P<right>\d{1,9})")
+MOST_MESSAGES = 10_000  # that did not end: more are not looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,7 @@ class Called:
     start: int
     state: CollectiveState
     place: str
+    peers: str = ""  # "0->1" of a message, as ranks of the group
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,7 @@ def columns_of(trace: Trace) -> _Columns:
 
 def recorded_ranks(trace: Trace) -> tuple[int, ...]:
     """The ranks whose dumps are there; -1 for one that does not say which it is."""
-    return tuple(np.unique(columns_of(trace).rank).tolist())
+    return tuple(np.unique(trace.lane_rank[trace.events.lane[recorded(trace)]]).tolist())
 
 
 @derived
@@ -152,14 +158,73 @@ def _stuck(trace: Trace, group: _Columns) -> Stuck:
 
 
 def _absent(trace: Trace, last: int) -> Absent:
-    columns, of_last = columns_of(trace), called(trace, last)
-    mine = np.flatnonzero((columns.rank == of_last.rank) & columns.open)
-    waits = min((called(trace, event) for event in columns.event[mine].tolist()), key=_start, default=None)
-    return Absent(of_last.rank, of_last, waits)
+    of_last = called(trace, last)
+    return Absent(of_last.rank, of_last, open_of_rank(trace).get(of_last.rank))
 
 
 def _start(each: Called) -> int:
     return each.start
+
+
+@derived
+def open_of_rank(trace: Trace) -> dict[int, Called]:
+    """The first collective or message of each rank that did not end."""
+    events = recorded(trace)
+    state = trace.attribute(Attribute.COLLECTIVE_STATE, events)
+    events = events[state != CollectiveState.COMPLETED.value]
+    found: dict[int, Called] = {}
+    for rank, rows in rows_by(trace.lane_rank[trace.events.lane[events]]):
+        first = events[rows[np.argmin(trace.events.start[events[rows]])]]
+        found[rank] = called(trace, int(first))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMessage:
+    """A message that a rank waits with: to or from ``other``, and what that rank waits in meanwhile, if anything."""
+
+    call: Called
+    other: int
+    other_waits: Called | None
+    is_recorded: bool  # whether there is a dump of the other rank
+
+
+@derived
+def unmet_messages(trace: Trace) -> tuple[OpenMessage, ...]:
+    """The first message of each rank that did not end and that the other rank has nothing open for."""
+    events = recorded(trace)
+    state = trace.attribute(Attribute.COLLECTIVE_STATE, events)
+    peers = trace.attribute(Attribute.PEERS, events, -1)
+    is_message = np.array([_PEERS.fullmatch(text) is not None for text in trace.strings], bool)
+    events = events[
+        (state != CollectiveState.COMPLETED.value) & (peers >= 0) & is_message[np.maximum(peers, 0)]
+    ]
+    events = events[np.argsort(trace.events.start[events], kind="stable")]
+    calls = [called(trace, event) for event in events[:MOST_MESSAGES].tolist()]
+    posted = {(each.rank, each.group, _pair(each)) for each in calls}
+    found: dict[int, OpenMessage] = {}
+    for each in calls:
+        other = _other(trace, each)
+        if each.rank not in found and (other, each.group, _pair(each)) not in posted:
+            found[each.rank] = OpenMessage(
+                each, other, open_of_rank(trace).get(other), other in recorded_ranks(trace)
+            )
+    return tuple(found.values())
+
+
+def _pair(message: Called) -> tuple[int, int]:
+    """Who sends to whom, as ranks of the group."""
+    stated = _PEERS.fullmatch(message.peers)
+    left, right = (int(stated["left"]), int(stated["right"])) if stated else (0, 0)
+    return (left, right) if stated and stated["way"] == "->" else (right, left)
+
+
+def _other(trace: Trace, message: Called) -> int:
+    """The rank at the other end; ranks of a group are those of the run where nobody states its members."""
+    sender, receiver = _pair(message)
+    other = receiver if "->" in message.peers else sender
+    members = _members(trace, message.group)
+    return members[other] if other < len(members) else other
 
 
 def _members(trace: Trace, group: str) -> tuple[int, ...]:
@@ -232,4 +297,5 @@ def called(trace: Trace, event: int) -> Called:
         int(trace.events.start[event]),
         CollectiveState(int(trace.attribute(Attribute.COLLECTIVE_STATE, one)[0])),
         trace.text_attribute(Attribute.CALLED_FROM, event),
+        trace.text_attribute(Attribute.PEERS, event),
     )
