@@ -11,8 +11,13 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
+from tests.parsers.flight_dumps import entry, open_entry, pickled
+from viewer.cli import main
+from viewer.loading.ranks.asking import FULL_RANKS
+from viewer.loading.ranks.opening import files_of_many
 from viewer.panels.tabs.flame import FlamePanel
 from viewer.panels.tabs.results import ResultsPanel
+from viewer.reports.text_report import MOST_INPUTS
 from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab, wait_until_ready
@@ -83,3 +88,19 @@ def test_compilations_and_breaks_are_tables_of_results(
     assert window.panels.findChild(ResultsPanel) is not None
     assert window.document.trace is not None
     assert [each.title for each in window.document.trace.tables] == ["Compilations", "Graph breaks"]
+
+
+@pytest.mark.parametrize(("count", "told"), [(MOST_INPUTS, ""), (MOST_INPUTS + 1, " and 1 more")])
+def test_many_dumps_are_read_in_full_and_named_in_one_line(
+    count: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert MOST_INPUTS == FULL_RANKS
+    for rank in range(count):
+        open_calls = [open_entry(2, 5.0)] if rank != 3 else []
+        stated = pickled(entry(1), *open_calls, ranks=str(list(range(count))))
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(stated)
+    assert files_of_many([tmp_path]) is None
+    assert main(["diagnose", str(tmp_path)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "Rank 3 never came to all_reduce #2"
+    assert said[2].endswith(f"nccl_trace_rank_15 (PyTorch flight recorder){told}")

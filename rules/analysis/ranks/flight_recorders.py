@@ -128,6 +128,7 @@ def columns_of(trace: Trace) -> _Columns:
     return _Columns.of(trace)
 
 
+@derived
 def recorded_ranks(trace: Trace) -> tuple[int, ...]:
     """The ranks whose dumps are there; -1 for one that does not say which it is."""
     return tuple(np.unique(trace.lane_rank[trace.events.lane[recorded(trace)]]).tolist())
@@ -149,7 +150,7 @@ def _stuck(trace: Trace, group: _Columns) -> Stuck:
     last = {rank: int(rows[-1]) for rank, rows in rows_by(group.rank)}
     here = np.flatnonzero(group.sequence == sequence)
     absent = [row for row in last.values() if group.sequence[row] < sequence]
-    members = _members(trace, called(trace, int(group.event[0])).group)
+    members = _members(trace).get(called(trace, int(group.event[0])).group, ())
     return Stuck(
         tuple(called(trace, event) for event in group.event[here].tolist()),
         tuple(_absent(trace, int(group.event[row])) for row in absent),
@@ -223,14 +224,19 @@ def _other(trace: Trace, message: Called) -> int:
     """The rank at the other end; ranks of a group are those of the run where nobody states its members."""
     sender, receiver = _pair(message)
     other = receiver if "->" in message.peers else sender
-    members = _members(trace, message.group)
+    members = _members(trace).get(message.group, ())
     return members[other] if other < len(members) else other
 
 
-def _members(trace: Trace, group: str) -> tuple[int, ...]:
-    """The ranks of a group as the dumps state them; none where no dump does."""
-    stated = (each.ranks for rank in trace.ranks for each in rank.groups if each.name == group)
-    return next((ranks for ranks in stated if ranks), ())
+@derived
+def _members(trace: Trace) -> dict[str, tuple[int, ...]]:
+    """The ranks of each group as the dumps state them."""
+    found: dict[str, tuple[int, ...]] = {}
+    for rank in trace.ranks:
+        for group in rank.groups:
+            if group.ranks:
+                found.setdefault(group.name, group.ranks)
+    return found
 
 
 @derived
