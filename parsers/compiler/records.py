@@ -108,7 +108,8 @@ class CompilerLog:
         if metrics is not None:
             self._add_metrics(metrics, compile_id, record.local)
         elif header.artifact is not None and header.artifact.name == "recompile_reasons":
-            self._reasons[compile_id] = (_stated_reason(record.payload), record.local)
+            if len(self._reasons) < MOST_COMPILATIONS:
+                self._reasons[compile_id] = (_stated_reason(record.payload), record.local)
         elif header.artifact is not None:
             self._add_break(record.payload, compile_id, record.local)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from io import BytesIO
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from parsers.stacks.timeline import (
     COUNTED_NS,
     SampledThread,
     add_thread,
+    allow_threads,
     frame_name,
     set_aside,
     stacks_of,
@@ -78,10 +80,11 @@ def _threads(data: bytes, builder: TraceBuilder, progress: Progress) -> tuple[_T
     known: dict[bytes, int] = {}
     found: dict[str, list[tuple[list[int], int]]] = {}
     samples = stacks = wrong = 0
-    lines = data.split(b"\n")
-    for number, line in enumerate(lines):
+    read = 0
+    for number, whole in enumerate(BytesIO(data)):
+        read, line = read + len(whole), whole.rstrip(b"\r\n")
         if number % 4_000 == 0:
-            progress.step(number / len(lines), "reading samples")
+            progress.step(read / len(data), "reading samples")
         match = _LINE.fullmatch(line)
         count = int(match[2]) if match else 0
         if match is None or not count or samples + count > _MOST_SAMPLES or stacks >= _MOST_STACKS:
@@ -94,6 +97,7 @@ def _threads(data: bytes, builder: TraceBuilder, progress: Progress) -> tuple[_T
                 index = known[each] = builder.string(_named(each))
             stack.append(index)
         found.setdefault(thread, []).append((stack, count))
+        allow_threads(len(found))
         samples, stacks = samples + count, stacks + 1
     return {
         thread: ([stack for stack, _ in rows], [count for _, count in rows])

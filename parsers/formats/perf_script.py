@@ -14,7 +14,14 @@ from parsers.base import Source, parser
 from parsers.model import Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.source import open_bytes
-from parsers.stacks.timeline import MOST_DEPTH, SampledThread, add_thread, frame_name, set_aside
+from parsers.stacks.timeline import (
+    MOST_DEPTH,
+    SampledThread,
+    add_thread,
+    allow_threads,
+    frame_name,
+    set_aside,
+)
 from parsers.unpacking_limit import LimitedStream
 
 _SAMPLE = re.compile(
@@ -115,6 +122,7 @@ def _threads(lines: Iterator[bytes], builder: TraceBuilder) -> tuple[dict[tuple[
         if sample is not None:
             end()
             current = _begun(sample, threads)
+            allow_threads(len(threads))
             cut = b" " + sample["rest"]
             if not sample["rest"].strip():
                 continue

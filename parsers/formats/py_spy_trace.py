@@ -12,11 +12,12 @@ from parsers.base import Source, parser
 from parsers.model import Lane, LaneKind, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.source import open_bytes
-from parsers.stacks.timeline import add_calls, frame_name, set_aside
-from parsers.unpacking_limit import LimitedStream
+from parsers.stacks.timeline import add_calls, allow_threads, frame_name, set_aside
+from parsers.unpacking_limit import LimitedStream, require_memory
 
 _START = re.compile(rb'\s*\[\s*\{[^[\]]{0,4096}?"cat"\s*:\s*"py-spy"')
 _LARGEST = 256 << 20  # bytes
+_BYTES_OF_MARK = 250  # of memory
 _LATEST_US = float(1 << 50)
 _NS_PER_US = 1_000
 UNUSABLE = "beginnings and ends of calls that fit nowhere"
@@ -57,6 +58,7 @@ class PySpyTrace:
         with open_bytes(source) as packed:
             stream = LimitedStream(packed, source, progress.part(0.0, 0.3), "reading samples")
             data = stream.whole(_LARGEST, "Record fewer samples.")
+        require_memory(source.path, data.count(b"{"), _BYTES_OF_MARK, "Record fewer samples.")
         try:
             marks = msgspec.json.decode(data, type=list[_Mark])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -69,6 +71,7 @@ class PySpyTrace:
         threads: dict[tuple[int, int], list[_Mark]] = {}
         for each in marks:
             threads.setdefault((each.pid, each.tid), []).append(each)
+        allow_threads(len(threads))
         wrong = 0
         for number, ((process, thread), mine) in enumerate(threads.items()):
             progress.step(0.3 + 0.5 * number / len(threads), "reading samples")

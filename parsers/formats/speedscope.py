@@ -22,13 +22,14 @@ from parsers.stacks.timeline import (
     set_aside,
     stacks_of,
 )
-from parsers.unpacking_limit import LimitedStream
+from parsers.unpacking_limit import LimitedStream, require_memory
 
 _START = re.compile(rb"\s*\{")
 _KEYS = re.compile(
     rb'speedscope\.app/file-format-schema|"profiles"\s*:\s*\[\s*\{[^{}\[\]]*"type"\s*:\s*"(?:sampled|evented)"'
 )
 _LARGEST = 256 << 20  # bytes; an hour of 100 samples a second takes 50 MB
+_BYTES_OF_SAMPLE = 200  # of memory: a list with its frames
 _UNITS = {"nanoseconds": 1.0, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9}  # ns
 _LATEST = 1 << 60  # ns
 UNUSABLE = "samples without a usable time, or of frames that are not there"
@@ -118,6 +119,7 @@ def _decoded(source: Source, progress: Progress) -> _File:
     with open_bytes(source) as packed:
         stream = LimitedStream(packed, source, progress, "reading samples")
         data = stream.whole(_LARGEST, "Record fewer samples.")
+    require_memory(source.path, data.count(b"["), _BYTES_OF_SAMPLE, "Record fewer samples.")
     try:
         return msgspec.json.decode(data, type=_File)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

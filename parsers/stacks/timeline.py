@@ -10,8 +10,10 @@ import numpy as np
 
 from parsers.model import I32, I64, Effect, EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
+from parsers.model.errors import Excessive
 
 _LATEST_NS = 1 << 62
+MOST_THREADS = 20_000  # of one file
 MOST_DEPTH = 4_000  # frames of one stack; Python's own limit is 1,000
 
 
@@ -117,6 +119,12 @@ def set_aside(builder: TraceBuilder, what: str, count: int) -> None:
     """Account for samples that cannot be used; ``what`` they are, in the plural."""
     builder.quality.read(count)
     builder.quality.note("damaged", Effect.QUARANTINED, what, "", count)
+
+
+def allow_threads(count: int) -> None:
+    """Raise ``Excessive`` where no program has so many threads."""
+    if count > MOST_THREADS:
+        raise Excessive("threads", MOST_THREADS)
 
 
 def stacks_of(samples: Sequence[Sequence[int]]) -> tuple[I64, I32]:

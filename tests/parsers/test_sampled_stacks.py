@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers import open_trace
+from parsers import open_trace, unpacking_limit
 from parsers.base import parser_of
 from parsers.model import EventKind, LaneKind, Trace, TraceError
 from parsers.model.builder import TraceBuilder
@@ -252,3 +253,39 @@ def test_any_bytes_after_a_good_beginning_are_read_or_refused(
         except TraceError:
             continue
         assert len(trace.events)
+
+
+@pytest.mark.parametrize(
+    "of_threads",
+    [
+        lambda count: "".join(f"thread ({n});a 1\n" for n in range(count)),
+        lambda count: "".join(f"sh {n} 100.000000: 1 cycles: 55d0 a (/b)\n" for n in range(count)),
+        lambda count: json.dumps(
+            [
+                {"cat": "py-spy", "name": "a", "ph": ph, "ts": n, "tid": n, "args": None}
+                for n in range(count)
+                for ph in "BE"
+            ]
+        ),
+    ],
+    ids=["collapsed", "perf", "py-spy"],
+)
+@pytest.mark.parametrize("too_many", [False, True])
+def test_more_threads_than_programs_have_are_refused(
+    of_threads: Callable[[int], str], too_many: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeline, "MOST_THREADS", 9)
+    content = of_threads(9 + too_many)
+    if too_many:
+        with pytest.raises(TraceError, match="more than 9 threads"):
+            opened(tmp_path, content)
+    else:
+        assert len(opened(tmp_path, content).lanes) == 9
+
+
+def test_samples_that_need_more_memory_than_there_is_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpacking_limit, "available_bytes", lambda: 1_000)
+    with pytest.raises(TraceError, match="of memory"):
+        opened(tmp_path, speedscope(sampled([0], [1])))
