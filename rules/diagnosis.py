@@ -14,8 +14,10 @@ from parsers.model import I64, Attribute, Cancelled, EventKind, Progress, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains, of_pairs
 from rules.analysis.facts.clocks import has_clocks
+from rules.analysis.facts.compilations import has_compiler_log
 from rules.analysis.facts.device_log import device_logs
 from rules.analysis.facts.subject import subject_of
+from rules.analysis.ranks.flight_recorders import recorded
 from rules.base import Finding, Need, NeedsMore, rules
 from rules.catalog import counter_rules
 from rules.category import Category
@@ -141,6 +143,9 @@ def _unmet(analysis: Analysis) -> dict[Need, Words]:
         Need.SHAPES: Attribute.INPUT_DIMS in trace.attributes,
         Need.MEMORY: any(_MEMORY.search(counter.name) is not None for counter in trace.counters),
         Need.ALLOCATIONS: any(each.is_snapshot for each in trace.memory),
+        Need.FLIGHT_RECORDER: bool(len(recorded(trace))),
+        Need.COMPILER_LOG: has_compiler_log(trace),
+        Need.SAMPLED_STACKS: EventKind.SAMPLED_FRAME in kinds,
         Need.CLOCKS: has_clocks(trace),
         Need.KERNEL_COUNTERS: bool(trace.kernels),
         Need.DEVICE_LOG: bool(device_logs(trace)),

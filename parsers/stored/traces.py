@@ -19,6 +19,7 @@ from parsers.model import (
     Attribute,
     AttributeColumn,
     Capture,
+    CollectiveState,
     CopyKind,
     Counter,
     Device,
@@ -43,7 +44,7 @@ from parsers.stored import columns as columns_file
 from parsers.stored.columns import Columns, NotAsWritten
 
 FORMAT = 3  # of the file; what lies in it speaks for itself
-_NUMBERED = (EventKind, CopyKind, MemoryKind, SyncKind)  # written as numbers, in columns
+_NUMBERED = (EventKind, CopyKind, MemoryKind, SyncKind, CollectiveState)  # written as numbers, in columns
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ WIDTH = 96
 DETAILED_DEVICES = 4
 SHOWN_SHARE = 0.001
 MOST_NOTES = 8
+MOST_INPUTS = 16  # files that are named; the files of more ranks are alike
 MOST_CHECKS = 10  # that are left out for one reason and still named
 
 
@@ -83,7 +84,9 @@ def as_text(
 
 
 def _about(trace: Trace, analysis: Analysis) -> list[str]:
-    names = ", ".join(f"{each.path} ({each.producer})" for each in trace.inputs)
+    names = ", ".join(f"{each.path} ({each.producer})" for each in trace.inputs[:MOST_INPUTS])
+    if (more := len(trace.inputs) - MOST_INPUTS) > 0:
+        names += f" and {more:,} more"
     quality = trace.quality
     lost = f", {quality.quarantined:,} set aside" if quality.quarantined else ", all kept"
     what = "rows" if trace.is_of_results else "events"
@@ -112,7 +115,7 @@ def _notes(trace: Trace) -> list[str]:
 
 def _without_gpu(trace: Trace) -> list[str]:
     """How to record what a timeline without any GPU work lacks; nothing for reports of kernels and logs."""
-    if trace.kernels or not len(trace.events):
+    if trace.kernels or not len(trace.events) or trace.stands_beside:
         return []
     launches, copies = completeness_of(trace).launches, copies_asked_for(trace)
     if is_cut(trace):

@@ -37,6 +37,7 @@ KIND_NAMES = {
     EventKind.OVERHEAD: "profiler overhead",
     EventKind.OS_RUNTIME: "system call",
     EventKind.SAMPLE: "CPU sample",
+    EventKind.SAMPLED_FRAME: "sampled call",
 }
 MOST_RELATED = 12
 FIRST_OF_COLLECTIVE = 2  # exposed, and for whom it waited: before its launch, and the rest after it
