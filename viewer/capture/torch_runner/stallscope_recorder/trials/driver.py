@@ -51,7 +51,7 @@ class Machine:
 
 
 class Limits(NamedTuple):
-    """Seconds of measuring altogether, steps left alone at first, rounds a candidate, and steps a block (0: by time)."""
+    """Seconds of measuring, steps left alone at first, rounds a candidate, and steps a block (0: by time)."""
 
     seconds: float
     skip: int

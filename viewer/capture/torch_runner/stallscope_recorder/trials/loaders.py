@@ -36,4 +36,5 @@ def workers_wanted() -> int:
 
 
 def has_workers(arguments: Dict[str, Any]) -> bool:
+    """Whether a loader with these arguments makes its batches in other processes."""
     return int(arguments.get("num_workers") or 0) > 0

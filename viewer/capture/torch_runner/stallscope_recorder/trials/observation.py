@@ -140,7 +140,10 @@ class Observation:
             scaler = program.scaler
             if scaler is not None:
                 tensors = scaler.scale(tensors)
-            call = lambda: original(tensors, *args, **kwargs)  # noqa: E731
+
+            def call() -> Any:
+                return original(tensors, *args, **kwargs)
+
             made = call() if self.guard is None else self.guard.run_backward(call)
             if scaler is not None and scaler is program.scaler and program.backwards_per_step <= 1:
                 for optimizer in program.optimizers:
@@ -159,12 +162,12 @@ class Observation:
             program.losses.append(loss.detach().clone())
 
     def _watch_optimizers(self) -> None:
-        module = importlib.import_module("torch.optim.optimizer")
+        module: Any = importlib.import_module("torch.optim.optimizer")
         meet = self._program.meet_optimizer
         module.register_optimizer_step_post_hook(lambda optimizer, args, kwargs: meet(optimizer))
 
     def _watch_scaler(self) -> None:
-        amp = sys.modules.get("torch.amp.grad_scaler") or importlib.import_module(
+        amp: Any = sys.modules.get("torch.amp.grad_scaler") or importlib.import_module(
             "torch.cuda.amp.grad_scaler"
         )
         original, program = amp.GradScaler.__init__, self._program
