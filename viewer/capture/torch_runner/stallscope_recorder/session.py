@@ -245,6 +245,13 @@ class Session:
             return "too-late", "nothing recorded: the script ended before the recording began (--delay)"
         if self._started_at < 0:
             return "no-steps", NOTHING_FOUND
+        if options.trial:
+            return (
+                "too-few-steps",
+                "nothing could be tried: the script ended after {} steps. Let it run for a few hundred.".format(
+                    self._steps_made()
+                ),
+            )
         return (
             "too-few-steps",
             "nothing recorded: the script ended after {} steps, and {} pass before the first recorded one. "

@@ -26,6 +26,10 @@ class Change:
     title = ""
     level = SWITCH
     group = ""
+    #: tried without being asked for
+    usual = True
+    #: the ceiling that says what it can give at most
+    ceiling = ""
     settle = SETTLE
     first_settle = SETTLE
     #: set for the process before torch is loaded; of changes at the start only

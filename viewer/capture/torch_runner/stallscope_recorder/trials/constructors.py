@@ -13,6 +13,7 @@ class Construction(Change):
     """A start that changes keyword arguments of a class of torch."""
 
     level = START
+    usual = False
 
     def built(self) -> Any:
         """The class whose objects are made in another way."""

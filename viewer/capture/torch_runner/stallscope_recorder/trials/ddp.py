@@ -12,6 +12,8 @@ from .program import Program
 class DdpStart(Construction):
     """A start that changes arguments of every ``torch.nn.parallel.DistributedDataParallel``."""
 
+    ceiling = "no-collectives"
+
     def built(self) -> Any:
         return importlib.import_module("torch.nn.parallel").DistributedDataParallel
 

@@ -15,6 +15,8 @@ MAX_WORKERS = 8
 class LoaderStart(Construction):
     """A start that changes arguments of every ``torch.utils.data.DataLoader``."""
 
+    ceiling = "same-batch"
+
     def built(self) -> Any:
         return importlib.import_module("torch.utils.data").DataLoader
 

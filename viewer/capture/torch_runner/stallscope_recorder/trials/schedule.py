@@ -72,6 +72,11 @@ class Standing:
         return self.rounds >= MIN_ROUNDS and self.lead in (0.0, 1.0)
 
     @property
+    def seems_to_differ(self) -> bool:
+        """Whether nearly all pairs say the same, which of a few blocks may be chance."""
+        return not 1 - WINS < self.lead < WINS
+
+    @property
     def gain(self) -> float:
         """Ratio of medians; above one is faster."""
         without, with_it = (sorted(self._comparable(self.times[variant])) for variant in "AB")
@@ -126,6 +131,9 @@ class Schedule:
         mine = self._seconds * (1 - TOGETHER_SHARE) if joining else self._seconds
         share = mine / (1 + len(self._candidates))
         yield from self._candidate(CONTROL, (), (), self._rounds, is_control=True, until=share)
+        for _ in range(CLOSE_ROUNDS):
+            if self.standings[CONTROL].seems_to_differ and not self._is_over():
+                yield from self._round(CONTROL, (), ())
         waiting = list(self._candidates)
         while waiting:
             candidate = waiting.pop(0)

@@ -19,6 +19,7 @@ class CudaAllocConf(Change):
     name = "expandable-segments"
     title = "Let the allocator's segments grow (expandable_segments)"
     level = START
+    usual = False
     environment = MappingProxyType({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})
 
     def can(self, program: Program) -> Optional[str]:

@@ -18,6 +18,7 @@ class OmpNumThreads(Change):
     name = "omp-num-threads"
     title = "Give OpenMP this rank's share of the cores (OMP_NUM_THREADS)"
     level = START
+    usual = False
     environment = MappingProxyType({"OMP_NUM_THREADS": str(workers_wanted())})
 
     def can(self, program: Program) -> Optional[str]:

@@ -16,6 +16,7 @@ class AutocastFp16(Change):
     name = "autocast-fp16"
     title = "float16 autocast with a gradient scaler"
     group = "precision"
+    usual = False
 
     def __init__(self) -> None:
         super().__init__()

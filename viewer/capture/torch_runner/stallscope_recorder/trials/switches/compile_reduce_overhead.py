@@ -16,6 +16,7 @@ class CompileReduceOverhead(Compiled):
     name = "compile-reduce-overhead"
     title = "torch.compile with CUDA graphs (reduce-overhead)"
     mode = "reduce-overhead"
+    usual = False
     first_settle = 12
     settle = 3
 
