@@ -11,6 +11,7 @@ from rules.wording.promises import factor
 
 MIN_SETTLING_NS = 1e9  # less than a second of compiling is nothing to speak of
 MIN_MEMORY_CHANGE = 0.01
+MAX_HELPLESS = 1.05  # a ceiling that could be higher than this may still be worth something
 
 KINDS = {
     Kind.SWITCH: "switched in the running program",
@@ -52,7 +53,8 @@ def result(trial: Trial) -> str:
     if trial.candidate.kind is Kind.CEILING:
         if trial.verdict is Verdict.PROVED:
             return f"{times(gain)}; worth changing the code for, at most {most}"
-        return f"{_of_at_most(gain)}: mending it cannot help here"
+        ends = ": mending it cannot help here" if gain.high <= MAX_HELPLESS else ""
+        return f"{_of_at_most(gain)}{ends}"
     if trial.verdict is Verdict.NO_DIFFERENCE:
         return _of_at_most(gain)
     return f"{times(gain)}, proved"
