@@ -11,7 +11,7 @@ rank = dist.get_rank()
 torch.manual_seed(0)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(16, 16))
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, foreach=False)
-log = open(f"{os.environ['LOG']}.{rank}", "w")
+log = f"{os.environ['LOG']}.{rank}"
 while True:
     optimizer.zero_grad()
     syncs = []
@@ -20,5 +20,5 @@ while True:
         syncs.append(model.require_backward_grad_sync)
         loss.backward()
     optimizer.step()
-    log.write(json.dumps({"syncs": syncs, "foreach": optimizer.param_groups[0]["foreach"]}) + "\n")
-    log.flush()
+    with open(log, "a") as file:
+        file.write(json.dumps({"syncs": syncs, "foreach": optimizer.param_groups[0]["foreach"]}) + "\n")

@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import pathlib
 import sys
 
 import torch
@@ -41,7 +42,7 @@ torch.manual_seed(7)
 model = Model()
 optimizer = torch.optim.AdamW(model.parameters(), foreach=False, lr=1e-3)
 loader = torch.utils.data.DataLoader(Numbers(), batch_size=1)
-log = open(os.environ["LOG"], "w")
+pathlib.Path(os.environ["LOG"]).write_text("")
 
 
 def note(**more):
@@ -58,8 +59,8 @@ def note(**more):
         step_is_own="step" not in vars(optimizer),
         **more,
     )
-    log.write(json.dumps(state) + "\n")
-    log.flush()
+    with open(os.environ["LOG"], "a") as log:
+        log.write(json.dumps(state) + "\n")
 
 
 usual_threads = torch.get_num_threads()
