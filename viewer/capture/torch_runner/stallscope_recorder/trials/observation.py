@@ -10,6 +10,9 @@ from typing import Any, Callable, List, Tuple
 from .known_calls import COLLECTIVES, LOGGING, READERS, found, is_read_by_script
 from .program import MAX_LOSSES, Program, elements_of, torch_module
 
+MAX_REPEATS = 1000
+"""Of batches in one step, of a loader without a length; then it is asked in truth, so that a loop over it ends."""
+
 
 class Observation:
     """Tells a Program what happens. ``install`` comes before the recorder's hooks, which lie around it.
@@ -58,7 +61,7 @@ class Observation:
         program.forwards_in_step += 1
         if self._looking:
             self._see_forward(torch, module)
-        if not program.has_batch:
+        if not program.batches:
             program.elements += elements_of(args) + elements_of(kwargs)
         if self.guard is None:
             return original(module, *args, **kwargs)
@@ -110,11 +113,12 @@ class Observation:
         program = self._program
 
         def __next__(iterator: Any) -> Any:
-            if program.repeats_batch and program.has_batch:
-                batch = program.batch
+            key = id(getattr(iterator, "_dataset", None))
+            if program.repeats_batch and key in program.batches and _may_repeat(iterator, program):
+                batch = program.batches[key]
             else:
                 batch = fetch(iterator)
-                program.batch, program.has_batch = batch, True
+                program.batches[key] = batch
             program.elements += elements_of(batch)
             return batch
 
@@ -178,3 +182,17 @@ class Observation:
             original(scaler, *args, **kwargs)
 
         amp.GradScaler.__init__ = __init__
+
+
+def _may_repeat(iterator: Any, program: Program) -> bool:
+    """Whether one more batch can be given again: an epoch has as many as ever, and one without an end is bounded."""
+    given = getattr(iterator, "_num_yielded", 0)
+    try:
+        if given >= len(iterator):
+            return False
+    except TypeError:
+        program.repeats_in_step += 1
+        if program.repeats_in_step > MAX_REPEATS:
+            return False
+    iterator._num_yielded = given + 1
+    return True

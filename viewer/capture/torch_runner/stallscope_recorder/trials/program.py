@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, Callable, List, Set, Tuple
+from typing import Any, Callable, Dict, List, Set, Tuple
 
 MAX_LOSSES = 1000
 
@@ -26,9 +26,9 @@ class Program:
         self.forwards_in_step = 0
         self.elements = 0
         self.seen: Set[str] = set()
-        self.batch: Any = None
-        self.has_batch = False
+        self.batches: Dict[int, Any] = {}
         self.repeats_batch = False
+        self.repeats_in_step = 0
         self.scaler: Any = None
         self.scaler_is_ours = False
         self.losses: List[Any] = []
@@ -74,6 +74,7 @@ class Program:
             self.backwards_per_step = self.backwards_in_step
         self.backwards_in_step = 0
         self.forwards_in_step = 0
+        self.repeats_in_step = 0
 
     def parallel_models(self) -> List[Any]:
         """Every DistributedDataParallel in the models."""

@@ -6,7 +6,7 @@ from typing import Any, List, Optional
 
 from ..catalogue import Change, change
 from ..precision import put_under_autocast, reason_against_autocast
-from ..program import NO_GPU, Program, torch_module
+from ..program import Program, torch_module
 
 
 @change
@@ -23,8 +23,6 @@ class AutocastFp16(Change):
         self._scaler: Any = None
 
     def can(self, program: Program) -> Optional[str]:
-        if program.device != "cuda":
-            return NO_GPU
         if "gradient scaler" in program.seen:
             return "the program scales its gradients already"
         return reason_against_autocast(program)
@@ -62,6 +60,6 @@ class AutocastFp16(Change):
 def _scaler_of_ours(program: Program) -> Any:
     program.scaler_is_ours = True
     try:
-        return torch_module().amp.GradScaler("cuda")
+        return torch_module().amp.GradScaler(program.device)
     finally:
         program.scaler_is_ours = False
