@@ -135,6 +135,16 @@ def test_starts_alternate_with_launches_without_them(tmp_path: Path, monkeypatch
     assert trial.loss.likeness is Likeness.BIT_EQUAL
 
 
+def test_a_close_start_gets_twice_the_launches_and_one_that_takes_long_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, close, _ = run(tmp_path, monkeypatch, usual({}), "num-workers")
+    assert ["B" if each.starts else "A" for each in close[1:]] == list(trying.ORDER_OF_LAUNCHES)
+    monkeypatch.setattr(trying, "STARTS_SHARE", 0.05)
+    _, slow, _ = run(tmp_path, monkeypatch, usual({}), "num-workers")
+    assert len(slow[1:]) == trying.FEWEST_LAUNCHES
+
+
 def test_winning_starts_and_switches_are_launched_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,4 +288,3 @@ def test_a_line_that_is_no_block_is_none(line: dict[str, Any]) -> None:
 
 def test_an_order_of_blocks_each_way_is_made_of_whole_rounds() -> None:
     assert [Wish(CaptureRequest(), blocks=each).rounds for each in (2, 3, 6, 7)] == [1, 2, 3, 4]
-    assert trying.ORDER_OF_LAUNCHES == "ABBA"

@@ -22,7 +22,8 @@ from viewer.capture.trials.launch import Launched, Launcher, Order
 BLOCKS_A_ROUND = 4
 STARTS_SHARE = 0.4  # of the time, where settings of the start are to be tried
 LAUNCH_ROUNDS = 1
-ORDER_OF_LAUNCHES = "ABBA"
+ORDER_OF_LAUNCHES = "ABBABAAB"
+FEWEST_LAUNCHES = 4  # what is not clear by then gets as many again, where time is left
 LOSSES = 20  # steps from the start; what a change does to the result shows in the first of them
 MAX_CRASHES = 3
 CONTROL_CANDIDATE = Candidate(CONTROL, Kind.CONTROL, "Nothing changed (control)")
@@ -216,33 +217,42 @@ class Trying:
         self, candidate: Candidate, starts: tuple[str, ...], changes: tuple[str, ...], account: Account
     ) -> Trial:
         sides: dict[str, list[Launched]] = {"A": [], "B": []}
+        spent, trial = 0.0, trial_of(candidate, [])
         for number, variant in enumerate(ORDER_OF_LAUNCHES, 1):
             self._on_progress(Progress(candidate.title, number, len(ORDER_OF_LAUNCHES)))
             if number == 1 and len(self._baselines) == 1:
-                sides["A"].append(self._baselines[0])
-                continue
-            order = Order(
-                starts=starts if variant == "B" else (),
-                changes=changes if variant == "B" else (),
-                rounds=LAUNCH_ROUNDS,
-                steps=account.steps,
-                losses=LOSSES,
-                seed=True,
-                seconds=self._wish.seconds,
-            )
-            launched = self._launcher.launch(order)
+                launched = self._baselines[0]
+            else:
+                launched = self._launch_with(variant, starts, changes, account)
             refused = next(iter(launched.account.refused.values()), "") or launched.error
             if variant == "B" and refused and not self._launcher.is_stopped():
                 return trial_of(candidate, [], refused)
             sides[variant].append(launched)
-            if variant == "A":
-                self._baselines.append(launched)
-            if self._launcher.is_stopped():
+            spent += sum(block.ns for block in launched.account.blocks) / 1e9
+            trial = _of_launches(candidate, sides)
+            is_clear = trial.gain is not None and trial.gain.is_seen
+            enough = is_clear or spent > self._wish.seconds * STARTS_SHARE
+            if self._launcher.is_stopped() or (number == FEWEST_LAUNCHES and enough):
                 break
-        blocks = {side: [each.account.blocks for each in launches] for side, launches in sides.items()}
-        trial = trial_of_launches(candidate, blocks["A"], blocks["B"])
-        losses = next((each.account.losses for each in sides["B"]), ())
-        return self._with_loss(trial, losses)
+        return self._with_loss(trial, next((each.account.losses for each in sides["B"]), ()))
+
+    def _launch_with(
+        self, variant: str, starts: tuple[str, ...], changes: tuple[str, ...], account: Account
+    ) -> Launched:
+        """One launch with the settings (B), or without them (A), which is a baseline for losses, too."""
+        order = Order(
+            starts=starts if variant == "B" else (),
+            changes=changes if variant == "B" else (),
+            rounds=LAUNCH_ROUNDS,
+            steps=account.steps,
+            losses=LOSSES,
+            seed=True,
+            seconds=self._wish.seconds,
+        )
+        launched = self._launcher.launch(order)
+        if variant == "A":
+            self._baselines.append(launched)
+        return launched
 
     def _with_losses(self, known: Trials, account: Account) -> Trials:
         """Every winner from the same start as two runs without it; the losses of a run without come first."""
@@ -323,6 +333,11 @@ class Trying:
     def _title(self, name: str) -> str:
         every: Iterable[Candidate] = (CONTROL_CANDIDATE, TOGETHER_CANDIDATE, *self._choice.changes)
         return next((each.title for each in every if each.switch == name), name)
+
+
+def _of_launches(candidate: Candidate, sides: Mapping[str, Sequence[Launched]]) -> Trial:
+    blocks = {side: [each.account.blocks for each in launches] for side, launches in sides.items()}
+    return trial_of_launches(candidate, blocks["A"], blocks["B"])
 
 
 def _stopped(began: float) -> str:
