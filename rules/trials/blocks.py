@@ -18,7 +18,7 @@ class Block:
 
     ``ns`` is the time of all its ``steps`` on the slowest rank, ``elements`` what their batches held together (0 where
     nobody knows), ``peak_bytes`` the most memory allocated meanwhile, ``settling_ns`` the time between the change and
-    the block, compiling included.
+    the block beyond that of usual steps, such as for compiling.
     """
 
     candidate: str

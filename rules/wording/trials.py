@@ -94,7 +94,7 @@ def about(trial: Trial) -> list[str]:
         if before and abs(after - before) > MIN_MEMORY_CHANGE * before:
             said.append(f"peak memory {size(before)} -> {size(after)}")
     if trial.settling_ns > MIN_SETTLING_NS and trial.candidate.kind is Kind.SWITCH:
-        said.append(f"the first steps with it took {duration(trial.settling_ns)}")
+        said.append(f"the first steps with it took {duration(trial.settling_ns)} longer")
     return said
 
 

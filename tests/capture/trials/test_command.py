@@ -192,7 +192,7 @@ def test_ctrl_c_stops_and_what_is_known_is_told(
 
     answered(trials(1.15))
     monkeypatch.setattr(Trying, "run", run)
-    monkeypatch.setattr(Trying, "stop", stops.append)
+    monkeypatch.setattr(Trying, "stop", lambda trial: stops.append(trial))
     assert main(["try", "--", "python", "train.py"]) == DONE
     assert len(stops) == 1
     shown = capsys.readouterr()

@@ -83,7 +83,7 @@ def usual(gains: dict[str, float], together: float = 0.0, **more: Any) -> Callab
         )
         if together:
             found += blocks("together", together, won)
-        account = Account(tuple(found), ended="complete", together=won, steps=8, program={"trains": "True"})
+        account = Account(tuple(found), ended="complete", together=won, steps=8, program={"trains": True})
         return Launched(replace(account, **more), ended())
 
     return answer

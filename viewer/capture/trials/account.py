@@ -90,7 +90,7 @@ def _of_rank(lines: Iterable[str]) -> Account:
         elif kind == "refused":
             refused.setdefault(_text(line.get("candidate")), _text(line.get("reason")))
         elif kind == "program":
-            found = replace(found, program={key: _text(each) for key, each in line.items() if key != "kind"})
+            found = replace(found, program={key: _plain(each) for key, each in line.items() if key != "kind"})
         elif kind == "steps":
             found = replace(found, steps=int(_number(line.get("steps"))))
         elif kind == "end":
@@ -120,6 +120,10 @@ def _loss(value: Any) -> float | None:
 
 def _text(value: Any) -> str:
     return str(value if value is not None else "")[:MAX_TEXT]
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float) else _text(value)
 
 
 def _texts(value: Any) -> tuple[str, ...]:

@@ -39,10 +39,10 @@ def choice_of(promises: Sequence[Promise], asked: Sequence[str]) -> Choice:
         names = list(dict.fromkeys(name for each in asked for name in _names(each, promises, known)))
     else:
         usual = [name for name, change in known.items() if change.usual]
-        names = list(dict.fromkeys([*promised, *sorted(usual, key=lambda name: known[name].level != SWITCH)]))
-        if any(known[name].level == START for name in promised):
-            names += [known[name].ceiling for name in promised if known[name].ceiling]
-            names = list(dict.fromkeys(names))
+        behind = [known[name].ceiling for name in promised if known[name].ceiling]
+        names = sorted(
+            dict.fromkeys([*promised, *behind, *usual]), key=lambda name: known[name].level != SWITCH
+        )
     candidates = [_candidate(known[name], promised.get(name)) for name in names]
     return Choice(
         tuple(each for each in candidates if each.kind is not Kind.START),

@@ -261,7 +261,7 @@ class Trying:
             for each in known.trials
             if each.is_a_gain and each.loss is None and (each.candidate.kind is not Kind.START)
         ]
-        if not winners or account.program.get("trains", "True") != "True":
+        if not winners or account.program.get("trains") is False:
             return known
         order = Order(rounds=0, losses=LOSSES, seed=True)
         while len(self._baselines) < 2 and not self._launcher.is_stopped():

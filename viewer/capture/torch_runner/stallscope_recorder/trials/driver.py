@@ -137,8 +137,9 @@ class Driver:
         self._machine.forget_peak()
         self._began = self._machine.seconds()
         if self._turned:
-            self._settling, self._turned = self._began - self._turned, 0.0
-            self._beyond += max(self._settling - self._usual_settling, 0.0)
+            self._settling = max(self._began - self._turned - self._usual_settling, 0.0)
+            self._beyond += self._settling
+            self._turned = 0.0
 
     def _end_block(self) -> None:
         machine, steps = self._machine, self._of_block
@@ -172,7 +173,7 @@ class Driver:
                 "slowest_ns": round(slowest * steps * 1e9),
                 "elements": elements,
                 "peak_bytes": machine.peak_bytes(),
-                "settle_ns": round(self._settling * 1e9),  # between the change and this block, with compiling
+                "settle_ns": round(self._settling * 1e9),
                 "spent_s": round(self._spent, 3),
             }
         )
