@@ -106,6 +106,15 @@ def line(trial: Trial) -> str:
     return f"{candidate.title}{promised}: {result(trial)}{more}"
 
 
+def left_out(trials: Trials) -> list[str]:
+    """What made no sense in the program, a sentence for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for each in trials.trials:
+        if each.candidate.against:
+            by_reason.setdefault(each.candidate.against, []).append(each.candidate.title)
+    return [f"Not tried, because {reason}: {'; '.join(titles)}." for reason, titles in by_reason.items()]
+
+
 def summary(trials: Trials) -> str:
     """The whole in one sentence."""
     control = trials.control
@@ -117,7 +126,11 @@ def summary(trials: Trials) -> str:
     best = trials.best
     if best is None or best.gain is None:
         measured = any(each.gain is not None for each in trials.trials)
-        return "None of these changes makes the program faster here." if measured else "Nothing was measured."
+        return (
+            "None of these changes makes the program measurably faster here."
+            if measured
+            else "Nothing was measured."
+        )
     if best.members:
         titles = [each.candidate.title for each in trials.trials if each.candidate.switch in best.members]
         count = len(best.members)

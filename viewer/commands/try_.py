@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 FAILED = 1
 MAX_BLOCKS = 100
+_NO_STEPS = "A trial needs a few hundred steps; say what ends one (--steps), or which range begins one (--region NAME)."
 EPILOG = """examples:
   stallscope try -- python train.py --epochs 1
   stallscope try --fix fuse-optimizer-1 --recording run.pt.trace.json.gz -- python train.py
@@ -122,6 +123,9 @@ def _run(options: argparse.Namespace) -> int:
             sys.stderr.write(outcome.traceback)
             complain(f"{outcome.problem or 'The script failed.'} {outcome.fix}".rstrip())
             return FAILED
+        if outcome.retry is not None:
+            complain(f"{outcome.problem} {_NO_STEPS}")
+            return FAILED
         if outcome.recordings:
             promises = _promises_if_any(outcome.recordings)
     wish = Wish(request, tuple(options.fix), options.blocks, options.time_limit)
@@ -137,6 +141,7 @@ def _tell(options: argparse.Namespace, request: CaptureRequest, trying: Trying, 
     from viewer.reports.trial_report import trial_text, trials_json, trials_markdown
 
     title = Path(request.target.program).name
+    sys.stderr.write(trying.traceback)
     if options.json:
         sys.stdout.write(json_text(trials_json(trials, trying.program)))
     else:

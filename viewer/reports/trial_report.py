@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rules.trials.trial import Kind, Trial, Trials
+from rules.trials.trial import Kind, Trial, Trials, Verdict
 from rules.wording import trials as wording
 from viewer.reports.markdown_report import plain, table
 from viewer.reports.plain_text import joined, one_line
@@ -18,11 +18,16 @@ def trial_line(trial: Trial) -> str:
 
 def trial_text(trials: Trials) -> str:
     """What is to be known after the lines of the single trials: those not measured, the whole, cautions."""
-    unmeasured = [] if trials.restless else [each for each in trials.trials if each.gain is None]
-    lines = [f"  {trial_line(each)}" for each in unmeasured if not each.refused]
-    compared = [each for each in trials.trials if each.loss is not None]
-    lines += [f"  {each.candidate.title}: {'; '.join(wording.about(each))}" for each in compared]
-    return joined([*lines, wording.summary(trials), *wording.caution(trials)])
+    lines: list[str] = []
+    if not trials.restless:
+        unreached = [each for each in trials.trials if each.verdict is Verdict.NOT_REACHED]
+        compared = [each for each in trials.trials if each.loss is not None]
+        lines += [f"  {trial_line(each)}" for each in unreached]
+        lines += [
+            f"  {one_line(each.candidate.title)}: {'; '.join(wording.about(each))}" for each in compared
+        ]
+        lines += map(one_line, wording.left_out(trials))
+    return joined([*lines, wording.summary(trials), *map(one_line, wording.caution(trials))])
 
 
 def trials_json(trials: Trials, program: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,12 +94,7 @@ def trials_markdown(trials: Trials, title: str) -> str:
                 if not each.candidate.against
             ],
         )
-    left_out = [each for each in trials.trials if each.candidate.against]
-    if left_out and not trials.restless:
-        lines += ["Not tried:", ""]
-        lines += [
-            f"* {plain(each.candidate.title)}, because {plain(each.candidate.against)}" for each in left_out
-        ]
+        lines += [f"* {plain(each)}" for each in wording.left_out(trials)]
     if any(each.candidate.kind is Kind.CEILING and each.gain for each in trials.trials):
         lines += ["", "A ceiling is no change to keep: something was taken away to see what it costs."]
     return "\n".join([*lines, ""])

@@ -74,6 +74,7 @@ for name, cls in sorted(catalogue().items()):
         losses = [step(batch) for batch in list(loader)[:2]]
         told[name]["finite"] = all(loss == loss for loss in losses)
     told[name]["failure"] = failure
+    told[name]["batches"] = len(list(loader))
     changes.take_all_back()
     after = snapshot()
     told[name]["left"] = sorted(key for key, value in after.items() if value != before[key])

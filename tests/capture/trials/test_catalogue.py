@@ -44,6 +44,7 @@ def test_every_change_changes_something_and_leaves_nothing_behind(told: dict[str
 
 def test_training_goes_on_with_every_change(told: dict[str, dict[str, Any]]) -> None:
     assert all(each.get("finite", True) for each in told.values())
+    assert {each["batches"] for each in told.values() if "batches" in each} == {16}, "an epoch stays as long"
 
 
 def test_what_makes_no_sense_in_a_program_says_why(told: dict[str, dict[str, Any]]) -> None:

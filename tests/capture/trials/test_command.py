@@ -48,7 +48,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[[Trials], None]:
     """Have the command be answered with these values, without a program."""
 
     class Nothing:
-        killed, traceback, recordings, problem, fix = False, "", (), "", ""
+        killed, traceback, recordings, problem, fix, retry = False, "", (), "", "", None
 
         def run(self) -> Nothing:
             return self
@@ -178,7 +178,9 @@ def test_a_script_that_fails_and_one_without_steps_are_told(
     assert "Traceback" in capsys.readouterr().err
     words = typed(tmp_path, torch_python, "--fix", "threads", script="tensors_only.py")
     assert main(words) == try_.FAILED
-    assert "No steps found" in capsys.readouterr().out
+    said = capsys.readouterr().err
+    assert "No steps found" in said
+    assert "--region NAME" in said
 
 
 def test_ctrl_c_stops_and_what_is_known_is_told(

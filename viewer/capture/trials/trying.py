@@ -77,6 +77,7 @@ class Trying:
         self._restless = False
         self._baselines: list[Launched] = []
         self.program: Mapping[str, Any] = {}
+        self.traceback = ""  # of the script, where it failed by itself
 
     @property
     def killed(self) -> bool:
@@ -150,6 +151,7 @@ class Trying:
         if self._launcher.is_stopped() or ended in ("complete", "time"):
             return ""
         if launched.error:
+            self.traceback = launched.outcome.traceback if launched.outcome is not None else ""
             when = "The script failed" if launched.outcome and launched.outcome.traceback else ""
             return f"{when}: {launched.error}" if when else launched.error
         code = launched.outcome.exit_code if launched.outcome is not None else 0

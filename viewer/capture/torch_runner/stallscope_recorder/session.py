@@ -91,6 +91,9 @@ class Session:
         if self.recorder is None or self.recording or self.over:
             return
         self._thread = threading.get_ident()
+        if self.options.trial:
+            self.finish()
+            self._stop_script()
         self.recorder.start(None)
         self.recording = True
         self.status.say("recording", text="the whole run, at most {:g} s".format(self.options.time_limit))
@@ -245,7 +248,7 @@ class Session:
             return "too-late", "nothing recorded: the script ended before the recording began (--delay)"
         if self._started_at < 0:
             return "no-steps", NOTHING_FOUND
-        if options.trial:
+        if self.options.trial:
             return (
                 "too-few-steps",
                 "nothing could be tried: the script ended after {} steps. Let it run for a few hundred.".format(

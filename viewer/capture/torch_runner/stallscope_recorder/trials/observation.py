@@ -185,14 +185,17 @@ class Observation:
 
 
 def _may_repeat(iterator: Any, program: Program) -> bool:
-    """Whether one more batch can be given again: an epoch has as many as ever, and one without an end is bounded."""
+    """Whether one more batch can be given again: an epoch has as many as ever, and one without an end is bounded.
+
+    Raises ``StopIteration`` at the end of an epoch.
+    """
     given = getattr(iterator, "_num_yielded", 0)
     try:
-        if given >= len(iterator):
-            return False
+        batches = len(iterator)
     except TypeError:
         program.repeats_in_step += 1
-        if program.repeats_in_step > MAX_REPEATS:
-            return False
+        return program.repeats_in_step <= MAX_REPEATS
+    if given >= batches:
+        raise StopIteration
     iterator._num_yielded = given + 1
     return True
