@@ -62,9 +62,9 @@ def _subject(arguments: Sequence[str]) -> str:
 
 
 def command_names() -> dict[str, str]:
-    """Command -> the name of its module."""
+    """Command -> the name of its module, which ends in an underscore where Python has a word of that name."""
     found = [each.name for each in pkgutil.iter_modules(commands.__path__)]
-    return {name.replace("_", "-"): f"{commands.__name__}.{name}" for name in found}
+    return {name.rstrip("_").replace("_", "-"): f"{commands.__name__}.{name}" for name in found}
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:

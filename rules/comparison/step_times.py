@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -96,6 +97,10 @@ class StepTimes:
         unseen = STEP_SPREAD / np.sqrt(count) * random.standard_t(count, RESAMPLES)
         return np.asarray(means * np.exp(unseen))
 
+    def resampled_medians(self, random: np.random.Generator) -> F64:
+        """Medians of RESAMPLES bootstrap samples, ns: of blocks of steps, which show their own spread."""
+        return _resampled(self.ns, 1, random, np.median)
+
 
 def _blocks(ns: F64) -> F64:
     """Means of consecutive steps where there are many, so that the work stays bounded."""
@@ -106,16 +111,24 @@ def _blocks(ns: F64) -> F64:
 
 
 def _means(ns: F64, block: int, random: np.random.Generator) -> F64:
-    """Bootstrap means from circular blocks; their logarithms spread as far as Student's t says of so few values."""
+    return _resampled(ns, block, random, np.mean)
+
+
+def _resampled(ns: F64, block: int, random: np.random.Generator, statistic: Any) -> F64:
+    """A statistic of bootstrap samples of circular blocks.
+
+    Its logarithms spread as far as Student's t says of so few values.
+    """
     count = len(ns)
     block = min(max(block, 1), max(count // 2, 1))
     blocks = -(-count // block)
     starts = random.integers(count, size=(RESAMPLES, blocks))
     chosen = (starts[:, :, None] + np.arange(block)) % count
-    means = ns[chosen.reshape(RESAMPLES, -1)[:, :count]].mean(axis=1)
+    means = statistic(ns[chosen.reshape(RESAMPLES, -1)[:, :count]], axis=1)
     freedom = max(blocks - 1, 1)
     spread = np.sqrt(count / max(count - 1, 1) * freedom / random.chisquare(freedom, RESAMPLES))
-    return np.asarray(ns.mean() * np.exp(np.clip(np.log(means / ns.mean()) * spread, -FURTHEST, FURTHEST)))
+    whole = statistic(ns)
+    return np.asarray(whole * np.exp(np.clip(np.log(means / whole) * spread, -FURTHEST, FURTHEST)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +197,19 @@ def ratio_of(before: StepTimes, after: StepTimes) -> StepRatio | None:
     if np.array_equal(before.ns, after.ns):
         return StepRatio(before, after, 1.0, 1.0)
     random = np.random.default_rng(SEED)
-    logs = -np.log(before.resampled_means(random)) + np.log(after.resampled_means(random))
+    return _ratio(before, after, before.resampled_means(random), after.resampled_means(random))
+
+
+def ratio_of_blocks(before: StepTimes, after: StepTimes) -> StepRatio | None:
+    """The ratio of the medians with its interval, of blocks of steps; None where one side has fewer than two."""
+    if min(len(before.ns), len(after.ns)) < FEWEST_STEPS or not before.median or not after.median:
+        return None
+    random = np.random.default_rng(SEED)
+    return _ratio(before, after, before.resampled_medians(random), after.resampled_medians(random))
+
+
+def _ratio(before: StepTimes, after: StepTimes, samples_before: F64, samples_after: F64) -> StepRatio:
+    logs = np.log(samples_after) - np.log(samples_before)
     low, high = np.exp(np.quantile(logs, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])).tolist()
     return StepRatio(before, after, low, high)
 

@@ -42,9 +42,13 @@ class Proposal:
 
 
 class Fix(Protocol):
-    """One kind of change. ``explanation`` has the headings of ``EXPLANATION_HEADINGS``."""
+    """One kind of change. ``explanation`` has the headings of ``EXPLANATION_HEADINGS``.
+
+    ``switches`` are the changes that the recorder can make in the running program to try it; none for most fixes.
+    """
 
     id: ClassVar[str]
+    switches: ClassVar[tuple[str, ...]] = ()
     explanation: ClassVar[str]
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -70,6 +74,13 @@ def _discover() -> None:
 
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
+
+
+def switches_of(fix_id: str) -> tuple[str, ...]:
+    """The changes of the recorder that realise a fix of the catalogue; empty where there are none."""
+    _discover()
+    found: tuple[str, ...] = getattr(_FIXES.get(fix_id), "switches", ())
+    return found
 
 
 def fixes() -> list[Fix]:

@@ -15,6 +15,7 @@ from viewer.capture.failures import CaptureProblem
 from viewer.capture.places import OtherMachine, is_plain_name, remote_start
 from viewer.capture.recording import Recording
 from viewer.capture.request import Window
+from viewer.capture.trials.launch import Launcher, Order
 
 SSH = """
 import subprocess
@@ -55,6 +56,25 @@ def test_a_script_is_recorded_there_and_the_file_comes_back(
     assert outcome.recordings[0].stat().st_size > 500
     left = [name for name in os.listdir(far / "tmp") if name.startswith("stallscope")]
     assert left == [], "nothing of ours stays on the other machine"
+
+
+def test_changes_are_tried_there_and_what_they_gave_comes_back(
+    far: Path, tmp_path: Path, torch_python: str
+) -> None:
+    shutil.copy(SCRIPTS / "trial_state.py", far)
+    settings = {"LOG": str(far / "log"), "OMP_NUM_THREADS": "1"}
+    request = script_request("trial_state.py", tmp_path / "here", python=torch_python, **settings)
+    request = replace(request, target=replace(request.target, program="trial_state.py"), host="gpu@far")
+    heard: list[str] = []
+    launcher = Launcher(
+        request, tmp_path / "here", lambda line: heard.append(str(line["kind"])), lambda text: None
+    )
+    order = Order((("foreach-optimizer", 1.0),), seconds=600.0, rounds=1, steps=2, skip=2)
+    account = launcher.launch(order).account
+    assert account.ended == "complete"
+    assert {block.candidate for block in account.blocks} >= {"control", "foreach-optimizer"}
+    assert heard.count("block") == len(account.blocks)
+    assert [name for name in os.listdir(far / "tmp") if name.startswith("stallscope.")] == []
 
 
 def test_a_host_that_does_not_answer_is_explained(pretend_tools: PretendTools, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ MEANT = {
     "ARGS": "",
     "options": "",
     "S": "30",
+    "N": "4",
     "SECONDS": "120",
     "train.py": "train.py",
     "python": "python3",

@@ -22,7 +22,7 @@ OUTPUTS = (*WRITTEN.values(), "converted", "regions.parquet")
 FOLDERS = ("project", "traces")
 # needs a profiler, another machine or a library that a machine may lack, and then says so
 DAILY = ("diagnose", "compare", "query", "trend")
-NEEDING = ("capture", "s3://bucket/run", "tcp://localhost:8786")
+NEEDING = ("capture", "try", "s3://bucket/run", "tcp://localhost:8786")
 
 
 class Typist:

@@ -37,6 +37,8 @@ def runner_command(
 def torch_options(request: CaptureRequest, out: str, name: str) -> list[str]:
     """Options of the runner for a recording with the PyTorch profiler."""
     words = ["--out", out, "--name", name, *window_options(request.window)]
+    if request.trial:
+        return [*words, "--recorder", "trial", "--trial", request.trial]
     extras = request.torch
     words += [f"--{extra}" for extra in ("shapes", "stacks", "memory") if getattr(extras, extra)]
     return words

@@ -20,6 +20,8 @@ from rules.fixes.plan import plan_of
 from rules.gates.against_kept import judgement_on
 from rules.gates.figures import figures_of
 from rules.gates.kept_promises import promises_of, since_then
+from rules.trials.kept import kept_trials
+from rules.trials.trial import Trials
 from rules.wording.verdict import verdict
 from viewer.capture.request import CaptureRequest
 from viewer.capture.storage import History as Runs
@@ -39,6 +41,22 @@ def program_of(request: CaptureRequest) -> str:
     arguments = " ".join(_NUMBER.sub("_", word) for word in target.arguments)
     host = request.host or socket.gethostname()
     return f"{request.tool.value}: {script} {arguments} on {host}".replace("  ", " ")[:LONGEST_NAME]
+
+
+def keep_trials(
+    request: CaptureRequest, trials: Trials, name: str = "", history: History | None = None
+) -> bool:
+    """Write what was promised and measured of each change; whether there was anything to write. Raises TraceError."""
+    kept = kept_trials(trials)
+    if kept:
+        entry = Entry(name or program_of(request), (), Series.TRIAL, saved=time.time(), trials=kept)
+        (history or History()).keep(entry)
+    return bool(kept)
+
+
+def was_tried(request: CaptureRequest, name: str = "", history: History | None = None) -> bool:
+    """Whether the journal holds a trial of a program. Raises TraceError."""
+    return bool((history or History()).entries(Series.TRIAL, name or program_of(request)))
 
 
 def run_that_made(paths: Sequence[Path]) -> Run | None:

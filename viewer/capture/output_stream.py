@@ -25,6 +25,7 @@ PHASE_TEXT = {
     "recording": "recording",
     "writing": "writing",
     "written": "written",
+    "trying": "trying",
     "stopping": "recorded, stopping the script",
     "converting": "converting",
     "fetching": "fetching the recording",

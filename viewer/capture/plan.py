@@ -18,7 +18,7 @@ from viewer.capture.storage import captures_folder
 from viewer.capture.target_words import starts_python_itself
 
 SUFFIXES = {
-    Tool.TORCH: (".pt.trace.json.gz", ".memory.pickle.gz"),
+    Tool.TORCH: (".pt.trace.json.gz", ".memory.pickle.gz", ".trial.jsonl"),
     Tool.NSYS: (".nsys-rep", ".qdrep", ".qdstrm", ".sqlite"),
     Tool.NCU: (".ncu-rep",),
 }

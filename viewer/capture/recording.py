@@ -90,7 +90,8 @@ class Recording:
         began = time.monotonic()
         plan = self._plan = self._place.prepare(self.request)
         try:
-            Presets().save(LAST_USED, self.request)
+            if not self.request.trial:
+                Presets().save(LAST_USED, self.request)
             run = self._history.begin(self.request)
             log = run.log.open("wb", buffering=0)  # nothing is left to be written when it closes
         except OSError as error:

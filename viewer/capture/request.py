@@ -121,7 +121,10 @@ class NcuOptions:
 
 @dataclass(frozen=True, slots=True)
 class CaptureRequest:
-    """One recording to make. ``host`` is ``user@machine`` or empty for this one; ``out`` empty: the data folder."""
+    """One recording to make. ``host`` is ``user@machine`` or empty for this one; ``out`` empty: the data folder.
+
+    ``trial`` is what is tried instead of recording, as the JSON that the recorder reads; presets do not keep it.
+    """
 
     tool: Tool = Tool.TORCH
     target: Target = field(default_factory=Target)
@@ -131,6 +134,7 @@ class CaptureRequest:
     ncu: NcuOptions = field(default_factory=NcuOptions)
     out: str = ""
     host: str = ""
+    trial: str = ""
 
     def to_json(self) -> dict[str, Any]:
         values: dict[str, Any] = _plain(self)

@@ -22,6 +22,7 @@ from parsers.sqlite.guarded import GuardedConnection, Watch
 from parsers.sqlite.read_only import read_only_uri
 from rules.gates.figures import RunFigures
 from rules.gates.kept_promises import KeptPromise
+from rules.trials.kept import KeptTrial
 from viewer.kept.storage import data_folder, is_filled
 
 FILE_NAME = "runs.sqlite"
@@ -46,13 +47,14 @@ class Series(Enum):
 
     BASELINE = "baseline"
     PROGRAM = "program"
+    TRIAL = "trial"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """Recordings of one state of a program; ``saved`` is seconds of wall clock, ``reason`` why a regression was taken.
 
-    ``id`` orders the entries; it is 0 before one is kept.
+    ``id`` orders the entries; it is 0 before one is kept. Of a trial (``Series.TRIAL``) only ``trials`` are kept.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Entry:
     reason: str = ""
     promises: tuple[KeptPromise, ...] = ()
     saved: float = 0.0
+    trials: tuple[KeptTrial, ...] = ()
     id: int = 0
 
 
@@ -108,7 +111,11 @@ class History:
             "revision": entry.revision,
             "reason": entry.reason,
             "runs": json.dumps([run.to_data() for run in entry.runs]),
-            "promises": json.dumps([asdict(each) for each in entry.promises]),
+            "promises": json.dumps(
+                [each.to_data() for each in entry.trials]
+                if entry.series is Series.TRIAL
+                else [asdict(each) for each in entry.promises]
+            ),
         }
         with self._writable() as database:
             return replace(entry, id=int(database.table(_TABLE).insert(row).last_pk))
@@ -175,6 +182,11 @@ class History:
 
 def _entry(row: dict[str, Any], path: Path) -> Entry:
     try:
+        if row["series"] == Series.TRIAL.value:
+            kept = tuple(KeptTrial.from_data(each) for each in json.loads(str(row["promises"])))
+            return Entry(
+                str(row["name"]), (), Series.TRIAL, saved=float(row["saved"]), trials=kept, id=int(row["id"])
+            )
         runs = tuple(RunFigures.from_data(each) for each in json.loads(str(row["runs"])))
         promises = tuple(
             KeptPromise(

@@ -63,7 +63,7 @@ def diagnosis_markdown(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -
             if ns >= LEAST_SHARE * budget.window_ns
         ]
         name = f"{device_name(trace, index)} {trace.devices[index].name}"
-        lines += _table(("share", "time", name), parts)
+        lines += table(("share", "time", name), parts)
     if plan.promises and is_run:
         lines += ["### What to change, in this order", ""]
         for number, promise in enumerate(plan.promises[:MOST_FIXES], 1):
@@ -71,7 +71,7 @@ def diagnosis_markdown(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -
         lines.append("")
     if diagnosis.findings:
         lines += ["### Findings", ""]
-        lines += _table(
+        lines += table(
             ("", "finding", "gives"),
             [
                 (each.severity.value, each.title, gain(each, plan, short=True))
@@ -89,7 +89,7 @@ def comparison_markdown(result: Comparison, answers: Sequence[Answer] = ()) -> s
     lines += [f"**{plain(result.verdict)}**", ""]
     lines += [f"before: {plain(result.before)}  ", f"after: {plain(result.after)}", ""]
     if answers:
-        lines += _table(
+        lines += table(
             ("limit", "before", "after", "answer"),
             [
                 (
@@ -108,13 +108,13 @@ def comparison_markdown(result: Comparison, answers: Sequence[Answer] = ()) -> s
         *(f"careful: {each}" for each in result.cautions),
     ]
     lines += [*(f"* {plain(each)}" for each in careful), *([""] if careful else [])]
-    lines += _table(
+    lines += table(
         ("", "before", "after", "change"),
         [(each.name, *sides(each, result), change(each, result)) for each in (result.step, *result.measures)],
     )
     if result.findings:
         lines += ["### Findings, and what each costs at most", ""]
-        lines += _table(
+        lines += table(
             ("now", "before", "after", "finding"),
             [
                 (each.change.value, *finding_sides(each, result), each.finding.title_beside_its_cost)
@@ -146,12 +146,12 @@ def comparison_markdown(result: Comparison, answers: Sequence[Answer] = ()) -> s
 def trend_markdown(name: str, points: Sequence[Point]) -> str:
     """Runs in their order, as a table."""
     return (
-        "\n".join([f"## Step time of {plain(name)}", "", *_table(COLUMNS, series_rows(points))]).rstrip()
+        "\n".join([f"## Step time of {plain(name)}", "", *table(COLUMNS, series_rows(points))]).rstrip()
         + "\n"
     )
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Numbers are set to the right; an empty line follows."""
     rows = list(rows)
     if not rows:
@@ -170,5 +170,5 @@ def _is_number(cell: str) -> bool:
 
 
 def _folded(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    table = _table(columns, rows)
-    return [f"<details><summary>{plain(title)}</summary>", "", *table, "</details>", ""] if table else []
+    lines = table(columns, rows)
+    return [f"<details><summary>{plain(title)}</summary>", "", *lines, "</details>", ""] if lines else []

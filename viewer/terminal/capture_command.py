@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +15,20 @@ from viewer.capture.failures import CaptureProblem
 from viewer.capture.output_stream import Event
 from viewer.capture.plan import portable_lines
 from viewer.capture.recording import Outcome, Recording
-from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, TorchOptions, Window
+from viewer.capture.request import (
+    CaptureRequest,
+    NcuOptions,
+    NsysOptions,
+    Target,
+    Tool,
+    TorchOptions,
+    Window,
+)
 from viewer.capture.storage import Presets
 from viewer.capture.target_words import UnreadableCommand, read_target
 from viewer.terminal.command_parser import NamesOutput
 from viewer.terminal.console import complain
+from viewer.terminal.interruption import run_stoppably
 
 DONE, FAILED, BAD_USE, INTERRUPTED = 0, 1, 2, 130
 
@@ -61,16 +68,7 @@ def _add_tool(tools: Any, tool: Tool) -> None:
     parser.add_argument(
         "--preset", default="", metavar="NAME", help="start from a preset saved in the window"
     )
-    parser.add_argument(
-        "--host", default="", metavar="USER@HOST", help="record on another machine through ssh"
-    )
-    parser.add_argument("--cwd", default="", metavar="DIR", help="working folder of the program")
-    parser.add_argument(
-        "--python", default="", metavar="PATH", help="interpreter for a script named without one"
-    )
-    parser.add_argument(
-        "--env", action="append", default=[], metavar="NAME=VALUE", help="set for the program; repeatable"
-    )
+    add_program(parser)
     parser.add_argument(
         "--print-command", action="store_true", help="print the command for another machine and stop"
     )
@@ -183,8 +181,29 @@ def request_from(options: argparse.Namespace) -> CaptureRequest:
     given = {key: value for key, value in vars(options).items() if value is not None}
     if "trace" in given:
         given["traces"] = tuple(word for word in given["trace"].split(",") if word)
+    target = target_from(options, base.target)
+    window = _with(base.window, given)
+    if window.region and "steps" not in given:
+        window = replace(window, steps="region")
+    return replace(
+        base,
+        target=target,
+        window=window,
+        torch=_with(base.torch, given) if tool is Tool.TORCH else base.torch,
+        nsys=_with(base.nsys, given) if tool is Tool.NSYS else base.nsys,
+        ncu=_with(base.ncu, given) if tool is Tool.NCU else base.ncu,
+        out=options.out or base.out,
+        host=options.host or base.host,
+    )
+
+
+def target_from(options: argparse.Namespace, usual: Target) -> Target:
+    """The program that follows ``--``, or ``usual``, with its environment.
+
+    Raises ``UnreadableCommand`` and ``CaptureProblem``.
+    """
     words = options.command[1:] if options.command[:1] == ["--"] else options.command
-    target = base.target
+    target = usual
     if words:
         target = read_target(words, options.cwd, options.python)
     elif not target.program:
@@ -195,18 +214,20 @@ def request_from(options: argparse.Namespace) -> CaptureRequest:
         if not equals or not name:
             raise CaptureProblem(f"--env {pair} is not NAME=VALUE.")
         environment[name] = value
-    window = _with(base.window, given)
-    if window.region and "steps" not in given:
-        window = replace(window, steps="region")
-    return replace(
-        base,
-        target=replace(target, environment=environment),
-        window=window,
-        torch=_with(base.torch, given) if tool is Tool.TORCH else base.torch,
-        nsys=_with(base.nsys, given) if tool is Tool.NSYS else base.nsys,
-        ncu=_with(base.ncu, given) if tool is Tool.NCU else base.ncu,
-        out=options.out or base.out,
-        host=options.host or base.host,
+    return replace(target, environment=environment)
+
+
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """The options that say which program is started, where and how."""
+    parser.add_argument(
+        "--host", default="", metavar="USER@HOST", help="record on another machine through ssh"
+    )
+    parser.add_argument("--cwd", default="", metavar="DIR", help="working folder of the program")
+    parser.add_argument(
+        "--python", default="", metavar="PATH", help="interpreter for a script named without one"
+    )
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="set for the program; repeatable"
     )
 
 
@@ -234,29 +255,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _record(request: CaptureRequest) -> Outcome:
     recording = Recording(request, on_text=_show_text, on_event=_show_event)
-    interruptions = 0
-
-    def interrupted(*_: object) -> None:
-        nonlocal interruptions
-        interruptions += 1
-        if interruptions == 1:
-            print(
-                "\nstallscope: finishing the recording now; Ctrl+C again kills the program", file=sys.stderr
-            )
-            recording.finish_now()
-        else:
-            recording.kill()
-
-    if threading.current_thread() is not threading.main_thread():
-        return recording.run()
-    earlier = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
-    if hasattr(signal, "SIGHUP"):
-        earlier[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: recording.kill())
-    try:
-        return recording.run()
-    finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)
+    return run_stoppably(recording.run, recording.finish_now, recording.kill, "finishing the recording now")
 
 
 def _show_text(text: str) -> None:

@@ -36,6 +36,7 @@ class CollectGarbageSeldom:
     """Collections of garbage on a thread that launches work."""
 
     id: ClassVar[str] = "collect-garbage-seldom"
+    switches: ClassVar[tuple[str, ...]] = ("gc-freeze",)
     explanation: ClassVar[str] = """
 When it applies
     Ranges or frames of Python's garbage collector lie between the launches: this program's recorder writes a range for

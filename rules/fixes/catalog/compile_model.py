@@ -49,6 +49,7 @@ class CompileModel:
     """Elementwise kernels, normalisations and reductions that a compiler would join."""
 
     id: ClassVar[str] = "compile-model"
+    switches: ClassVar[tuple[str, ...]] = ("compile", "compile-reduce-overhead")
     explanation: ClassVar[str] = """
 When it applies
     At least a tenth of the GPU's time passes in kernels that only move memory, and the model is not compiled.

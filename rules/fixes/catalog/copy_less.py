@@ -59,6 +59,7 @@ class CopyLess:
     """Copies of a direction that are large, and what the host does with them."""
 
     id: ClassVar[str] = "copy-less"
+    switches: ClassVar[tuple[str, ...]] = ("non-blocking", "pin-memory")
     explanation: ClassVar[str] = """
 When it applies
     Copies of more than 64 kB or 50 us between host and GPU.

@@ -32,6 +32,7 @@ class FuseAttention:
     """Softmax and everything else between the two matrix products of attention."""
 
     id: ClassVar[str] = "fuse-attention"
+    switches: ClassVar[tuple[str, ...]] = ("sdpa-backend",)
     explanation: ClassVar[str] = """
 When it applies
     Between two matrix products lie a softmax and kernels that only move the scores.

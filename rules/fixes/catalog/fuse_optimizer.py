@@ -43,6 +43,7 @@ class FuseOptimizer:
     """Optimizers that launch kernels for each parameter."""
 
     id: ClassVar[str] = "fuse-optimizer"
+    switches: ClassVar[tuple[str, ...]] = ("fused-optimizer", "foreach-optimizer", "no-optimizer")
     explanation: ClassVar[str] = """
 When it applies
     An optimizer's step launches more than 100 kernels.

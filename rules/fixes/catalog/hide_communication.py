@@ -23,6 +23,12 @@ class HideCommunication:
     """Collectives whose transfers the computation waits for."""
 
     id: ClassVar[str] = "hide-communication"
+    switches: ClassVar[tuple[str, ...]] = (
+        "gradient-as-bucket-view",
+        "static-graph",
+        "ddp-bucket-size",
+        "no-collectives",
+    )
     explanation: ClassVar[str] = """
 When it applies
     Several ranks communicate, and the steps become shorter if the transfers do. Waiting for a late rank is no transfer.

@@ -44,6 +44,7 @@ class JoinLoop:
     """Loops over the items of a batch, over tensors, over tables."""
 
     id: ClassVar[str] = "join-loop"
+    switches: ClassVar[tuple[str, ...]] = ("compile",)
     explanation: ClassVar[str] = """
 When it applies
     The same calls come eight and more times in a row, at least 20 launches in a step. Layers of a model follow from

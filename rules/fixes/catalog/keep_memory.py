@@ -22,6 +22,7 @@ class KeepMemory:
     """Calls of the driver that allocate and free."""
 
     id: ClassVar[str] = "keep-memory"
+    switches: ClassVar[tuple[str, ...]] = ("expandable-segments",)
     explanation: ClassVar[str] = """
 When it applies
     Steps call the driver to allocate or free memory: cudaMalloc, cudaFree, cudaHostAlloc.

@@ -50,6 +50,7 @@ class KeepOnGpu:
     """Round trips over the host: an optimizer on the CPU, offloaded tensors, a formula in the wrong place."""
 
     id: ClassVar[str] = "keep-on-gpu"
+    switches: ClassVar[tuple[str, ...]] = ("no-read-backs",)
     explanation: ClassVar[str] = """
 When it applies
     More than 1 MB in a step is copied to the host, operators on the CPU calculate with it for more than 1 ms, and

@@ -34,6 +34,12 @@ class LoadDataInWorkers:
     """The time that steps spend inside a data loader."""
 
     id: ClassVar[str] = "load-data-in-workers"
+    switches: ClassVar[tuple[str, ...]] = (
+        "num-workers",
+        "persistent-workers",
+        "prefetch-factor",
+        "same-batch",
+    )
     explanation: ClassVar[str] = """
 When it applies
     The step's thread spends time inside a data loader, or in a range named like one.

@@ -53,6 +53,7 @@ class MoveHostPhase:
     """Long stretches of host work, with the waits between them."""
 
     id: ClassVar[str] = "move-host-phase"
+    switches: ClassVar[tuple[str, ...]] = ("no-logging", "no-evaluation")
     explanation: ClassVar[str] = """
 When it applies
     The CPU does something of its own for at least 250 us: numpy, a simulator, serialising, printing. Long stretches

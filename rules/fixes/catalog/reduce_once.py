@@ -29,6 +29,7 @@ class ReduceOnce:
     """Several forward passes of a data-parallel model for each update, with collectives in all of them."""
 
     id: ClassVar[str] = "reduce-once"
+    switches: ClassVar[tuple[str, ...]] = ("no-sync",)
     explanation: ClassVar[str] = """
 When it applies
     Each update of the parameters follows several forward passes of DistributedDataParallel, and collectives run in

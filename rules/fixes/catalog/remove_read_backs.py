@@ -60,6 +60,7 @@ class RemoveReadBacks:
     """Reading values back, and synchronising, at one kind of place."""
 
     id: ClassVar[str] = "remove-read-backs"
+    switches: ClassVar[tuple[str, ...]] = ("no-read-backs",)
     explanation: ClassVar[str] = """
 When it applies
     Calls that wait for the GPU: a small copy to the host and the synchronisation behind it, counting the rows of a

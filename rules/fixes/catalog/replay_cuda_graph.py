@@ -56,6 +56,7 @@ class ReplayCudaGraph:
     """Steps whose CPU launches too slowly."""
 
     id: ClassVar[str] = "replay-cuda-graph"
+    switches: ClassVar[tuple[str, ...]] = ("compile-reduce-overhead",)
     explanation: ClassVar[str] = """
 When it applies
     There are stretches of 20 and more launches between which nothing is read back. Of training steps only where

@@ -34,6 +34,7 @@ class RunPythonInProcesses:
     """Threads of one Python that take turns."""
 
     id: ClassVar[str] = "run-python-in-processes"
+    switches: ClassVar[tuple[str, ...]] = ("num-workers",)
     explanation: ClassVar[str] = """
 When it applies
     The thread that launches stands still while other threads of its process run Python: in recordings with stacks they

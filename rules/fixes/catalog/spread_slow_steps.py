@@ -30,6 +30,7 @@ class SpreadSlowSteps:
     """Steps that are slow because they do more than the others."""
 
     id: ClassVar[str] = "spread-slow-steps"
+    switches: ClassVar[tuple[str, ...]] = ("no-logging", "no-evaluation", "gc-freeze")
     explanation: ClassVar[str] = """
 When it applies
     Fewer than half of the steps take more than 1.5 times the median, and make other calls or work longer on the CPU.

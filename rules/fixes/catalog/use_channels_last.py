@@ -33,6 +33,7 @@ class UseChannelsLast:
     """Conversions between NCHW and NHWC."""
 
     id: ClassVar[str] = "use-channels-last"
+    switches: ClassVar[tuple[str, ...]] = ("channels-last",)
     explanation: ClassVar[str] = """
 When it applies
     Kernels convert tensors between the two layouts of images.

@@ -30,6 +30,7 @@ class UseFasterKernels:
     """Operators that are slow by themselves."""
 
     id: ClassVar[str] = "use-faster-kernels"
+    switches: ClassVar[tuple[str, ...]] = ("cudnn-benchmark", "sdpa-backend")
     explanation: ClassVar[str] = """
 When it applies
     An operator reaches less than a tenth of what its shapes and types allow: see the rule slow-operators.

@@ -40,6 +40,7 @@ class UseTensorCores:
     """FP32 products and convolutions, by the names of their kernels."""
 
     id: ClassVar[str] = "use-tensor-cores"
+    switches: ClassVar[tuple[str, ...]] = ("tf32", "autocast-bf16", "autocast-fp16")
     explanation: ClassVar[str] = """
 When it applies
     Matrix products or convolutions run on the FP32 units of a GPU that has tensor cores.

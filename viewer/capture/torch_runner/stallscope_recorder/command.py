@@ -16,6 +16,7 @@ from . import script
 from .options import Options, parse
 from .session import Session, rank_of_this_process
 from .status import Status
+from .trials.recorder import Order, prepare_environment
 
 POLL = 0.2
 BOUNDARY_GRACE = 3.0
@@ -36,6 +37,8 @@ def main(arguments: List[str]) -> int:
     rank = rank_of_this_process()
     status = Status(options.status, rank)
     status.say("starting", text=" ".join(target), pid=os.getpid())
+    if options.trial:
+        prepare_environment(Order(options.trial))
     session = begin(options, status, rank)
     _when_torch_is_imported(lambda: _torch_imported(session))
     code = script.run(target, session.script_failed)

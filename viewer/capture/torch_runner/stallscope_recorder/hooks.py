@@ -12,7 +12,7 @@ from .steps import StepFinder
 
 
 def _watched_call(
-    original: Any, is_compiling: Any, finder: StepFinder, ranges: Ranges, inside: threading.local, meet: Any
+    original: Any, is_compiling: Any, finder: StepFinder, ranges: Ranges, inside: threading.local, hooks: Any
 ) -> Any:
     """A stand-in for ``nn.Module.__call__``.
 
@@ -23,11 +23,13 @@ def _watched_call(
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_compiling() or getattr(inside, "a_module", False):
             return original(self, *args, **kwargs)
-        meet(self)
+        hooks.meet(self)
         finder.forward(id(self))
         inside.a_module = True
         try:
             with ranges.around("forward: " + unwrapped_class_name(self)):
+                if hooks.calls is not None:
+                    return hooks.calls.forward(original, self, args, kwargs)
                 return original(self, *args, **kwargs)
         finally:
             inside.a_module = False
@@ -46,6 +48,8 @@ class Hooks:
         self._off = False
         self.roots: list[Any] = []
         self.on_new_root: Any = None
+        #: makes the calls of outermost modules in the place of these hooks
+        self.calls: Any = None
 
     def install(self) -> None:
         """Start to watch; what an old torch lacks is left out."""
@@ -92,12 +96,13 @@ class Hooks:
         is_compiling = getattr(
             getattr(importlib.import_module("torch"), "compiler", None), "is_compiling", bool
         )
-        finder, ranges, inside, meet = self._finder, self._ranges, threading.local(), self._meet
+        finder, ranges, inside = self._finder, self._ranges, threading.local()
         self._replace(
-            module_class, "__call__", _watched_call(original, is_compiling, finder, ranges, inside, meet)
+            module_class, "__call__", _watched_call(original, is_compiling, finder, ranges, inside, self)
         )
 
-    def _meet(self, module: Any) -> None:
+    def meet(self, module: Any) -> None:
+        """An outermost module is called."""
         if self.on_new_root is not None and not any(module is root for root in self.roots):
             self.roots.append(module)
             self.on_new_root(module)

@@ -6,7 +6,7 @@ import argparse
 from typing import List, NamedTuple, Optional, Tuple
 
 STEP_SOURCES = ("auto", "optimizer", "dataloader", "backward", "forward", "region", "whole")
-RECORDERS = ("torch", "cuda-range")
+RECORDERS = ("torch", "cuda-range", "trial")
 
 
 class Options(NamedTuple):
@@ -32,6 +32,7 @@ class Options(NamedTuple):
     keep_running: bool = False
     status: str = "text"
     control: str = ""
+    trial: str = ""
 
     @property
     def before_recording(self) -> int:
@@ -57,6 +58,8 @@ def parse(arguments: List[str]) -> Tuple[Options, List[str]]:
         parser.error("name the script after --, as in: torch_runner --out DIR -- train.py --epochs 1")
     if read.active < 1 or read.repeat < 1:
         parser.error("--active and --repeat are at least 1")
+    if (read.recorder == "trial") != bool(read.trial):
+        parser.error("--recorder trial and --trial go together")
     if read.steps == "region" and not read.region:
         parser.error("--steps region needs --region NAME")
     return Options(**vars(read)), target
@@ -90,5 +93,6 @@ def _parser(prog: Optional[str] = "torch_runner") -> argparse.ArgumentParser:
         parser.add_argument("--" + extra, action="store_true")
     parser.add_argument("--no-phases", dest="phases", action="store_false")
     parser.add_argument("--status", choices=("text", "lines", "none"), default=default.status)
+    parser.add_argument("--trial", default="", metavar="JSON", help="changes to try, with --recorder trial")
     parser.add_argument("--control", default="", help="recording is finished as soon as this file exists")
     return parser

@@ -21,6 +21,8 @@ COMPRESSION = 4
 class TorchRecorder:
     """``torch.profiler`` over the schedule of the options; each finished recording becomes one file."""
 
+    complete = False
+
     def __init__(self, options: Options, rank: int, say: Callable[..., None]) -> None:
         self._options = options
         self._rank = rank
@@ -106,6 +108,8 @@ class TorchRecorder:
 
 class CudaRangeRecorder:
     """``cudaProfilerStart`` and ``Stop`` around the recorded steps, with NVTX ranges, for Nsight around the process."""
+
+    complete = False
 
     def __init__(self, options: Options, rank: int, say: Callable[..., None]) -> None:
         self._options = options

@@ -15,7 +15,13 @@ from .ranges import GarbageRanges, ModuleRanges
 from .recorders import CudaRangeRecorder, TorchRecorder
 from .status import Status
 from .steps import StepFinder
+from .trials.recorder import TrialRecorder
 
+RECORDERS: dict[str, Any] = {
+    "torch": TorchRecorder,
+    "cuda-range": CudaRangeRecorder,
+    "trial": TrialRecorder,
+}
 FEW_STEPS = 20
 SAY_EVERY = 0.25
 """Steps beyond the first few are reported at most every so many seconds: writing costs time of the program."""
@@ -62,9 +68,11 @@ class Session:
         """Torch has just been imported: watch it."""
         if self.recorder is not None or self.switched_off:
             return
-        kind = TorchRecorder if self.options.recorder == "torch" else CudaRangeRecorder
-        self.recorder = kind(self.options, self.rank, self.status.say)
+        self.recorder = RECORDERS[self.options.recorder](self.options, self.rank, self.status.say)
         self.hooks = Hooks(self.finder, self.recorder.ranges, self.options.region)
+        if isinstance(self.recorder, TrialRecorder):
+            self.hooks.calls = self.recorder.calls
+            self.recorder.program.optimizer_stepped = lambda optimizer: self.finder.optimized(id(optimizer))
         self.hooks.install()
         if self.options.phases:
             self.garbage = GarbageRanges(self.recorder.ranges)
@@ -83,6 +91,9 @@ class Session:
         if self.recorder is None or self.recording or self.over:
             return
         self._thread = threading.get_ident()
+        if self.options.trial:
+            self.finish()
+            self._stop_script()
         self.recorder.start(None)
         self.recording = True
         self.status.say("recording", text="the whole run, at most {:g} s".format(self.options.time_limit))
@@ -123,7 +134,7 @@ class Session:
         else:
             self.recorder.step()
         done = ended - self._started_at
-        if done >= self._steps_needed or self._is_last(ended):
+        if self.recorder.complete or done >= self._steps_needed or self._is_last(ended):
             self.finish()
             return True
         self._report(options.all_steps - self._steps_needed + done)
@@ -141,6 +152,8 @@ class Session:
     def _report(self, step: int) -> None:
         options = self.options
         self.finder.locked = step >= options.skip_first
+        if options.trial:
+            return
         cycle = options.wait + options.warmup + options.active
         into = (step - options.skip_first) % cycle - options.wait - options.warmup
         self.recording = step >= options.skip_first and into >= 0
@@ -209,6 +222,8 @@ class Session:
     def script_failed(self, error: str, traceback: str) -> None:
         """The script raised: its own traceback comes before anything said about the recording."""
         if not self.stopping_script:
+            if isinstance(self.recorder, TrialRecorder):
+                self.recorder.script_failed(error)
             self.status.say("failed", error=error[-500:], traceback=traceback[-2500:])
 
     def script_ended(self) -> None:
@@ -233,6 +248,13 @@ class Session:
             return "too-late", "nothing recorded: the script ended before the recording began (--delay)"
         if self._started_at < 0:
             return "no-steps", NOTHING_FOUND
+        if self.options.trial:
+            return (
+                "too-few-steps",
+                "nothing could be tried: the script ended after {} steps. Let it run for a few hundred.".format(
+                    self._steps_made()
+                ),
+            )
         return (
             "too-few-steps",
             "nothing recorded: the script ended after {} steps, and {} pass before the first recorded one. "

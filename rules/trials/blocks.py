@@ -1,0 +1,88 @@
+"""Blocks of steps with and without a change, and the gain between them with its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rules.comparison.step_times import StepRatio, StepTimes, ratio_of_blocks, ratio_of_runs
+
+SAME_SIZE = 0.001  # elements of a batch; blocks that differ by less did the same work
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive steps that were timed as one, with the candidate's change made or without it.
+
+    ``ns`` is the time of all its ``steps`` on the slowest rank, ``elements`` what their batches held together (0 where
+    nobody knows), ``peak_bytes`` the most memory allocated meanwhile, ``settling_ns`` the time between the change and
+    the block beyond that of usual steps, such as for compiling.
+    """
+
+    candidate: str
+    changed: bool
+    steps: int
+    ns: float
+    elements: float = 0.0
+    peak_bytes: int | None = None
+    settling_ns: float = 0.0
+    changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """How many times as fast a step is with a change, with the bounds of the comparison's confidence."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the noise allows to see a difference."""
+        return not self.low <= 1.0 <= self.high
+
+    @classmethod
+    def of(cls, ratio: StepRatio, *, by_median: bool = True) -> Gain:
+        """From the ratio of times with over times without."""
+        value = 1 / (ratio.median if by_median else ratio.mean)
+        return cls(value, min(1 / ratio.high, value), max(1 / ratio.low, value))
+
+
+def have_different_sizes(blocks: Sequence[Block]) -> bool:
+    """Whether steps of known batches did different amounts of work."""
+    sizes = [block.elements / block.steps for block in blocks]
+    return bool(sizes) and min(sizes) > 0 and max(sizes) > (1 + SAME_SIZE) * min(sizes)
+
+
+def step_times(blocks: Sequence[Block], of: Sequence[Block]) -> StepTimes:
+    """The time of a step in each of some blocks, ns; for a usual batch where batches differ in the blocks ``of``."""
+    if not have_different_sizes(of):
+        return StepTimes(np.array([block.ns / block.steps for block in blocks], np.float64))
+    usual = float(np.median([block.elements / block.steps for block in of]))
+    return StepTimes(np.array([block.ns / block.elements * usual for block in blocks], np.float64))
+
+
+def gain_of(blocks: Sequence[Block]) -> Gain | None:
+    """What a change gives, from the blocks of its candidate; None where one side has too few."""
+    without, with_it = sides(blocks)
+    ratio = ratio_of_blocks(without, with_it)
+    return Gain.of(ratio) if ratio is not None else None
+
+
+def sides(blocks: Sequence[Block]) -> tuple[StepTimes, StepTimes]:
+    """The step times without the change and with it."""
+    parts = [[block for block in blocks if block.changed is changed] for changed in (False, True)]
+    return step_times(parts[0], blocks), step_times(parts[1], blocks)
+
+
+def gain_of_launches(without: Sequence[Sequence[Block]], with_it: Sequence[Sequence[Block]]) -> Gain | None:
+    """What a setting gives that is fixed at start, from the blocks of launches without and with it."""
+    every = [block for launch in (*without, *with_it) for block in launch]
+    before, after = (
+        [step_times(launch, every) for launch in launches if launch] for launches in (without, with_it)
+    )
+    ratio = ratio_of_runs(before, after) if before and after else None
+    return Gain.of(ratio, by_median=False) if ratio is not None else None

@@ -1,0 +1,176 @@
+"""What became of each change that was tried, as values that windows, reports and the journal read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from rules.trials.blocks import Block, Gain, gain_of, gain_of_launches, sides
+from rules.trials.likeness import LossComparison
+
+
+class Kind(Enum):
+    """How a change was tried."""
+
+    SWITCH = "switch"
+    START = "start"
+    CEILING = "ceiling"
+    CONTROL = "control"
+    TOGETHER = "together"
+
+
+class Verdict(Enum):
+    """What a trial says."""
+
+    PROVED = "proved"
+    SLOWER = "slower"
+    NO_DIFFERENCE = "no difference"
+    REFUSED = "refused"
+    NOT_REACHED = "not reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """The gain that a replay promised, as factors."""
+
+    low: float
+    expected: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A change to try: ``fix`` is the promise it would keep, empty where none was made.
+
+    ``rounds`` says that it computes with fewer digits, ``against`` why it makes no sense in the program.
+    """
+
+    switch: str
+    kind: Kind
+    title: str
+    fix: str = ""
+    promised: Promised | None = None
+    rounds: bool = False
+    against: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One change and what it gave; ``members`` are the changes of several that were made together.
+
+    ``peak_bytes`` is the most memory allocated without and with the change, ``settling_ns`` the time that the first
+    steps with it took beyond the usual, such as for compiling.
+    """
+
+    candidate: Candidate
+    gain: Gain | None = None
+    baseline_ns: float = 0.0
+    blocks: int = 0
+    peak_bytes: tuple[int, int] | None = None
+    settling_ns: float = 0.0
+    refused: str = ""
+    loss: LossComparison | None = None
+    members: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.refused or self.candidate.against:
+            return Verdict.REFUSED
+        if self.gain is None:
+            return Verdict.NOT_REACHED
+        if not self.gain.is_seen:
+            return Verdict.NO_DIFFERENCE
+        return Verdict.PROVED if self.gain.value > 1 else Verdict.SLOWER
+
+    @property
+    def is_a_gain(self) -> bool:
+        """Whether the program is faster with it, and it is a change that somebody could keep."""
+        return self.verdict is Verdict.PROVED and self.candidate.kind in (
+            Kind.SWITCH,
+            Kind.START,
+            Kind.TOGETHER,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """All that was tried of one program, in the order in which it was tried.
+
+    ``ended`` is "complete", "time", "stopped" or "failed"; ``problem`` says why less is known than was asked for.
+    """
+
+    trials: tuple[Trial, ...] = ()
+    control: Trial | None = None
+    ended: str = "complete"
+    problem: str = ""
+    different_sizes: bool = False
+    losses: tuple[tuple[float | None, ...], ...] = ()
+
+    @property
+    def restless(self) -> bool:
+        """Whether the program differs from itself, so that no gain can be told."""
+        return self.control is not None and self.control.gain is not None and self.control.gain.is_seen
+
+    @property
+    def together(self) -> Trial | None:
+        """All that won, made together."""
+        return next((each for each in self.trials if each.candidate.kind is Kind.TOGETHER), None)
+
+    @property
+    def best(self) -> Trial | None:
+        """The whole where there is one, or the largest gain that is proved."""
+        if self.together is not None and self.together.is_a_gain:
+            return self.together
+        won = [each for each in self.trials if each.is_a_gain and each.gain is not None]
+        return max(won, key=lambda each: each.gain.value if each.gain else 0.0, default=None)
+
+
+def trial_of(candidate: Candidate, blocks: Sequence[Block], refused: str = "") -> Trial:
+    """The trial of a candidate from its blocks."""
+    gain = None if refused else gain_of(blocks)
+    without, _ = sides(blocks)
+    members = next((block.changes for block in blocks if block.changed), ())
+    return Trial(
+        candidate,
+        gain,
+        without.median,
+        len(blocks),
+        _peaks(blocks),
+        max((block.settling_ns for block in blocks), default=0.0),
+        refused,
+        members=members if len(members) > 1 else (),
+    )
+
+
+def trial_of_launches(
+    candidate: Candidate,
+    without: Sequence[Sequence[Block]],
+    with_it: Sequence[Sequence[Block]],
+    refused: str = "",
+) -> Trial:
+    """The trial of what is fixed at start, from launches without and with it."""
+    before = [block for launch in without for block in launch]
+    after = [replace(block, changed=True) for launch in with_it for block in launch]
+    every = [*(replace(block, changed=False) for block in before), *after]
+    return Trial(
+        candidate,
+        None if refused else gain_of_launches(without, with_it),
+        sides(every)[0].median,
+        len(every),
+        _peaks(every),
+        0.0,
+        refused,
+    )
+
+
+def _peaks(blocks: Sequence[Block]) -> tuple[int, int] | None:
+    parts = [
+        [block.peak_bytes for block in blocks if block.changed is changed and block.peak_bytes is not None]
+        for changed in (False, True)
+    ]
+    if not all(parts):
+        return None
+    return int(np.max(parts[0])), int(np.max(parts[1]))

@@ -1,0 +1,150 @@
+"""What is said of changes that were tried in a running program."""
+
+from __future__ import annotations
+
+from parsers.model.units import duration, percent, size, three_digits
+from rules.trials.blocks import Gain
+from rules.trials.likeness import Likeness, LossComparison
+from rules.trials.trial import Kind, Promised, Trial, Trials, Verdict
+from rules.wording.phrases import listed
+from rules.wording.promises import factor
+
+MIN_SETTLING_NS = 1e9  # less than a second of compiling is nothing to speak of
+MIN_MEMORY_CHANGE = 0.01
+MAX_HELPLESS = 1.05  # a ceiling that could be higher than this may still be worth something
+
+KINDS = {
+    Kind.SWITCH: "switched in the running program",
+    Kind.START: "set at the start, in launches of its own",
+    Kind.CEILING: "a ceiling: taken away to see what it costs",
+    Kind.CONTROL: "how restless this machine is",
+    Kind.TOGETHER: "measured together",
+}
+
+
+def times(gain: Gain) -> str:
+    """ "1.15x (1.14 to 1.16)"."""
+    return f"{three_digits(gain.value)}x ({three_digits(gain.low)} to {three_digits(gain.high)})"
+
+
+def faster(gain: Gain) -> str:
+    """ "1.15x faster (1.14 to 1.16)"."""
+    value, bounds = times(gain).split(" ", 1)
+    return f"{value} faster {bounds}"
+
+
+def promise(promised: Promised) -> str:
+    """ "1.2x (1.0 to 1.3)"."""
+    return f"{factor(promised.expected)} ({factor(promised.low).rstrip('x')} to {factor(promised.high).rstrip('x')})"
+
+
+def result(trial: Trial) -> str:
+    """What a trial says, in a few words."""
+    gain = trial.gain
+    if trial.verdict is Verdict.REFUSED:
+        return f"not tried, because {trial.candidate.against}" if trial.candidate.against else _failed(trial)
+    if gain is None:
+        return "not reached in the time that there was"
+    most = f"{three_digits(gain.high)}x"
+    if trial.candidate.kind is Kind.CONTROL:
+        return f"differences below {percent(max(gain.high - 1, 1 - gain.low, 0.0))} are not seen here"
+    if trial.verdict is Verdict.SLOWER:
+        return f"slower: {times(gain)}"
+    if trial.candidate.kind is Kind.CEILING:
+        if trial.verdict is Verdict.PROVED:
+            return f"{times(gain)}; worth changing the code for, at most {most}"
+        ends = ": mending it cannot help here" if gain.high <= MAX_HELPLESS else ""
+        return f"{_of_at_most(gain)}{ends}"
+    if trial.verdict is Verdict.NO_DIFFERENCE:
+        return _of_at_most(gain)
+    return f"{times(gain)}, proved"
+
+
+def _of_at_most(gain: Gain) -> str:
+    return f"no difference measurable here (at most {three_digits(gain.high)}x)"
+
+
+def _failed(trial: Trial) -> str:
+    return f"it failed: {trial.refused.rstrip('.')}"
+
+
+def likeness(comparison: LossComparison) -> str:
+    """Whether the program computes the same."""
+    difference, baseline = comparison.difference or 0.0, comparison.baseline or 0.0
+    return {
+        Likeness.BIT_EQUAL: "bit-equal losses",
+        Likeness.EQUAL: "losses equal within what two runs without it differ",
+        Likeness.DIFFERS: f"losses differ by {_small(difference)} (two runs without it: {_small(baseline)})",
+        Likeness.DIVERGES: "the losses diverge",
+        Likeness.NOT_COMPARABLE: "losses could not be compared, because the script is not repeatable",
+    }[comparison.likeness]
+
+
+def _small(part: float) -> str:
+    return f"{part:.1e}" if part else "0"
+
+
+def about(trial: Trial) -> list[str]:
+    """What else is to be known of a trial: its losses, memory and compiling."""
+    said = []
+    if trial.loss is not None:
+        said.append(likeness(trial.loss))
+    if trial.peak_bytes is not None and trial.gain is not None:
+        before, after = trial.peak_bytes
+        if before and abs(after - before) > MIN_MEMORY_CHANGE * before:
+            said.append(f"peak memory {size(before)} -> {size(after)}")
+    if trial.settling_ns > MIN_SETTLING_NS and trial.candidate.kind is Kind.SWITCH:
+        said.append(f"the first steps with it took {duration(trial.settling_ns)} longer")
+    return said
+
+
+def line(trial: Trial) -> str:
+    """One trial in one line."""
+    candidate = trial.candidate
+    promised = f", promised {promise(candidate.promised)}" if candidate.promised is not None else ""
+    more = f" ({'; '.join(about(trial))})" if about(trial) else ""
+    return f"{candidate.title}{promised}: {result(trial)}{more}"
+
+
+def left_out(trials: Trials) -> list[str]:
+    """What made no sense in the program, a sentence for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for each in trials.trials:
+        if each.candidate.against:
+            by_reason.setdefault(each.candidate.against, []).append(each.candidate.title)
+    return [f"Not tried, because {reason}: {'; '.join(titles)}." for reason, titles in by_reason.items()]
+
+
+def summary(trials: Trials) -> str:
+    """The whole in one sentence."""
+    control = trials.control
+    if trials.restless and control is not None and control.gain is not None:
+        return (
+            f"This machine is too restless to tell: the unchanged program was {times(control.gain)} as fast as itself. "
+            "Close what else runs here, or raise --time-limit."
+        )
+    best = trials.best
+    if best is None or best.gain is None:
+        measured = any(each.gain is not None for each in trials.trials)
+        return (
+            "None of these changes makes the program measurably faster here."
+            if measured
+            else "Nothing was measured."
+        )
+    if best.members:
+        titles = [each.candidate.title for each in trials.trials if each.candidate.switch in best.members]
+        count = len(best.members)
+        return f"{count} changes together, measured: {faster(best.gain)}. {listed(titles)}."
+    return f"{best.candidate.title}, measured: {faster(best.gain)}."
+
+
+def caution(trials: Trials) -> list[str]:
+    """What to know before the figures are trusted, as sentences."""
+    said = []
+    if trials.problem:
+        said.append(trials.problem)
+    if trials.different_sizes:
+        said.append("The batches differ in size, so times are compared for each element of a batch.")
+    if trials.ended == "time":
+        said.append("Time ran out before everything was tried: raise --time-limit.")
+    return said

@@ -1,0 +1,1 @@
+"""Changes tried in running programs."""

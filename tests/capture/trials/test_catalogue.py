@@ -1,0 +1,98 @@
+"""Every change of the catalogue can be made and taken back, and leaves a program as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.capture.pretend import SCRIPTS
+from viewer.capture.commands import RUNNER, save_runner
+from viewer.capture.torch_runner.stallscope_recorder.trials.catalogue import Change, Changes, catalogue
+from viewer.capture.torch_runner.stallscope_recorder.trials.program import Program
+
+INVISIBLE = {"gc-freeze", "no-sync", "sdpa-backend", "expandable-segments", "omp-num-threads"}
+
+
+@pytest.fixture(scope="module")
+def told(torch_python: str) -> dict[str, dict[str, Any]]:
+    done = subprocess.run(
+        [torch_python, str(SCRIPTS / "trial_catalogue.py"), str(RUNNER)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def test_every_change_changes_something_and_leaves_nothing_behind(told: dict[str, dict[str, Any]]) -> None:
+    changes = {name: each for name, each in told.items() if "failure" in each}
+    assert len(changes) >= 28
+    assert {name: each["left"] for name, each in changes.items() if each["left"]} == {}
+    assert {name: each["failure"] for name, each in changes.items() if each["failure"]} == {}
+    still = {name for name, each in changes.items() if not each["differs"]}
+    assert still <= INVISIBLE | {"threads"}
+
+
+def test_training_goes_on_with_every_change(told: dict[str, dict[str, Any]]) -> None:
+    assert all(each.get("finite", True) for each in told.values())
+    assert {each["batches"] for each in told.values() if "batches" in each} == {16}, "an epoch stays as long"
+
+
+def test_what_makes_no_sense_in_a_program_says_why(told: dict[str, dict[str, Any]]) -> None:
+    against = {name: each["against"] for name, each in told.items() if each.get("against")}
+    assert against["tf32"] == against["pin-memory"] == "the program runs on the CPU"
+    assert against["no-sync"] == "no model is in DistributedDataParallel"
+    assert against["inference-mode"] == "the program trains"
+    assert against["sdpa-backend"] == "scaled_dot_product_attention is not called"
+    assert (
+        not {"autocast-bf16", "fused-optimizer", "channels-last", "set-to-none", "same-batch"}
+        & against.keys()
+    )
+
+
+def test_a_change_below_others_is_taken_back_without_them(told: dict[str, dict[str, Any]]) -> None:
+    assert told["reordered"]["made"] == ["inference-mode"]
+    assert "forward" in told["reordered"]["left"]
+    assert told["reordered"]["after"] == []
+
+
+def test_the_catalogue_is_found_in_the_runner_that_is_one_file(tmp_path: Path, torch_python: str) -> None:
+    runner = save_runner(tmp_path / "runner.pyz")
+    code = (
+        f"import sys; sys.path.insert(0, {str(runner)!r})\n"
+        "from stallscope_recorder.trials.catalogue import catalogue\nprint(sorted(catalogue()))"
+    )
+    done = subprocess.run([torch_python, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == str(sorted(catalogue()))
+
+
+class Thing:
+    own = 1
+
+
+class Breaking(Change):
+    name = "breaking"
+
+    def on(self, program: Program) -> None:
+        self.put(Thing, "own", 2)
+        self.undo_by(lambda: 1 / 0)
+        self.put(Thing, "added", 3)
+        raise RuntimeError("no\nsecond line")
+
+
+def test_a_change_that_fails_halfway_is_put_back_even_where_putting_back_fails() -> None:
+    changes = Changes(Program(), {"breaking": Breaking})
+    assert changes.turn(("breaking",)) == "RuntimeError: no"
+    assert Thing.own == 1
+    assert not hasattr(Thing, "added")
+    assert changes.made == ()
+    assert changes.reason_against("other") == "it is not known to this recorder"

@@ -1,0 +1,249 @@
+"""Blocks are timed by counting steps, in an order in which drift cancels, and time goes to what is close."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.capture.trials.pretended import PretendedProcess, Together
+from viewer.capture.torch_runner.stallscope_recorder.trials.driver import (
+    MAX_STEPS,
+    MIN_BLOCK,
+    MIN_STEPS,
+    USUAL_STEPS,
+    Driver,
+)
+from viewer.capture.torch_runner.stallscope_recorder.trials.schedule import (
+    CLOSE_ROUNDS,
+    CONTROL,
+    MIN_ROUNDS,
+    TOGETHER,
+    WINS,
+    Candidate,
+    Names,
+    Schedule,
+    Standing,
+    Timed,
+)
+
+GAINS = {"quick": 2.0, "fast": 1.5, "slow": 0.5, "nothing": 1.0}
+
+
+def step_time(changes: Names, step: int) -> float:
+    """A step of 0.1 s with noise of 2 % that nobody can predict, divided by every gain."""
+    taken = 0.1 * (1 + 0.02 * ((step * 7919 + step * step * 104729) % 101 / 100 - 0.5))
+    for each in changes:
+        taken /= GAINS.get(each, 1.0)
+    return taken
+
+
+def median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def test_the_order_of_blocks_cancels_drift() -> None:
+    process = PretendedProcess(lambda changes, step: 0.1 + 0.001 * step)
+    process.drive([Candidate("nothing")], rounds=2)
+    assert process.order(CONTROL) == "ABBABAAB"
+    without, with_it = (
+        sum(each["ns"] for each in process.blocks(CONTROL) if each["variant"] == variant) for variant in "AB"
+    )
+    assert with_it == pytest.approx(without, rel=1e-6), "what grows evenly gives the same sum on both sides"
+
+
+def test_what_is_clear_stops_early_and_what_is_close_gets_more_blocks() -> None:
+    process = PretendedProcess(step_time)
+    process.drive([Candidate("quick"), Candidate("slow"), Candidate("nothing")])
+    assert process.order("quick") == process.order("slow") == "ABBABAAB"
+    assert len(process.blocks("nothing")) == 4 * (3 + CLOSE_ROUNDS)
+    assert process.end() == {"kind": "end", "reason": "complete", "together": ["quick"]}
+
+
+def test_a_block_holds_no_step_of_settling_and_times_what_its_changes_take() -> None:
+    def taken(changes: Names, step: int) -> float:
+        if process.turned and step - process.turned[-1][0] < 2:
+            return 5.0
+        return 0.05 if changes else 0.1
+
+    process = PretendedProcess(taken)
+    process.drive([Candidate("quick")])
+    for block in process.blocks("quick"):
+        assert block["steps"] == 4
+        assert block["ns"] == pytest.approx(4 * (5e7 if block["variant"] == "B" else 1e8))
+    changed = [each for each in process.blocks("quick") if each["settle_ns"]]
+    assert [each["settle_ns"] for each in changed] == [pytest.approx(9.8e9)] * len(changed)
+    assert len(changed) == 5, "A B B A B A A B changes five times after the first block"
+
+
+def test_settling_that_takes_longer_than_usual_steps_does_not_use_up_the_time() -> None:
+    def taken(changes: Names, step: int) -> float:
+        return 50.0 if process.turned and step == process.turned[-1][0] and changes else 0.1
+
+    process = PretendedProcess(taken)
+    process.drive([Candidate("nothing"), Candidate("slow")], seconds=60.0)
+    assert process.end()["reason"] == "complete"
+
+
+def test_the_first_steps_are_left_alone() -> None:
+    slow_start = PretendedProcess(lambda changes, step: 60.0 if step < 7 else 0.1)
+    slow_start.drive([], skip=7)
+    assert all(each["ns"] == pytest.approx(4e8) for each in slow_start.blocks(CONTROL))
+
+
+@pytest.mark.parametrize(
+    ("step", "seconds", "steps"),
+    [
+        (0.1, 1000.0, USUAL_STEPS),
+        (MIN_BLOCK / 39.5, 1000.0, 40),
+        (MIN_BLOCK / 1e6, 1000.0, MAX_STEPS),
+        (0.1, 9.7, 4),
+        (0.1, 9.5, 3),
+        (10.0, 20.0, MIN_STEPS),
+    ],
+)
+def test_a_block_is_as_long_as_fits_the_time_and_long_enough_to_tell(
+    step: float, seconds: float, steps: int
+) -> None:
+    process = PretendedProcess(lambda changes, number: step)
+    process.drive([Candidate("nothing")], seconds=seconds, steps=0)
+    assert [each["steps"] for each in process.lines if each["kind"] == "steps"] == [steps]
+
+
+def test_time_is_shared_by_weight_and_what_it_does_not_reach_is_left_out() -> None:
+    process = PretendedProcess(step_time)
+    process.drive([Candidate("nothing", 1.0), Candidate("same", 1.0), Candidate("late", 1.0)], seconds=7.0)
+    assert process.blocks("nothing")
+    assert not process.blocks("late")
+    assert process.end()["reason"] == "time"
+    assert process.clock - 100.0 < 7.0 + 3 * 0.1 + 4 * 0.1 + 4 * 0.5, (
+        "the limit is passed by one round at most"
+    )
+
+
+def test_winners_are_joined_from_the_best_on_and_measured_as_a_whole() -> None:
+    process = PretendedProcess(step_time)
+    driver = process.drive([Candidate("fast"), Candidate("nothing"), Candidate("quick"), Candidate("slow")])
+    assert driver.over
+    assert process.end()["together"] == ["quick", "fast"]
+    added = process.blocks("fast after quick")
+    assert {tuple(each["changes"]) for each in added} == {("quick",), ("quick", "fast")}
+    whole = process.blocks(TOGETHER)
+    assert {tuple(each["changes"]) for each in whole} == {(), ("quick", "fast")}
+    times = {
+        variant: median([each["ns"] for each in whole if each["variant"] == variant]) for variant in "AB"
+    }
+    assert times["A"] / times["B"] == pytest.approx(3.0, rel=0.03)
+
+
+def test_what_adds_nothing_to_the_best_ends_the_joining() -> None:
+    def overlapping(changes: Names, step: int) -> float:
+        return step_time(("quick",) if "quick" in changes else changes, step)
+
+    process = PretendedProcess(overlapping)
+    process.drive([Candidate("fast"), Candidate("quick")])
+    assert process.end()["together"] == ["quick"]
+    assert not process.blocks(TOGETHER), "one winner was measured by itself already"
+
+
+def test_ceilings_and_rivals_do_not_join() -> None:
+    process = PretendedProcess(step_time)
+    process.drive([Candidate("quick", joins=False), Candidate("fast", group="precision")])
+    assert process.end()["together"] == ["fast"]
+    rivals = PretendedProcess(step_time)
+    rivals.drive([Candidate("quick", group="precision"), Candidate("fast", group="precision")])
+    assert rivals.end()["together"] == ["quick"]
+
+
+def test_a_change_that_cannot_be_made_is_told_once_and_passed_over() -> None:
+    process = PretendedProcess(step_time, fails={"broken": "RuntimeError: no kernel"})
+    process.drive([Candidate("broken"), Candidate("quick")])
+    refused = [each for each in process.lines if each["kind"] == "refused"]
+    assert refused == [{"kind": "refused", "candidate": "broken", "reason": "RuntimeError: no kernel"}]
+    assert [each["variant"] for each in process.blocks("broken")] == ["A"]
+    assert process.order("quick") == "ABBABAAB"
+    assert process.made == ()
+
+
+def test_a_change_that_fails_inside_its_block_is_taken_back_at_once() -> None:
+    def fail(driver: Driver, step: int) -> None:
+        if process.made == ("broken",):
+            driver.failed("OutOfMemoryError: 3 GiB")
+
+    process = PretendedProcess(step_time)
+    process.drive([Candidate("broken"), Candidate("quick")], at_step=fail)
+    assert [each["reason"] for each in process.lines if each["kind"] == "refused"] == [
+        "OutOfMemoryError: 3 GiB"
+    ]
+    assert process.order("quick") == "ABBABAAB"
+
+
+def test_a_script_that_ends_leaves_what_is_known_and_nothing_made() -> None:
+    process = PretendedProcess(step_time)
+    driver = process.drive([Candidate("quick")], most=60)
+    driver.script_failed("ValueError: shape")
+    driver.finish("stopped")
+    kinds = [each["kind"] for each in process.lines]
+    assert kinds.count("end") == 1
+    assert process.end()["reason"] == "failed"
+    assert process.made == ()
+
+
+def test_ranks_change_at_the_same_step_and_the_slowest_counts() -> None:
+    together = Together(2)
+
+    def of_rank(rank: int) -> PretendedProcess:
+        def taken(changes: Names, step: int) -> float:
+            return step_time(changes, step) * (1 + rank * (1.0 if step % 16 < 8 else -0.4))
+
+        return PretendedProcess(taken, together=together, rank=rank, fails={"broken": "no"} if rank else {})
+
+    ranks = [of_rank(0), of_rank(1)]
+    candidates = [Candidate("broken"), Candidate("nothing"), Candidate("quick")]
+    threads = [threading.Thread(target=each.drive, args=(candidates, 40.0)) for each in ranks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    first, second = ranks
+    assert first.step == second.step
+    assert [step for step, _ in first.turned] == [step for step, _ in second.turned]
+    slowest = [each["slowest_ns"] for each in first.lines if each["kind"] == "block"]
+    assert slowest == [each["slowest_ns"] for each in second.lines if each["kind"] == "block"]
+    for mine, other in zip(first.blocks("quick"), second.blocks("quick"), strict=True):
+        assert mine["slowest_ns"] == max(mine["ns"], other["ns"])
+    refused = [[each["reason"] for each in one.lines if each["kind"] == "refused"] for one in ranks]
+    assert refused == [["it failed on another rank"], ["no"]]
+
+
+def test_blocks_of_batches_of_different_size_are_compared_by_element() -> None:
+    def batch(step: int) -> int:
+        return 1000 if step // 16 % 2 else 4000
+
+    process = PretendedProcess(
+        lambda changes, step: step_time(changes, step) * batch(step) / 1000, batch=batch, settle=0
+    )
+    process.drive([Candidate("fast"), Candidate("nothing")], rounds=3)
+    assert process.end()["together"] == ["fast"]
+
+
+@pytest.mark.parametrize(("better", "wins"), [(9, True), (8, False)])
+def test_a_winner_is_shorter_in_nearly_all_pairs(better: int, wins: bool) -> None:
+    standing = Standing()
+    for number in range(10):
+        standing.add("B", Timed(0.9 if number < better else 1.1))
+    standing.add("A", Timed(1.0))
+    assert (standing.lead >= WINS) is wins
+
+
+@pytest.mark.parametrize(("rounds", "clear"), [(MIN_ROUNDS - 1, False), (MIN_ROUNDS, True)])
+def test_nothing_is_clear_after_too_few_blocks(rounds: int, clear: bool) -> None:
+    standing = Standing()
+    standing.rounds = rounds
+    standing.add("A", Timed(1.0))
+    standing.add("B", Timed(0.5))
+    assert standing.is_clear is clear
+
+
+def test_a_schedule_without_candidates_and_rounds_is_over_at_once() -> None:
+    assert Schedule([], 10.0, lambda: 0.0, 0).next(None) is None

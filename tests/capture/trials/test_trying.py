@@ -1,0 +1,290 @@
+"""A whole trial: what is launched, in which order, and what is said when a program does not play along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rules.trials.blocks import Block
+from rules.trials.likeness import Likeness
+from rules.trials.trial import Kind, Trials, Verdict
+from tests.capture.pretend import script_request
+from viewer.capture.failures import CaptureProblem
+from viewer.capture.recording import Outcome
+from viewer.capture.request import CaptureRequest
+from viewer.capture.trials import trying
+from viewer.capture.trials.account import Account, account_of, block_of
+from viewer.capture.trials.choice import candidate_named, choice_of, starts_after
+from viewer.capture.trials.launch import Launched, Launcher, Order
+from viewer.capture.trials.trying import Progress, Trying, Wish
+
+LOSSES = tuple(2.0 - 0.05 * step for step in range(20))
+CURVES = {"": LOSSES, "tf32": tuple(each + 1e-4 for each in LOSSES)}
+
+
+def blocks(candidate: str, gain: float, changes: tuple[str, ...] = (), seed: int = 1) -> list[Block]:
+    random = np.random.default_rng(seed)
+    return [
+        Block(candidate, changed, 8, 8e7 / (gain if changed else 1.0) * random.normal(1.0, 0.003), 800.0)
+        if not changes
+        else Block(
+            candidate,
+            changed,
+            8,
+            8e7 / (gain if changed else 1.0) * random.normal(1.0, 0.003),
+            changes=changes if changed else (),
+        )
+        for changed in (False, True) * 6
+    ]
+
+
+def ended(**more: Any) -> Outcome:
+    return replace(Outcome((Path("x"),), 0, 1.0, Path("log")), **more)
+
+
+class Pretended:
+    """Launches that give what a test says, and remember what was ordered."""
+
+    def __init__(self, answer: Callable[[Order], Launched]) -> None:
+        self.orders: list[Order] = []
+        self._answer = answer
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> Pretended:
+        def launch(launcher: Launcher, order: Order) -> Launched:
+            self.orders.append(order)
+            return self._answer(order)
+
+        monkeypatch.setattr(Launcher, "launch", launch)
+        return self
+
+
+def usual(gains: dict[str, float], together: float = 0.0, **more: Any) -> Callable[[Order], Launched]:
+    """A program with these gains."""
+
+    def answer(order: Order) -> Launched:
+        if order.rounds == 0 or order.losses:
+            gain = np.prod([gains.get(each, 1.0) for each in (*order.starts, *order.changes)])
+            losses = CURVES.get("tf32" if "tf32" in order.changes else "", LOSSES)
+            made = blocks("control", 1.0) if order.rounds else []
+            made = [replace(each, ns=each.ns / float(gain)) for each in made]
+            return Launched(Account(tuple(made), ended="complete", losses=losses), ended())
+        found = blocks("control", gains.get("control", 1.0))
+        for number, (name, _) in enumerate(order.candidates):
+            found += blocks(name, gains.get(name, 1.0), seed=number + 2)
+        won = tuple(
+            name
+            for name, _ in order.candidates
+            if gains.get(name, 1.0) > 1.05 and not name.startswith(("no-", "same"))
+        )
+        if together:
+            found += blocks("together", together, won)
+        account = Account(tuple(found), ended="complete", together=won, steps=8, program={"trains": True})
+        return Launched(replace(account, **more), ended())
+
+    return answer
+
+
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Callable[[Order], Launched], *fixes: str
+) -> tuple[Trials, list[Order], list[Progress]]:
+    pretended = Pretended(answer).install(monkeypatch)
+    progress: list[Progress] = []
+    wish = Wish(script_request("training.py", tmp_path), fixes, blocks=6, seconds=60.0)
+    return Trying(wish, tmp_path, on_progress=progress.append).run(), pretended.orders, progress
+
+
+def by_switch(trials: Trials) -> dict[str, Verdict]:
+    return {each.candidate.switch: each.verdict for each in trials.trials}
+
+
+def test_winners_are_held_against_two_runs_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = usual({"tf32": 2.0, "fused-optimizer": 1.2}, together=2.4)
+    trials, orders, _ = run(tmp_path, monkeypatch, answer, "tf32", "fused-optimizer", "gc-freeze")
+    assert by_switch(trials) == {
+        "tf32": Verdict.PROVED,
+        "fused-optimizer": Verdict.PROVED,
+        "gc-freeze": Verdict.NO_DIFFERENCE,
+        "together": Verdict.PROVED,
+    }
+    likeness = {each.candidate.switch: each.loss.likeness for each in trials.trials if each.loss is not None}
+    assert likeness == {
+        "tf32": Likeness.DIFFERS,
+        "fused-optimizer": Likeness.BIT_EQUAL,
+        "together": Likeness.DIFFERS,
+    }
+    ordered = [each.changes for each in orders[1:]]
+    assert ordered == [(), (), ("tf32",), ("fused-optimizer",), ("tf32", "fused-optimizer")]
+    assert all(each.seed and each.losses for each in orders[1:])
+    assert trials.best is trials.together
+
+
+def test_starts_alternate_with_launches_without_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = usual({"num-workers": 1.5})
+    trials, orders, _ = run(tmp_path, monkeypatch, answer, "num-workers")
+    assert [each.starts for each in orders[1:]] == [(), ("num-workers",), ("num-workers",), ()]
+    (trial,) = trials.trials
+    assert (trial.candidate.kind, trial.verdict) == (Kind.START, Verdict.PROVED)
+    assert trial.loss is not None
+    assert trial.loss.likeness is Likeness.BIT_EQUAL
+
+
+def test_a_close_start_gets_twice_the_launches_and_one_that_takes_long_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, close, _ = run(tmp_path, monkeypatch, usual({}), "num-workers")
+    assert ["B" if each.starts else "A" for each in close[1:]] == list(trying.ORDER_OF_LAUNCHES)
+    monkeypatch.setattr(trying, "STARTS_SHARE", 0.05)
+    _, slow, _ = run(tmp_path, monkeypatch, usual({}), "num-workers")
+    assert len(slow[1:]) == trying.FEWEST_LAUNCHES
+
+
+def test_winning_starts_and_switches_are_launched_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = usual({"num-workers": 1.5, "fused-optimizer": 1.2})
+    trials, orders, _ = run(tmp_path, monkeypatch, answer, "num-workers", "fused-optimizer")
+    whole = trials.together
+    assert whole is not None
+    assert whole.members == ("fused-optimizer", "num-workers")
+    assert whole.gain is not None
+    assert whole.gain.value == pytest.approx(1.8, rel=0.02)
+    assert (("num-workers",), ("fused-optimizer",)) in {(each.starts, each.changes) for each in orders}
+
+
+def test_a_restless_machine_gives_no_gains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials, orders, _ = run(tmp_path, monkeypatch, usual({"control": 1.2, "tf32": 2.0}), "tf32")
+    assert trials.restless
+    assert [each.gain for each in trials.trials] == [None]
+    assert len(orders) == 1
+
+
+def test_a_script_that_a_change_brings_down_is_started_again_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = usual({"gc-freeze": 1.3})
+
+    def answer(order: Order) -> Launched:
+        if any(name == "tf32" for name, _ in order.candidates):
+            account = Account(
+                tuple(blocks("control", 1.0)), refused={"tf32": "RuntimeError: no"}, ended="failed", steps=8
+            )
+            return Launched(account, ended(traceback="Traceback\nRuntimeError: no", exit_code=1))
+        return good(order)
+
+    trials, orders, _ = run(tmp_path, monkeypatch, answer, "tf32", "gc-freeze")
+    assert [name for name, _ in orders[1].candidates] == ["gc-freeze"]
+    assert by_switch(trials) == {"tf32": Verdict.REFUSED, "gc-freeze": Verdict.PROVED}
+    assert trials.problem == ""
+
+
+@pytest.mark.parametrize(
+    ("outcome", "account", "problem"),
+    [
+        (
+            ended(traceback="Traceback\nValueError: bad shape", exit_code=1),
+            Account(ended="failed"),
+            "The script failed: ValueError: bad shape",
+        ),
+        (
+            ended(exit_code=3),
+            Account(ended="stopped"),
+            "The script ended with exit code 3 before everything was tried: let it run for more steps.",
+        ),
+        (
+            ended(),
+            Account(ended="stopped"),
+            "The script ended before everything was tried: let it run for more steps.",
+        ),
+        (
+            ended(problem="No steps found: nothing was called."),
+            Account(),
+            "No steps found: nothing was called.",
+        ),
+    ],
+)
+def test_a_program_that_does_not_play_along_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, account: Account, problem: str
+) -> None:
+    trials, orders, _ = run(tmp_path, monkeypatch, lambda order: Launched(account, outcome), "tf32")
+    assert trials.problem == problem
+    assert len(orders) == 1
+
+
+def test_what_was_measured_before_the_script_ended_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = usual({"gc-freeze": 1.3}, ended="stopped")
+    trials, _, _ = run(tmp_path, monkeypatch, answer, "gc-freeze")
+    assert by_switch(trials) == {"gc-freeze": Verdict.PROVED}
+    assert "ended before everything was tried" in trials.problem
+
+
+def test_what_is_asked_for_is_a_promise_a_fix_or_a_change() -> None:
+    assert [each.switch for each in choice_of((), ["tf32", "fuse-optimizer"]).changes] == [
+        "tf32",
+        "fused-optimizer",
+        "foreach-optimizer",
+        "no-optimizer",
+    ]
+    assert [each.switch for each in choice_of((), ["load-data-in-workers-1"]).starts][:1] == ["num-workers"]
+    with pytest.raises(CaptureProblem, match="needs a change of the code"):
+        choice_of((), ["align-shapes"])
+    with pytest.raises(CaptureProblem, match="There is no fix and no change 'fuse'"):
+        choice_of((), ["fuse"])
+
+
+def test_without_a_wish_all_usual_changes_are_tried_and_starts_only_behind_their_ceiling() -> None:
+    choice = choice_of((), [])
+    names = [each.switch for each in choice.changes]
+    assert {"tf32", "compile", "same-batch", "no-collectives"} <= set(names)
+    assert "compile-reduce-overhead" not in names
+    assert choice.starts == ()
+    assert [each.switch for each in starts_after(choice, ["same-batch"], [])] == [
+        "num-workers",
+        "persistent-workers",
+        "pin-memory",
+        "prefetch-factor",
+    ]
+    promised = replace(choice, starts=(candidate_named("num-workers"),))
+    assert starts_after(promised, [], ["same-batch"]) == (), "faster loading cannot help: measured"
+    assert starts_after(replace(promised, asked=True), [], ["same-batch"]) == promised.starts
+
+
+def test_the_account_of_two_ranks_has_the_slowest_block_and_passes_over_damaged_lines(tmp_path: Path) -> None:
+    line = '{"kind":"block","candidate":"x","variant":"B","steps":4,"slowest_ns":%d,"elements":8,"peak_bytes":%d}'
+    first, second = tmp_path / "x.rank0.trial.jsonl", tmp_path / "x.rank1.trial.jsonl"
+    first.write_text(
+        "\n".join([line % (100, 7), line % (300, 7), '{"kind":"end","reason":"time"}', '{"kind":'])
+    )
+    second.write_text("\n".join(["[]", line % (200, 9), '{"kind":"losses","values":[1.5,null,"x",true]}']))
+    account = account_of([first, second])
+    assert [(each.ns, each.elements, each.peak_bytes, each.changed) for each in account.blocks] == [
+        (200.0, 16.0, 9, True)
+    ]
+    assert account.ended == "time"
+    assert account_of([second]).losses == (1.5, None, None, None)
+    assert account_of([]) == Account()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {},
+        {"kind": "block"},
+        {"kind": "block", "steps": True, "slowest_ns": 5},
+        {"kind": "block", "steps": 4, "slowest_ns": -1},
+    ],
+)
+def test_a_line_that_is_no_block_is_none(line: dict[str, Any]) -> None:
+    assert block_of(line) is None
+
+
+def test_an_order_of_blocks_each_way_is_made_of_whole_rounds() -> None:
+    assert [Wish(CaptureRequest(), blocks=each).rounds for each in (2, 3, 6, 7)] == [1, 2, 3, 4]

@@ -1,0 +1,211 @@
+"""Gains have bounds that hold the truth, what the noise hides is no difference, and a restless machine says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rules.fixes.base import fixes, switches_of
+from rules.trials.blocks import SAME_SIZE, Block, gain_of, gain_of_launches, have_different_sizes
+from rules.trials.likeness import DIVERGED, MAX_UNREPEATABLE, Likeness, compare_losses
+from rules.trials.trial import Candidate, Kind, Promised, Trial, Trials, Verdict, trial_of, trial_of_launches
+from rules.wording import trials as wording
+from viewer.capture.torch_runner.stallscope_recorder.trials.catalogue import CEILING, START, SWITCH, catalogue
+
+FUSED = Candidate(
+    "fused-optimizer", Kind.SWITCH, "Use a fused optimizer", "fuse-optimizer-1", Promised(1.0, 1.16, 1.3)
+)
+CONTROL = Candidate("control", Kind.CONTROL, "Nothing changed (control)")
+LATE = Candidate("same-batch", Kind.CEILING, "Data always there")
+
+
+def blocks(
+    without: list[float], with_it: list[float], elements: tuple[float, float] = (0.0, 0.0), name: str = "x"
+) -> list[Block]:
+    """Blocks of eight steps from the milliseconds of a step."""
+    return [
+        Block(name, changed, 8, 8e6 * step, 8 * elements[changed], 1000 + 500 * changed)
+        for changed, times in ((False, without), (True, with_it))
+        for step in times
+    ]
+
+
+def noisy(step: float, spread: float, seed: int, count: int = 6) -> list[float]:
+    return (step * np.random.default_rng(seed).normal(1.0, spread, count)).tolist()
+
+
+def test_a_clear_gain_is_proved_with_narrow_bounds() -> None:
+    trial = trial_of(FUSED, blocks(noisy(60.0, 0.003, 1), noisy(52.0, 0.003, 2)))
+    assert trial.verdict is Verdict.PROVED
+    assert trial.gain is not None
+    assert trial.gain.low < 60 / 52 < trial.gain.high
+    assert trial.gain.high / trial.gain.low < 1.03
+    assert (trial.baseline_ns, trial.blocks) == (pytest.approx(6e7, rel=0.01), 12)
+    assert trial.peak_bytes == (1000, 1500)
+
+
+def test_a_gain_whose_bounds_hold_one_is_no_difference() -> None:
+    trial = trial_of(FUSED, blocks(noisy(60.0, 0.05, 1), noisy(60.0, 0.05, 2)))
+    assert trial.verdict is Verdict.NO_DIFFERENCE
+    assert "no difference measurable here (at most " in wording.line(trial)
+
+
+def test_bounds_hold_the_truth_about_as_often_as_they_say() -> None:
+    held = 0
+    for seed in range(200):
+        gain = gain_of(blocks(noisy(1.2, 0.02, 2 * seed), noisy(1.0, 0.02, 2 * seed + 1)))
+        assert gain is not None
+        held += gain.low <= 1.2 <= gain.high
+    assert held >= 180, held
+
+
+def test_too_few_blocks_give_no_gain() -> None:
+    assert gain_of(blocks([60.0], [52.0])) is None
+    assert trial_of(FUSED, blocks([60.0], [52.0])).verdict is Verdict.NOT_REACHED
+    assert trial_of(FUSED, []).verdict is Verdict.NOT_REACHED
+    assert gain_of(blocks([60.0, 61.0], [52.0, 53.0])) is not None
+
+
+def test_a_change_that_failed_has_its_reason_and_no_gain() -> None:
+    trial = trial_of(FUSED, blocks(noisy(60.0, 0.01, 1), noisy(52.0, 0.01, 2)), "RuntimeError: no kernel")
+    assert (trial.verdict, trial.gain) == (Verdict.REFUSED, None)
+    assert wording.result(trial) == "it failed: RuntimeError: no kernel"
+
+
+def test_batches_of_different_size_are_compared_by_element() -> None:
+    made = blocks(noisy(60.0, 0.01, 1), noisy(30.0, 0.01, 2), (1000.0, 500.0))
+    gain = gain_of(made)
+    assert gain is not None
+    assert gain.value == pytest.approx(1.0, abs=0.02)
+    unknown = gain_of(blocks(noisy(60.0, 0.01, 1), noisy(30.0, 0.01, 2), (1000.0, 0.0)))
+    assert unknown is not None
+    assert unknown.value == pytest.approx(2.0, abs=0.05), "one size that nobody knows: by step"
+
+
+@pytest.mark.parametrize(("apart", "different"), [(SAME_SIZE * 0.9, False), (SAME_SIZE * 1.1, True)])
+def test_sizes_that_differ_hardly_are_the_same(apart: float, different: bool) -> None:
+    assert have_different_sizes(blocks([1.0], [1.0], (1e6, 1e6 * (1 + apart)))) is different
+
+
+def test_launches_that_differ_among_themselves_widen_the_bounds() -> None:
+    alike = gain_of_launches(
+        [blocks([60.0, 60.5], []), blocks([60.2, 60.1], [])],
+        [blocks([], [50.0, 50.5]), blocks([], [50.2, 50.1])],
+    )
+    unlike = gain_of_launches(
+        [blocks([60.0, 60.5], []), blocks([75.2, 75.1], [])],
+        [blocks([], [50.0, 50.5]), blocks([], [62.2, 62.1])],
+    )
+    assert alike is not None
+    assert unlike is not None
+    assert alike.is_seen
+    assert not unlike.is_seen
+    trial = trial_of_launches(FUSED, [blocks([60.0, 60.5], [])], [], "it ended with exit code 1")
+    assert trial.verdict is Verdict.REFUSED
+
+
+def control(low: float, high: float) -> Trial:
+    return trial_of(CONTROL, blocks([low, low, low, low], [high, high, high, high]))
+
+
+def test_a_program_that_differs_from_itself_gives_no_gains() -> None:
+    won = trial_of(FUSED, blocks(noisy(60.0, 0.003, 1), noisy(52.0, 0.003, 2)))
+    still = trial_of(CONTROL, blocks(noisy(60.0, 0.01, 3), noisy(60.0, 0.01, 4)))
+    assert not Trials((won,), still).restless
+    assert wording.summary(Trials((won,), still)).startswith(
+        "Use a fused optimizer, measured: 1.16x faster ("
+    )
+    restless = Trials((won,), control(60.0, 40.0))
+    assert restless.restless
+    assert wording.summary(restless).startswith("This machine is too restless to tell")
+
+
+def test_a_ceiling_is_never_called_a_gain_to_keep() -> None:
+    late = trial_of(LATE, blocks(noisy(60.0, 0.003, 1), noisy(52.0, 0.003, 2)))
+    assert late.verdict is Verdict.PROVED
+    assert not late.is_a_gain
+    assert Trials((late,), None).best is None
+    assert "worth changing the code for, at most 1.1" in wording.result(late)
+    nothing = trial_of(LATE, blocks(noisy(60.0, 0.01, 1), noisy(60.0, 0.01, 2)))
+    assert "mending it cannot help here" in wording.result(nothing)
+
+
+def test_the_whole_is_told_with_its_members() -> None:
+    whole = Candidate("together", Kind.TOGETHER, "All that won, together")
+    made = [
+        Block("together", changed, 8, ns, changes=("fused-optimizer", "tf32") if changed else ())
+        for changed, ns in ((False, 9e7), (True, 3e7))
+        for ns in noisy(ns, 0.005, changed)
+    ]
+    trials = Trials(
+        (
+            trial_of(FUSED, blocks(noisy(60.0, 0.003, 1), noisy(52.0, 0.003, 2))),
+            trial_of(Candidate("tf32", Kind.SWITCH, "Use TF32"), []),
+            trial_of(whole, made),
+        )
+    )
+    assert wording.summary(trials).startswith("2 changes together, measured: 3.0")
+    assert wording.summary(trials).endswith("). Use a fused optimizer and Use TF32.")
+
+
+LOSSES = [2.0, 1.9, 1.8, 1.7, 1.6, 1.5, 1.4, 1.3]
+
+
+def times(factor: float) -> list[float | None]:
+    return [each * factor for each in LOSSES]
+
+
+@pytest.mark.parametrize(
+    ("second", "changed", "rounds", "likeness"),
+    [
+        (1.0, 1.0, False, Likeness.BIT_EQUAL),
+        (1.0, 1.0, True, Likeness.DIFFERS),
+        (1 + 1e-6, 1 - 5e-7, False, Likeness.EQUAL),
+        (1 + 1e-6, 1 - 5e-6, False, Likeness.DIFFERS),
+        (1 + 1e-6, 1 - 5e-7, True, Likeness.DIFFERS),
+        (1 + 0.9 * MAX_UNREPEATABLE, 1.0, False, Likeness.BIT_EQUAL),
+        (1 + 1.1 * MAX_UNREPEATABLE, 1.0, False, Likeness.NOT_COMPARABLE),
+        (1.0, 1 + 0.9 * DIVERGED, False, Likeness.DIFFERS),
+        (1.0, 1 + 1.1 * DIVERGED, False, Likeness.DIVERGES),
+    ],
+)
+def test_losses_are_held_against_what_two_runs_differ_by(
+    second: float, changed: float, rounds: bool, likeness: Likeness
+) -> None:
+    found = compare_losses(LOSSES, times(second), times(changed), rounds=rounds)
+    assert found.likeness is likeness
+    assert wording.likeness(found)
+
+
+def test_losses_that_are_no_numbers_diverge_and_a_script_whose_own_are_none_cannot_tell() -> None:
+    broken = [*LOSSES[:-1], None]
+    assert compare_losses(LOSSES, LOSSES, broken).likeness is Likeness.DIVERGES
+    assert compare_losses(broken, LOSSES, LOSSES).likeness is Likeness.NOT_COMPARABLE
+    assert compare_losses(LOSSES, LOSSES, LOSSES[:1]).likeness is Likeness.NOT_COMPARABLE
+
+
+@given(
+    st.lists(st.floats(0.1, 1e3), min_size=2, max_size=12),
+    st.lists(st.floats(0.1, 1e3), min_size=2, max_size=12),
+)
+def test_a_gain_lies_within_its_bounds(without: list[float], with_it: list[float]) -> None:
+    gain = gain_of(blocks(without, with_it))
+    assert gain is not None
+    assert 0 < gain.low <= gain.value <= gain.high < float("inf")
+
+
+def test_every_switch_that_a_fix_names_is_known_to_the_recorder() -> None:
+    named = {each: fix.id for fix in fixes() for each in switches_of(fix.id)}
+    assert named.keys() <= catalogue().keys()
+    assert switches_of("fuse-optimizer") == ("fused-optimizer", "foreach-optimizer", "no-optimizer")
+    assert switches_of("align-shapes") == switches_of("no-such-fix") == ()
+
+
+def test_the_catalogue_holds_what_is_promised_of_it() -> None:
+    levels = [each.level for each in catalogue().values()]
+    assert levels.count(SWITCH) >= 14
+    assert levels.count(START) >= 8
+    assert levels.count(CEILING) >= 6
+    assert all(each.title and each.name == name for name, each in catalogue().items())

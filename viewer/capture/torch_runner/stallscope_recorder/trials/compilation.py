@@ -1,0 +1,49 @@
+"""The models compiled once and called compiled or not, from block to block."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from functools import partial
+from typing import Any, Dict, Optional
+
+from .catalogue import Change
+from .program import Program, torch_module
+
+
+class Compiled(Change):
+    """``model.compile(mode=...)``; compiling falls into the first steps after it, which are not timed."""
+
+    level = "switch"
+    group = "compile"
+    first_settle = 8
+    mode = "default"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compiled: Dict[int, Any] = {}
+
+    def can(self, program: Program) -> Optional[str]:
+        torch = torch_module()
+        if not program.models:
+            return "no model with parameters was called"
+        if any(_is_compiled(each) for each in program.modules()):
+            return "the model is compiled already"
+        supported = getattr(importlib.import_module("torch._dynamo"), "is_dynamo_supported", None)
+        if supported is not None and not supported():
+            return "torch {} compiles nothing in Python {}.{}".format(
+                torch.__version__, *sys.version_info[:2]
+            )
+        return None
+
+    def on(self, program: Program) -> None:
+        for model in program.models:
+            self.undo_by(partial(setattr, model, "_compiled_call_impl", model._compiled_call_impl))
+            if id(model) not in self._compiled:
+                model.compile(mode=self.mode)
+                self._compiled[id(model)] = model._compiled_call_impl
+            model._compiled_call_impl = self._compiled[id(model)]
+
+
+def _is_compiled(module: Any) -> bool:
+    return hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None

@@ -1,0 +1,134 @@
+"""What is known of the script while it runs: its models, optimizers, loaders, losses, and what it does in a step."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Callable, Dict, List, Set, Tuple
+
+MAX_LOSSES = 1000
+
+
+def torch_module() -> Any:
+    """The script's own torch."""
+    return importlib.import_module("torch")
+
+
+class Program:
+    """Filled by the observation; read and steered by the changes."""
+
+    def __init__(self) -> None:
+        self.models: List[Any] = []
+        self.optimizers: List[Any] = []
+        self.loaders: List[Any] = []
+        self.backwards = 0
+        self.backwards_in_step = 0
+        self.backwards_per_step = 0
+        self.forwards_in_step = 0
+        self.elements = 0
+        self.seen: Set[str] = set()
+        self.batches: Dict[int, Any] = {}
+        self.repeats_batch = False
+        self.repeats_in_step = 0
+        self.scaler: Any = None
+        self.scaler_is_ours = False
+        self.losses: List[Any] = []
+        self.wanted_losses = 0
+        self.optimizer_stepped: Callable[[Any], None] = lambda optimizer: None
+
+    @property
+    def ranks(self) -> int:
+        """How many processes train together."""
+        distributed = torch_module().distributed
+        if distributed.is_available() and distributed.is_initialized():
+            return int(distributed.get_world_size())
+        return 1
+
+    @property
+    def has_gpu(self) -> bool:
+        return bool(torch_module().cuda.is_available())
+
+    @property
+    def device(self) -> str:
+        """Where the models are: ``cuda`` or ``cpu``."""
+        for model in self.models:
+            for parameter in model.parameters():
+                return str(parameter.device.type)
+        return "cuda" if self.has_gpu else "cpu"
+
+    @property
+    def trains(self) -> bool:
+        return bool(self.optimizers) or self.backwards > 0
+
+    def meet_model(self, module: Any) -> None:
+        """An outermost module is called."""
+        if not any(module is known for known in self.models) and any(True for _ in module.parameters()):
+            self.models.append(module)
+
+    def meet_optimizer(self, optimizer: Any) -> None:
+        if not any(optimizer is known for known in self.optimizers):
+            self.optimizers.append(optimizer)
+
+    def step_begins(self) -> None:
+        """A step has ended, and the next begins."""
+        if self.backwards_in_step:
+            self.backwards_per_step = self.backwards_in_step
+        self.backwards_in_step = 0
+        self.forwards_in_step = 0
+        self.repeats_in_step = 0
+
+    def parallel_models(self) -> List[Any]:
+        """Every DistributedDataParallel in the models."""
+        kind = torch_module().nn.parallel.DistributedDataParallel
+        return [each for model in self.models for each in model.modules() if isinstance(each, kind)]
+
+    def modules(self) -> List[Any]:
+        """Every module of the models."""
+        return [each for model in self.models for each in model.modules()]
+
+    def parameters(self) -> List[Any]:
+        return [each for model in self.models for each in model.parameters()]
+
+
+def elements_of(value: Any) -> int:
+    """How many numbers the tensors in a batch hold."""
+    if isinstance(value, (list, tuple)):
+        return sum(elements_of(each) for each in value)
+    if isinstance(value, dict):
+        return sum(elements_of(each) for each in value.values())
+    count = getattr(value, "numel", None)
+    try:
+        return int(count()) if callable(count) else 0
+    except Exception:
+        return 0
+
+
+def has_parameters_of(program: Program, dtypes: Tuple[Any, ...]) -> bool:
+    """Whether any parameter of the models is of one of these types."""
+    return any(each.dtype in dtypes for each in program.parameters())
+
+
+def mapped(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """The same structure of tuples, lists and dictionaries with every tensor converted."""
+    if torch_module().is_tensor(value):
+        return convert(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(mapped(each, convert) for each in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(mapped(each, convert) for each in value)
+    if isinstance(value, dict):
+        made = {key: mapped(each, convert) for key, each in value.items()}
+        return made if type(value) is dict else _like(value, made)
+    return value
+
+
+def _like(value: Any, made: Any) -> Any:
+    """A copy of a dictionary of another class (the outputs of many model libraries) with other values."""
+    import copy
+
+    new = copy.copy(value)
+    for key, each in made.items():
+        new[key] = each
+    return new
+
+
+NO_GPU = "the program runs on the CPU"

@@ -1,0 +1,217 @@
+"""Which block comes next: A B B A then B A A B for each candidate, more where it is close, then the winners."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, Generator, List, NamedTuple, Optional, Tuple
+
+Names = Tuple[str, ...]
+
+CONTROL = "control"
+TOGETHER = "together"
+MIN_ROUNDS = 2
+"""Of four blocks: all of one kind before all of the other comes by chance once in 35 times."""
+USUAL_ROUNDS = 3
+CLOSE_ROUNDS = 3
+"""Rounds more for what is close, where time is left."""
+TOGETHER_SHARE = 0.2
+"""Of the time, kept for the winners together."""
+WINS = 0.9
+"""Of all pairs of a block without and one with it, the second is the shorter (Mann and Whitney, 1947)."""
+
+
+class Candidate(NamedTuple):
+    """A change to try; ``weight`` is its part of the time, ``joins`` whether a winner is tried with others.
+
+    ``group`` names what excludes each other.
+    """
+
+    name: str
+    weight: float = 1.0
+    joins: bool = True
+    group: str = ""
+
+
+class Block(NamedTuple):
+    """Steps that are timed with these changes made: variant A without the candidate, B with it."""
+
+    candidate: str
+    variant: str
+    changes: Names
+
+
+class Timed(NamedTuple):
+    """How long a step of a block took on the slowest rank (seconds), and elements of a batch in it, 0 if unknown."""
+
+    step: float
+    elements: float = 0.0
+
+
+class Standing:
+    """The blocks of one candidate so far."""
+
+    def __init__(self) -> None:
+        self.times: Dict[str, List[Timed]] = {"A": [], "B": []}
+        self.rounds = 0
+        self.refused = False
+
+    def add(self, variant: str, timed: Timed) -> None:
+        self.times[variant].append(timed)
+
+    @property
+    def lead(self) -> float:
+        """The share of pairs in which the block with the change is the shorter; 0.5 is none."""
+        without, with_it = (self._comparable(self.times[variant]) for variant in "AB")
+        pairs = [(a, b) for a in without for b in with_it]
+        if not pairs:
+            return 0.5
+        return sum(1.0 if b < a else 0.5 if a == b else 0.0 for a, b in pairs) / len(pairs)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether every block of one kind is shorter than all of the other."""
+        return self.rounds >= MIN_ROUNDS and self.lead in (0.0, 1.0)
+
+    @property
+    def seems_to_differ(self) -> bool:
+        """Whether nearly all pairs say the same, which of a few blocks may be chance."""
+        return not 1 - WINS < self.lead < WINS
+
+    @property
+    def gain(self) -> float:
+        """Ratio of medians; above one is faster."""
+        without, with_it = (sorted(self._comparable(self.times[variant])) for variant in "AB")
+        if not without or not with_it or _median(with_it) <= 0:
+            return 1.0
+        return _median(without) / _median(with_it)
+
+    def _comparable(self, times: List[Timed]) -> List[float]:
+        every = [timed for kind in self.times.values() for timed in kind]
+        by_element = all(timed.elements > 0 for timed in every)
+        return [timed.step / timed.elements if by_element else timed.step for timed in times]
+
+
+def _median(ordered: List[float]) -> float:
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+class Schedule:
+    """Gives block after block, and is given back how long each took; ``None`` for one that failed.
+
+    ``elapsed`` says how many seconds of the limit are spent, the same on every rank, so all ranks decide alike.
+    """
+
+    def __init__(
+        self,
+        candidates: List[Candidate],
+        seconds: float,
+        elapsed: Callable[[], float],
+        rounds: int = USUAL_ROUNDS,
+    ) -> None:
+        self._candidates = candidates
+        self._seconds = seconds
+        self._elapsed = elapsed
+        self._rounds = rounds
+        self.standings: Dict[str, Standing] = {}
+        self.together: Names = ()
+        self.out_of_time = False
+        self._blocks = self._all()
+        self._next: Optional[Block] = None
+
+    def next(self, timed: Optional[Timed]) -> Optional[Block]:
+        """The block after the one that took this long; ``None`` at the end. The first time nothing is known yet."""
+        try:
+            self._next = self._blocks.send(timed) if self._next is not None else next(self._blocks)
+        except StopIteration:
+            self._next = None
+        return self._next
+
+    def _all(self) -> "Generator[Block, Optional[Timed], None]":
+        joining = any(candidate.joins for candidate in self._candidates)
+        mine = self._seconds * (1 - TOGETHER_SHARE) if joining else self._seconds
+        share = mine / (1 + len(self._candidates))
+        yield from self._candidate(CONTROL, (), (), self._rounds, is_control=True, until=share)
+        for _ in range(CLOSE_ROUNDS):
+            if self.standings[CONTROL].seems_to_differ and not self._is_over():
+                yield from self._round(CONTROL, (), ())
+        waiting = list(self._candidates)
+        while waiting:
+            candidate = waiting.pop(0)
+            weights = candidate.weight + sum(each.weight for each in waiting)
+            until = self._elapsed() + max(mine - self._elapsed(), 0.0) * candidate.weight / weights
+            yield from self._candidate(candidate.name, (), (candidate.name,), self._rounds, until=until)
+            if self._is_over():
+                self.out_of_time = bool(waiting)
+                return
+        yield from self._close_ones(mine)
+        yield from self._winners_together()
+
+    def _close_ones(self, until: float) -> "Generator[Block, Optional[Timed], None]":
+        """More rounds for what might still be a gain, the likeliest first."""
+        for _ in range(CLOSE_ROUNDS):
+            close = [
+                each
+                for each in self._candidates
+                if not self.standings[each.name].refused and not self.standings[each.name].is_clear
+            ]
+            close.sort(key=lambda each: -self.standings[each.name].lead)
+            for each in close:
+                if self._elapsed() >= until:
+                    return
+                yield from self._round(each.name, (), (each.name,))
+
+    def _winners_together(self) -> "Generator[Block, Optional[Timed], None]":
+        """The best first, then what adds to it by more than chance; at last all of them against nothing."""
+        won = [
+            each
+            for each in self._candidates
+            if each.joins and not self.standings[each.name].refused and self.standings[each.name].lead >= WINS
+        ]
+        won.sort(key=lambda each: -self.standings[each.name].gain)
+        if not won:
+            return
+        chosen = [won[0]]
+        for each in won[1:]:
+            if each.group and any(each.group == other.group for other in chosen):
+                continue
+            if self._is_over():
+                break
+            names = tuple(other.name for other in chosen)
+            name = "{} after {}".format(each.name, " and ".join(names))
+            yield from self._candidate(name, names, (*names, each.name), MIN_ROUNDS)
+            if self.standings[name].refused or self.standings[name].lead < WINS:
+                break
+            chosen.append(each)
+        self.together = tuple(each.name for each in chosen)
+        if len(chosen) > 1:
+            yield from self._candidate(TOGETHER, (), self.together, self._rounds)
+
+    def _candidate(
+        self,
+        name: str,
+        base: Names,
+        changes: Names,
+        rounds: int,
+        is_control: bool = False,
+        until: float = float("inf"),
+    ) -> "Generator[Block, Optional[Timed], None]":
+        standing = self.standings[name] = Standing()
+        for number in range(rounds):
+            is_clear = standing.is_clear and not is_control
+            enough = number >= min(MIN_ROUNDS, rounds) and (is_clear or self._elapsed() >= until)
+            if standing.refused or self._is_over() or enough:
+                return
+            yield from self._round(name, base, changes)
+
+    def _round(self, name: str, base: Names, changes: Names) -> "Generator[Block, Optional[Timed], None]":
+        standing = self.standings[name]
+        for variant in "ABBA" if standing.rounds % 2 == 0 else "BAAB":
+            timed = yield Block(name, variant, changes if variant == "B" else base)
+            if timed is None:
+                standing.refused = True
+                return
+            standing.add(variant, timed)
+        standing.rounds += 1
+
+    def _is_over(self) -> bool:
+        return self._elapsed() >= self._seconds

@@ -1,0 +1,1 @@
+"""Settings that are fixed when the script starts, one module each."""

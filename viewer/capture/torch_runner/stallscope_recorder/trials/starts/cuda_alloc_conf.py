@@ -1,0 +1,29 @@
+"""A caching allocator whose segments grow instead of being cut."""
+
+from __future__ import annotations
+
+import os
+from types import MappingProxyType
+from typing import Optional
+
+from ..catalogue import START, Change, change
+from ..program import NO_GPU, Program
+
+_NAMES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+
+
+@change
+class CudaAllocConf(Change):
+    """``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``."""
+
+    name = "expandable-segments"
+    title = "Let the allocator's segments grow (expandable_segments)"
+    level = START
+    usual = False
+    environment = MappingProxyType({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})
+
+    def can(self, program: Program) -> Optional[str]:
+        if program.device != "cuda":
+            return NO_GPU
+        set_by_user = next((name for name in _NAMES if os.environ.get(name)), None)
+        return "{} is set already".format(set_by_user) if set_by_user else None

@@ -1,0 +1,22 @@
+"""Gradients that lie in the buckets in which they are exchanged."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from ..catalogue import change
+from ..ddp import DdpStart
+
+
+@change
+class DdpBucketView(DdpStart):
+    """``DistributedDataParallel(gradient_as_bucket_view=True)``."""
+
+    name = "gradient-as-bucket-view"
+    title = "Keep gradients in the buckets they are exchanged in (gradient_as_bucket_view)"
+
+    def reason_against(self, model: Any) -> Optional[str]:
+        return "gradient_as_bucket_view is set already" if model.gradient_as_bucket_view else None
+
+    def changed(self, arguments: Dict[str, Any]) -> None:
+        arguments["gradient_as_bucket_view"] = True

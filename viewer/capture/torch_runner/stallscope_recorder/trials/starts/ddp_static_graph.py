@@ -1,0 +1,23 @@
+"""A model that takes the same way each step, said to be so."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from ..catalogue import change
+from ..ddp import DdpStart
+
+
+@change
+class DdpStaticGraph(DdpStart):
+    """``DistributedDataParallel(static_graph=True)``."""
+
+    name = "static-graph"
+    title = "Tell DistributedDataParallel that every step is the same (static_graph)"
+
+    def reason_against(self, model: Any) -> Optional[str]:
+        return "static_graph is set already" if getattr(model, "static_graph", False) else None
+
+    def changed(self, arguments: Dict[str, Any]) -> None:
+        arguments["static_graph"] = True
+        arguments["find_unused_parameters"] = False

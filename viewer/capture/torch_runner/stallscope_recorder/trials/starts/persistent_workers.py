@@ -1,0 +1,25 @@
+"""Workers that live on from one epoch to the next."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from ..catalogue import change
+from ..loaders import LoaderStart, has_workers
+
+
+@change
+class PersistentWorkers(LoaderStart):
+    """``DataLoader(persistent_workers=True)``."""
+
+    name = "persistent-workers"
+    title = "Keep the loader's workers from one epoch to the next"
+
+    def reason_against(self, loader: Any) -> Optional[str]:
+        if not loader.num_workers:
+            return "the DataLoader has no workers"
+        return "persistent_workers is set already" if loader.persistent_workers else None
+
+    def changed(self, arguments: Dict[str, Any]) -> None:
+        if has_workers(arguments):
+            arguments["persistent_workers"] = True

@@ -1,0 +1,26 @@
+"""Batches handed over in page-locked memory."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from ..catalogue import change
+from ..loaders import LoaderStart
+from ..program import NO_GPU, Program
+
+
+@change
+class PinMemory(LoaderStart):
+    """``DataLoader(pin_memory=True)``."""
+
+    name = "pin-memory"
+    title = "Hand batches over in page-locked memory (pin_memory)"
+
+    def can(self, program: Program) -> Optional[str]:
+        return NO_GPU if program.device != "cuda" else super().can(program)
+
+    def reason_against(self, loader: Any) -> Optional[str]:
+        return "pin_memory is set already" if loader.pin_memory else None
+
+    def changed(self, arguments: Dict[str, Any]) -> None:
+        arguments["pin_memory"] = True

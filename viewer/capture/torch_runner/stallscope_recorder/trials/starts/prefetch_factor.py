@@ -1,0 +1,25 @@
+"""More batches made in advance by each worker."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from ..catalogue import change
+from ..loaders import LoaderStart, has_workers
+
+TIMES = 4
+
+
+@change
+class PrefetchFactor(LoaderStart):
+    """``DataLoader(prefetch_factor=...)``, four times what it is."""
+
+    name = "prefetch-factor"
+    title = "Have each worker make more batches in advance (prefetch_factor)"
+
+    def reason_against(self, loader: Any) -> Optional[str]:
+        return None if loader.num_workers else "the DataLoader has no workers"
+
+    def changed(self, arguments: Dict[str, Any]) -> None:
+        if has_workers(arguments):
+            arguments["prefetch_factor"] = TIMES * int(arguments.get("prefetch_factor") or 2)

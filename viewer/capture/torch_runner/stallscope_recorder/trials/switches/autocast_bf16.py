@@ -1,0 +1,27 @@
+"""The models computed under autocast with bfloat16."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ..catalogue import Change, change
+from ..precision import put_under_autocast, reason_against_autocast
+from ..program import Program, torch_module
+
+
+@change
+class AutocastBf16(Change):
+    """``torch.autocast(device, torch.bfloat16)`` around the model."""
+
+    name = "autocast-bf16"
+    title = "bfloat16 autocast"
+    group = "precision"
+
+    def can(self, program: Program) -> Optional[str]:
+        torch = torch_module()
+        if program.device == "cuda" and not torch.cuda.is_bf16_supported():
+            return "this GPU does not compute in bfloat16"
+        return reason_against_autocast(program)
+
+    def on(self, program: Program) -> None:
+        put_under_autocast(self, program, torch_module().bfloat16)

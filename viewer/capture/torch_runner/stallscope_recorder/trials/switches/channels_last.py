@@ -1,0 +1,66 @@
+"""Pictures with their channels last in memory, as the tensor cores want them."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from ..catalogue import Change, change
+from ..program import Program, mapped, torch_module
+
+
+@change
+class ChannelsLast(Change):
+    """``model.to(memory_format=torch.channels_last)``, and the same for what the model is given."""
+
+    name = "channels-last"
+    title = "Keep pictures as channels_last"
+    settle = 3
+    first_settle = 4
+
+    def can(self, program: Program) -> Optional[str]:
+        torch = torch_module()
+        weights = [each.weight for each in program.modules() if isinstance(each, torch.nn.Conv2d)]
+        if not weights:
+            return "no model has a two-dimensional convolution"
+        if program.parallel_models():
+            return "the layout is fixed when DistributedDataParallel is built"
+        wide = [each for each in weights if each.shape[1] > 1 and each.shape[2:].numel() > 1]
+        if wide and all(each.is_contiguous(memory_format=torch.channels_last) for each in wide):
+            return "the model is channels_last already"
+        return None
+
+    def on(self, program: Program) -> None:
+        torch = torch_module()
+        self.undo_by(lambda: _lay_out(program, torch.contiguous_format))
+        _lay_out(program, torch.channels_last)
+        for model in program.models:
+            inner = model.forward
+
+            def forward(*args: Any, _inner: Any = inner, **kwargs: Any) -> Any:
+                return _inner(*mapped(args, _last), **mapped(kwargs, _last))
+
+            self.put(model, "forward", forward)
+
+
+def _last(tensor: Any) -> Any:
+    if tensor.dim() != 4 or not tensor.is_floating_point():
+        return tensor
+    return tensor.to(memory_format=torch_module().channels_last)
+
+
+def _lay_out(program: Program, layout: Any) -> None:
+    """Parameters, their gradients and what optimizers keep beside them; each stays the same object."""
+    torch = torch_module()
+    with torch.no_grad():
+        for model in program.models:
+            model.to(memory_format=layout)
+        for parameter in program.parameters():
+            if parameter.dim() != 4:
+                continue
+            if parameter.grad is not None:
+                parameter.grad = parameter.grad.to(memory_format=layout)
+            for optimizer in program.optimizers:
+                kept = optimizer.state.get(parameter, {})
+                for key, value in list(kept.items()):
+                    if torch.is_tensor(value) and value.shape == parameter.shape:
+                        kept[key] = value.to(memory_format=layout)

@@ -1,0 +1,145 @@
+"""One launch of the program under the recorder that tries instead of recording."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from viewer.capture.output_stream import Event
+from viewer.capture.recording import Outcome, Recording
+from viewer.capture.request import CaptureRequest, TorchOptions, Window
+from viewer.capture.storage import History
+from viewer.capture.trials.account import Account, account_of
+
+ENDLESS = 1_000_000_000  # steps: a launch ends when everything is tried
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What one launch is to do, as ``stallscope_recorder.trials.recorder.Order`` reads it.
+
+    ``candidates`` are names and weights, ``starts`` and ``changes`` are made from the beginning, ``rounds`` are of four
+    blocks for each candidate and for the control, ``losses`` so many are kept.
+    """
+
+    candidates: tuple[tuple[str, float], ...] = ()
+    starts: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    seconds: float = 60.0
+    rounds: int = 3
+    steps: int = 0
+    losses: int = 0
+    seed: bool = False
+    skip: int = 10
+
+    @property
+    def text(self) -> str:
+        """The value of the recorder's option."""
+        return json.dumps(
+            {
+                "candidates": [
+                    {"name": name, "weight": round(weight, 3)} for name, weight in self.candidates
+                ],
+                "starts": self.starts,
+                "changes": self.changes,
+                "seconds": self.seconds,
+                "rounds": self.rounds,
+                "steps": self.steps,
+                "losses": self.losses,
+                "seed": self.seed,
+                "skip": self.skip,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """How a launch ended and what it knows."""
+
+    account: Account = field(default_factory=Account)
+    outcome: Outcome | None = None
+
+    @property
+    def error(self) -> str:
+        """The last line of the script's traceback, or how it ended otherwise; empty where all went well."""
+        if self.outcome is None:
+            return ""
+        if self.outcome.traceback:
+            return self.outcome.traceback.strip().splitlines()[-1]
+        return self.outcome.problem if not self.account.ended and not self.account.losses else ""
+
+
+def recorder_request(request: CaptureRequest, order: Order, out: Path) -> CaptureRequest:
+    """The request that has the recorder carry out an order."""
+    window = Window(
+        steps=request.window.steps,
+        region=request.window.region,
+        skip_first=1,
+        warmup=0,
+        active=ENDLESS,
+        phases=False,
+    )
+    return replace(request, window=window, torch=TorchOptions(), out=str(out), trial=order.text)
+
+
+class Launcher:
+    """Launches the program again and again; ``stop`` ends the launch that goes on and keeps what it knows."""
+
+    def __init__(
+        self,
+        request: CaptureRequest,
+        folder: Path,
+        on_line: Callable[[Mapping[str, Any]], None],
+        on_text: Callable[[str], None],
+    ) -> None:
+        self._request = request
+        self._folder = folder
+        self._on_line = on_line
+        self._on_text = on_text
+        self._count = 0
+        self._recording: Recording | None = None
+        self._stopped = False
+        self.killed = False
+
+    def is_stopped(self) -> bool:
+        """Whether no further launch is made."""
+        return self._stopped
+
+    def launch(self, order: Order) -> Launched:
+        """Run the program once; raises ``CaptureProblem`` where it cannot even start."""
+        self._count += 1
+        out = self._folder / str(self._count)
+        recording = Recording(
+            recorder_request(self._request, order, out),
+            on_text=self._on_text,
+            on_event=self._heard,
+            history=History(self._folder / "runs"),
+        )
+        self._recording = recording
+        if self._stopped:
+            return Launched()
+        outcome = recording.run()
+        self.killed = self.killed or outcome.killed
+        return Launched(account_of(outcome.recordings), outcome)
+
+    def stop(self) -> None:
+        """No further launches; the one that goes on ends at the next step."""
+        self._stopped = True
+        self.end_launch()
+
+    def end_launch(self) -> None:
+        """The launch that goes on ends at the next step and keeps what it knows."""
+        if self._recording is not None:
+            self._recording.finish_now()
+
+    def kill(self) -> None:
+        self._stopped = self.killed = True
+        if self._recording is not None:
+            self._recording.kill()
+
+    def _heard(self, event: Event) -> None:
+        if event.phase == "trying":
+            self._on_line(event.values)

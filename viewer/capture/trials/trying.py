@@ -1,0 +1,358 @@
+"""A whole trial: changes in the running program, settings in launches of their own, losses, and winners together."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rules.fixes.plan import Promise
+from rules.trials.blocks import Block, have_different_sizes
+from rules.trials.likeness import compare_losses
+from rules.trials.trial import Candidate, Kind, Trial, Trials, Verdict, trial_of, trial_of_launches
+from viewer.capture.request import CaptureRequest
+from viewer.capture.torch_runner.stallscope_recorder.trials.schedule import CONTROL, TOGETHER
+from viewer.capture.trials.account import Account, block_of
+from viewer.capture.trials.choice import candidate_named, choice_of, starts_after
+from viewer.capture.trials.launch import Launched, Launcher, Order
+
+BLOCKS_A_ROUND = 4
+STARTS_SHARE = 0.4  # of the time, where settings of the start are to be tried
+LAUNCH_ROUNDS = 1
+ORDER_OF_LAUNCHES = "ABBABAAB"
+FEWEST_LAUNCHES = 4  # what is not clear by then gets as many again, where time is left
+LOSSES = 20  # steps from the start; what a change does to the result shows in the first of them
+MAX_CRASHES = 3
+CONTROL_CANDIDATE = Candidate(CONTROL, Kind.CONTROL, "Nothing changed (control)")
+TOGETHER_CANDIDATE = Candidate(TOGETHER, Kind.TOGETHER, "All that won, together")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody wants tried; ``blocks`` each way for each change, ``seconds`` of measuring altogether."""
+
+    request: CaptureRequest
+    fixes: tuple[str, ...] = ()
+    blocks: int = 6
+    seconds: float = 120.0
+
+    @property
+    def rounds(self) -> int:
+        return max(1, -(-2 * self.blocks // BLOCKS_A_ROUND))
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a trial is: the block that ended of a candidate, or the trial that is done (``trial``)."""
+
+    text: str
+    block: int = 0
+    of: int = 0
+    seconds_left: float = 0.0
+    trial: Trial | None = None
+
+
+class Trying:
+    """``run`` blocks and gives the values; ``stop`` and ``kill`` may be called from any thread meanwhile."""
+
+    def __init__(
+        self,
+        wish: Wish,
+        folder: Path,
+        promises: Sequence[Promise] = (),
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        on_text: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._wish = wish
+        self._promises = promises
+        self._on_progress = on_progress
+        self._choice = choice_of(promises, wish.fixes)
+        self._launcher = Launcher(wish.request, folder, self._heard, on_text)
+        self._live: dict[str, list[Block]] = defaultdict(list)
+        self._told: set[str] = set()
+        self._trying = ""
+        self._restless = False
+        self._baselines: list[Launched] = []
+        self.program: Mapping[str, Any] = {}
+        self.traceback = ""  # of the script, where it failed by itself
+
+    @property
+    def killed(self) -> bool:
+        return self._launcher.killed
+
+    def stop(self) -> None:
+        """Keep what is known by now."""
+        self._launcher.stop()
+
+    def kill(self) -> None:
+        self._launcher.kill()
+
+    def run(self) -> Trials:
+        """Try everything; raises ``CaptureProblem`` where the program cannot even start."""
+        began = time.monotonic()
+        share = 1 - STARTS_SHARE if self._choice.starts else 1.0
+        if not self._choice.changes and self._choice.starts:
+            share = STARTS_SHARE
+        account, problem = self._try_changes(self._wish.seconds * share)
+        self.program = account.program
+        trials = self._trials(account)
+        if problem and not account.blocks:
+            return Trials(tuple(trials), ended=account.ended or "failed", problem=problem)
+        control = next((each for each in trials if each.candidate.kind is Kind.CONTROL), None)
+        known = Trials(
+            tuple(each for each in trials if each is not control),
+            control,
+            account.ended or "failed",
+            problem,
+            have_different_sizes(account.blocks),
+        )
+        if known.restless:
+            return replace(known, trials=tuple(replace(each, gain=None) for each in known.trials), problem="")
+        of_starts = self._try_starts(known, account)
+        if any(each.candidate.kind is Kind.TOGETHER and each.gain for each in of_starts):
+            of_changes = [each for each in known.trials if each.candidate.kind is not Kind.TOGETHER]
+            known = replace(known, trials=tuple(of_changes))
+        known = replace(known, trials=(*known.trials, *of_starts))
+        known = self._with_losses(known, account)
+        if self._launcher.is_stopped():
+            known = replace(known, ended="stopped", problem=problem or _stopped(began))
+        return known
+
+    def _try_changes(self, seconds: float) -> tuple[Account, str]:
+        """One launch, and another without the change where one brought the script down."""
+        left = list(self._choice.changes)
+        whole: Account = Account()
+        for _ in range(MAX_CRASHES):
+            order = Order(
+                tuple((each.switch, self._choice.weight(each)) for each in left),
+                seconds=max(seconds, 1.0),
+                rounds=self._wish.rounds,
+            )
+            launched = self._launcher.launch(order)
+            whole = _joined(whole, launched.account)
+            culprits = set(launched.account.refused) & {each.switch for each in left}
+            done = {block.candidate for block in whole.blocks} | culprits | set(whole.against)
+            self._finish_telling()
+            if launched.account.ended != "failed" or not culprits or self._launcher.is_stopped():
+                return whole, self._why_less(launched)
+            seconds *= sum(self._choice.weight(each) for each in left if each.switch not in done) / max(
+                sum(self._choice.weight(each) for each in left), 1.0
+            )
+            left = [each for each in left if each.switch not in done]
+        return whole, ""
+
+    def _why_less(self, launched: Launched) -> str:
+        if self._launcher.killed:
+            return "It was killed: nothing is kept."
+        ended = launched.account.ended
+        if self._launcher.is_stopped() or ended in ("complete", "time"):
+            return ""
+        if launched.error:
+            self.traceback = launched.outcome.traceback if launched.outcome is not None else ""
+            when = "The script failed" if launched.outcome and launched.outcome.traceback else ""
+            return f"{when}: {launched.error}" if when else launched.error
+        code = launched.outcome.exit_code if launched.outcome is not None else 0
+        how = f" with exit code {code}" if code else ""
+        return f"The script ended{how} before everything was tried: let it run for more steps."
+
+    def _trials(self, account: Account) -> list[Trial]:
+        by_name: dict[str, list[Block]] = defaultdict(list)
+        for block in account.blocks:
+            by_name[block.candidate].append(block)
+        found = [trial_of(CONTROL_CANDIDATE, by_name[CONTROL])] if by_name[CONTROL] else []
+        for candidate in self._choice.changes:
+            against = account.against.get(candidate.switch, "")
+            refused = account.refused.get(candidate.switch, "")
+            found.append(trial_of(replace(candidate, against=against), by_name[candidate.switch], refused))
+        if by_name[TOGETHER] and len(account.together) > 1:
+            found.append(trial_of(TOGETHER_CANDIDATE, by_name[TOGETHER], account.refused.get(TOGETHER, "")))
+        return found
+
+    def _try_starts(self, known: Trials, account: Account) -> list[Trial]:
+        """Each setting in launches of its own, without and with it in turn."""
+        ceilings = {Verdict.PROVED: list[str](), Verdict.NO_DIFFERENCE: list[str]()}
+        for each in known.trials:
+            if each.candidate.kind is Kind.CEILING:
+                ceilings.get(each.verdict, []).append(each.candidate.switch)
+        starts = starts_after(self._choice, ceilings[Verdict.PROVED], ceilings[Verdict.NO_DIFFERENCE])
+        found: list[Trial] = []
+        if not starts:
+            return found
+        against = self._launch_for_reasons(starts, account)
+        for candidate in starts:
+            reason = against.get(candidate.switch, "")
+            if reason:
+                trial = trial_of(replace(candidate, against=reason), [])
+            elif self._launcher.is_stopped():
+                trial = trial_of(candidate, [])
+            else:
+                trial = self._alternate(candidate, (candidate.switch,), (), account)
+            found.append(trial)
+            self._tell(trial)
+        won = [each for each in found if each.is_a_gain]
+        changes = account.together if not known.restless else ()
+        if won and (len(won) > 1 or changes) and not self._launcher.is_stopped():
+            names = tuple(each.candidate.switch for each in won)
+            whole = self._alternate(TOGETHER_CANDIDATE, names, changes, account)
+            found.append(replace(whole, members=(*changes, *names)))
+            self._tell(found[-1])
+        return found
+
+    def _launch_for_reasons(self, starts: Sequence[Candidate], account: Account) -> Mapping[str, str]:
+        """Why some make no sense, from the first launch without any, whose blocks count as well."""
+        order = Order(
+            tuple((each.switch, 1.0) for each in starts),
+            rounds=LAUNCH_ROUNDS,
+            steps=account.steps,
+            losses=LOSSES,
+            seed=True,
+            seconds=self._wish.seconds,
+        )
+        launched = self._launcher.launch(order)
+        self._baselines.append(launched)
+        return launched.account.against
+
+    def _alternate(
+        self, candidate: Candidate, starts: tuple[str, ...], changes: tuple[str, ...], account: Account
+    ) -> Trial:
+        sides: dict[str, list[Launched]] = {"A": [], "B": []}
+        spent, trial = 0.0, trial_of(candidate, [])
+        for number, variant in enumerate(ORDER_OF_LAUNCHES, 1):
+            self._on_progress(Progress(candidate.title, number, len(ORDER_OF_LAUNCHES)))
+            if number == 1 and len(self._baselines) == 1:
+                launched = self._baselines[0]
+            else:
+                launched = self._launch_with(variant, starts, changes, account)
+            refused = next(iter(launched.account.refused.values()), "") or launched.error
+            if variant == "B" and refused and not self._launcher.is_stopped():
+                return trial_of(candidate, [], refused)
+            sides[variant].append(launched)
+            spent += sum(block.ns for block in launched.account.blocks) / 1e9
+            trial = _of_launches(candidate, sides)
+            is_clear = trial.gain is not None and trial.gain.is_seen
+            enough = is_clear or spent > self._wish.seconds * STARTS_SHARE
+            if self._launcher.is_stopped() or (number == FEWEST_LAUNCHES and enough):
+                break
+        return self._with_loss(trial, next((each.account.losses for each in sides["B"]), ()))
+
+    def _launch_with(
+        self, variant: str, starts: tuple[str, ...], changes: tuple[str, ...], account: Account
+    ) -> Launched:
+        """One launch with the settings (B), or without them (A), which is a baseline for losses, too."""
+        order = Order(
+            starts=starts if variant == "B" else (),
+            changes=changes if variant == "B" else (),
+            rounds=LAUNCH_ROUNDS,
+            steps=account.steps,
+            losses=LOSSES,
+            seed=True,
+            seconds=self._wish.seconds,
+        )
+        launched = self._launcher.launch(order)
+        if variant == "A":
+            self._baselines.append(launched)
+        return launched
+
+    def _with_losses(self, known: Trials, account: Account) -> Trials:
+        """Every winner from the same start as two runs without it; the losses of a run without come first."""
+        winners = [
+            each
+            for each in known.trials
+            if each.is_a_gain and each.loss is None and (each.candidate.kind is not Kind.START)
+        ]
+        if not winners or account.program.get("trains") is False:
+            return known
+        order = Order(rounds=0, losses=LOSSES, seed=True)
+        while len(self._baselines) < 2 and not self._launcher.is_stopped():
+            self._on_progress(Progress("the losses of the unchanged program", len(self._baselines) + 1, 2))
+            self._baselines.append(self._launcher.launch(order))
+        told: dict[str, Trial] = {}
+        curves = [each.account.losses for each in self._baselines[:2]]
+        for each in winners:
+            if self._launcher.is_stopped():
+                break
+            self._on_progress(Progress(f"the losses with: {each.candidate.title}"))
+            changes = each.members or (each.candidate.switch,)
+            launched = self._launcher.launch(replace(order, changes=changes))
+            if self._launcher.is_stopped():
+                break
+            curves.append(launched.account.losses)
+            told[each.candidate.switch] = self._with_loss(each, launched.account.losses)
+        trials = tuple(told.get(each.candidate.switch, each) for each in known.trials)
+        return replace(known, trials=trials, losses=tuple(curves))
+
+    def _with_loss(self, trial: Trial, losses: Sequence[float | None]) -> Trial:
+        if len(self._baselines) < 2 or trial.gain is None or not losses:
+            return trial
+        members = [candidate_named(each) for each in trial.members]
+        rounds = trial.candidate.rounds or any(each.rounds for each in members)
+        first, second = (each.account.losses for each in self._baselines[:2])
+        return replace(trial, loss=compare_losses(first, second, losses, rounds=rounds))
+
+    def _heard(self, line: Mapping[str, Any]) -> None:
+        """What the recorder says while a launch goes on."""
+        name = str(line.get("candidate") or "")
+        block = block_of(line)
+        if block is not None:
+            if name != self._trying:
+                self._finish_telling()
+                self._trying = name
+            self._live[name].append(block)
+            left = max(self._wish.seconds - float(line.get("spent_s") or 0.0), 0.0)
+            of = self._wish.rounds * BLOCKS_A_ROUND
+            self._on_progress(
+                Progress(self._title(name), len(self._live[name]), max(of, len(self._live[name])), left)
+            )
+
+    def _finish_telling(self) -> None:
+        """Say what became of the candidate whose blocks ended."""
+        name, self._trying = self._trying, ""
+        candidate = next(
+            (
+                each
+                for each in (CONTROL_CANDIDATE, TOGETHER_CANDIDATE, *self._choice.changes)
+                if each.switch == name
+            ),
+            None,
+        )
+        if candidate is None or name in self._told:
+            return
+        self._told.add(name)
+        trial = trial_of(candidate, self._live[name])
+        if candidate.kind is Kind.CONTROL and trial.gain is not None and trial.gain.is_seen:
+            self._restless = True
+            self._launcher.end_launch()
+        if not self._restless:
+            self._tell(trial)
+
+    def _tell(self, trial: Trial) -> None:
+        if trial.gain is not None or trial.refused:
+            self._on_progress(Progress(trial.candidate.title, trial=trial))
+
+    def _title(self, name: str) -> str:
+        every: Iterable[Candidate] = (CONTROL_CANDIDATE, TOGETHER_CANDIDATE, *self._choice.changes)
+        return next((each.title for each in every if each.switch == name), name)
+
+
+def _of_launches(candidate: Candidate, sides: Mapping[str, Sequence[Launched]]) -> Trial:
+    blocks = {side: [each.account.blocks for each in launches] for side, launches in sides.items()}
+    return trial_of_launches(candidate, blocks["A"], blocks["B"])
+
+
+def _stopped(began: float) -> str:
+    return f"It was stopped after {time.monotonic() - began:.0f} s: what is known by then is told."
+
+
+def _joined(first: Account, second: Account) -> Account:
+    """The account of a trial that was launched again."""
+    return replace(
+        second,
+        blocks=(*first.blocks, *second.blocks),
+        against={**first.against, **second.against},
+        refused={**first.refused, **second.refused},
+        program=second.program or first.program,
+        steps=second.steps or first.steps,
+    )

@@ -1,0 +1,249 @@
+"""``stallscope try``: makes changes in a running program, block by block, and says what each of them gives."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parsers.model import TraceError
+from viewer.capture.failures import CaptureProblem
+from viewer.capture.request import CaptureRequest, Target, Window
+from viewer.capture.target_words import UnreadableCommand
+from viewer.terminal.capture_command import add_program, target_from
+from viewer.terminal.console import complain, inputs, json_text, terminal_progress
+from viewer.terminal.exit_codes import BAD_INPUT, DONE, GATE_INCONCLUSIVE, INTERRUPTED
+from viewer.terminal.interruption import run_stoppably
+from viewer.terminal.option_values import add_reports, seconds, write_reports
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rules.fixes.plan import Promise
+    from rules.trials.trial import Trials
+    from viewer.capture.recording import Recording
+    from viewer.capture.trials.trying import Progress, Trying
+
+FAILED = 1
+MAX_BLOCKS = 100
+_NO_STEPS = "A trial needs a few hundred steps; say what ends one (--steps), or which range begins one (--region NAME)."
+EPILOG = """examples:
+  stallscope try -- python train.py --epochs 1
+  stallscope try --fix fuse-optimizer-1 --recording run.pt.trace.json.gz -- python train.py
+  stallscope try --fix tf32 --fix num-workers --time-limit 60 -- python train.py
+  stallscope try --host me@gpu-box -- torchrun --nproc_per_node=4 train.py
+Ctrl+C once stops and tells what is known by then; twice kills the program."""
+
+
+def declare(commands: Any) -> None:
+    """Add the command's parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "try",
+        help="make changes in a running script and measure what each gives",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--fix",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="try this fix of the diagnosis, or the change of this name; repeatable (default: all that apply)",
+    )
+    parser.add_argument(
+        "--recording",
+        nargs="+",
+        default=[],
+        metavar="PATH",
+        help="a recording of the program, which says what to try first (default: five steps are recorded)",
+    )
+    parser.add_argument(
+        "--blocks", type=_blocks, default=6, metavar="N", help="blocks each way for each change (default 6)"
+    )
+    parser.add_argument(
+        "--time-limit",
+        type=seconds,
+        default=120.0,
+        metavar="S",
+        help="seconds of measuring; starting and compiling come on top (default 120)",
+    )
+    parser.add_argument(
+        "--steps", choices=("auto", "optimizer", "dataloader", "backward", "forward", "region")
+    )
+    parser.add_argument("--region", default="", metavar="NAME", help="range that begins a step")
+    add_program(parser)
+    parser.add_argument(
+        "--journal", default="", metavar="NAME", help="what the program is called in the journal"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_reports(parser, ("markdown",))
+    parser.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="python train.py ARGS"
+    )
+    parser.set_defaults(run=run)
+
+
+def _blocks(text: str) -> int:
+    if not text.isdecimal() or not 2 <= int(text) <= MAX_BLOCKS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of blocks from 2 to {MAX_BLOCKS}")
+    return int(text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Try, print, keep; the exit code."""
+    try:
+        return _run(options)
+    except (UnreadableCommand, CaptureProblem) as error:
+        complain(error)
+        return BAD_INPUT
+
+
+def _run(options: argparse.Namespace) -> int:
+    from parsers.private_folder import PrivateFolder
+    from viewer.capture.trials.choice import choice_of
+    from viewer.capture.trials.trying import Trying, Wish
+
+    request = _request(options)
+    if not options.recording:
+        _refuse_unknown(options.fix, choice_of)
+    _note_what_a_trial_is(request, options.journal)
+    folder = PrivateFolder()
+    promises: Sequence[Promise] = ()
+    recorded: Recording | None = None
+    if options.recording:
+        promises = _promises(inputs(options.recording))
+    else:
+        recorded = _recording(request, folder.path / "recording")
+        outcome = run_stoppably(recorded.run, recorded.kill, recorded.kill, "stopping the program")
+        if outcome.killed:
+            complain("It was stopped before anything was tried.")
+            return INTERRUPTED
+        if outcome.traceback:
+            sys.stderr.write(outcome.traceback)
+            complain(f"{outcome.problem or 'The script failed.'} {outcome.fix}".rstrip())
+            return FAILED
+        if outcome.retry is not None:
+            complain(f"{outcome.problem} {_NO_STEPS}")
+            return FAILED
+        if outcome.recordings:
+            promises = _promises_if_any(outcome.recordings)
+    wish = Wish(request, tuple(options.fix), options.blocks, options.time_limit)
+    trying = Trying(wish, folder.path / "trial", promises, _Teller(quiet=options.json))
+    trials = run_stoppably(trying.run, trying.stop, trying.kill, "stopping; what is known is told")
+    if trying.killed:
+        complain("It was killed: nothing is told.")
+        return INTERRUPTED
+    return _tell(options, request, trying, trials)
+
+
+def _tell(options: argparse.Namespace, request: CaptureRequest, trying: Trying, trials: Trials) -> int:
+    from viewer.reports.trial_report import trial_text, trials_json, trials_markdown
+
+    title = Path(request.target.program).name
+    sys.stderr.write(trying.traceback)
+    if options.json:
+        sys.stdout.write(json_text(trials_json(trials, trying.program)))
+    else:
+        sys.stdout.write(trial_text(trials))
+    sys.stdout.flush()
+    write_reports(options, {"markdown": lambda: trials_markdown(trials, title).encode()})
+    _keep(request, trials, options.journal)
+    if trials.restless:
+        return GATE_INCONCLUSIVE
+    measured = any(each.gain is not None for each in trials.trials)
+    return FAILED if trials.problem and not measured else DONE
+
+
+def _keep(request: CaptureRequest, trials: Trials, name: str) -> None:
+    """A journal that cannot be written costs nothing but itself."""
+    from viewer.capture.journal import keep_trials
+
+    try:
+        keep_trials(request, trials, name)
+    except TraceError as error:
+        complain(error)
+
+
+def _request(options: argparse.Namespace) -> CaptureRequest:
+    target = target_from(options, Target())
+    if not target.is_python:
+        raise CaptureProblem(
+            f"Changes are tried in Python programs, and {target.program} is none.",
+            "Name the script after its interpreter, as in: -- python train.py",
+        )
+    steps = options.steps or ("region" if options.region else "auto")
+    if steps == "region" and not options.region:
+        raise CaptureProblem("--steps region needs --region NAME.")
+    return CaptureRequest(target=target, window=Window(steps=steps, region=options.region), host=options.host)
+
+
+def _refuse_unknown(asked: Sequence[str], choose: Any) -> None:
+    """Before anything runs."""
+    if asked:
+        choose((), asked)
+
+
+def _note_what_a_trial_is(request: CaptureRequest, name: str) -> None:
+    from viewer.capture.journal import was_tried
+
+    try:
+        if was_tried(request, name):
+            return
+    except TraceError:
+        pass
+    complain(
+        f"{request.target.program} is started several times and runs for real: files, checkpoints and trackers that "
+        "it writes are its own. Its arguments and --env keep them out of the way (--env WANDB_MODE=offline)."
+    )
+
+
+def _recording(request: CaptureRequest, out: Path) -> Recording:
+    from dataclasses import replace
+
+    from viewer.capture.recording import Recording
+    from viewer.capture.storage import History
+
+    complain("recording five steps, to know what to try first")
+    return Recording(replace(request, out=str(out)), history=History(out.parent / "runs"))
+
+
+def _promises_if_any(paths: Sequence[Path]) -> Sequence[Promise]:
+    """A recording that nothing can be promised of, such as that of a CPU, is no reason not to try."""
+    try:
+        return _promises(paths)
+    except TraceError:
+        return ()
+
+
+def _promises(paths: Sequence[Path]) -> Sequence[Promise]:
+    from rules.analysis.analysis import Analysis
+    from rules.fixes.plan import plan_of
+    from viewer.loading.loader import read_apart
+
+    progress = terminal_progress()
+    analysis = Analysis(read_apart(list(paths), progress.part(0.0, 0.7), lambda: None))
+    plan = plan_of(analysis)
+    progress.step(1.0, "")
+    return plan.promises
+
+
+class _Teller:
+    """One line a candidate on standard output, and on a terminal how far it is."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self._terminal = sys.stderr.isatty()
+
+    def __call__(self, progress: Progress) -> None:
+        from viewer.reports.trial_report import trial_line
+
+        if self._terminal:
+            sys.stderr.write("\r\x1b[K")
+        if progress.trial is not None and not self._quiet:
+            print(f"  {trial_line(progress.trial)}", flush=True)
+        elif progress.trial is None and self._terminal:
+            block = f": block {progress.block} of {progress.of}" if progress.of else ""
+            left = f", about {progress.seconds_left:.0f} s left" if progress.seconds_left else ""
+            sys.stderr.write(f"{progress.text}{block}{left}")
+            sys.stderr.flush()
