@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from parsers.model.units import duration
 from rules import Diagnosis
 from rules.summaries import page as told
 from rules.summaries.facts import ManyRanksDiagnosis
+from rules.wording.late_ranks import doing
 from viewer.reports.html_report import card
 from viewer.reports.many_ranks_report import MOST_UNREAD, NO_REPLAY, about, as_text, budget_rows
 from viewer.reports.markdown_report import plain
@@ -52,17 +54,14 @@ def _tables(facts: ManyRanksDiagnosis) -> list[dict[str, Any]]:
         _table(
             "Who is late",
             ("", "why"),
-            [
-                (told.pattern_title(facts, pattern), told.pattern_reason(reason))
-                for pattern, reason in zip(facts.patterns, facts.reasons, strict=True)
-            ],
+            told.patterns(facts),
         ),
         _table(
             "Ranks that cost the most",
             ("", "node", "others wait in a step", "late by", "latest in steps", "why"),
             [
                 (run.name(each.row), run.rows[each.row].node, duration(each.cost_ns), duration(each.late_ns),
-                 f"{each.latest_in:,}", each.reason.text)
+                 f"{each.latest_in:,}", doing(each.reasons))
                 for each in facts.costly
             ],
         ),
@@ -70,7 +69,7 @@ def _tables(facts: ManyRanksDiagnosis) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _table(heading: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> dict[str, Any]:
+def _table(heading: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> dict[str, Any]:
     return {"heading": heading, "columns": columns, "rows": rows, "left": 0}
 
 

@@ -8,11 +8,11 @@ from typing import Any
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.idle.causes import Cause
+from rules.analysis.ranks.states import COMMUNICATION, COMPUTE, COPIES, FIRST_IDLE
 from rules.summaries import page
 from rules.summaries.facts import ManyRanksDiagnosis
-from rules.summaries.findings import when
 from rules.summaries.run import ManyRanks
-from rules.summaries.states import COMMUNICATION, COMPUTE, COPIES, FIRST_IDLE
+from rules.wording.late_ranks import doing, when
 from rules.wording.verdict import share_of
 from viewer.reports.json_report import SCHEMA, budget_json, finding_json, quality_json
 from viewer.reports.plain_text import joined
@@ -85,9 +85,8 @@ def _budget(run: ManyRanks) -> list[str]:
 
 def _patterns(facts: ManyRanksDiagnosis) -> list[str]:
     lines = ["Who is late:"] if facts.patterns else []
-    for pattern, reason in zip(facts.patterns, facts.reasons, strict=True):
-        lines.append(f"  {page.pattern_title(facts, pattern)}")
-        lines.append(f"    {page.pattern_reason(reason)}")
+    for title, reason in page.patterns(facts):
+        lines += [f"  {title}", f"    {reason}"]
     return [*lines, ""] if lines else []
 
 
@@ -99,7 +98,7 @@ def _costly(facts: ManyRanksDiagnosis) -> list[str]:
         node = facts.run.rows[each.row].node
         lines.append(
             f"  {facts.run.name(each.row):<16}{node[:11]:<12}{duration(each.cost_ns):>12}{duration(each.late_ns):>11}"
-            f"{each.latest_in:>6} steps  {each.reason.text[:40]}"
+            f"{each.latest_in:>6} steps  {doing(each.reasons)[:40]}"
         )
     return [*lines, ""]
 
@@ -232,7 +231,7 @@ def _ranks(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:
                 "makes_wait_ns_per_step": each.cost_ns,
                 "late_by_ns": each.late_ns,
                 "latest_in_steps": each.latest_in,
-                "why": each.reason.text,
+                "why": doing(each.reasons),
             }
             for each in facts.costly
         ],
@@ -242,10 +241,10 @@ def _ranks(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:
                 "name": pattern.name,
                 "ranks": [run.rows[row].rank for row in pattern.rows.tolist()],
                 "late_by_ns": pattern.late_ns,
-                "when": when(facts, pattern),
-                "why": page.pattern_reason(reason),
+                "when": when(pattern.course, run.step_names),
+                "why": doing(reasons, len(pattern.rows) > 1),
             }
-            for pattern, reason in zip(facts.patterns, facts.reasons, strict=True)
+            for pattern, reasons in zip(facts.patterns, facts.pattern_reasons, strict=True)
         ],
         "slow_links": [
             {
@@ -254,7 +253,7 @@ def _ranks(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:
                 "collective": link.speed.collective,
                 "bytes": link.speed.bytes,
                 "bus_bandwidth": round(link.speed.bus_bandwidth),
-                "usual_bus_bandwidth": round(link.speed.usual),
+                "usual_bus_bandwidth": round(link.usual),
             }
             for link in facts.slow_links
         ],

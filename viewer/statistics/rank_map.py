@@ -10,8 +10,8 @@ import numpy as np
 
 from parsers.model.arrays import BOOL, F64, I64
 from parsers.model.units import duration, quantity, size
+from rules.analysis.ranks.states import COMPUTE
 from rules.summaries.facts import ManyRanksDiagnosis
-from rules.summaries.states import COMPUTE
 
 TOP_SHARE = 0.999  # of the values: what is beyond has the last colour
 _STEPS_COMPARED = 128  # evenly chosen

@@ -10,9 +10,10 @@ from PySide6.QtCore import QPoint, QRectF
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
+from rules.analysis.ranks.reasons import Why
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.findings import diagnosis_of_many
-from rules.summaries.reasons import Why
+from rules.wording.late_ranks import doing
 from tests.rank_runs import Run
 from tests.rank_summaries import summaries_of
 from tests.viewer.conftest import wait_until_ready
@@ -48,10 +49,10 @@ def facts() -> ManyRanksDiagnosis:
 
 def test_patterns_are_a_rank_from_a_step_on_and_a_node_in_every_fourth(facts: ManyRanksDiagnosis) -> None:
     node, rank = facts.patterns  # the one that covers more lateness first
-    assert (rank.name, rank.since, rank.rows.tolist()) == (f"rank {LATE}", 5, [LATE])
-    assert (node.name, node.every, node.rows.tolist()) == ("node 3", 4, list(range(24, 32)))
-    assert facts.reasons[1].why is Why.CLOCK
-    assert facts.reasons[1].text.startswith("clock 1,31")
+    assert (rank.name, rank.course.since, rank.rows.tolist()) == (f"rank {LATE}", 5, [LATE])
+    assert (node.name, node.course.every, node.rows.tolist()) == ("node 3", 4, list(range(24, 32)))
+    assert facts.pattern_reasons[1][0].why is Why.CLOCK
+    assert doing(facts.pattern_reasons[1]).startswith("computing at 1,31")
 
 
 def test_rows_are_sorted_and_a_pixel_of_several_shows_the_worst_of_them(facts: ManyRanksDiagnosis) -> None:

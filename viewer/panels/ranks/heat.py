@@ -22,7 +22,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from parsers.model.arrays import I64
-from rules.summaries.groups import NODE, RAIL, Dimension
+from rules.analysis.ranks.groups import NODE, RAIL, Dimension
 from viewer.look import theme
 from viewer.look.labels import tooltip
 from viewer.look.tab_order import CHART
