@@ -27,11 +27,11 @@ from rules.wording.headline import Headline, Part
 from rules.wording.late_ranks import (
     because,
     cannot_tell,
-    doing,
     explanation,
     headline,
     late_names,
     remedies,
+    spends,
     when,
 )
 from rules.wording.phrases import part_of_steps
@@ -169,6 +169,8 @@ def _uneven(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
         if pattern.kind != PIPELINE:
             continue
         ceiling = min(pattern.late_ns * run.steps_in_window, run.window_ns)
+        spent = spends(facts, reasons, several=True)
+        why = f" They {spent}." if spent else ""
         yield Finding(
             rule="uneven-stages",
             category=Category.LOAD_IMBALANCE,
@@ -176,8 +178,7 @@ def _uneven(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
             headline=Headline(f"{pattern.name.capitalize()} has more to do", _part(facts, ceiling)),
             account=(
                 f"The {len(pattern.rows):,} ranks of {pattern.name} take {duration(pattern.late_ns)} longer for a step "
-                f"than the median stage, {when(pattern.course, run.step_names)}: {doing(reasons, several=True)}. "
-                "All other stages wait for them."
+                f"than the median stage, {when(pattern.course, run.step_names)}.{why} All other stages wait for them."
             ),
             remedies=("Give the stages equally much work, by moving layers from this one to the others.",),
             ceiling_ns=ceiling,

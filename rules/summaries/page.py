@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model.units import duration, percent, rate, size
-from rules.analysis.ranks.patterns import Party, Pattern
+from rules.analysis.ranks.patterns import Pattern
 from rules.diagnosis import Diagnosis
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.thresholds import LEAST_SHARE
@@ -25,7 +25,7 @@ def sentence(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> str:
         told += " in every step" if run.steps_in_window else ""
         told += f" for {late_names(facts)}"
         told += f", {since}" if since and since != "in every step" else ""
-        spent = spends(facts, Party("", rows), facts.reasons(rows)[:1])
+        spent = spends(facts, facts.reasons(rows)[:1], len(rows) > 1)
         return f"{told}. {'They' if len(rows) > 1 else 'It'} {spent}." if spent else f"{told}."
     problem = first_problem(diagnosis)
     if problem is not None:

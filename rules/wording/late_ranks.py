@@ -43,7 +43,7 @@ def headline(ranks: AnyRanks, ceiling: int) -> Headline:
 def because(ranks: AnyRanks) -> str:
     """ "Rank 1 spends 39 % more of the step waiting for its data.", of the costliest; empty where nothing tells."""
     first = ranks.parties[0]
-    spent = spends(ranks, first, ranks.reasons(first.rows)[:1])
+    spent = spends(ranks, ranks.reasons(first.rows)[:1], len(first.rows) > 1)
     return f"{_capital(first.name)} {spent}." if spent else ""
 
 
@@ -52,7 +52,7 @@ def explanation(ranks: AnyRanks, ceiling: int) -> str:
     first, *beside = ranks.parties
     several = len(first.rows) > 1
     others = ranks.others
-    spent = spends(ranks, first, ranks.reasons(first.rows))
+    spent = spends(ranks, ranks.reasons(first.rows), several)
     text = f"{_capital(first.name)} {spent}. {'They' if several else 'It'}" if spent else _capital(first.name)
     lasts, every = _lasts(ranks, first)
     waiting = int(ranks.waiting[others].max())
@@ -72,7 +72,7 @@ def explanation(ranks: AnyRanks, ceiling: int) -> str:
             f"{percent(ranks.part_of_waiting(party.rows))} of the waiting is for "
             f"{'them' if len(party.rows) > 1 else 'it'}.{_since(ranks, party)}"
         )
-        if spent := spends(ranks, party, ranks.reasons(party.rows)):
+        if spent := spends(ranks, ranks.reasons(party.rows), len(party.rows) > 1):
             text += f" Meanwhile {party.name} {spent}."
     if ranks.lateness.passes_on:
         text += (
@@ -133,18 +133,17 @@ def doing(reasons: Sequence[Reason], several: bool = False) -> str:
         gpu = "their GPUs" if several else "its GPU"
         return f"computing: the same kernels take {percent(reason.times - 1)} longer on {gpu}"
     if reason.why is Why.MORE:
-        return f"computing {percent(reason.times - 1)} more work"
+        return f"computing: {'they have' if several else 'it has'} {percent(reason.times - 1)} more to do"
     return {Why.COMPUTES: "computing", Why.COPIES: "copying", Why.HELD_UP: "held up by a slow transfer"}[
         reason.why
     ]
 
 
-def spends(ranks: AnyRanks, party: Party, reasons: Sequence[Reason]) -> str:
+def spends(ranks: AnyRanks, reasons: Sequence[Reason], several: bool) -> str:
     """ "spends 39 % more of the step waiting for its data and 16 % more computing"; empty where nothing tells."""
     told = [each for each in reasons if each.why is not Why.HELD_UP]
     if not told:
         return ""
-    several = len(party.rows) > 1
     whole = "step" if ranks.run.steps_in_window else "time"
     parts = [f"{percent(each.share)} more {doing([each], several)}" for each in told]
     parts[0] = f"{percent(told[0].share)} more of the {whole} {doing(told, several)}"

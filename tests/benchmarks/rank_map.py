@@ -9,8 +9,8 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QImage, QKeyEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication
 
-from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries import page
+from rules.summaries.facts import ManyRanksDiagnosis
 from viewer.app import application
 from viewer.panels.ranks.callouts import Callout
 from viewer.panels.ranks.heat import RankHeat
