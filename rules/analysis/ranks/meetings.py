@@ -163,7 +163,7 @@ class Meetings:
         place = np.searchsorted(numbers, self.step[inside])
         cell = self.row[inside] * max(len(numbers), 1) + place
         found = np.bincount(cell, values[inside], minlength=self.rows * max(len(numbers), 1))
-        return found.astype(np.float64).reshape(self.rows, -1)[:, : len(numbers)]
+        return found.astype(np.float64).reshape(self.rows, max(len(numbers), 1))[:, : len(numbers)]
 
 
 def meetings_of(
