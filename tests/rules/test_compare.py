@@ -17,8 +17,8 @@ from rules.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import kernel, trace_of
+from viewer.reports.comparison_blocks import comparison_as_html
 from viewer.reports.comparison_report import as_json, as_text
-from viewer.reports.html_report import comparison_as_html
 
 GEMM = "void cutlass_80_tensorop_bf16_gemm"
 

@@ -20,8 +20,8 @@ from rules.comparison.kernels import compare_kernels, compare_reports
 from rules.diagnosis import diagnose
 from rules.kernels.join import Certainty, kernel_join
 from tests.rules.kernel_profiles import DRAM, ISSUED, MEMORY, kernel, stall, trace_of
+from viewer.reports.comparison_blocks import comparison_as_html
 from viewer.reports.comparison_report import as_json, as_text
-from viewer.reports.html_report import comparison_as_html
 
 TIMELINE_GELU = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&,"

@@ -17,8 +17,9 @@ from rules.analysis.analysis import Analysis
 from rules.comparison.compare import compare
 from rules.wording.verdict import BUDGET_LABELS, verdict
 from viewer.look import palette, theme
+from viewer.reports.comparison_blocks import comparison_as_html
 from viewer.reports.comparison_report import kernel_titles
-from viewer.reports.html_report import as_html, comparison_as_html
+from viewer.reports.diagnosis_report import as_html
 
 NASTY = "<script>alert(1)</script>{{ 7 * 7 }}{% raw %}"
 

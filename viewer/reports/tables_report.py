@@ -9,6 +9,7 @@ from typing import Any
 
 from parsers.model.units import quantity
 from rules.analysis.analysis import Analysis
+from viewer.reports import blocks
 from viewer.reports.result_tables import figure
 from viewer.statistics.kernels import kernel_columns
 from viewer.statistics.operators import operator_columns, operator_times
@@ -176,14 +177,14 @@ def tables_json(tables: Sequence[Table]) -> dict[str, Any]:
     }
 
 
-def tables_html(tables: Sequence[Table], most: int) -> list[dict[str, Any]]:
-    """What the page's template fills in."""
+def tables_blocks(tables: Sequence[Table], most: int) -> list[blocks.Table]:
+    """The first rows of each as a table of a page."""
     found = []
     for table in tables:
         shown = table.without(*_UNSAID)
         left = table.left_out + max(len(table.rows) - most, 0)
         found.append(
-            {"heading": table.title, "columns": shown.headings, "rows": shown.cells(most), "left": left}
+            blocks.Table(table.title, shown.headings, shown.cells(most), left, form=blocks.Form.PAGE)
         )
     return found
 
