@@ -23,10 +23,11 @@ from rules.gates.limits import limit_of
 from rules.wording.verdict import verdict
 from viewer.cli import main
 from viewer.dialogs.report_export import write_report
-from viewer.reports.comparison_blocks import comparison_as_html, comparison_report
+from viewer.reports.comparison_blocks import comparison_report
 from viewer.reports.diagnosis_report import diagnosis_report
 from viewer.reports.junit_report import comparison_junit, diagnosis_junit
 from viewer.reports.markdown_report import as_markdown, plain
+from viewer.reports.pages import page_of
 from viewer.reports.pictures.charts import bridge_chart, steps_chart
 from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
 from viewer.reports.report_files import diagnosis_files
@@ -144,7 +145,7 @@ def test_pictures_are_drawings_in_which_names_are_texts(comparison: Comparison) 
 def test_a_page_of_a_comparison_shows_the_gate_both_timelines_and_where_the_time_went(
     comparison: Comparison,
 ) -> None:
-    page = comparison_as_html(comparison, ANSWERS)
+    page = page_of(comparison_report(comparison, ANSWERS)).text
     assert page.count("<figure>") == 3 + len(comparison.bridges)
     assert "Not decided" in page
     assert "<script" not in page

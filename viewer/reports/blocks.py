@@ -41,7 +41,7 @@ class Table:
     """Rows of texts; nothing where there are none. ``left`` rows were too many for any format.
 
     Where room is scarce the first ``few`` rows are shown, and ``folded`` ones are opened by a click. Columns in
-    ``prose`` are texts, the first one is always, and all others hold numbers.
+    ``prose`` hold texts, all others numbers.
     """
 
     heading: str
@@ -50,17 +50,13 @@ class Table:
     left: int = 0
     few: int = 100
     folded: bool = False
-    prose: tuple[int, ...] = ()
+    prose: tuple[int, ...] = (0,)
     form: Form = Form.EVERYWHERE
     kind: ClassVar[str] = "table"
 
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """What each column holds."""
-        return tuple(
-            "name" if not place else "answer" if place in self.prose else "number"
-            for place in range(len(self.rows[0]))
-        )
+    def holds(self, column: int) -> str:
+        """What a column holds: a "name", a longer "answer" or a "number"."""
+        return "number" if column not in self.prose else "answer" if column else "name"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
-"""A comparison as a report: the gate, both timelines, steps, what changed and where the time went."""
+"""Runs side by side as reports: two with what changed and where the time went, or several in their order."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
 
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, three_digits
 from rules.comparison.compare import Comparison
 from rules.comparison.gate import Decision
@@ -22,10 +23,11 @@ from viewer.reports.comparison_report import (
     same_work_lines,
     sides,
 )
-from viewer.reports.pages import page_of
-from viewer.reports.pictures.charts import bridge_chart, steps_chart
+from viewer.reports.pictures.charts import bridge_chart, steps_chart, trend_chart
 from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
 from viewer.reports.plain_text import one_line
+from viewer.reports.series_report import COLUMNS, Point, series_rows
+from viewer.reports.terminal_report import as_terminal_text
 
 MAX_FINDINGS, MAX_KERNELS = 8, 12  # where room is scarce
 _ANSWERS = {
@@ -35,15 +37,15 @@ _ANSWERS = {
 }
 
 
-def comparison_as_html(result: Comparison, answers: Sequence[Answer] = ()) -> str:
-    """A comparison as a page, with what a gate answered."""
-    return page_of(comparison_report(result, answers)).text
+def as_text(result: Comparison) -> str:
+    """A comparison for a terminal."""
+    return as_terminal_text(comparison_report(result))
 
 
 def comparison_report(result: Comparison, answers: Sequence[Answer] = ()) -> Report:
     """A comparison, with what a gate answered."""
     careful = [
-        *(line.strip() for line in same_work_lines(result)),
+        *same_work_lines(result),
         *(f"careful: {each}" for each in result.cautions),
     ]
     measures = [
@@ -55,13 +57,14 @@ def comparison_report(result: Comparison, answers: Sequence[Answer] = ()) -> Rep
     ]
     families = _kernels(result.families, [each.name for each in result.families])
     kernels = _kernels(result.kernels, kernel_titles(result.kernels))
+    any_kernel = result.kernels or result.profiles or result.of_memory
     calls = ("", "before", "after", "calls before", "calls after")
     return Report(
         result.verdict,
         (
             Text((f"before: {one_line(result.before)}", f"after: {one_line(result.after)}"), quiet=True),
             Table(
-                "", ("limit", "before", "after", "answer"), [_answer(each) for each in answers], prose=(3,)
+                "", ("limit", "before", "after", "answer"), [_answer(each) for each in answers], prose=(0, 3)
             ),
             Points("", tuple(careful), quiet=False),
             *_pictures(result),
@@ -71,7 +74,7 @@ def comparison_report(result: Comparison, answers: Sequence[Answer] = ()) -> Rep
                 ("", "now", "before", "after"),
                 findings,
                 few=MAX_FINDINGS,
-                prose=(1,),
+                prose=(0, 1),
             ),
             *(
                 Chart(
@@ -89,9 +92,10 @@ def comparison_report(result: Comparison, answers: Sequence[Answer] = ()) -> Rep
                 few=MAX_KERNELS,
                 folded=True,
             ),
+            *([] if any_kernel else [Text(("No kernel took noticeably more or less time.",))]),
             *(
                 Table(
-                    f"{profile.after.name}: {profile.why}",
+                    f"{kernel_name(profile.after.name)}: {profile.why.rstrip('.')}",
                     ("", "before", "after"),
                     [
                         (row.label, row.before_text, row.after_text)
@@ -143,3 +147,14 @@ def _kernels(kernels: Sequence[KernelChange], titles: Sequence[str]) -> list[tup
         )
         for each, title in zip(kernels, titles, strict=True)
     ]
+
+
+def trend_report(name: str, points: Sequence[Point]) -> Report:
+    """Runs in their order, and how each differs from the first and from the one before."""
+    return Report(
+        f"Step time of {name}",
+        (
+            Chart(partial(trend_chart, points), form=Form.PAGE),
+            Table("", COLUMNS, series_rows(points), prose=(0, 3, 4), few=len(points)),
+        ),
+    )

@@ -12,12 +12,11 @@ from rules.analysis.analysis import Analysis
 from rules.comparison.compare import Comparison
 from rules.gates.judging import Answer
 from viewer.reports.blocks import Report
-from viewer.reports.comparison_blocks import comparison_report
+from viewer.reports.comparison_blocks import comparison_report, trend_report
 from viewer.reports.diagnosis_report import diagnosis_report
 from viewer.reports.markdown_report import as_markdown
 from viewer.reports.pages import page_of
 from viewer.reports.series_report import Point
-from viewer.reports.trend_blocks import trend_report
 
 Makers: TypeAlias = Mapping[str, Callable[[], bytes]]  # kind of file -> what makes its content
 
