@@ -7,36 +7,30 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from parsers.model import I64, Trace
+from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, union
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
+from viewer.statistics.rank_map import RankMap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankTables:
-    """``waiting`` is (steps, ranks) in ns; ``rank_names`` are its columns. Ranks stand in order of their numbers."""
+    """``map`` shows the waiting of each rank in each step."""
 
     ranks: pd.DataFrame
     collectives: pd.DataFrame
     step_names: tuple[str, ...]
-    rank_names: tuple[str, ...]
-    waiting: I64
+    map: RankMap
 
 
 def rank_tables(trace: Trace, analysis: Analysis) -> RankTables:
     """Everything the ranks tab shows, inside the analysed window; times in ns, shares of the window."""
     ranks = ranks_of(analysis)
-    met = ranks.run.meetings.with_collectives.tolist()
-    order = sorted(met, key=lambda row: _by_number(trace, ranks.run.device(row)))
     return RankTables(
-        _ranks(trace, analysis, ranks),
-        _collectives(trace, ranks),
-        ranks.run.step_names if met else (),
-        tuple(ranks.run.name(row) for row in order),
-        ranks.lateness.waited[order].T.astype(np.int64),
+        _ranks(trace, analysis, ranks), _collectives(trace, ranks), ranks.run.step_names, RankMap(ranks)
     )
 
 

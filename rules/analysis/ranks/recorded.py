@@ -16,14 +16,14 @@ from parsers.model.names.devices import short_device_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import Intervals
+from rules.analysis.arithmetic.intervals import Intervals, measure
 from rules.analysis.facts.clocks import logged
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.meetings import Entries
 from rules.analysis.ranks.run import IdleCulprit, KernelTally, Row, RunOfRanks, nodes_of
-from rules.analysis.ranks.states import DeviceStates
+from rules.analysis.ranks.states import PARTS, RESIDUAL, parts_of
 from rules.analysis.steps.steps import Step
 from rules.thresholds import Thresholds
 
@@ -106,12 +106,13 @@ class RecordedRun(RunOfRanks):
     def names_of_steps(self, row: int) -> tuple[str, ...]:
         return tuple(step.name for step in self._steps(row))
 
-    @cached_property
-    def _states(self) -> list[DeviceStates]:
-        return [DeviceStates.of(self.analysis.time(row.device)) for row in self.rows]
-
     def time_within(self, row: int, start: I64, end: I64) -> I64:
-        return self._states[row].within(start, end)
+        time = self.analysis.time(self.device(row))
+        found = np.zeros((len(start), PARTS), np.int64)
+        for part, intervals in parts_of(time).items():
+            found[:, part] = measure(intervals, start, end)
+        found[:, RESIDUAL] = np.maximum(end - start, 0) - found.sum(axis=1)
+        return found
 
     def alone(self, row: int) -> Intervals:
         return self.analysis.time(self.device(row)).communication
