@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from parsers.model import Trace
@@ -10,8 +11,10 @@ from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.collectives import bus_factor, whole_message
 from rules.analysis.ranks.late import Ranks
+from rules.analysis.ranks.patterns import course_of
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
 from rules.base import Category, Finding
+from rules.wording.late_ranks import when
 from tests.rules.builder import TinyTrace, steps
 
 
@@ -310,3 +313,40 @@ def test_a_late_rank_shows_in_steps_that_cost_a_third_of_the_costliest(early: fl
     finding = straggling(merge([one(rank) for rank in range(3)]))
     assert finding is not None
     assert said in finding.explanation
+
+
+@pytest.mark.parametrize(
+    ("steps", "count", "told"),
+    [
+        ([0, 1, 2, 3], 4, "in every step"),
+        ([2, 3], 4, "from step 2 on"),
+        ([4, 5, 6, 7, 9], 10, "from step 4 on"),  # four of five from one on are nearly every
+        ([3, 4, 5, 7], 8, "from step 3 on"),
+        ([3, 4, 5], 8, "in 3 of 8 steps"),
+        ([0, 3, 6], 9, "every 3rd step"),
+        ([0, 3, 7], 10, "every 4th step"),
+        ([0, 3, 8], 10, "in 3 of 10 steps"),
+        ([5], 9, "in 1 of 9 steps"),
+        ([], 9, ""),
+    ],
+)
+def test_since_when_is_told_in_one_way(steps: list[int], count: int, told: str) -> None:
+    assert (
+        when(course_of(np.array(steps, np.int64), count), [f"step {number}" for number in range(count)])
+        == told
+    )
+
+
+@pytest.mark.parametrize(("more", "told"), [(1.06, "computing: it has"), (1.04, "computing.")])
+def test_who_computes_longer_has_more_to_do_from_a_twentieth_more_blocks_on(more: float, told: str) -> None:
+    def one(rank: int) -> Trace:
+        def body(trace: TinyTrace, index: int) -> None:
+            own = (500.0, round(1000 * more)) if rank == 1 else (300.0, 1000)
+            trace.operation(5, 5 + own[0], "gemm" if rank == 1 else "sgemm", 0, grid=own[1])
+            trace.collective(10 + own[0], 1000, 2)
+
+        return steps(4, 1000, body, into=TinyTrace(rank=rank)).build()
+
+    finding = straggling(merge([one(rank) for rank in range(3)]))
+    assert finding is not None
+    assert told in f"{finding.explanation.split(' It ')[0]}"
