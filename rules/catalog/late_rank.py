@@ -59,13 +59,13 @@ How it decides
     It matches collectives across ranks by process group, sequence, kind and size. The transfer takes about as long
     as the shortest participant; the rest of each longer one is waiting, and the shortest came last. It fires when
     more than half of all waiting ends with the arrival of one rank and costs more than {least-share} of the step. A
-    moment in which several are missing is charged to them in equal parts, and where ranks meet in several groups a
-    late rank that waited in another group before is not blamed, but whom it waited for: a second rank is named when a quarter of
+    moment in which several are missing is charged to them in equal parts: a second rank is named when a quarter of
     all waiting and 1 % of the step is for it, and several are named together when nine tenths are for them, each
-    about as much. The ceiling is what the others expose beyond the late ranks, and, as far as these idle longer
-    than they do, what they compute more slowly beside a waiting collective; but no more than a replay gains in which
-    the late ranks take no CPU time at all. Where every rank's CPU is the limit, the latest one is so by chance, and
-    that is little.
+    about as much. Where ranks meet in several groups, one that waited in another group before is late for whom it
+    waited for, and not blamed. The ceiling is what the others expose beyond the late ranks, and, as far as these
+    idle longer than they do, what they compute more slowly beside a waiting collective; but no more than a replay
+    gains in which the late ranks take no CPU time at all. Where every rank's CPU is the limit, the latest one is so
+    by chance, and that is little.
 
 What to try
     Look at what the late rank does in that time: more GPU work (uneven batches, padding, an extra evaluation), more
