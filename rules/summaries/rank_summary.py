@@ -66,7 +66,7 @@ class RankSummary:
     ``.kind`` (into ``kinds``), ``.name`` (into ``collective_names``), ``.sequence`` and ``.step`` (-1: none); of device
     n ``n.edge`` and ``n.part`` (its states), ``n.alone.start`` and ``.end`` (exposed communication), ``n.kernel.``
     and each field of ``KernelTally``, ``n.blocks`` (blocks of compute kernels a step), and one column a step for each
-    of ``READINGS`` that was counted.
+    of clock, power and memory that was counted.
     """
 
     words: SummaryWords

@@ -27,7 +27,6 @@ from rules.analysis.ranks.states import PARTS, RESIDUAL, parts_of
 from rules.analysis.steps.steps import Step
 from rules.thresholds import Thresholds
 
-READINGS = ("clock", "power", "memory")  # what counters say of a device: MHz, W, bytes
 MAX_CULPRITS = 3  # of one cause on one device
 _CLOCK, _POWER = ("SM clock", "sclk", "graphics clock"), ("power", "power draw")
 _ALLOCATED = re.compile(r"\ballocated memory\b", re.IGNORECASE)
@@ -201,7 +200,7 @@ def blocks_by_step(analysis: Analysis, device: int, steps: Sequence[Step]) -> I6
 
 
 def readings_by_step(analysis: Analysis, device: int, steps: Sequence[Step]) -> dict[str, F64]:
-    """Clock, power and memory in each step, as far as the recording counts them."""
+    """Clock (MHz), power (W) and memory (bytes) in each step, as far as the recording counts them."""
     log = logged(analysis.trace, device)
     counters = {
         "clock": next((log[name] for name in _CLOCK if name in log), None),
