@@ -1,6 +1,6 @@
-"""The frame of all pages: templates, colours, and pictures, which stand in the page or beside it; no Qt.
+"""Reports as pages: the template, colours, and pictures, which stand in the page or beside it; no Qt.
 
-The pages need no network and run no script. Their templates lie in ``resources/reports``.
+The pages need no network and run no script. Their template lies in ``resources/reports``; every text is escaped.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 import resources
 from viewer.look import palette
+from viewer.reports.blocks import Report
 from viewer.reports.pictures.drawing import INK
 from viewer.reports.plain_text import safe
 
@@ -29,11 +30,6 @@ class Page:
     text: str = ""
     pictures: list[str] = field(default_factory=list)
 
-    @property
-    def ink(self) -> str:
-        """The colour of texts in pictures."""
-        return PAPER_INK if self.printed else INK
-
     def picture(self, svg: str) -> Markup:
         """What stands in the page for a picture; nothing for none."""
         if not svg:
@@ -47,29 +43,28 @@ class Page:
             len(self.pictures) - 1, width, height
         )
 
-    def fill(self, template: str, title: str, **values: object) -> Page:
-        text = (
-            _templates()
-            .get_template(template)
-            .render(
-                title=title,
-                grey=palette.GREY,
-                severities=palette.SEVERITIES,
-                picture=self.picture,
-                printed=self.printed,
-                **values,
-            )
-        )
-        self.text = safe(text) + "\n"
-        return self
+
+def page_of(report: Report, *, printed: bool = False) -> Page:
+    """The report as a page that stands alone, or to be printed."""
+    page = Page(printed)
+    filled = _template().render(
+        report=report,
+        grey=palette.GREY,
+        severities=palette.SEVERITIES,
+        picture=page.picture,
+        ink=PAPER_INK if printed else INK,
+        printed=printed,
+    )
+    page.text = safe(filled) + "\n"
+    return page
 
 
 @cache
-def _templates() -> Environment:
+def _template() -> Template:
     return Environment(
         loader=FileSystemLoader(resources.path("reports")),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-    )
+    ).get_template("page.html")

@@ -29,11 +29,13 @@ from rules.wording.verdict import (
     verdict,
     what_lacks_a_gpu,
 )
+from viewer.reports.blocks import Table
 from viewer.reports.fixes_report import fixes_text
 from viewer.reports.plain_text import joined
 from viewer.reports.result_tables import table_text
 from viewer.reports.serving_report import serving_text
 from viewer.reports.tables_report import MOST_PRINTED, every_table, rows_that_matter, tables_text
+from viewer.reports.terminal_report import table_lines
 from viewer.timeline.geometry.naming import place_name
 
 WIDTH = 96
@@ -205,20 +207,21 @@ def _budget_table(trace: Trace, analysis: Analysis) -> list[str]:
     budgets = sorted(
         (each for each in budgets if each.window_ns), key=lambda each: each.compute_ns / each.window_ns
     )
-    lines = [f"{'GPU':<16}{'compute':>9}{'comm':>9}{'copies':>9}{'idle':>9}  mostly idle by"]
+    rows = []
     for budget in budgets:
-        name = device_name(trace, budget.device)
         parts = (
             budget.compute_ns,
             budget.exposed_communication_ns,
             budget.exposed_copy_ns,
             budget.total_idle_ns,
         )
-        shares = "".join(f"{share_of(ns, budget.window_ns):>9}" for ns in parts)
         worst = max(budget.idle_ns, key=lambda cause: budget.idle_ns[cause], default=None)
         idle = analysis.idle.label(worst) if worst is not None and budget.idle_ns[worst] else ""
-        lines.append(f"{name:<16}{shares}  {idle}")
-    return [*lines, ""]
+        rows.append(
+            (device_name(trace, budget.device), *(share_of(ns, budget.window_ns) for ns in parts), idle)
+        )
+    columns = ("GPU", "compute", "comm", "copies", "idle", "mostly idle by")
+    return table_lines(Table("", columns, rows, few=len(rows), prose=(0, 5)))
 
 
 def _memory(trace: Trace, analysis: Analysis) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from parsers.model import CopyKind
 from rules.analysis.analysis import Analysis
-from rules.analysis.ranks.waiting import ranks_of
+from rules.analysis.ranks.recorded import ranks_of
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, of_nodes
@@ -93,11 +93,11 @@ What makes it more or less
 def _waited_for(analysis: Analysis, replay: Replay) -> list[bool]:
     """Whether the ranks of each span are those for whom the others wait."""
     ranks = ranks_of(analysis)
-    blamed = ranks.blamed.sum(axis=0)
+    started = ranks.lateness.started
     late = {
-        device
-        for device, share in zip(ranks.devices, blamed / max(float(blamed.sum()), 1.0), strict=True)
-        if share >= MIN_WAITED_FOR
+        ranks.run.device(row)
+        for row, part in enumerate((started / max(float(started.sum()), 1.0)).tolist())
+        if part >= MIN_WAITED_FOR
     }
     return [not late.isdisjoint(span.devices) for span in replay.spans]
 

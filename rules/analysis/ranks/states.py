@@ -17,6 +17,17 @@ PARTS = FIRST_IDLE + len(Cause)
 MOST_PIECES = 24_000  # 9 bytes each
 
 
+def parts_of(time: DeviceTime) -> dict[int, Intervals]:
+    """What a device did, by part of the budget."""
+    return {
+        COMPUTE: time.compute,
+        COMMUNICATION: time.communication,
+        COPIES: time.copies,
+        OTHER: time.other,
+        **{FIRST_IDLE + cause: intervals for cause, intervals in time.idle.items()},
+    }
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceStates:
     """``edge`` (n + 1, ascending ns) bounds n pieces of one ``part`` each; nothing is known outside of them."""
@@ -27,13 +38,7 @@ class DeviceStates:
     @staticmethod
     def of(time: DeviceTime) -> DeviceStates:
         """The states of a device; moments inside its pieces that belong to no part are the residual."""
-        parts = {
-            COMPUTE: time.compute,
-            COMMUNICATION: time.communication,
-            COPIES: time.copies,
-            OTHER: time.other,
-            **{FIRST_IDLE + cause: intervals for cause, intervals in time.idle.items()},
-        }
+        parts = parts_of(time)
         start = np.concatenate([each[0] for each in parts.values()])
         end = np.concatenate([each[1] for each in parts.values()])
         part = np.concatenate([np.full(len(each[0]), number) for number, each in parts.items()])

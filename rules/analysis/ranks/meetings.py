@@ -1,31 +1,67 @@
-"""Collectives of many ranks, matched: who waited how long in each, for whom; kept by participant, never as a table."""
+"""Which collective kernels are one collective, and who waited how long in it, for whom; kept by participant."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Progress
-from rules.analysis.arithmetic.intervals import clip, measure
-from rules.analysis.ranks.collectives import CollectiveColumns
-from rules.analysis.ranks.stages import RECEIVE, SEND
-from rules.summaries.rank_summary import CollectiveKind, Placed, Row
+from parsers.model.arrays import rows_by
+from rules.analysis.arithmetic.intervals import Intervals, clip, measure
+from rules.analysis.ranks.collectives import CollectiveKind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """Collectives of all rows, in any order, on the run's clock."""
+
+    kinds: tuple[CollectiveKind, ...]
+    row: I64
+    start: I64
+    end: I64
+    kind: I64  # index into kinds
+    sequence: I64  # -1 where it was not recorded
+    step: I64  # as counted on its own rank; -1 outside any
+
+    @staticmethod
+    def of(
+        ranks: Iterable[tuple[Sequence[CollectiveKind], Mapping[str, tuple[int, ...]], Sequence[I64]]],
+    ) -> Entries:
+        """Of each rank its kinds, who belongs to its groups by their names, and its columns from ``row`` on.
+
+        Groups of one name are different ones where their members are stated to be others, or their size, and matched
+        by what their members agree on.
+        """
+        numbers: dict[tuple[str, str, int, tuple[int, ...]], int] = {}
+        shown: list[CollectiveKind] = []
+        columns: list[tuple[I64, ...]] = []
+        for kinds, members, (row, start, end, kind, sequence, step) in ranks:
+            local = []
+            for each in kinds:
+                key = (each.collective, each.group, each.bytes, members.get(each.group, ()))
+                if key not in numbers:
+                    numbers[key] = len(shown)
+                    shown.append(each)
+                local.append(numbers[key])
+            columns.append((row, start, end, np.array(local, np.int64)[kind], sequence, step))
+        joined = [np.concatenate(each).astype(np.int64) for each in zip(*columns, strict=True)]
+        return Entries(tuple(shown), *(joined or [np.empty(0, np.int64)] * 6))
 
 
 @dataclass(frozen=True, eq=False)
 class Meetings:
-    """One entry for each participant of each collective, sorted by (collective, row).
+    """One line for each participant of each collective, sorted by (collective, row); collectives by their start.
 
-    ``first`` (collectives + 1) says where the participants of each begin. ``step`` is the participant's own count,
-    -1 outside any; ``kind`` an index into ``kinds``. ``waiting`` is exposed time before the transfer could start,
-    inside the window; times are ns from the run's start.
+    ``first`` (collectives + 1) says where the participants of each begin, ``entry`` which of the ``Entries`` each is.
+    ``waiting`` is exposed time before the transfer could start, inside the window; times are ns from the run's start.
     """
 
     kinds: tuple[CollectiveKind, ...]
     first: I64
+    entry: I64
     row: I64
     start: I64
     end: I64
@@ -77,7 +113,7 @@ class Meetings:
 
     @cached_property
     def blamed(self) -> F64:
-        """For each participant, the mean exposed waiting for it, as ``rules.analysis.ranks.lateness.blame`` shares it.
+        """For each participant, the mean exposed waiting for it until it arrived; who is late but not last counts, too.
 
         Between two arrivals those who are there wait, in equal parts, for all who are not.
         """
@@ -96,6 +132,27 @@ class Meetings:
         found[order] = charged / np.where(total > 0, total, 1.0)[self.meeting]
         return found * (self.waited / np.maximum(self.size - 1, 1))[self.meeting]
 
+    @cached_property
+    def caused_by_row(self) -> F64:
+        """For each row of the run, what it cost the others by coming last, ns."""
+        return np.bincount(self.row[self.last], self.caused, minlength=self.rows).astype(np.float64)
+
+    def of_row(self, row: int) -> I64:
+        """The participants that one row is."""
+        order, first = self._by_row
+        return order[first[row] : first[row + 1]]
+
+    def waits(self, row: int) -> tuple[I64, I64]:
+        """Start and end of the waiting part of each collective of one row."""
+        mine = self.of_row(row)
+        return self.start[mine], self.end[mine] - self.transfer[self.meeting[mine]]
+
+    @cached_property
+    def _by_row(self) -> tuple[I64, I64]:
+        """The participants of row after row, and where each row's begin."""
+        order = np.argsort(self.row, kind="stable")
+        return order, np.searchsorted(self.row[order], np.arange(self.rows + 1))
+
     def by_row(self, values: F64 | I64) -> F64:
         """A value of participants, summed for each row of the run."""
         return np.bincount(self.row, values, minlength=self.rows).astype(np.float64)
@@ -106,19 +163,18 @@ class Meetings:
         place = np.searchsorted(numbers, self.step[inside])
         cell = self.row[inside] * max(len(numbers), 1) + place
         found = np.bincount(cell, values[inside], minlength=self.rows * max(len(numbers), 1))
-        return found.astype(np.float64).reshape(self.rows, -1)[:, : len(numbers)]
+        return found.astype(np.float64).reshape(self.rows, max(len(numbers), 1))[:, : len(numbers)]
 
 
 def meetings_of(
-    members: Sequence[Placed], rows: Sequence[Row], window: tuple[int, int], progress: Progress
+    entry: Entries, rows: int, alone: Callable[[int], Intervals], window: tuple[int, int], progress: Progress
 ) -> Meetings:
-    """Match the collectives of all members.
+    """Match the collectives of all ``rows``; ``alone`` says when a row's communication is exposed.
 
     Recorded sequence numbers decide. Else the n-th of a kind on one row belongs to the n-th on every other: over the
     whole recording where all have equally many, else counted anew in each step.
     """
     progress.step(0.0, "matching the collectives of the ranks")
-    entry = _entries(members, rows)
     number = np.where(entry.sequence >= 0, entry.sequence, 0)
     counted = entry.sequence < 0
     part = np.where(counted & _uneven(entry.kind, entry.row)[entry.kind], entry.step, 0)
@@ -135,95 +191,38 @@ def meetings_of(
     order, begins = order[~again], begins[~again]
     progress.step(0.4, "matching the collectives of the ranks")
     meeting = np.cumsum(begins) - 1
-    alone = np.bincount(meeting, minlength=1)[meeting] < 2
-    order, meeting = order[~alone], meeting[~alone]
+    alone_there = np.bincount(meeting, minlength=1)[meeting] < 2
+    order, meeting = _by_start(order[~alone_there], meeting[~alone_there], entry.start)
     first = np.append(np.flatnonzero(np.diff(meeting, prepend=-1)), len(order)).astype(np.int64)
-    start, end = entry.start[order], entry.end[order]
+    row, start, end = entry.row[order], entry.start[order], entry.end[order]
     t0, t1 = window
     touches = (end > t0) & (start < t1)
     in_window = np.logical_or.reduceat(touches, first[:-1]) if len(order) else np.empty(0, bool)
     duration = end - start
     transfer = np.minimum.reduceat(duration, first[:-1]) if len(order) else duration
     until = end - np.repeat(transfer, np.diff(first))
-    waiting, transferring = _exposed(members, rows, window, (entry.row[order], start, until, end), progress)
+    waiting, transferring = np.zeros(len(row), np.int64), np.zeros(len(row), np.int64)
+    for each, mine in rows_by(row):
+        progress.step(0.5 + 0.5 * each / rows, "measuring the waits inside collectives")
+        exposed = clip(alone(each), *window)
+        waiting[mine] = measure(exposed, start[mine], until[mine])
+        transferring[mine] = measure(exposed, until[mine], end[mine])
     return Meetings(
-        entry.kinds, first, entry.row[order], start, end, entry.kind[order], entry.step[order], waiting, transferring,
-        in_window, len(rows), np.unique(entry.row),
+        entry.kinds, first, order, row, start, end, entry.kind[order], entry.step[order], waiting, transferring,
+        in_window, rows, np.unique(entry.row),
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Entries:
-    kinds: tuple[CollectiveKind, ...]
-    row: I64
-    start: I64
-    end: I64
-    kind: I64
-    sequence: I64
-    step: I64
-
-
-def _entries(members: Sequence[Placed], rows: Sequence[Row]) -> _Entries:
-    """The collectives of all members, on the run's clock, with kinds numbered for all of them.
-
-    Groups of one name are different ones where their members are stated to be others, or their size, and matched by
-    what their members agree on.
-    """
-    kinds: dict[tuple[str, str, int, tuple[int, ...]], int] = {}
-    shown: list[CollectiveKind] = []
-    columns: list[tuple[I64, ...]] = []
-    first_row: dict[int, int] = {}
-    for number, row in enumerate(rows):
-        first_row.setdefault(row.member, number)
-    for index, placed in enumerate(members):
-        words, own = placed.summary.words, placed.summary.columns
-        stated = {group.name: group.ranks for group in (words.rank.groups if words.rank else ())}
-        local = []
-        for kind in words.kinds:
-            key = (kind.collective, kind.group, kind.bytes, stated.get(kind.group, ()))
-            if (known := kinds.get(key)) is None:
-                known = kinds[key] = len(shown)
-                shown.append(kind)
-            local.append(known)
-        device = own["collective.device"]
-        kept = np.flatnonzero(device >= 0)
-        if not len(kept) or index not in first_row:
-            continue
-        columns.append(
-            (
-                first_row[index] + device[kept].astype(np.int64),
-                own["collective.start"][kept] + placed.shift,
-                own["collective.end"][kept] + placed.shift,
-                np.array(local, np.int64)[own["collective.kind"][kept]],
-                own["collective.sequence"][kept],
-                own["collective.step"][kept],
-            )
-        )
-    joined = [np.concatenate(each).astype(np.int64) for each in zip(*columns, strict=True)]
-    if not joined:
-        joined = [np.empty(0, np.int64)] * 6
-    return _Entries(tuple(shown), *joined)
-
-
-def messages_of(members: Sequence[Placed], rows: Sequence[Row]) -> CollectiveColumns | None:
-    """The collectives of all rows, as those of a full reading, where any passes work on between two; else None."""
-    words = (placed.summary.words for placed in members)
-    if not any(kind.collective in (SEND, RECEIVE) for each in words for kind in each.kinds):
-        return None
-    found = _entries(members, rows)
-    order = np.argsort(found.start, kind="stable")
-    kinds = [found.kinds[each] for each in found.kind[order].tolist()]
-    return CollectiveColumns(
-        event=order,
-        start=found.start[order],
-        end=found.end[order],
-        device=found.row[order],
-        collective=tuple(kind.collective for kind in kinds),
-        group=tuple(kind.group for kind in kinds),
-        bytes=np.array([kind.bytes for kind in kinds], np.int64),
-        group_size=np.array([kind.group_size for kind in kinds], np.int64),
-        sequence=found.sequence[order],
-    )
+def _by_start(order: I64, meeting: I64, start: I64) -> tuple[I64, I64]:
+    """Participants with the collectives in the order in which they begin, numbered anew."""
+    if not len(order):
+        return order, meeting
+    first = np.flatnonzero(np.diff(meeting, prepend=-1))
+    place = np.empty(len(first), np.int64)
+    place[np.argsort(np.minimum.reduceat(start[order], first), kind="stable")] = np.arange(len(first))
+    numbered = np.repeat(place, np.diff(np.append(first, len(order))))
+    sorted_places = np.argsort(numbered, kind="stable")
+    return order[sorted_places], numbered[sorted_places]
 
 
 def _uneven(kind: I64, row: I64) -> BOOL:
@@ -248,29 +247,3 @@ def _occurrence(kind: I64, row: I64, part: I64, start: I64) -> I64:
     found = np.empty(len(order), np.int64)
     found[order] = place - np.maximum.accumulate(np.where(begins, place, 0))
     return found
-
-
-def _exposed(
-    members: Sequence[Placed],
-    rows: Sequence[Row],
-    window: tuple[int, int],
-    entries: tuple[I64, I64, I64, I64],
-    progress: Progress,
-) -> tuple[I64, I64]:
-    """Exposed time of each participant before and after the transfer could begin, inside the window."""
-    row, start, until, end = entries
-    before, after = np.zeros(len(row), np.int64), np.zeros(len(row), np.int64)
-    order = np.argsort(row, kind="stable")
-    edges = np.searchsorted(row[order], np.arange(len(rows) + 1))
-    for number, each in enumerate(rows):
-        progress.step(0.5 + 0.5 * number / len(rows), "measuring the waits inside collectives")
-        mine = order[edges[number] : edges[number + 1]]
-        if not len(mine):
-            continue
-        placed = members[each.member]
-        own = placed.summary.columns
-        alone = tuple(own[f"{each.device}.alone.{side}"] + placed.shift for side in ("start", "end"))
-        exposed = clip((alone[0], alone[1]), *window)
-        before[mine] = measure(exposed, start[mine], until[mine])
-        after[mine] = measure(exposed, until[mine], end[mine])
-    return before, after

@@ -9,8 +9,8 @@ from functools import cache
 import numpy as np
 
 from parsers.model.arrays import I64
+from rules.analysis.ranks.run import RunOfRanks
 from rules.analysis.ranks.stages import RECEIVE, SEND
-from rules.summaries.run import ManyRanks
 
 NODE, RAIL, RANK = "node", "rail", "rank"
 TENSOR, PIPELINE, DATA, EXPERT, CONTEXT = "TP", "PP", "DP", "EP", "CP"
@@ -41,7 +41,7 @@ class Dimension:
         return np.flatnonzero(self.label == label)
 
 
-def dimensions_of(run: ManyRanks) -> tuple[Dimension, ...]:
+def dimensions_of(run: RunOfRanks) -> tuple[Dimension, ...]:
     """All ways in which there is more than one label and more than one row in some of them."""
     found = [*_machines(run), *_parallel(run)]
     return tuple(each for each in found if _divides(each, len(run.rows)))
@@ -52,15 +52,14 @@ def _divides(dimension: Dimension, rows: int) -> bool:
     return 1 < len(used) < rows
 
 
-def _machines(run: ManyRanks) -> list[Dimension]:
+def _machines(run: RunOfRanks) -> list[Dimension]:
     """Nodes, and the n-th GPU of every node, which share a rail of the network."""
     nodes = list(dict.fromkeys(row.node for row in run.rows))
     if nodes == [""] or not nodes:
         return []
-    label = np.array([nodes.index(row.node) for row in run.rows]) if len(nodes) < 64 else _indexed(run, nodes)
-    ids = np.array(
-        [run.members[row.member].summary.words.devices[row.device].id for row in run.rows], np.int64
-    )
+    place = {node: index for index, node in enumerate(nodes)}
+    label = np.array([place[row.node] for row in run.rows], np.int64)
+    ids = np.array([run.gpu(row) for row in range(len(run.rows))], np.int64)
     rails = np.unique(ids)
     return [
         Dimension(NODE, label, tuple(nodes), np.zeros(len(label), np.int64)),
@@ -70,25 +69,17 @@ def _machines(run: ManyRanks) -> list[Dimension]:
     ]
 
 
-def _indexed(run: ManyRanks, nodes: list[str]) -> I64:
-    place = {node: index for index, node in enumerate(nodes)}
-    return np.array([place[row.node] for row in run.rows], np.int64)
-
-
-def _parallel(run: ManyRanks) -> list[Dimension]:
+def _parallel(run: RunOfRanks) -> list[Dimension]:
     """The parallel groups that process groups state by what they are called, or by what they send."""
     rows = len(run.rows)
     labels: dict[str, I64] = {}
     groups: dict[str, I64] = {}
     numbers: dict[tuple[str, tuple[int, ...]], int] = {}
     size: dict[str, int] = {}
+    sends = {kind.group: kind.collective for kind in run.meetings.kinds}
     for index, row in enumerate(run.rows):
-        words = run.members[row.member].summary.words
-        if words.rank is None or row.rank is None:
-            continue
-        sends = {kind.group: kind.collective for kind in words.kinds}
-        for group in words.rank.groups:
-            if row.rank not in group.ranks or not 1 < len(group.ranks) < rows:
+        for group in run.groups(index):
+            if row.rank is None or row.rank not in group.ranks or not 1 < len(group.ranks) < rows:
                 continue
             kind = kind_of_group(group.description or group.name, sends.get(group.name, ""))
             if not kind or size.get(kind, 0) > len(group.ranks):

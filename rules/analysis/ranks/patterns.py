@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model.arrays import BOOL, F64, I64
-from rules.summaries.groups import NODE, PIPELINE, RANK, Dimension
-from rules.summaries.lateness import Lateness, above_noise
+from rules.analysis.ranks.groups import NODE, PIPELINE, RANK, Dimension
+from rules.analysis.ranks.lateness import Lateness, above_noise
 
 MOST_PATTERNS = 4
 LEAST_SHARE = 0.01  # of a step: what is less late than that is no pattern
@@ -21,26 +21,49 @@ NEVER = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pattern:
-    """``rows`` are late by ``late_ns`` (median over their late steps) in the ``steps`` (indices) listed.
+class Course:
+    """When something happens: in ``steps`` (indices) of ``count``.
 
-    ``kind`` and ``name`` say what they are: a rank, or all ranks of a node, stage or other group. ``since`` is the
-    first late step where they are late from then on, ``every`` the distance of late steps where these are even; else
-    NEVER.
+    ``since`` is the first of them where it is so in nearly every step from then on, ``every`` their distance where it
+    is even; else NEVER.
+    """
+
+    steps: I64
+    count: int
+    since: int
+    every: int
+
+
+def course_of(steps: I64, count: int) -> Course:
+    """Whether these of ``count`` steps are all from one on, or follow a rhythm."""
+    if not len(steps):
+        return Course(steps, count, NEVER, NEVER)
+    since = int(steps[0]) if len(steps) >= ALWAYS * (count - steps[0]) else NEVER
+    apart = np.diff(steps)
+    even = since == NEVER and len(steps) >= RHYTHM and apart.min() > 1 and np.ptp(apart) <= EVEN_STEPS
+    return Course(steps, count, since, round(float(apart.mean())) if even else NEVER)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pattern:
+    """``rows`` are late by ``late_ns``, the median over their late steps.
+
+    ``kind`` and ``name`` say what they are: a rank, or all ranks of a node, stage or other group.
     """
 
     kind: str
     name: str
     rows: I64
-    steps: I64
     late_ns: int
-    since: int
-    every: int
+    course: Course
 
-    @property
-    def is_persistent(self) -> bool:
-        """Whether they are late in nearly every step from one on."""
-        return self.since != NEVER
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Party:
+    """Late rows and what they are called together."""
+
+    name: str
+    rows: I64
 
 
 def patterns_of(lateness: Lateness) -> tuple[Pattern, ...]:
@@ -58,11 +81,11 @@ def patterns_of(lateness: Lateness) -> tuple[Pattern, ...]:
         if best is None:
             break
         found.append(best)
-        left[np.ix_(best.rows, best.steps)] = 0.0
-        if best.is_persistent:
+        left[np.ix_(best.rows, best.course.steps)] = 0.0
+        if best.course.since != NEVER:
             left[best.rows] = 0.0
     joined = [*stages, *found]
-    return tuple(sorted(joined, key=lambda each: -each.late_ns * len(each.steps) * len(each.rows)))
+    return tuple(sorted(joined, key=lambda each: -each.late_ns * len(each.course.steps) * len(each.rows)))
 
 
 def _largest(lateness: Lateness, left: F64) -> Pattern | None:
@@ -85,7 +108,7 @@ def _largest(lateness: Lateness, left: F64) -> Pattern | None:
             best = _Group(whole, dimension.kind, _called(dimension, alike), rows, common[alike].mean(axis=0))
     steps = np.flatnonzero(best.common > LOUD * best.common.max())
     late = int(np.median(left[np.ix_(best.rows, steps)]))
-    return _pattern(best.kind, best.name, best.rows, steps, late, left.shape[1])
+    return Pattern(best.kind, best.name, best.rows, late, course_of(steps, left.shape[1]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,35 +166,28 @@ def _late_stages(lateness: Lateness, usual: float) -> list[Pattern]:
     if len(steps) < ALWAYS * own.shape[1] or np.median(beyond[label]) < NOTEWORTHY_STAGE * usual:
         return []
     late = int(np.median(beyond[label][steps]))
-    return [_pattern(PIPELINE, pipeline.names[label], pipeline.members(label), steps, late, own.shape[1])]
+    course = course_of(steps, own.shape[1])
+    return [Pattern(PIPELINE, pipeline.names[label], pipeline.members(label), late, course)]
 
 
 NOTEWORTHY_STAGE = 0.05  # of a step: the last stage has the loss, which is nothing to mend
 
 
-def _pattern(kind: str, name: str, rows: I64, steps: I64, late: int, count: int) -> Pattern:
-    since = int(steps[0]) if len(steps) >= ALWAYS * (count - steps[0]) else NEVER
-    apart = np.diff(steps)
-    even = since == NEVER and len(steps) >= RHYTHM and apart.min() > 1 and np.ptp(apart) <= EVEN_STEPS
-    return Pattern(kind, name, rows, steps, late, since, round(float(apart.mean())) if even else NEVER)
-
-
-def named(lateness: Lateness, rows: tuple[int, ...]) -> str:
-    """What some late rows are called together: their node or group where they are most of it, else by rank."""
+def parties_of(lateness: Lateness, rows: tuple[int, ...]) -> tuple[Party, ...]:
+    """Some late rows by their node or group where they are most of it, else by rank."""
     chosen = np.array(rows, np.int64)
     for dimension in sorted(lateness.dimensions, key=_as_told):
         labels = dimension.label[chosen]
         for label in np.unique(labels[labels >= 0]).tolist():
             members = dimension.members(label)
             if len(members) > 1 and _alike(members, chosen):
-                return f"{dimension.names[label]} ({len(members)} ranks)"
-    names = [lateness.run.name(row) for row in rows[:MOST_NAMED]]
-    if len(rows) > MOST_NAMED:
-        return f"{', '.join(names)} and {len(rows) - MOST_NAMED} more ranks"
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+                return (Party(f"{dimension.names[label]} ({len(members)} ranks)", chosen),)
+    few = [Party(lateness.run.name(row), np.array([row])) for row in rows[:MAX_NAMED]]
+    more = [Party(f"{len(rows) - MAX_NAMED} more ranks", chosen[MAX_NAMED:])] if len(rows) > MAX_NAMED else []
+    return (*few, *more)
 
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
 def _alike(members: I64, chosen: I64) -> bool:
