@@ -19,7 +19,7 @@ from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import kernel, trace_of
 from viewer.reports.comparison_blocks import as_text, comparison_report
 from viewer.reports.comparison_report import as_json
-from viewer.reports.pages import page_of
+from viewer.reports.rendering.pages import page_of
 
 GEMM = "void cutlass_80_tensorop_bf16_gemm"
 

@@ -22,7 +22,7 @@ from rules.kernels.join import Certainty, kernel_join
 from tests.rules.kernel_profiles import DRAM, ISSUED, MEMORY, kernel, stall, trace_of
 from viewer.reports.comparison_blocks import as_text, comparison_report
 from viewer.reports.comparison_report import as_json
-from viewer.reports.pages import page_of
+from viewer.reports.rendering.pages import page_of
 
 TIMELINE_GELU = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&,"

@@ -20,7 +20,7 @@ from viewer.look import palette, theme
 from viewer.reports.comparison_blocks import comparison_report
 from viewer.reports.comparison_report import kernel_titles
 from viewer.reports.diagnosis_report import as_html
-from viewer.reports.pages import page_of
+from viewer.reports.rendering.pages import page_of
 
 NASTY = "<script>alert(1)</script>{{ 7 * 7 }}{% raw %}"
 

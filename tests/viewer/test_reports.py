@@ -26,10 +26,10 @@ from viewer.dialogs.report_export import write_report
 from viewer.reports.comparison_blocks import comparison_report
 from viewer.reports.diagnosis_report import diagnosis_report
 from viewer.reports.junit_report import comparison_junit, diagnosis_junit
-from viewer.reports.markdown_report import as_markdown, plain
-from viewer.reports.pages import page_of
 from viewer.reports.pictures.charts import bridge_chart, steps_chart
 from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
+from viewer.reports.rendering.markdown_report import as_markdown, plain
+from viewer.reports.rendering.pages import page_of
 from viewer.reports.report_files import diagnosis_files
 from viewer.window.main_window import MainWindow
 

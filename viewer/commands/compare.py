@@ -219,8 +219,8 @@ def _series(options: argparse.Namespace, gates: Gates, thresholds: Thresholds) -
     from viewer.reports.comparison_blocks import trend_report
     from viewer.reports.gate_report import gate_json
     from viewer.reports.junit_report import comparison_junit
+    from viewer.reports.rendering.terminal_report import as_terminal_text
     from viewer.reports.series_report import Point, series_json
-    from viewer.reports.terminal_report import as_terminal_text
 
     progress = terminal_progress()
     count = len(options.series)

@@ -31,8 +31,8 @@ def run(options: argparse.Namespace) -> int:
     from viewer.kept.history import History, Series, names_of
     from viewer.reports.comparison_blocks import trend_report
     from viewer.reports.plain_text import one_line
+    from viewer.reports.rendering.terminal_report import as_terminal_text
     from viewer.reports.series_report import points_of, series_json
-    from viewer.reports.terminal_report import as_terminal_text
 
     history = History(options.store)
     if options.name is None:

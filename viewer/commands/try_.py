@@ -138,7 +138,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _tell(options: argparse.Namespace, request: CaptureRequest, trying: Trying, trials: Trials) -> int:
-    from viewer.reports.markdown_report import as_markdown
+    from viewer.reports.rendering.markdown_report import as_markdown
     from viewer.reports.trial_report import trial_text, trials_json, trials_report
 
     title = Path(request.target.program).name

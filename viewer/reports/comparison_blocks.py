@@ -26,8 +26,8 @@ from viewer.reports.comparison_report import (
 from viewer.reports.pictures.charts import bridge_chart, steps_chart, trend_chart
 from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
 from viewer.reports.plain_text import one_line
+from viewer.reports.rendering.terminal_report import as_terminal_text
 from viewer.reports.series_report import COLUMNS, Point, series_rows
-from viewer.reports.terminal_report import as_terminal_text
 
 MAX_FINDINGS, MAX_KERNELS = 8, 12  # where room is scarce
 _ANSWERS = {

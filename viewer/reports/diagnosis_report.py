@@ -36,10 +36,10 @@ from viewer.reports.blocks import (
     Table,
     Text,
 )
-from viewer.reports.pages import page_of
 from viewer.reports.pictures.charts import budget_chart
 from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
 from viewer.reports.plain_text import one_line
+from viewer.reports.rendering.pages import page_of
 from viewer.reports.tables_report import FEW, MOST_PRINTED, every_table, rows_that_matter, tables_blocks
 from viewer.timeline.geometry.naming import place_name
 

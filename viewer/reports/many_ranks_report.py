@@ -16,7 +16,7 @@ from rules.wording.verdict import share_of
 from viewer.reports.blocks import Cards, Form, Points, Report, Table, Text
 from viewer.reports.diagnosis_report import card
 from viewer.reports.json_report import SCHEMA, budget_json, finding_json, quality_json
-from viewer.reports.terminal_report import as_terminal_text
+from viewer.reports.rendering.terminal_report import as_terminal_text
 
 MOST_UNREAD = 5
 NO_REPLAY = "a run of many ranks is judged by summaries; open a few of its ranks to see what fixes would give"

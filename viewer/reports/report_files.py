@@ -14,8 +14,8 @@ from rules.gates.judging import Answer
 from viewer.reports.blocks import Report
 from viewer.reports.comparison_blocks import comparison_report, trend_report
 from viewer.reports.diagnosis_report import diagnosis_report
-from viewer.reports.markdown_report import as_markdown
-from viewer.reports.pages import page_of
+from viewer.reports.rendering.markdown_report import as_markdown
+from viewer.reports.rendering.pages import page_of
 from viewer.reports.series_report import Point
 
 Makers: TypeAlias = Mapping[str, Callable[[], bytes]]  # kind of file -> what makes its content
@@ -41,7 +41,7 @@ def makers_of(report: Callable[[], Report]) -> Makers:
     """Makers of files from what makes the report."""
 
     def pdf() -> bytes:
-        from viewer.reports.pdf_report import as_pdf
+        from viewer.reports.rendering.pdf_report import as_pdf
 
         return as_pdf(page_of(report(), printed=True))
 

@@ -32,10 +32,10 @@ from rules.wording.verdict import (
 from viewer.reports.blocks import Table
 from viewer.reports.fixes_report import fixes_text
 from viewer.reports.plain_text import joined
+from viewer.reports.rendering.terminal_report import table_lines
 from viewer.reports.result_tables import table_text
 from viewer.reports.serving_report import serving_text
 from viewer.reports.tables_report import MOST_PRINTED, every_table, rows_that_matter, tables_text
-from viewer.reports.terminal_report import table_lines
 from viewer.timeline.geometry.naming import place_name
 
 WIDTH = 96

@@ -15,7 +15,7 @@ from rules.analysis.ranks.collectives import bus_factor, whole_message
 from rules.analysis.ranks.groups import PIPELINE
 from rules.analysis.ranks.lateness import LEAST_BLAME, Lateness, late_rows
 from rules.analysis.ranks.patterns import LOUD, Course, Party, Pattern, course_of, parties_of, patterns_of
-from rules.analysis.ranks.reasons import Reason, reasons_of
+from rules.analysis.ranks.reasons import CLEARLY_MORE, Reason, reasons_of
 from rules.analysis.ranks.run import RunOfRanks
 from rules.analysis.ranks.states import COMMUNICATION, COMPUTE, FIRST_IDLE
 
@@ -136,7 +136,8 @@ class Ranks(Generic[RunType]):
         Visible is what they expose beyond a late rank, as far as these are to blame: what it exposes itself, without
         waiting for another late one, is the transfers alone. A waiting collective also takes multiprocessors, so that
         compute beside it becomes slower instead of waiting visibly: that counts as far as the late ranks idle longer
-        than the others do; where nothing says what the late ranks do more of, no more than the others wait visibly.
+        than the others do; where nothing says clearly what the late ranks do more of, what they wait visibly
+        counts twice at most.
         """
         late, others, parts = np.array(self.late, np.int64), self.others, self.run.parts
         if not len(late) or not len(others):
@@ -149,7 +150,8 @@ class Ranks(Generic[RunType]):
         idle = parts[:, OF_THE_CPU].sum(axis=1)
         idler = max(float(idle[late].mean() - np.median(idle[others])), 0.0)
         lost = max(visible, int(min(idler, visible + slowed, waited)))
-        return lost if self.reasons(late) else min(lost, 2 * int(self.waiting[others].max()))
+        clear = any(reason.share >= CLEARLY_MORE for reason in self.reasons(late))
+        return lost if clear else min(lost, 2 * int(self.waiting[others].max()))
 
     @property
     def _transfers_of_late(self) -> int:

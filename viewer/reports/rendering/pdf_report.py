@@ -17,7 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtSvg import QSvgRenderer
 
-from viewer.reports.pages import Page
+from viewer.reports.rendering.pages import Page
 
 DOTS_PER_INCH = 96
 MARGIN_MM = 14.0
