@@ -13,9 +13,9 @@ from rules.analysis.facts.compilations import CompiledFunction, compiled_functio
 from rules.analysis.idle.lost_time import evidence_of
 from rules.base import Category, Finding, Need, Rule, Severity, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
-from rules.wording.compilations import advice_on, short_place, why
+from rules.wording.compilations import advice_on, why
 from rules.wording.headline import Headline
-from rules.wording.phrases import shortened
+from rules.wording.phrases import short_place, shortened
 
 MOST_TOLD, MOST_SHOWN = 3, 20  # functions, and compilations of each
 LONGEST_NAME = 40  # characters in a title

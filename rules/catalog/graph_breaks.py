@@ -10,9 +10,8 @@ from rules.analysis.facts.compilations import BrokenGraph, broken_at, broken_gra
 from rules.analysis.idle.lost_time import evidence_of
 from rules.base import Category, Finding, Need, Rule, Severity, rule
 from rules.culprit import Culprit, CulpritKind
-from rules.wording.compilations import short_place
 from rules.wording.headline import Headline
-from rules.wording.phrases import shortened
+from rules.wording.phrases import short_place, shortened
 
 MOST_TOLD, MOST_SHOWN = 3, 20  # places, and breaks at each
 LONGEST_REASON = 40  # characters in a title

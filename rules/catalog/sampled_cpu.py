@@ -13,9 +13,8 @@ from rules.analysis.facts.sampled_stacks import OwnFrame, OwnTime, own_time
 from rules.analysis.idle.lost_time import evidence_of
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
-from rules.wording.compilations import short_place
 from rules.wording.headline import Headline
-from rules.wording.phrases import listed, shortened
+from rules.wording.phrases import listed, short_place, shortened
 
 MOST_NAMED = 3
 LEAST_NAMED = 0.05  # of the sampled time

@@ -34,11 +34,6 @@ _ADVICE = (
 )
 
 
-def short_place(place: str) -> str:
-    """ "train.py:21" of a path with its folders."""
-    return place.replace("\\", "/").rpartition("/")[2]
-
-
 def advice_on(reason: str) -> str:
     """What to change so that a function is not compiled again for such a reason."""
     return next(

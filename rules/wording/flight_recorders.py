@@ -8,6 +8,7 @@ from parsers.model import Trace
 from parsers.model.units import clock_time, duration
 from rules.analysis.ranks.flight_recorders import Called, is_open, recorded, recorded_ranks, stuck_collectives
 from rules.base import Evidence
+from rules.wording.phrases import short_place
 
 _MOST_LISTED = 4
 
@@ -20,7 +21,7 @@ def named_call(call: Called) -> str:
 
 def place_of(call: Called) -> str:
     """ "train.py:21": where the program called it; empty where that was not recorded."""
-    return call.place.replace("\\", "/").rpartition("/")[2]
+    return short_place(call.place)
 
 
 def at_place(call: Called) -> str:

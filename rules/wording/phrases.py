@@ -70,6 +70,11 @@ def shortened(name: str, most: int = 60) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
+def short_place(place: str) -> str:
+    """ "train.py:21" of a path with its folders."""
+    return place.replace("\\", "/").rpartition("/")[2]
+
+
 def without_stacks(trace: Trace, words: Words) -> Words:
     """The words, or none where Python's stacks were recorded."""
     return "" if trace.capture.with_stack else words
