@@ -44,8 +44,9 @@ class Program:
         return 1
 
     @property
-    def has_gpu(self) -> bool:
-        return bool(torch_module().cuda.is_available())
+    def uses_gpu(self) -> bool:
+        """Whether the script has touched a GPU; asking for one itself would start CUDA in a program of the CPU."""
+        return bool(torch_module().cuda.is_initialized())
 
     @property
     def device(self) -> str:
@@ -53,7 +54,7 @@ class Program:
         for model in self.models:
             for parameter in model.parameters():
                 return str(parameter.device.type)
-        return "cuda" if self.has_gpu else "cpu"
+        return "cuda" if self.uses_gpu else "cpu"
 
     @property
     def trains(self) -> bool:

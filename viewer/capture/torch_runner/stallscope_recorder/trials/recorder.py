@@ -61,7 +61,7 @@ class Torch(Machine):
         self._gather: Any = distributed.all_gather if distributed.is_available() else None
 
     def seconds(self) -> float:
-        if self._program.has_gpu:
+        if self._program.uses_gpu:
             torch_module().cuda.synchronize()
         return time.perf_counter()
 
@@ -75,11 +75,11 @@ class Torch(Machine):
         return self._program.elements
 
     def forget_peak(self) -> None:
-        if self._program.has_gpu:
+        if self._program.uses_gpu:
             torch_module().cuda.reset_peak_memory_stats()
 
     def peak_bytes(self) -> Optional[int]:
-        return int(torch_module().cuda.max_memory_allocated()) if self._program.has_gpu else None
+        return int(torch_module().cuda.max_memory_allocated()) if self._program.uses_gpu else None
 
     def exchange(self, values: List[float]) -> List[List[float]]:
         if self._program.ranks < 2:
@@ -133,7 +133,7 @@ class Guard:
         assert self.failed is not None
         self.failed(reason)
         gc.collect()
-        if self._program.has_gpu:
+        if self._program.uses_gpu:
             torch_module().cuda.empty_cache()
 
 
@@ -259,7 +259,7 @@ class TrialRecorder:
                 "device": program.device,
                 "ranks": program.ranks,
                 "trains": program.trains,
-                "gpu": torch.cuda.get_device_name() if program.has_gpu else "",
+                "gpu": torch.cuda.get_device_name() if program.uses_gpu else "",
             }
         )
 
