@@ -46,6 +46,7 @@ COMMANDS = {
     "query": ["a.json.gz", "select 1"],
     "self-check": [],
     "trend": [],
+    "try": [],
     "whatif": ["a.json.gz"],
 }
 NEEDS_THE_NETWORK = {"--host", "--scheduler"}
@@ -106,7 +107,7 @@ def test_no_option_of_any_command_costs_the_recording_that_it_is_given(
     assert words is not None
     target = folder / "rank0.json.gz"
     target.write_bytes(CONTENT)
-    more = ["--", sys.executable, "train.py"] if command.startswith("capture") else []
+    more = ["--", sys.executable, "train.py"] if command.startswith(("capture", "try")) else []
     code = code_of(*command.split(), *words, option, target.name, *more)
     assert target.read_bytes() == CONTENT
     said = capsys.readouterr().err
@@ -126,6 +127,7 @@ OUTPUTS = [
     *(["convert", "a.json.gz", "--to", to] for to in ("csv", "chrome", "parquet")),
     ["query", "a.json.gz", "select 1", "--out"],
     ["capture", "torch", "--print-command", "--save-runner"],
+    ["try", "--recording", "a.json.gz", "--markdown"],
 ]
 
 

@@ -165,6 +165,7 @@ EMPTY = {
     "query": [["", "select 1"], [SAMPLE, ""], [SAMPLE, "select 1", "--out", ""]],
     "self-check": [],
     "trend": [[""], ["--html="], ["--store", ""]],
+    "try": [["--recording", "", "--", "x.py"], ["--fix", "", "--", "x.py"], ["--markdown=", "--", "x.py"]],
     "whatif": [[""], ["--fix", "", SAMPLE]],
 }  # fmt: skip
 

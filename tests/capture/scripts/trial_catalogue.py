@@ -78,6 +78,40 @@ for name, cls in sorted(catalogue().items()):
     changes.take_all_back()
     after = snapshot()
     told[name]["left"] = sorted(key for key, value in after.items() if value != before[key])
+
+answers = []
+changes.turn(("no-read-backs",))
+counter = torch.zeros(())
+for _ in range(1200):
+    counter += 1
+    answers.append(counter.item())
+changes.take_all_back()
+told["answers"] = {"distinct": len(set(answers)), "last": answers[-1]}
+
+
+class Endless(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(range(1, 5))
+
+
+stream = torch.utils.data.DataLoader(Endless(), batch_size=None)
+list(stream)
+changes.turn(("same-batch",))
+told["stream"] = {"batches": sum(1 for _ in stream)}
+changes.take_all_back()
+program.step_begins()
+
+stepped = []
+program.optimizer_stepped = stepped.append
+program.step_begins()
+changes.turn(("autocast-fp16",))
+scaled = [step([rows[0][0].unsqueeze(0)]), len(stepped)]
+step([torch.full((1, 3, 8, 8), 6e4)])
+told["overflow"] = {"before": scaled[1], "after": len(stepped)}
+changes.take_all_back()
+with torch.no_grad():
+    for parameter in model.parameters():
+        parameter.grad = None
 changes.turn(("autocast-bf16", "inference-mode", "no-evaluation"))
 changes.turn(("inference-mode",))
 told["reordered"] = {"left": sorted(vars(model)), "made": list(changes.made)}

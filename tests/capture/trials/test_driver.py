@@ -15,11 +15,11 @@ from viewer.capture.torch_runner.stallscope_recorder.trials.driver import (
     Driver,
 )
 from viewer.capture.torch_runner.stallscope_recorder.trials.schedule import (
-    CLOSE_ROUNDS,
     CONTROL,
+    MAX_CLOSE_ROUNDS,
+    MIN_LEAD,
     MIN_ROUNDS,
     TOGETHER,
-    WINS,
     Candidate,
     Names,
     Schedule,
@@ -56,7 +56,7 @@ def test_what_is_clear_stops_early_and_what_is_close_gets_more_blocks() -> None:
     process = PretendedProcess(step_time)
     process.drive([Candidate("quick"), Candidate("slow"), Candidate("nothing")])
     assert process.order("quick") == process.order("slow") == "ABBABAAB"
-    assert len(process.blocks("nothing")) == 4 * (3 + CLOSE_ROUNDS)
+    assert len(process.blocks("nothing")) == 4 * (3 + MAX_CLOSE_ROUNDS)
     assert process.end() == {"kind": "end", "reason": "complete", "together": ["quick"]}
 
 
@@ -233,7 +233,7 @@ def test_a_winner_is_shorter_in_nearly_all_pairs(better: int, wins: bool) -> Non
     for number in range(10):
         standing.add("B", Timed(0.9 if number < better else 1.1))
     standing.add("A", Timed(1.0))
-    assert (standing.lead >= WINS) is wins
+    assert (standing.lead >= MIN_LEAD) is wins
 
 
 @pytest.mark.parametrize(("rounds", "clear"), [(MIN_ROUNDS - 1, False), (MIN_ROUNDS, True)])

@@ -12,7 +12,7 @@ import pytest
 
 from rules.trials.blocks import Block
 from rules.trials.likeness import Likeness
-from rules.trials.trial import Kind, Trials, Verdict
+from rules.trials.trial import Kind, Promised, Trials, Verdict
 from tests.capture.pretend import script_request
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.recording import Outcome
@@ -142,7 +142,7 @@ def test_a_close_start_gets_twice_the_launches_and_one_that_takes_long_does_not(
     assert ["B" if each.starts else "A" for each in close[1:]] == list(trying.ORDER_OF_LAUNCHES)
     monkeypatch.setattr(trying, "STARTS_SHARE", 0.05)
     _, slow, _ = run(tmp_path, monkeypatch, usual({}), "num-workers")
-    assert len(slow[1:]) == trying.FEWEST_LAUNCHES
+    assert len(slow[1:]) == trying.MIN_LAUNCHES
 
 
 def test_winning_starts_and_switches_are_launched_together(
@@ -217,6 +217,28 @@ def test_a_program_that_does_not_play_along_is_told_in_a_sentence(
     assert len(orders) == 1
 
 
+def test_a_script_that_every_change_brings_down_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(order: Order) -> Launched:
+        first = order.candidates[0][0]
+        account = Account(tuple(blocks("control", 1.0)), refused={first: "RuntimeError: no"}, ended="failed")
+        return Launched(account, ended(traceback="Traceback\nRuntimeError: no", exit_code=1))
+
+    names = ("tf32", "gc-freeze", "threads", "compile", "channels-last")
+    trials, orders, _ = run(tmp_path, monkeypatch, answer, *names)
+    assert len(orders) == trying.MAX_CRASHES
+    assert [each.verdict for each in trials.trials] == [Verdict.REFUSED] * 3 + [Verdict.NOT_REACHED] * 2
+
+
+@pytest.mark.parametrize(
+    ("expected", "weight"), [(0.9, 1.0), (1.5, 2.0), (2.49, 3.98), (2.5, 4.0), (9.0, 4.0)]
+)
+def test_what_is_promised_more_gets_more_of_the_time(expected: float, weight: float) -> None:
+    candidate = replace(candidate_named("tf32"), promised=Promised(1.0, expected, 10.0))
+    assert choice_of((), []).weight(candidate) == pytest.approx(weight)
+
+
 def test_what_was_measured_before_the_script_ended_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,6 +291,12 @@ def test_the_account_of_two_ranks_has_the_slowest_block_and_passes_over_damaged_
         (200.0, 16.0, 9, True)
     ]
     assert account.ended == "time"
+    second.write_text(
+        second.read_text()
+        + '\n{"kind":"refused","candidate":"x","reason":"no"}\n{"kind":"end","reason":"failed"}'
+    )
+    failed = account_of([first, second])
+    assert (failed.ended, failed.refused) == ("failed", {"x": "no"}), "one rank is enough"
     assert account_of([second]).losses == (1.5, None, None, None)
     assert account_of([]) == Account()
 

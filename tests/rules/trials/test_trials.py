@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.fixes.base import fixes, switches_of
-from rules.trials.blocks import SAME_SIZE, Block, gain_of, gain_of_launches, have_different_sizes
+from rules.trials.blocks import SAME_SIZE, Block, Gain, gain_of, gain_of_launches, have_different_sizes
 from rules.trials.likeness import DIVERGED, MAX_UNREPEATABLE, Likeness, compare_losses
 from rules.trials.trial import Candidate, Kind, Promised, Trial, Trials, Verdict, trial_of, trial_of_launches
 from rules.wording import trials as wording
@@ -148,6 +150,35 @@ def test_the_whole_is_told_with_its_members() -> None:
     )
     assert wording.summary(trials).startswith("2 changes together, measured: 3.0")
     assert wording.summary(trials).endswith("). Use a fused optimizer and Use TF32.")
+
+
+@pytest.mark.parametrize(("beyond", "told"), [(-0.001, True), (0.001, False)])
+def test_a_ceiling_ends_a_discussion_only_where_it_is_low(beyond: float, told: bool) -> None:
+    trial = replace(trial_of(LATE, []), gain=Gain(1.0, 0.99, wording.MAX_HELPLESS + beyond))
+    assert ("mending it cannot help here" in wording.result(trial)) is told
+
+
+@pytest.mark.parametrize(("settling", "told"), [(0.99, False), (1.01, True)])
+def test_compiling_is_told_where_it_takes_long(settling: float, told: bool) -> None:
+    trial = replace(trial_of(FUSED, []), settling_ns=settling * wording.MIN_SETTLING_NS)
+    assert any("longer" in each for each in wording.about(trial)) is told
+
+
+@pytest.mark.parametrize(("change", "told"), [(0.009, False), (0.011, True), (-0.011, True)])
+def test_memory_is_told_where_it_changed(change: float, told: bool) -> None:
+    gain = Gain(1.2, 1.1, 1.3)
+    trial = replace(trial_of(FUSED, []), gain=gain, peak_bytes=(100_000, round(100_000 * (1 + change))))
+    assert any("peak memory" in each for each in wording.about(trial)) is told
+
+
+def test_what_made_no_sense_is_told_by_its_reason() -> None:
+    on_cpu = [
+        trial_of(replace(FUSED, title=title, against="the program runs on the CPU"), [])
+        for title in ("A", "B")
+    ]
+    assert wording.left_out(Trials(tuple(on_cpu))) == [
+        "Not tried, because the program runs on the CPU: A; B."
+    ]
 
 
 LOSSES = [2.0, 1.9, 1.8, 1.7, 1.6, 1.5, 1.4, 1.3]

@@ -11,7 +11,7 @@ from rules.trials.trial import Candidate, Kind, Promised
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.torch_runner.stallscope_recorder.trials.catalogue import START, SWITCH, Change, catalogue
 
-MOST_WEIGHT = 4.0  # of the time that a change gets of which nothing is promised
+MAX_WEIGHT = 4.0  # of the time that a change gets of which nothing is promised
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Choice:
     def weight(self, candidate: Candidate) -> float:
         """Its part of the time, by what is promised of it."""
         promised = candidate.promised.expected if candidate.promised is not None else 1.0
-        return min(MOST_WEIGHT, max(1.0, 1.0 + 2.0 * (promised - 1.0)))
+        return min(MAX_WEIGHT, max(1.0, 1.0 + 2.0 * (promised - 1.0)))
 
 
 def choice_of(promises: Sequence[Promise], asked: Sequence[str]) -> Choice:

@@ -23,7 +23,7 @@ BLOCKS_A_ROUND = 4
 STARTS_SHARE = 0.4  # of the time, where settings of the start are to be tried
 LAUNCH_ROUNDS = 1
 ORDER_OF_LAUNCHES = "ABBABAAB"
-FEWEST_LAUNCHES = 4  # what is not clear by then gets as many again, where time is left
+MIN_LAUNCHES = 4  # what is not clear by then gets as many again, where time is left
 LOSSES = 20  # steps from the start; what a change does to the result shows in the first of them
 MAX_CRASHES = 3
 CONTROL_CANDIDATE = Candidate(CONTROL, Kind.CONTROL, "Nothing changed (control)")
@@ -234,7 +234,7 @@ class Trying:
             trial = _of_launches(candidate, sides)
             is_clear = trial.gain is not None and trial.gain.is_seen
             enough = is_clear or spent > self._wish.seconds * STARTS_SHARE
-            if self._launcher.is_stopped() or (number == FEWEST_LAUNCHES and enough):
+            if self._launcher.is_stopped() or (number == MIN_LAUNCHES and enough):
                 break
         return self._with_loss(trial, next((each.account.losses for each in sides["B"]), ()))
 

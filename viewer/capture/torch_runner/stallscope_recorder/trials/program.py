@@ -26,6 +26,8 @@ class Program:
         self.forwards_in_step = 0
         self.elements = 0
         self.seen: Set[str] = set()
+        self.fetches = 0
+        self.keeps_batches = True
         self.batches: Dict[int, Any] = {}
         self.repeats_batch = False
         self.repeats_in_step = 0
@@ -44,8 +46,9 @@ class Program:
         return 1
 
     @property
-    def has_gpu(self) -> bool:
-        return bool(torch_module().cuda.is_available())
+    def uses_gpu(self) -> bool:
+        """Whether the script has touched a GPU; asking for one itself would start CUDA in a program of the CPU."""
+        return bool(torch_module().cuda.is_initialized())
 
     @property
     def device(self) -> str:
@@ -53,7 +56,7 @@ class Program:
         for model in self.models:
             for parameter in model.parameters():
                 return str(parameter.device.type)
-        return "cuda" if self.has_gpu else "cpu"
+        return "cuda" if self.uses_gpu else "cpu"
 
     @property
     def trains(self) -> bool:

@@ -23,6 +23,7 @@ SUFFIX = ".trial.jsonl"
 LOOK = 6
 """Steps in which it is seen what the program does, before anything is timed."""
 SEED = 0
+SAME_BATCH = "same-batch"  # only for it the last batch of each loader stays in memory
 
 
 class Order:
@@ -61,7 +62,7 @@ class Torch(Machine):
         self._gather: Any = distributed.all_gather if distributed.is_available() else None
 
     def seconds(self) -> float:
-        if self._program.has_gpu:
+        if self._program.uses_gpu:
             torch_module().cuda.synchronize()
         return time.perf_counter()
 
@@ -75,11 +76,11 @@ class Torch(Machine):
         return self._program.elements
 
     def forget_peak(self) -> None:
-        if self._program.has_gpu:
+        if self._program.uses_gpu:
             torch_module().cuda.reset_peak_memory_stats()
 
     def peak_bytes(self) -> Optional[int]:
-        return int(torch_module().cuda.max_memory_allocated()) if self._program.has_gpu else None
+        return int(torch_module().cuda.max_memory_allocated()) if self._program.uses_gpu else None
 
     def exchange(self, values: List[float]) -> List[List[float]]:
         if self._program.ranks < 2:
@@ -133,7 +134,7 @@ class Guard:
         assert self.failed is not None
         self.failed(reason)
         gc.collect()
-        if self._program.has_gpu:
+        if self._program.uses_gpu:
             torch_module().cuda.empty_cache()
 
 
@@ -159,6 +160,7 @@ class TrialRecorder:
         self._ended = False
         self._loading_problem = self._starts.turn(tuple(self._order.starts))
         self.program.wanted_losses = self._order.losses
+        self.program.keeps_batches = any(each.get("name") == SAME_BATCH for each in self._order.candidates)
         if self._order.seed:
             _set_seeds()
         self.calls.install()
@@ -259,7 +261,7 @@ class TrialRecorder:
                 "device": program.device,
                 "ranks": program.ranks,
                 "trains": program.trains,
-                "gpu": torch.cuda.get_device_name() if program.has_gpu else "",
+                "gpu": torch.cuda.get_device_name() if program.uses_gpu else "",
             }
         )
 

@@ -11,11 +11,11 @@ TOGETHER = "together"
 MIN_ROUNDS = 2
 """Of four blocks: all of one kind before all of the other comes by chance once in 35 times."""
 USUAL_ROUNDS = 3
-CLOSE_ROUNDS = 3
+MAX_CLOSE_ROUNDS = 3
 """Rounds more for what is close, where time is left."""
 TOGETHER_SHARE = 0.2
 """Of the time, kept for the winners together."""
-WINS = 0.9
+MIN_LEAD = 0.9
 """Of all pairs of a block without and one with it, the second is the shorter (Mann and Whitney, 1947)."""
 
 
@@ -74,7 +74,7 @@ class Standing:
     @property
     def seems_to_differ(self) -> bool:
         """Whether nearly all pairs say the same, which of a few blocks may be chance."""
-        return not 1 - WINS < self.lead < WINS
+        return not 1 - MIN_LEAD < self.lead < MIN_LEAD
 
     @property
     def gain(self) -> float:
@@ -131,7 +131,7 @@ class Schedule:
         mine = self._seconds * (1 - TOGETHER_SHARE) if joining else self._seconds
         share = mine / (1 + len(self._candidates))
         yield from self._candidate(CONTROL, (), (), self._rounds, is_control=True, until=share)
-        for _ in range(CLOSE_ROUNDS):
+        for _ in range(MAX_CLOSE_ROUNDS):
             if self.standings[CONTROL].seems_to_differ and not self._is_over():
                 yield from self._round(CONTROL, (), ())
         waiting = list(self._candidates)
@@ -148,7 +148,7 @@ class Schedule:
 
     def _close_ones(self, until: float) -> "Generator[Block, Optional[Timed], None]":
         """More rounds for what might still be a gain, the likeliest first."""
-        for _ in range(CLOSE_ROUNDS):
+        for _ in range(MAX_CLOSE_ROUNDS):
             close = [
                 each
                 for each in self._candidates
@@ -165,7 +165,9 @@ class Schedule:
         won = [
             each
             for each in self._candidates
-            if each.joins and not self.standings[each.name].refused and self.standings[each.name].lead >= WINS
+            if each.joins
+            and not self.standings[each.name].refused
+            and self.standings[each.name].lead >= MIN_LEAD
         ]
         won.sort(key=lambda each: -self.standings[each.name].gain)
         if not won:
@@ -179,7 +181,7 @@ class Schedule:
             names = tuple(other.name for other in chosen)
             name = "{} after {}".format(each.name, " and ".join(names))
             yield from self._candidate(name, names, (*names, each.name), MIN_ROUNDS)
-            if self.standings[name].refused or self.standings[name].lead < WINS:
+            if self.standings[name].refused or self.standings[name].lead < MIN_LEAD:
                 break
             chosen.append(each)
         self.together = tuple(each.name for each in chosen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, Callable, List, Optional
 
 from ..catalogue import Change, change
 from ..precision import put_under_autocast, reason_against_autocast
@@ -37,22 +37,28 @@ class AutocastFp16(Change):
         scaler = self._scaler
         self.put(program, "scaler", scaler)
         for optimizer in program.optimizers:
-            self._step_through(scaler, optimizer)
+            self._step_through(scaler, optimizer, program.optimizer_stepped)
 
-    def _step_through(self, scaler: Any, optimizer: Any) -> None:
+    def _step_through(self, scaler: Any, optimizer: Any, stepped: Callable[[Any], None]) -> None:
+        """Let the scaler make the steps; one that it leaves out, of gradients that overflowed, is a step as well."""
         inner = optimizer.step
         inside: List[bool] = []
+        made_steps: List[bool] = []
 
         def step(*args: Any, **kwargs: Any) -> Any:
             if inside:
+                made_steps.append(True)
                 return inner(*args, **kwargs)
             inside.append(True)
             try:
                 made = scaler.step(optimizer, *args, **kwargs)
                 scaler.update()
+                if not made_steps:
+                    stepped(optimizer)
                 return made
             finally:
                 inside.clear()
+                made_steps.clear()
 
         self.put(optimizer, "step", step)
 
