@@ -131,7 +131,8 @@ def files_of_many(
     others: list[list[Source]] = []
     for _, parser, sources in recordings_of(found):
         progress.stop_if_wanted()
-        (timelines if isinstance(parser, Reopenable) else others).append(sources)
+        is_timeline = isinstance(parser, Reopenable) and not isinstance(parser, Accompanying)
+        (timelines if is_timeline else others).append(sources)
     size = sum(_unpacked_bytes(each) for sources in timelines for each in sources)
     large = len(timelines) >= FEWEST_RANKS and size > FULL_BYTES
     if not timelines or not (len(timelines) > FULL_RANKS or large or always):
