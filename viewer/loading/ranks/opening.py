@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from parsers.base import Reopenable, Source
+from parsers.base import Accompanying, Reopenable, Source
 from parsers.containers import Contents, contents
 from parsers.model import Malformed, Progress, Quality, QualityRecorder, TraceError
 from parsers.model.quality import Effect
