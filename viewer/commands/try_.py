@@ -68,7 +68,9 @@ def declare(commands: Any) -> None:
         help="seconds of measuring; starting and compiling come on top (default 120)",
     )
     parser.add_argument(
-        "--steps", choices=("auto", "optimizer", "dataloader", "backward", "forward", "region")
+        "--steps",
+        choices=("auto", "optimizer", "dataloader", "backward", "forward", "region"),
+        help="what ends a step",
     )
     parser.add_argument("--region", default="", metavar="NAME", help="range that begins a step")
     add_program(parser)

@@ -21,7 +21,11 @@ def trial_text(trials: Trials) -> str:
     lines: list[str] = []
     if not trials.restless:
         unreached = [each for each in trials.trials if each.verdict is Verdict.NOT_REACHED]
-        compared = [each for each in trials.trials if each.loss is not None]
+        compared = [
+            each
+            for each in trials.trials
+            if each.loss is not None and each.candidate.kind is not Kind.START  # told with its launches
+        ]
         lines += [f"  {trial_line(each)}" for each in unreached]
         lines += [
             f"  {one_line(each.candidate.title)}: {'; '.join(wording.about(each))}" for each in compared

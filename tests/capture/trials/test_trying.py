@@ -291,6 +291,12 @@ def test_the_account_of_two_ranks_has_the_slowest_block_and_passes_over_damaged_
         (200.0, 16.0, 9, True)
     ]
     assert account.ended == "time"
+    second.write_text(
+        second.read_text()
+        + '\n{"kind":"refused","candidate":"x","reason":"no"}\n{"kind":"end","reason":"failed"}'
+    )
+    failed = account_of([first, second])
+    assert (failed.ended, failed.refused) == ("failed", {"x": "no"}), "one rank is enough"
     assert account_of([second]).losses == (1.5, None, None, None)
     assert account_of([]) == Account()
 

@@ -50,6 +50,7 @@ def account_of(files: Sequence[Path]) -> Account:
     return replace(
         first,
         blocks=blocks,
+        ended="failed" if any(each.ended == "failed" for each in ranks) else first.ended,
         against={name: reason for each in reversed(ranks) for name, reason in each.against.items()},
         refused={name: reason for each in reversed(ranks) for name, reason in each.refused.items()},
     )

@@ -61,7 +61,7 @@ class Observation:
         program.forwards_in_step += 1
         if self._looking:
             self._see_forward(torch, module)
-        if not program.batches:
+        if not program.fetches:
             program.elements += elements_of(args) + elements_of(kwargs)
         if self.guard is None:
             return original(module, *args, **kwargs)
@@ -118,7 +118,9 @@ class Observation:
                 batch = program.batches[key]
             else:
                 batch = fetch(iterator)
-                program.batches[key] = batch
+                program.fetches += 1
+                if program.keeps_batches:
+                    program.batches[key] = batch
             program.elements += elements_of(batch)
             return batch
 

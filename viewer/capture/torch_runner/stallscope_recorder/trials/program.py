@@ -26,6 +26,8 @@ class Program:
         self.forwards_in_step = 0
         self.elements = 0
         self.seen: Set[str] = set()
+        self.fetches = 0
+        self.keeps_batches = True
         self.batches: Dict[int, Any] = {}
         self.repeats_batch = False
         self.repeats_in_step = 0

@@ -23,6 +23,7 @@ SUFFIX = ".trial.jsonl"
 LOOK = 6
 """Steps in which it is seen what the program does, before anything is timed."""
 SEED = 0
+SAME_BATCH = "same-batch"  # only for it the last batch of each loader stays in memory
 
 
 class Order:
@@ -159,6 +160,7 @@ class TrialRecorder:
         self._ended = False
         self._loading_problem = self._starts.turn(tuple(self._order.starts))
         self.program.wanted_losses = self._order.losses
+        self.program.keeps_batches = any(each.get("name") == SAME_BATCH for each in self._order.candidates)
         if self._order.seed:
             _set_seeds()
         self.calls.install()

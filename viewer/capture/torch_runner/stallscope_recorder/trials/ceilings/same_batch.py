@@ -17,7 +17,7 @@ class SameBatch(Change):
     level = CEILING
 
     def can(self, program: Program) -> Optional[str]:
-        return None if program.batches else "no DataLoader gives the batches"
+        return None if program.fetches else "no DataLoader gives the batches"
 
     def on(self, program: Program) -> None:
         self.put(program, "repeats_batch", True)
