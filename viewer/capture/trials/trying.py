@@ -303,6 +303,8 @@ class Trying:
         """What the recorder says while a launch goes on."""
         name = str(line.get("candidate") or "")
         block = block_of(line)
+        if line.get("kind") == "candidate" and line.get("against"):
+            self._pass_over(str(line.get("name")), str(line["against"]))
         if block is not None:
             if name != self._trying:
                 self._finish_telling()
@@ -315,6 +317,13 @@ class Trying:
             so_far = trial_of(candidate, blocks) if candidate is not None else None
             title = candidate.title if candidate is not None else name
             self._on_progress(Progress(title, len(blocks), of, left, so_far=so_far))
+
+    def _pass_over(self, name: str, reason: str) -> None:
+        """Say that a change makes no sense in the program."""
+        candidate = self._candidate(name)
+        if candidate is not None:
+            no_trial = trial_of(replace(candidate, against=reason), [])
+            self._on_progress(Progress("finding out what can be tried here", so_far=no_trial))
 
     def _finish_telling(self) -> None:
         """Say what became of the candidate whose blocks ended."""
