@@ -164,7 +164,7 @@ def summary(trials: Trials) -> str:
     if trials.restless and control is not None and control.gain is not None:
         return (
             f"This machine is too restless to tell: the unchanged program was {times(control.gain)} as fast as itself. "
-            "Close what else runs here, or raise --time-limit."
+            "Close what else runs here, or set a longer time limit."
         )
     best = trials.best
     if best is None or best.gain is None:
@@ -189,5 +189,5 @@ def caution(trials: Trials) -> list[str]:
     if trials.different_sizes:
         said.append("The batches differ in size, so times are compared for each element of a batch.")
     if trials.ended == "time":
-        said.append("Time ran out before everything was tried: raise --time-limit.")
+        said.append("Time ran out before everything was tried: a longer time limit leaves more for the rest.")
     return said

@@ -16,6 +16,7 @@ from viewer.look import theme
 LEFT, RIGHT, TOP, FOOT = 52, 14, 10, 22
 LEGEND_SHARE, LINE_HEIGHT = 0.42, 16
 MOST_NAMED = 6
+GREEN = 2  # of the series of colours: it would be taken for the whole
 AS_IT_IS = "as it is (two runs)"
 
 
@@ -64,7 +65,10 @@ class LossCurves(QWidget):
         if not curve.name:
             return colors.grey
         changed = [each.name for each in self.curves if each.name and not each.whole]
-        return colors.good if curve.whole else colors.named(changed.index(curve.name))
+        if curve.whole:
+            return colors.good
+        number = changed.index(curve.name)
+        return colors.named(number + (number >= GREEN))
 
     def _room(self) -> QRectF:
         right = self.width() * (1 - LEGEND_SHARE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model.units import three_digits
@@ -114,7 +114,7 @@ class TrialRow(QWidget):
         self.cell = MeasuredCell(candidate)
         self.result = Label(WAITING, wrap=True)
         self.more = Label("", "secondary", pixels=theme.SECONDARY_PX, wrap=True)
-        row = horizontal(self, (SIDE, 4, SIDE, 4), 12)
+        row = horizontal(self, (SIDE, 0, SIDE, 0), 12)
         row.addLayout(names, NAME_SHARE)
         row.addWidget(promised)
         row.addWidget(self.cell, CHART_SHARE)
@@ -141,14 +141,14 @@ class TrialRow(QWidget):
 
 
 class AxisRow(QWidget):
-    """The numbers of the axis, below or above the rows."""
+    """What the columns are called, and the numbers of the axis; as wide as the rows below it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.cell = _Scale()
         row = horizontal(self, (SIDE, 0, SIDE, 0), 12)
         row.addWidget(_heading("Change"), NAME_SHARE)
-        promised = _heading("Promised")
+        promised = Label("Promised", "secondary", pixels=12)
         promised.setFixedWidth(PROMISED_WIDTH)
         row.addWidget(promised)
         row.addWidget(self.cell, CHART_SHARE)
@@ -224,6 +224,10 @@ class TrialRows(QWidget):
         for row in self.rows.values():
             row.cell.show_trial(row.trial, axis)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._axis.setFixedWidth(self.width())
+
     def paintEvent(self, _: QPaintEvent) -> None:
         painter, colors = QPainter(self), theme.current()
         shown = [row for row in self.rows.values() if not row.isHidden()]
@@ -233,7 +237,7 @@ class TrialRows(QWidget):
 
 
 def _stack(*labels: Label) -> QVBoxLayout:
-    column = vertical(spacing=1)
+    column = vertical(margins=(0, 4, 0, 4), spacing=1)
     column.addStretch(1)
     for label in labels:
         column.addWidget(label)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QKeyEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QCheckBox, QFrame, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model.units import duration
 from rules.fixes.base import switches_of
@@ -121,13 +121,15 @@ class FixCard(QFrame):
             layout.addWidget(Label(f"Depends on {unknown}.", "faint", pixels=12, wrap=True))
         if removed:
             layout.addLayout(self._removed(removed))
-        self.try_button: LinkButton | None = None
+        self.try_button: QPushButton | None = None
         if switches_of(proposal.fix):
-            self.try_button = LinkButton("Try it in the program", sentence=True)
+            self.try_button = QPushButton("Try")
+            self.try_button.setProperty("chip", True)
+            self.try_button.setToolTip("Make the change in the running program, and measure what it gives")
             self.try_button.setAccessibleName(f"Try it in the program: {proposal.title}")
             self.try_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
             self.try_button.clicked.connect(lambda: self.try_wanted.emit(promise.id))
-            layout.addWidget(self.try_button)
+            layout.addWidget(self.try_button, 0, Qt.AlignmentFlag.AlignRight)
 
     def show_measured(self, trial: KeptTrial | None) -> None:
         """What a trial made of the promise stands beside it."""
