@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parsers.model.units import duration, percent, size, three_digits
+from parsers.model.units import duration, percent, size
 from rules.trials.blocks import Gain
 from rules.trials.kept import KeptTrial
 from rules.trials.likeness import Likeness, LossComparison
@@ -12,6 +12,7 @@ from rules.wording.promises import factor
 
 MIN_SETTLING_NS = 1e9  # less than a second of compiling is nothing to speak of
 MIN_MEMORY_CHANGE = 0.01
+MIN_LARGE = 10.0  # times as fast
 FINE_BAND = 0.1  # bounds that are closer would look the same with two decimals
 MAX_HELPLESS = 1.05  # a ceiling that could be higher than this may still be worth something
 
@@ -38,7 +39,8 @@ def gain_and_bounds(gain: Gain) -> tuple[str, str]:
 
 def _factors(gain: Gain) -> list[str]:
     fine = gain.high - gain.low < FINE_BAND
-    return [f"{each:.3f}" if fine else three_digits(each) for each in (gain.value, gain.low, gain.high)]
+    decimals = 3 if fine else 2 if gain.high < MIN_LARGE else 1
+    return [f"{each:.{decimals}f}" for each in (gain.value, gain.low, gain.high)]
 
 
 def faster(gain: Gain) -> str:

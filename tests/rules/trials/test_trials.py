@@ -159,6 +159,12 @@ def test_a_ceiling_ends_a_discussion_only_where_it_is_low(beyond: float, told: b
     assert ("mending it cannot help here" in wording.result(trial)) is told
 
 
+def test_gains_and_their_bounds_have_the_same_decimals() -> None:
+    assert wording.times(Gain(1.002, 0.955, 1.056)) == "1.00x (0.95 to 1.06)"
+    assert wording.times(Gain(9.0, 8.0, wording.MIN_LARGE - 0.01)) == "9.00x (8.00 to 9.99)"
+    assert wording.times(Gain(9.0, 8.0, wording.MIN_LARGE + 0.01)) == "9.0x (8.0 to 10.0)"
+
+
 @pytest.mark.parametrize(
     ("wider", "told"), [(-0.001, "1.150x (1.100 to 1.199)"), (0.001, "1.15x (1.10 to 1.20)")]
 )

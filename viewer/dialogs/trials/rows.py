@@ -85,6 +85,8 @@ class MeasuredCell(QWidget):
 
     def _write(self, painter: QPainter, value: str, bounds: str, color: QColor) -> None:
         middle = self.height() / 2
+        if color == theme.current().grey:  # which text of this size is hard to read in
+            color = theme.current().text_faint
         for text, top, pixels, weight, ink in (
             (value, middle - 19, 15, QFont.Weight.DemiBold, color),
             (bounds, middle + 1, theme.SECONDARY_PX, QFont.Weight.Normal, theme.current().text_secondary),

@@ -65,7 +65,6 @@ class TrialsWindow(QDialog):
         self.rows = TrialRows(self.axis)
         self.losses = LossCurves()
         self.notes = Label("", "secondary", pixels=12, wrap=True, selectable=True)
-        self.notes.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.copy_button = _button("Copy", self.copy_report)
         self.report_button = _button("Report ...", self.export_report)
         self.close_button = _button("Close", self.close)
@@ -242,10 +241,14 @@ class TrialsWindow(QDialog):
     def _make_foot(self) -> QWidget:
         self._foot, self._of_losses, self._of_notes = QWidget(), QWidget(), QWidget()
         self._foot.setFixedHeight(FOOT_HEIGHT)
+        notes = QWidget()
+        lines = vertical(notes, (0, 0, 0, 0))
+        lines.addWidget(self.notes)
+        lines.addStretch(1)
         row = horizontal(self._foot, (0, 0, 0, 0), 24)
         for title, part, content in (
             ("Loss of the program, step by step", self._of_losses, self.losses),
-            ("What to know", self._of_notes, scrolling(self.notes)),
+            ("What to know", self._of_notes, scrolling(notes)),
         ):
             column = vertical(part, (0, 0, 0, 0), 4)
             column.addWidget(Label(title, weight=QFont.Weight.DemiBold, pixels=12))

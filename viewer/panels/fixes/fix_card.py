@@ -119,17 +119,22 @@ class FixCard(QFrame):
         layout.addWidget(self.measured)
         if unknown := depends_on(promise):
             layout.addWidget(Label(f"Depends on {unknown}.", "faint", pixels=12, wrap=True))
+        self.try_button = self._make_try_button() if switches_of(proposal.fix) else None
+        foot = horizontal(spacing=8)
         if removed:
-            layout.addLayout(self._removed(removed))
-        self.try_button: QPushButton | None = None
-        if switches_of(proposal.fix):
-            self.try_button = QPushButton("Try")
-            self.try_button.setProperty("chip", True)
-            self.try_button.setToolTip("Make the change in the running program, and measure what it gives")
-            self.try_button.setAccessibleName(f"Try it in the program: {proposal.title}")
-            self.try_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-            self.try_button.clicked.connect(lambda: self.try_wanted.emit(promise.id))
-            layout.addWidget(self.try_button, 0, Qt.AlignmentFlag.AlignRight)
+            foot.addLayout(self._removed(removed), 1)
+        if self.try_button is not None:
+            foot.addStretch(0 if removed else 1)
+            foot.addWidget(self.try_button, 0, Qt.AlignmentFlag.AlignBottom)
+        layout.addLayout(foot)
+
+    def _make_try_button(self) -> QPushButton:
+        button = QPushButton("Try")
+        button.setProperty("chip", True)
+        button.setToolTip("Makes the change in the running program, and measures what it gives")
+        button.setAccessibleName(f"Try: {self.promise.proposal.title}")
+        button.clicked.connect(lambda: self.try_wanted.emit(self.promise.id))
+        return button
 
     def show_measured(self, trial: KeptTrial | None) -> None:
         """What a trial made of the promise stands beside it."""
