@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
 from parsers.model import Progress
+from rules.trials.kept import KeptTrial
+from rules.trials.trial import Kind
 from viewer.document import Document
 
 if TYPE_CHECKING:
-    from rules.fixes.plan import Plan
+    from rules.fixes.plan import Plan, Promise
     from viewer.statistics.what_if import Prediction
 
 _SLOT = "what if"
@@ -22,13 +25,17 @@ class WhatIf(QObject):
     plan_changed = Signal()
     ticks_changed = Signal()
     predicted = Signal(object)  # Prediction, or None while nothing is ticked
+    try_wanted = Signal(object)  # ids of promises to try in the program; empty: all
+    measured_changed = Signal()
 
     def __init__(self, document: Document) -> None:
         super().__init__(document)
         self.document = document
         self.ticked: tuple[str, ...] = ()
         self.prediction: Prediction | None = None
+        self._measured: dict[str, KeptTrial] = {}
         document.plan_changed.connect(lambda _: self._start_anew())
+        document.trace_changed.connect(lambda _: self._forget_measured())
         document.trace_changed.connect(lambda _: self._start_anew())
         document.analysis_changed.connect(lambda _: self._start_anew())
 
@@ -41,6 +48,20 @@ class WhatIf(QObject):
         self.ticked = ()
         self._take(None)
         self.plan_changed.emit()
+
+    def _forget_measured(self) -> None:
+        self._measured = {}
+
+    def measured(self, promise: Promise) -> KeptTrial | None:
+        """What a trial made of a promise; None where it was not tried."""
+        return self._measured.get(promise.id)
+
+    def keep_measured(self, trials: Sequence[KeptTrial]) -> None:
+        """Let these stand beside the promises they belong to, the best of each; a ceiling only where that is all."""
+        for each in sorted(trials, key=_rank_of):
+            if each.fix and each.measured is not None:
+                self._measured[each.fix] = each
+        self.measured_changed.emit()
 
     def tick(self, fix: str, on: bool) -> None:
         """Make a fix one of those that are made together, or leave it out."""
@@ -85,3 +106,7 @@ class WhatIf(QObject):
             lines.append(f"{number}. {promise.proposal.title}: alone {worded(promise)}")
             lines += [f"   - {advice}" for advice in told(promise.proposal.advice, Reader.of(trace))]
         return "\n".join(lines) + "\n\n" + outcome_text(plan, self.prediction.outcome, chosen)
+
+
+def _rank_of(trial: KeptTrial) -> tuple[bool, float]:
+    return trial.kind != Kind.CEILING.value, trial.measured[1] if trial.measured is not None else 0.0

@@ -100,6 +100,7 @@ class Trials:
     """All that was tried of one program, in the order in which it was tried.
 
     ``ended`` is "complete", "time", "stopped" or "failed"; ``problem`` says why less is known than was asked for.
+    ``losses`` are a curve for each of ``losses_of``, the changes that were made; the empty name stands for none.
     """
 
     trials: tuple[Trial, ...] = ()
@@ -108,6 +109,7 @@ class Trials:
     problem: str = ""
     different_sizes: bool = False
     losses: tuple[tuple[float | None, ...], ...] = ()
+    losses_of: tuple[str, ...] = ()
 
     @property
     def restless(self) -> bool:

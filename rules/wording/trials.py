@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from parsers.model.units import duration, percent, size, three_digits
+from parsers.model.units import duration, percent, size
 from rules.trials.blocks import Gain
+from rules.trials.kept import KeptTrial
 from rules.trials.likeness import Likeness, LossComparison
 from rules.trials.trial import Kind, Promised, Trial, Trials, Verdict
 from rules.wording.phrases import listed
@@ -11,6 +12,8 @@ from rules.wording.promises import factor
 
 MIN_SETTLING_NS = 1e9  # less than a second of compiling is nothing to speak of
 MIN_MEMORY_CHANGE = 0.01
+MIN_LARGE = 10.0  # times as fast
+FINE_BAND = 0.1  # bounds that are closer would look the same with two decimals
 MAX_HELPLESS = 1.05  # a ceiling that could be higher than this may still be worth something
 
 KINDS = {
@@ -23,8 +26,21 @@ KINDS = {
 
 
 def times(gain: Gain) -> str:
-    """ "1.15x (1.14 to 1.16)"."""
-    return f"{three_digits(gain.value)}x ({three_digits(gain.low)} to {three_digits(gain.high)})"
+    """ "2.22x (1.97 to 2.63)", or "1.149x (1.142 to 1.156)" where the bounds are close."""
+    value, low, high = _factors(gain)
+    return f"{value}x ({low} to {high})"
+
+
+def gain_and_bounds(gain: Gain) -> tuple[str, str]:
+    """ "2.22x" and "1.97 to 2.63"."""
+    value, low, high = _factors(gain)
+    return f"{value}x", f"{low} to {high}"
+
+
+def _factors(gain: Gain) -> list[str]:
+    fine = gain.high - gain.low < FINE_BAND
+    decimals = 3 if fine else 2 if gain.high < MIN_LARGE else 1
+    return [f"{each:.{decimals}f}" for each in (gain.value, gain.low, gain.high)]
 
 
 def faster(gain: Gain) -> str:
@@ -38,30 +54,59 @@ def promise(promised: Promised) -> str:
     return f"{factor(promised.expected)} ({factor(promised.low).rstrip('x')} to {factor(promised.high).rstrip('x')})"
 
 
+def beside_promise(kept: KeptTrial) -> str:
+    """ "promised 1.00x to 1.3x, measured 1.149x (1.142 to 1.156)"; empty where nothing was measured."""
+    if kept.measured is None:
+        return ""
+    low, value, high = kept.measured
+    measured = f"measured {times(Gain(value, low, high))}"
+    if kept.kind == Kind.CEILING.value:
+        measured = f"{measured} with it taken away"
+    if kept.promised is None:
+        return measured
+    least, _, most = kept.promised
+    return f"promised {factor(least)} to {factor(most)}, {measured}"
+
+
 def result(trial: Trial) -> str:
     """What a trial says, in a few words."""
+    gain = trial.gain
+    if gain is None or trial.candidate.kind is Kind.CONTROL or trial.verdict is Verdict.NO_DIFFERENCE:
+        return meaning(trial)
+    if trial.verdict is Verdict.SLOWER:
+        return f"slower: {times(gain)}"
+    between = "; " if trial.candidate.kind is Kind.CEILING else ", "
+    return f"{times(gain)}{between}{meaning(trial)}"
+
+
+def meaning(trial: Trial) -> str:
+    """What a trial says, where the gain and its bounds stand beside it."""
     gain = trial.gain
     if trial.verdict is Verdict.REFUSED:
         return f"not tried, because {trial.candidate.against}" if trial.candidate.against else _failed(trial)
     if gain is None:
         return "not reached in the time that there was"
-    most = f"{three_digits(gain.high)}x"
+    most = _at_most(gain)
     if trial.candidate.kind is Kind.CONTROL:
         return f"differences below {percent(max(gain.high - 1, 1 - gain.low, 0.0))} are not seen here"
     if trial.verdict is Verdict.SLOWER:
-        return f"slower: {times(gain)}"
+        return "slower"
     if trial.candidate.kind is Kind.CEILING:
         if trial.verdict is Verdict.PROVED:
-            return f"{times(gain)}; worth changing the code for, at most {most}"
+            return f"worth changing the code for, at most {most}"
         ends = ": mending it cannot help here" if gain.high <= MAX_HELPLESS else ""
         return f"{_of_at_most(gain)}{ends}"
     if trial.verdict is Verdict.NO_DIFFERENCE:
         return _of_at_most(gain)
-    return f"{times(gain)}, proved"
+    return "proved"
 
 
 def _of_at_most(gain: Gain) -> str:
-    return f"no difference measurable here (at most {three_digits(gain.high)}x)"
+    return f"no difference measurable here (at most {_at_most(gain)})"
+
+
+def _at_most(gain: Gain) -> str:
+    return f"{_factors(gain)[2]}x"
 
 
 def _failed(trial: Trial) -> str:
@@ -121,7 +166,7 @@ def summary(trials: Trials) -> str:
     if trials.restless and control is not None and control.gain is not None:
         return (
             f"This machine is too restless to tell: the unchanged program was {times(control.gain)} as fast as itself. "
-            "Close what else runs here, or raise --time-limit."
+            "Close what else runs here, or set a longer time limit."
         )
     best = trials.best
     if best is None or best.gain is None:
@@ -146,5 +191,5 @@ def caution(trials: Trials) -> list[str]:
     if trials.different_sizes:
         said.append("The batches differ in size, so times are compared for each element of a batch.")
     if trials.ended == "time":
-        said.append("Time ran out before everything was tried: raise --time-limit.")
+        said.append("Time ran out before everything was tried: a longer time limit leaves more for the rest.")
     return said

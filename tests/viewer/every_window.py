@@ -25,11 +25,17 @@ from PySide6.QtWidgets import (
 import resources
 from parsers import open_trace
 from rules.thresholds import DEFAULTS
+from rules.trials.blocks import Gain
+from rules.trials.likeness import Likeness, LossComparison
+from rules.trials.trial import Candidate, Kind, Promised, Trial, Trials
 from viewer.capture.form.dialog import CaptureDialog
+from viewer.capture.request import CaptureRequest, Target
 from viewer.comparison.window import ComparisonWindow
 from viewer.dialogs.page_dialog import AboutDialog, QualityDialog, ShortcutSheet
 from viewer.dialogs.preferences_dialog import PreferencesDialog
 from viewer.dialogs.problem import ProblemDialog
+from viewer.dialogs.trials.session import Subject
+from viewer.dialogs.trials.window import TrialsWindow
 from viewer.document import Stage
 from viewer.kept.preferences import Preferences
 from viewer.window.main_window import MainWindow
@@ -113,6 +119,23 @@ def compared() -> ComparisonWindow:
     return window
 
 
+def tried() -> TrialsWindow:
+    """The window of a trial that has ended, with a row of each kind."""
+    made = Promised(1.0, 1.2, 1.4)
+    candidates = (
+        Candidate("tf32", Kind.SWITCH, "Use the tensor cores (TF32)", promised=made),
+        Candidate("same-batch", Kind.CEILING, "Data always there"),
+        Candidate("together", Kind.TOGETHER, "All that won, together"),
+    )
+    loss = LossComparison(Likeness.DIFFERS, 3e-4, 1e-7)
+    won = tuple(Trial(each, Gain(1.5, 1.4, 1.6), 1e6, 12, loss=loss) for each in candidates)
+    curve = (2.0, 1.5, 1.2)
+    window = TrialsWindow(Subject(CaptureRequest(target=Target(program="train.py"))))
+    window.resize(1366, 768)
+    window.session.ended.emit(Trials(won, None, "time", "", False, (curve,) * 3, ("", "", "tf32")))
+    return window
+
+
 def shortcuts() -> ShortcutSheet:
     window = MainWindow(Preferences())
     sheet = ShortcutSheet(window.commands.with_keys())
@@ -127,6 +150,7 @@ WINDOWS: dict[str, Callable[[], QWidget]] = {
     "kernel report": lambda: main_window(*sample("kernels.raw.csv.gz")),
     "comparison": compared,
     "record": CaptureDialog,
+    "trials": tried,
     "preferences": lambda: PreferencesDialog(Preferences()),
     "quality": lambda: QualityDialog(open_trace(sample("cpu_python.pt.trace.json.gz"))),
     "shortcuts": shortcuts,

@@ -22,10 +22,11 @@ class FakeDialog(QObject):
     """In the place of the recorder: it has recorded already."""
 
     captured = Signal(list)
+    try_wanted = Signal(object)
     asked: CaptureRequest | None = None
     records: Path
 
-    def __init__(self, _: object, request: CaptureRequest | None = None) -> None:
+    def __init__(self, _: object, request: CaptureRequest | None = None, *, for_trial: bool = False) -> None:
         super().__init__()
         FakeDialog.asked = request
 

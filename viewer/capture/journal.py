@@ -20,12 +20,13 @@ from rules.fixes.plan import plan_of
 from rules.gates.against_kept import judgement_on
 from rules.gates.figures import figures_of
 from rules.gates.kept_promises import promises_of, since_then
-from rules.trials.kept import kept_trials
+from rules.trials.kept import KeptTrial, kept_trials
 from rules.trials.trial import Trials
 from rules.wording.verdict import verdict
 from viewer.capture.request import CaptureRequest
 from viewer.capture.storage import History as Runs
 from viewer.capture.storage import Run
+from viewer.capture.trials.launch import trial_request
 from viewer.kept.history import Entry, History, Series
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -57,6 +58,14 @@ def keep_trials(
 def was_tried(request: CaptureRequest, name: str = "", history: History | None = None) -> bool:
     """Whether the journal holds a trial of a program. Raises TraceError."""
     return bool((history or History()).entries(Series.TRIAL, name or program_of(request)))
+
+
+def earlier_trials(request: CaptureRequest, history: History | None = None) -> list[KeptTrial]:
+    """What trials of a program measured, those of the same change by the last of them. Raises TraceError."""
+    if not request.target.is_python:
+        return []
+    entries = (history or History()).entries(Series.TRIAL, program_of(trial_request(request)))
+    return list({each.switch: each for entry in entries for each in entry.trials}.values())
 
 
 def run_that_made(paths: Sequence[Path]) -> Run | None:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from rules.fixes.plan import Promise
     from rules.trials.trial import Trials
-    from viewer.capture.recording import Recording
     from viewer.capture.trials.trying import Progress, Trying
 
 FAILED = 1
@@ -104,7 +103,9 @@ def run(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     from parsers.private_folder import PrivateFolder
     from viewer.capture.trials.choice import choice_of
+    from viewer.capture.trials.launch import first_recording
     from viewer.capture.trials.trying import Trying, Wish
+    from viewer.loading.promises import promises_if_any, promises_of
 
     request = _request(options)
     if not options.recording:
@@ -112,11 +113,11 @@ def _run(options: argparse.Namespace) -> int:
     _note_what_a_trial_is(request, options.journal)
     folder = PrivateFolder()
     promises: Sequence[Promise] = ()
-    recorded: Recording | None = None
     if options.recording:
-        promises = _promises(inputs(options.recording))
+        promises = promises_of(inputs(options.recording), terminal_progress())
     else:
-        recorded = _recording(request, folder.path / "recording")
+        complain("recording five steps, to know what to try first")
+        recorded = first_recording(request, folder.path)
         outcome = run_stoppably(recorded.run, recorded.kill, recorded.kill, "stopping the program")
         if outcome.killed:
             complain("It was stopped before anything was tried.")
@@ -129,7 +130,7 @@ def _run(options: argparse.Namespace) -> int:
             complain(f"{outcome.problem} {_NO_STEPS}")
             return FAILED
         if outcome.recordings:
-            promises = _promises_if_any(outcome.recordings)
+            promises = promises_if_any(outcome.recordings, terminal_progress())
     wish = Wish(request, tuple(options.fix), options.blocks, options.time_limit)
     trying = Trying(wish, folder.path / "trial", promises, _Teller(quiet=options.json))
     trials = run_stoppably(trying.run, trying.stop, trying.kill, "stopping; what is known is told")
@@ -169,16 +170,14 @@ def _keep(request: CaptureRequest, trials: Trials, name: str) -> None:
 
 
 def _request(options: argparse.Namespace) -> CaptureRequest:
+    from viewer.capture.trials.launch import trial_request
+
     target = target_from(options, Target())
-    if not target.is_python:
-        raise CaptureProblem(
-            f"Changes are tried in Python programs, and {target.program} is none.",
-            "Name the script after its interpreter, as in: -- python train.py",
-        )
     steps = options.steps or ("region" if options.region else "auto")
     if steps == "region" and not options.region:
         raise CaptureProblem("--steps region needs --region NAME.")
-    return CaptureRequest(target=target, window=Window(steps=steps, region=options.region), host=options.host)
+    window = Window(steps=steps, region=options.region)
+    return trial_request(CaptureRequest(target=target, window=window, host=options.host))
 
 
 def _refuse_unknown(asked: Sequence[str], choose: Any) -> None:
@@ -189,6 +188,7 @@ def _refuse_unknown(asked: Sequence[str], choose: Any) -> None:
 
 def _note_what_a_trial_is(request: CaptureRequest, name: str) -> None:
     from viewer.capture.journal import was_tried
+    from viewer.capture.trials.launch import runs_for_real
 
     try:
         if was_tried(request, name):
@@ -196,39 +196,9 @@ def _note_what_a_trial_is(request: CaptureRequest, name: str) -> None:
     except TraceError:
         pass
     complain(
-        f"{request.target.program} is started several times and runs for real: files, checkpoints and trackers that "
-        "it writes are its own. Its arguments and --env keep them out of the way (--env WANDB_MODE=offline)."
+        f"{runs_for_real(request)} "
+        "Its arguments and --env keep them out of the way (--env WANDB_MODE=offline)."
     )
-
-
-def _recording(request: CaptureRequest, out: Path) -> Recording:
-    from dataclasses import replace
-
-    from viewer.capture.recording import Recording
-    from viewer.capture.storage import History
-
-    complain("recording five steps, to know what to try first")
-    return Recording(replace(request, out=str(out)), history=History(out.parent / "runs"))
-
-
-def _promises_if_any(paths: Sequence[Path]) -> Sequence[Promise]:
-    """A recording that nothing can be promised of, such as that of a CPU, is no reason not to try."""
-    try:
-        return _promises(paths)
-    except TraceError:
-        return ()
-
-
-def _promises(paths: Sequence[Path]) -> Sequence[Promise]:
-    from rules.analysis.analysis import Analysis
-    from rules.fixes.plan import plan_of
-    from viewer.loading.loader import read_apart
-
-    progress = terminal_progress()
-    analysis = Analysis(read_apart(list(paths), progress.part(0.0, 0.7), lambda: None))
-    plan = plan_of(analysis)
-    progress.step(1.0, "")
-    return plan.promises
 
 
 class _Teller:

@@ -57,6 +57,7 @@ from viewer.window.searching import Searching
 from viewer.window.status import StatusBar
 from viewer.window.timeline_link import TimelineLink
 from viewer.window.toolbar import ToolBar
+from viewer.window.trials import WindowTrials
 from viewer.window.verdict import VerdictStrip
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ class MainWindow(QMainWindow):
             predicted=self.predicted,
         )
         self.acts = WindowActions(parts)
+        self.trials = WindowTrials(parts, self.what_if, self.acts.recording)
         self.commands = self.searching.commands = Commands(
             self, self.menu_bar, window_commands(parts, self.acts)
         )
@@ -407,6 +409,7 @@ class MainWindow(QMainWindow):
         self._keep_arrangement()
         if self.document.stage is not Stage.EMPTY and self.document.trace is not None:
             self.docks.keep()
+        self.trials.end_now()
         self.jobs.close()
         super().closeEvent(event)
         self.closed.emit(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ class WindowRecording(QObject):
     """Bound to the parts of one window; what became of earlier promises is told on its banner."""
 
     open_wanted = Signal(object)  # list of Path
+    try_wanted = Signal(object)  # CaptureRequest
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts.window)
@@ -49,15 +50,25 @@ class WindowRecording(QObject):
             return
         self._ask(run.request, self._compare)
 
-    def _ask(self, request: CaptureRequest | None, take: object) -> None:
+    def ask_for_program(self, try_it: Callable[[CaptureRequest], None]) -> None:
+        """Open the dialog to say what is to be tried; who records instead has the files opened."""
+        self._ask(None, self._open, try_it)
+
+    def _ask(
+        self,
+        request: CaptureRequest | None,
+        take: object,
+        try_it: Callable[[CaptureRequest], None] | None = None,
+    ) -> None:
         try:
             from viewer.capture.form.dialog import CaptureDialog
         except ImportError as error:
             self._parts.banner.say("Recording is not part of this installation.", str(error))
             return
-        dialog = CaptureDialog(self._parts.window, request)
+        dialog = CaptureDialog(self._parts.window, request, for_trial=try_it is not None)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.captured.connect(take)
+        dialog.try_wanted.connect(try_it or self.try_wanted)
         dialog.open()
 
     def _open(self, paths: list[Path]) -> None:

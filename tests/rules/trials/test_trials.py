@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rules.fixes.base import fixes, switches_of
 from rules.trials.blocks import SAME_SIZE, Block, Gain, gain_of, gain_of_launches, have_different_sizes
+from rules.trials.kept import KeptTrial
 from rules.trials.likeness import DIVERGED, MAX_UNREPEATABLE, Likeness, compare_losses
 from rules.trials.trial import Candidate, Kind, Promised, Trial, Trials, Verdict, trial_of, trial_of_launches
 from rules.wording import trials as wording
@@ -117,7 +118,7 @@ def test_a_program_that_differs_from_itself_gives_no_gains() -> None:
     still = trial_of(CONTROL, blocks(noisy(60.0, 0.01, 3), noisy(60.0, 0.01, 4)))
     assert not Trials((won,), still).restless
     assert wording.summary(Trials((won,), still)).startswith(
-        "Use a fused optimizer, measured: 1.16x faster ("
+        "Use a fused optimizer, measured: 1.156x faster ("
     )
     restless = Trials((won,), control(60.0, 40.0))
     assert restless.restless
@@ -148,7 +149,7 @@ def test_the_whole_is_told_with_its_members() -> None:
             trial_of(whole, made),
         )
     )
-    assert wording.summary(trials).startswith("2 changes together, measured: 3.0")
+    assert wording.summary(trials).startswith("2 changes together, measured: 2.996x faster (")
     assert wording.summary(trials).endswith("). Use a fused optimizer and Use TF32.")
 
 
@@ -156,6 +157,33 @@ def test_the_whole_is_told_with_its_members() -> None:
 def test_a_ceiling_ends_a_discussion_only_where_it_is_low(beyond: float, told: bool) -> None:
     trial = replace(trial_of(LATE, []), gain=Gain(1.0, 0.99, wording.MAX_HELPLESS + beyond))
     assert ("mending it cannot help here" in wording.result(trial)) is told
+
+
+def test_gains_and_their_bounds_have_the_same_decimals() -> None:
+    assert wording.times(Gain(1.002, 0.955, 1.056)) == "1.00x (0.95 to 1.06)"
+    assert wording.times(Gain(9.0, 8.0, wording.MIN_LARGE - 0.01)) == "9.00x (8.00 to 9.99)"
+    assert wording.times(Gain(9.0, 8.0, wording.MIN_LARGE + 0.01)) == "9.0x (8.0 to 10.0)"
+
+
+@pytest.mark.parametrize(
+    ("wider", "told"), [(-0.001, "1.150x (1.100 to 1.199)"), (0.001, "1.15x (1.10 to 1.20)")]
+)
+def test_close_bounds_are_told_with_more_digits(wider: float, told: str) -> None:
+    assert wording.times(Gain(1.15, 1.1, 1.1 + wording.FINE_BAND + wider)) == told
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("switch", "promised 1.00x to 1.3x, measured 1.149x (1.142 to 1.156)"),
+        ("ceiling", "promised 1.00x to 1.3x, measured 1.149x (1.142 to 1.156) with it taken away"),
+    ],
+)
+def test_what_was_measured_stands_beside_what_was_promised(kind: str, told: str) -> None:
+    kept = KeptTrial("fused", kind, "Fuse", "fuse-1", (1.0, 1.16, 1.3), (1.142, 1.149, 1.156))
+    assert wording.beside_promise(kept) == told
+    assert wording.beside_promise(replace(kept, promised=None)) == told.partition(", ")[2]
+    assert wording.beside_promise(replace(kept, measured=None)) == ""
 
 
 @pytest.mark.parametrize(("settling", "told"), [(0.99, False), (1.01, True)])

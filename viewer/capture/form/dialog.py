@@ -34,6 +34,7 @@ from viewer.capture.recording import Outcome
 from viewer.capture.request import CaptureRequest, Tool
 from viewer.capture.storage import History, Presets
 from viewer.capture.tools import ToolFound
+from viewer.capture.trials.launch import trial_request
 from viewer.jobs import Jobs
 from viewer.look import theme
 from viewer.look.boxes import MARGIN, NO_MARGINS, HorizontalLine, horizontal, scrolling, vertical
@@ -44,11 +45,21 @@ CHOOSE_PRESET = "Presets"
 
 
 class CaptureDialog(QDialog):
-    """Fill in, record, and hand the files over: ``captured`` carries them as a list of paths."""
+    """Fill in, record, and hand the files over: ``captured`` carries them as a list of paths.
+
+    ``try_wanted`` carries the request whose program is to be tried instead; ``for_trial`` makes that the usual button.
+    """
 
     captured = Signal(list)
+    try_wanted = Signal(object)  # CaptureRequest
 
-    def __init__(self, parent: QWidget | None = None, preset: CaptureRequest | None = None) -> None:
+    def __init__(
+        self,
+        parent: QWidget | None = None,
+        preset: CaptureRequest | None = None,
+        *,
+        for_trial: bool = False,
+    ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Record a script")
         self.resize(*SIZE)
@@ -71,7 +82,12 @@ class CaptureDialog(QDialog):
         self.command.setFixedHeight(84)
         self.tabs = QTabWidget()
         self.record = _button("Record", self.start)
-        self.record.setDefault(True)
+        self.try_button = _button("Try it", self.try_it)
+        self.try_button.setToolTip(
+            "Makes changes in the running program, block by block, and measures what each gives"
+        )
+        self._usual = self.try_button if for_trial else self.record
+        self._usual.setDefault(True)
         self.close_button = _button("Close", self.close)
         self._refresh_soon = QTimer(self)
         self._refresh_soon.setSingleShot(True)
@@ -116,6 +132,16 @@ class CaptureDialog(QDialog):
         self._allow(False)
         self.run_view.start(request)
 
+    def try_it(self) -> None:
+        """Hand the program over to be tried; nothing is recorded here."""
+        try:
+            request = trial_request(self.request())
+        except CaptureProblem as problem:
+            self.problem.setText(str(problem))
+            return
+        self.try_wanted.emit(request)
+        self.close()
+
     def reject(self) -> None:
         """Escape and the close button end here: ask before a running recording is lost."""
         if self.run_view.running and not self._may_kill():
@@ -124,10 +150,10 @@ class CaptureDialog(QDialog):
         super().reject()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Ctrl+Return records from anywhere in the form."""
+        """Ctrl+Return does from anywhere in the form what the usual button does."""
         enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-        if enter and event.modifiers() & Qt.KeyboardModifier.ControlModifier and self.record.isEnabled():
-            self.start()
+        if enter and event.modifiers() & Qt.KeyboardModifier.ControlModifier and self._usual.isEnabled():
+            self._usual.click()
             return
         super().keyPressEvent(event)
 
@@ -146,8 +172,9 @@ class CaptureDialog(QDialog):
         return True
 
     def _allow(self, recording: bool) -> None:
-        self.record.setEnabled(recording)
-        self.record.setDefault(recording)
+        for button in (self.record, self.try_button):
+            button.setEnabled(recording)
+        self._usual.setDefault(recording)
 
     def _ended(self, outcome: object) -> None:
         self._allow(True)
@@ -297,6 +324,7 @@ class CaptureDialog(QDialog):
         buttons.addWidget(self.problem, 1)
         buttons.addStretch(0)
         buttons.addWidget(self.close_button)
+        buttons.addWidget(self.try_button)
         buttons.addWidget(self.record)
         whole = vertical(self, NO_MARGINS, 0)
         whole.addWidget(self.tabs, 1)

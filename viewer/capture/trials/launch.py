@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from viewer.capture.failures import CaptureProblem
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import CaptureRequest, TorchOptions, Window
 from viewer.capture.storage import History
 from viewer.capture.trials.account import Account, account_of
 
+STEPS = ("auto", "optimizer", "dataloader", "backward", "forward", "region")
 ENDLESS = 1_000_000_000  # steps: a launch ends when everything is tried
 
 
@@ -70,6 +72,34 @@ class Launched:
         if self.outcome.traceback:
             return self.outcome.traceback.strip().splitlines()[-1]
         return self.outcome.problem if not self.account.ended and not self.account.losses else ""
+
+
+def trial_request(request: CaptureRequest) -> CaptureRequest:
+    """What of a recording a trial takes over: program, machine and what begins a step.
+
+    Raises ``CaptureProblem`` for what is no Python program.
+    """
+    if not request.target.is_python:
+        raise CaptureProblem(
+            f"Changes are tried in Python programs, and {request.target.program} is none.",
+            "Name the script after its interpreter, as in: python train.py",
+        )
+    steps = request.window.steps if request.window.steps in STEPS else "auto"
+    window = Window(steps=steps, region=request.window.region if steps == "region" else "")
+    return CaptureRequest(target=request.target, window=window, host=request.host)
+
+
+def first_recording(request: CaptureRequest, folder: Path) -> Recording:
+    """Records five steps, which say what to try first."""
+    return Recording(replace(request, out=str(folder / "recording")), history=History(folder / "runs"))
+
+
+def runs_for_real(request: CaptureRequest) -> str:
+    """What somebody has to know before a program is tried for the first time."""
+    return (
+        f"{request.target.program} is started several times and runs for real: files, checkpoints and trackers that "
+        "it writes are its own."
+    )
 
 
 def recorder_request(request: CaptureRequest, order: Order, out: Path) -> CaptureRequest:

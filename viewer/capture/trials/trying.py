@@ -46,13 +46,14 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a trial is: the block that ended of a candidate, or the trial that is done (``trial``)."""
+    """How far a trial is: the block that ended of a candidate, known ``so_far``, or the ``trial`` that is done."""
 
     text: str
     block: int = 0
     of: int = 0
     seconds_left: float = 0.0
     trial: Trial | None = None
+    so_far: Trial | None = None
 
 
 class Trying:
@@ -82,6 +83,11 @@ class Trying:
     @property
     def killed(self) -> bool:
         return self._launcher.killed
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """What is to be tried, in its order; starts may follow that a ceiling makes worth a launch."""
+        return (CONTROL_CANDIDATE, *self._choice.changes, *self._choice.starts)
 
     def stop(self) -> None:
         """Keep what is known by now."""
@@ -221,7 +227,7 @@ class Trying:
         sides: dict[str, list[Launched]] = {"A": [], "B": []}
         spent, trial = 0.0, trial_of(candidate, [])
         for number, variant in enumerate(ORDER_OF_LAUNCHES, 1):
-            self._on_progress(Progress(candidate.title, number, len(ORDER_OF_LAUNCHES)))
+            self._on_progress(Progress(candidate.title, number, len(ORDER_OF_LAUNCHES), so_far=trial))
             if number == 1 and len(self._baselines) == 1:
                 launched = self._baselines[0]
             else:
@@ -270,7 +276,7 @@ class Trying:
             self._on_progress(Progress("the losses of the unchanged program", len(self._baselines) + 1, 2))
             self._baselines.append(self._launcher.launch(order))
         told: dict[str, Trial] = {}
-        curves = [each.account.losses for each in self._baselines[:2]]
+        curves = [("", each.account.losses) for each in self._baselines[:2]]
         for each in winners:
             if self._launcher.is_stopped():
                 break
@@ -279,10 +285,11 @@ class Trying:
             launched = self._launcher.launch(replace(order, changes=changes))
             if self._launcher.is_stopped():
                 break
-            curves.append(launched.account.losses)
+            curves.append((each.candidate.switch, launched.account.losses))
             told[each.candidate.switch] = self._with_loss(each, launched.account.losses)
         trials = tuple(told.get(each.candidate.switch, each) for each in known.trials)
-        return replace(known, trials=trials, losses=tuple(curves))
+        names, losses = zip(*curves, strict=True) if curves else ((), ())
+        return replace(known, trials=trials, losses=losses, losses_of=names)
 
     def _with_loss(self, trial: Trial, losses: Sequence[float | None]) -> Trial:
         if len(self._baselines) < 2 or trial.gain is None or not losses:
@@ -296,28 +303,32 @@ class Trying:
         """What the recorder says while a launch goes on."""
         name = str(line.get("candidate") or "")
         block = block_of(line)
+        if line.get("kind") == "candidate" and line.get("against"):
+            self._pass_over(str(line.get("name")), str(line["against"]))
         if block is not None:
             if name != self._trying:
                 self._finish_telling()
                 self._trying = name
             self._live[name].append(block)
             left = max(self._wish.seconds - float(line.get("spent_s") or 0.0), 0.0)
-            of = self._wish.rounds * BLOCKS_A_ROUND
-            self._on_progress(
-                Progress(self._title(name), len(self._live[name]), max(of, len(self._live[name])), left)
-            )
+            blocks = self._live[name]
+            of = max(self._wish.rounds * BLOCKS_A_ROUND, len(blocks))
+            candidate = self._candidate(name)
+            so_far = trial_of(candidate, blocks) if candidate is not None else None
+            title = candidate.title if candidate is not None else name
+            self._on_progress(Progress(title, len(blocks), of, left, so_far=so_far))
+
+    def _pass_over(self, name: str, reason: str) -> None:
+        """Say that a change makes no sense in the program."""
+        candidate = self._candidate(name)
+        if candidate is not None:
+            no_trial = trial_of(replace(candidate, against=reason), [])
+            self._on_progress(Progress("finding out what can be tried here", so_far=no_trial))
 
     def _finish_telling(self) -> None:
         """Say what became of the candidate whose blocks ended."""
         name, self._trying = self._trying, ""
-        candidate = next(
-            (
-                each
-                for each in (CONTROL_CANDIDATE, TOGETHER_CANDIDATE, *self._choice.changes)
-                if each.switch == name
-            ),
-            None,
-        )
+        candidate = self._candidate(name)
         if candidate is None or name in self._told:
             return
         self._told.add(name)
@@ -332,9 +343,9 @@ class Trying:
         if trial.gain is not None or trial.refused:
             self._on_progress(Progress(trial.candidate.title, trial=trial))
 
-    def _title(self, name: str) -> str:
+    def _candidate(self, name: str) -> Candidate | None:
         every: Iterable[Candidate] = (CONTROL_CANDIDATE, TOGETHER_CANDIDATE, *self._choice.changes)
-        return next((each.title for each in every if each.switch == name), name)
+        return next((each for each in every if each.switch == name), None)
 
 
 def _of_launches(candidate: Candidate, sides: Mapping[str, Sequence[Launched]]) -> Trial:

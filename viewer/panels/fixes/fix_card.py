@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QKeyEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QCheckBox, QFrame, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model.units import duration
+from rules.fixes.base import switches_of
 from rules.wording.promises import depends_on, factor, worded, worded_shortly
+from rules.wording.trials import beside_promise
 from rules.wording.words import Reader, told
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
-from viewer.look.labels import ElidedLabel, Label, tooltip
+from viewer.look.labels import ElidedLabel, Label, tooltip, unbroken
 from viewer.look.tab_order import LIST_ITEM
+from viewer.panels.charts.gain_axis import OF_CARDS
 from viewer.panels.tables.facts import LinkButton
 
 if TYPE_CHECKING:
     from rules import Finding
     from rules.fixes.plan import Promise
+    from rules.trials.kept import KeptTrial
 
 RANGE_WIDTH, RANGE_HEIGHT = 132, 20
-LEAST, MOST = 0.9, 12.0  # the axis of gains, logarithmic; larger ones end at its end
-MARKS = (1.0, 2.0, 5.0, 10.0)
 MOST_REMOVED = 2
 
 
@@ -34,6 +35,7 @@ class GainRange(QWidget):
     def __init__(self, promise: Promise) -> None:
         super().__init__()
         self.promise = promise
+        self._measured: tuple[float, float, float] | None = None
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(worded(promise))
         self.setToolTip(f"From {factor(promise.low)} to {factor(promise.high)}, on one axis for all fixes")
@@ -43,8 +45,12 @@ class GainRange(QWidget):
 
     def x_of(self, gain: float) -> float:
         """Where a gain lies on the axis, in pixels."""
-        share = math.log(min(max(gain, LEAST), MOST) / LEAST) / math.log(MOST / LEAST)
-        return 3 + share * (self.width() - 6)
+        return 3 + OF_CARDS.share(gain) * (self.width() - 6)
+
+    def show_measured(self, measured: tuple[float, float, float] | None) -> None:
+        """(low, gain, high) of a trial, drawn over the promise."""
+        self._measured = measured
+        self.update()
 
     def paintEvent(self, _: QPaintEvent) -> None:
         painter, colors = QPainter(self), theme.current()
@@ -52,7 +58,7 @@ class GainRange(QWidget):
         middle = self.height() / 2
         painter.setPen(QPen(colors.line_strong, 1))
         painter.drawLine(QPointF(3, middle), QPointF(self.width() - 3, middle))
-        for mark in MARKS:
+        for mark in OF_CARDS.marks:
             painter.drawLine(QPointF(self.x_of(mark), middle - 3), QPointF(self.x_of(mark), middle + 3))
         promise = self.promise
         left, right = self.x_of(promise.low), self.x_of(promise.high)
@@ -61,7 +67,14 @@ class GainRange(QWidget):
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(band)
         painter.drawRoundedRect(QRectF(left, middle - 4, max(right - left, 4), 8), 4, 4)
-        if not promise.proposal.redesign:
+        if self._measured is not None:
+            low, gain, high = self._measured
+            painter.setPen(QPen(colors.accent, 3, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+            painter.drawLine(QPointF(self.x_of(low), middle), QPointF(self.x_of(high), middle))
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(colors.accent)
+            painter.drawEllipse(QPointF(self.x_of(gain), middle), 4.5, 4.5)
+        elif not promise.proposal.redesign:
             painter.setBrush(colors.good)
             painter.drawEllipse(QPointF(self.x_of(promise.expected), middle), 4.5, 4.5)
 
@@ -74,6 +87,7 @@ class FixCard(QFrame):
     ticked = Signal(str, bool)
     passed = Signal(int)  # +1 or -1: the next or the previous card
     finding_wanted = Signal(object)
+    try_wanted = Signal(str)
 
     def __init__(self, promise: Promise, step_ns: float, removed: list[Finding], reader: Reader) -> None:
         super().__init__()
@@ -97,12 +111,37 @@ class FixCard(QFrame):
             layout.addWidget(Label(advice, "secondary", pixels=12, wrap=True))
         line = horizontal(spacing=8)
         line.addWidget(ElidedLabel(self._step_text(step_ns), pixels=12), 1)
-        line.addWidget(GainRange(promise))
+        self.range = GainRange(promise)
+        line.addWidget(self.range)
         layout.addLayout(line)
+        self.measured = Label("", pixels=12, wrap=True, weight=QFont.Weight.DemiBold)
+        self.measured.hide()
+        layout.addWidget(self.measured)
         if unknown := depends_on(promise):
             layout.addWidget(Label(f"Depends on {unknown}.", "faint", pixels=12, wrap=True))
+        self.try_button = self._make_try_button() if switches_of(proposal.fix) else None
+        foot = horizontal(spacing=8)
         if removed:
-            layout.addLayout(self._removed(removed))
+            foot.addLayout(self._removed(removed), 1)
+        if self.try_button is not None:
+            foot.addStretch(0 if removed else 1)
+            foot.addWidget(self.try_button, 0, Qt.AlignmentFlag.AlignBottom)
+        layout.addLayout(foot)
+
+    def _make_try_button(self) -> QPushButton:
+        button = QPushButton("Try")
+        button.setProperty("chip", True)
+        button.setToolTip("Makes the change in the running program, and measures what it gives")
+        button.setAccessibleName(f"Try: {self.promise.proposal.title}")
+        button.clicked.connect(lambda: self.try_wanted.emit(self.promise.id))
+        return button
+
+    def show_measured(self, trial: KeptTrial | None) -> None:
+        """What a trial made of the promise stands beside it."""
+        told = beside_promise(trial) if trial is not None else ""
+        self.measured.setText(unbroken(f"{told[:1].upper()}{told[1:]}"))
+        self.measured.setVisible(bool(told))
+        self.range.show_measured(trial.measured if trial is not None else None)
 
     def _step_text(self, step_ns: float) -> str:
         promise = self.promise

@@ -9,7 +9,7 @@ from PySide6.QtGui import QFont, QGuiApplication
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from parsers.model.units import duration, percent
-from viewer.look.boxes import NO_MARGINS, scrolling, vertical
+from viewer.look.boxes import NO_MARGINS, horizontal, scrolling, vertical
 from viewer.look.labels import Label, unbroken
 from viewer.what_if import WhatIf
 
@@ -32,11 +32,17 @@ class WhatIfPanel(QWidget):
         self.limit = Label("", "secondary", pixels=12, wrap=True)
         self.copy_button = QPushButton("Copy as a plan")
         self.copy_button.clicked.connect(self.copy_plan)
+        self.try_button = QPushButton("Try all")
+        self.try_button.setToolTip(
+            "Makes each change in the running program, block by block, and measures what it gives"
+        )
+        self.try_button.clicked.connect(lambda: model.try_wanted.emit(()))
         layout = vertical(self, NO_MARGINS)
         layout.addWidget(self._scroll, 1)
         model.plan_changed.connect(self._fill)
         model.ticks_changed.connect(self._say)
         model.predicted.connect(lambda _: self._say())
+        model.measured_changed.connect(self._show_measured)
         self._fill()
 
     def has_data(self) -> bool:
@@ -46,7 +52,7 @@ class WhatIfPanel(QWidget):
 
     def _fill(self) -> None:
         document, plan = self._model.document, self._model.plan
-        for kept in (self.together, self.limit, self.copy_button):
+        for kept in (self.together, self.limit, self.copy_button, self.try_button):
             kept.setParent(None)
         body = QWidget()
         column = vertical(body, (12, 8, 12, 12), 8)
@@ -58,13 +64,17 @@ class WhatIfPanel(QWidget):
 
             reader, diagnosis = Reader.of(document.trace), document.diagnosis
             if plan.promises:
-                column.addWidget(Label(INTRODUCTION, "secondary", pixels=12, wrap=True))
+                head = horizontal(spacing=8)
+                head.addWidget(Label(INTRODUCTION, "secondary", pixels=12, wrap=True), 1)
+                head.addWidget(self.try_button, 0, Qt.AlignmentFlag.AlignTop)
+                column.addLayout(head)
             for promise in plan.promises:
                 gone = removed(promise, diagnosis) if diagnosis is not None else []
                 card = FixCard(promise, plan.replay.usual_ns, gone, reader)
                 card.ticked.connect(self._model.tick)
                 card.passed.connect(self._pass)
                 card.finding_wanted.connect(document.select_finding)
+                card.try_wanted.connect(lambda fix: self._model.try_wanted.emit((fix,)))
                 self.cards.append(card)
                 column.addWidget(card)
             for each in (self.together, self.limit):
@@ -75,6 +85,11 @@ class WhatIfPanel(QWidget):
         column.addStretch(1)
         self._scroll.setWidget(body)
         self._say()
+        self._show_measured()
+
+    def _show_measured(self) -> None:
+        for card in self.cards:
+            card.show_measured(self._model.measured(card.promise))
 
     def _say(self) -> None:
         prediction, plan = self._model.prediction, self._model.plan

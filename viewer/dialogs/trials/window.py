@@ -1,0 +1,269 @@
+"""The window of a trial: one row a candidate, filled in while a program runs with each change and without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFont, QGuiApplication
+from PySide6.QtWidgets import QDialog, QMessageBox, QProgressBar, QPushButton, QSpinBox, QWidget
+
+from rules.trials.trial import Candidate, Kind, Trials
+from rules.wording import trials as wording
+from viewer.capture.trials.launch import runs_for_real
+from viewer.capture.trials.trying import Progress
+from viewer.dialogs.report_export import ask_for_report
+from viewer.dialogs.trials.loss_curves import LossCurves, curves_of
+from viewer.dialogs.trials.rows import AxisRow, TrialRows
+from viewer.dialogs.trials.session import Subject, TrialSession, in_shown_order
+from viewer.jobs import Jobs
+from viewer.look.boxes import HorizontalLine, horizontal, scrolling, vertical
+from viewer.look.labels import ElidedLabel, Label
+from viewer.reports.trial_report import trials_markdown
+
+FIRST_SIZE = (1180, 780)
+SHARE_OF_SCREEN = 0.92
+SECONDS, MIN_SECONDS, MAX_SECONDS = 120, 5, 24 * 3600
+HOW = "Each change is made in the running program and taken back, block by block, and timed."
+OUT_OF_THE_WAY = "Its arguments and its environment keep them out of the way, as in WANDB_MODE=offline."
+FOOT_HEIGHT = 168
+
+
+class TrialsWindow(QDialog):
+    """Shows one ``TrialSession``; ``tried`` carries the ``Trials`` when it has ended."""
+
+    tried = Signal(object)
+
+    def __init__(self, subject: Subject, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = TrialSession(subject, self)
+        self._jobs = Jobs(self)
+        self._asked_to_stop = False
+        self.name = Path(subject.request.target.program).name
+        self.setWindowTitle(f"Try it: {self.name}")
+        self.heading = Label(f"Try it: {self.name}", pixels=18, weight=QFont.Weight.DemiBold)
+        self.summary = Label(HOW, "secondary", wrap=True)
+        self.notice = Label(f"{runs_for_real(subject.request)} {OUT_OF_THE_WAY}", wrap=True)
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setFixedHeight(6)
+        self.bar.setRange(0, 1)
+        self.bar.setAccessibleName("Time used")
+        self.state = ElidedLabel("", "secondary")
+        self.seconds = QSpinBox()
+        self.seconds.setRange(MIN_SECONDS, MAX_SECONDS)
+        self.seconds.setValue(SECONDS)
+        self.seconds.setSuffix(" s")
+        self.seconds.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self.seconds.setAccessibleName("Time limit")
+        self.limit_label = Label("Measure for", "secondary")
+        self.start_button = _button("Start", self.start)
+        self.stop_button = _button("Stop", self.stop)
+        self.stop_button.setToolTip("Ends the trial at the next step and keeps what is known by then")
+        self.axis = AxisRow()
+        self.rows = TrialRows(self.axis)
+        self.losses = LossCurves()
+        self.notes = Label("", "secondary", pixels=12, wrap=True, selectable=True)
+        self.copy_button = _button("Copy", self.copy_report)
+        self.report_button = _button("Report ...", self.export_report)
+        self.close_button = _button("Close", self.close)
+        self._lay_out()
+        self._connect()
+        self._show_results(None)
+        self._show_state(running=False)
+        self._fit_screen()
+        self.start_button.setFocus()
+
+    def begin(self) -> None:
+        """Start, unless this is the first trial of the program: then say first what a trial is."""
+        if self.session.was_tried():
+            self.start()
+
+    def start(self) -> None:
+        if self.session.running:
+            return
+        self._asked_to_stop = False
+        self.rows.show_candidates(())
+        self._show_results(None)
+        self.summary.setText(HOW)
+        self.state.setText("Starting")
+        self.bar.setRange(0, 0)
+        self.session.start(float(self.seconds.value()))
+        self._show_state(running=True)
+
+    def stop(self) -> None:
+        """End it at the next step and show what is known."""
+        self._asked_to_stop = True
+        self.stop_button.setEnabled(False)
+        self.state.setText("Stopping: what is known by now is kept")
+        self.session.stop()
+
+    def reject(self) -> None:
+        """Escape and the close button end here: ask before a running trial is lost."""
+        if self.session.running and not self._may_kill():
+            return
+        self.session.end_now()
+        self._jobs.close(0.2)
+        super().reject()
+
+    def copy_report(self) -> None:
+        """The report as Markdown on the clipboard."""
+        if self.session.trials is not None:
+            QGuiApplication.clipboard().setText(trials_markdown(self.session.trials, self.name))
+
+    def export_report(self) -> None:
+        """Ask for a file and write the same Markdown as the command."""
+        trials = self.session.trials
+        if trials is not None:
+            makers = {"markdown": lambda: trials_markdown(trials, self.name).encode()}
+            ask_for_report(makers, "trial", self._jobs, self, self._say_problem)
+
+    def _say_problem(self, problem: str, hint: str) -> None:
+        self.state.setText(f"{problem} {hint}")
+
+    def _may_kill(self) -> bool:
+        box = QMessageBox(self)
+        box.setWindowTitle("Try it")
+        box.setText("A trial is running.")
+        box.setInformativeText("Closing kills the program, and nothing of the trial is kept.")
+        kill = box.addButton("Kill it and close", QMessageBox.ButtonRole.DestructiveRole)
+        keep = box.addButton("Go on", QMessageBox.ButtonRole.RejectRole)
+        box.setDefaultButton(keep)
+        box.exec()
+        return box.clickedButton() is kill
+
+    def _on_candidates(self, candidates: tuple[Candidate, ...]) -> None:
+        self.rows.show_candidates(in_shown_order(candidates))
+
+    def _on_progress(self, far: Progress) -> None:
+        if not self.session.running:
+            return
+        known = far.trial or far.so_far
+        if known is not None:
+            doing = ""
+            if far.trial is None and not known.candidate.against:
+                doing = f"measuring: {far.block} of {far.of} blocks"
+            self.rows.show_trial(known, doing)
+        if far.trial is not None or self._asked_to_stop:
+            return
+        if far.seconds_left:
+            whole = self.seconds.value()
+            self.bar.setRange(0, 1000)
+            self.bar.setValue(round(1000 * (1 - min(far.seconds_left / whole, 1.0))))
+        else:
+            self.bar.setRange(0, 0)
+        parts = [far.text]
+        if far.of:
+            parts[0] += f": block {far.block} of {far.of}"
+        if known is not None and known.gain is not None:
+            parts.append(f"{wording.times(known.gain)} so far")
+        if far.seconds_left:
+            parts.append(f"about {far.seconds_left:.0f} s left")
+        self.state.setText(" · ".join(parts))
+
+    def _on_ended(self, trials: Trials) -> None:
+        self._show_state(running=False)
+        self.bar.setRange(0, 1)
+        self.bar.setValue(1)
+        self.state.setText("Stopped" if trials.ended == "stopped" else "")
+        self.summary.setText(wording.summary(trials))
+        self._show_results(trials)
+        self.tried.emit(trials)
+
+    def _show_results(self, trials: Trials | None) -> None:
+        """Rows of all that is known; the losses where some were compared, and what to be careful about."""
+        if trials is not None:
+            known = [
+                *([] if trials.restless else trials.trials),
+                *([trials.control] if trials.control else []),
+            ]
+            by_switch = {each.candidate.switch: each for each in known if not each.candidate.against}
+            ordered = in_shown_order([each.candidate for each in by_switch.values()])
+            self.rows.show_candidates(ordered)
+            for candidate in ordered:
+                self.rows.show_trial(by_switch[candidate.switch])
+        curves = curves_of(trials) if trials is not None else []
+        self.losses.show_curves(curves)
+        self._of_losses.setVisible(bool(curves))
+        said = [*wording.caution(trials), *wording.left_out(trials)] if trials is not None else []
+        if trials is not None and any(
+            each.candidate.kind is Kind.CEILING and each.gain for each in trials.trials
+        ):
+            said.append("A ceiling is no change to keep: something was taken away to see what it costs.")
+        self.notes.setText("\n".join(said))
+        self._of_notes.setVisible(bool(said))
+        self._foot.setVisible(bool(curves or said))
+
+    def _show_state(self, *, running: bool) -> None:
+        known = self.session.trials is not None
+        self.notice.setVisible(not running and not known)
+        for each in (self.limit_label, self.seconds, self.start_button):
+            each.setVisible(not running)
+        self.start_button.setText("Try again" if known else "Start")
+        self.start_button.setDefault(not known)
+        self.stop_button.setVisible(running)
+        self.stop_button.setEnabled(running)
+        for each in (self.copy_button, self.report_button):
+            each.setEnabled(known)
+
+    def _connect(self) -> None:
+        session = self.session
+        session.said.connect(self.state.setText)
+        session.candidates_known.connect(self._on_candidates)
+        session.progressed.connect(self._on_progress)
+        session.ended.connect(self._on_ended)
+
+    def _lay_out(self) -> None:
+        layout = vertical(self, (20, 18, 20, 14), 8)
+        for shown in (self.heading, self.summary, self.notice, self.bar):
+            layout.addWidget(shown)
+        line = horizontal(spacing=8)
+        line.addWidget(self.state, 1)
+        for control in (self.limit_label, self.seconds, self.start_button, self.stop_button):
+            line.addWidget(control)
+        layout.addLayout(line)
+        self._scroll = scrolling(self.rows)
+        head = horizontal(margins=(0, 4, 0, 0))
+        head.addWidget(self.axis)
+        head.addStretch(1)
+        layout.addLayout(head)
+        layout.addWidget(HorizontalLine())
+        layout.addWidget(self._scroll, 1)
+        layout.addWidget(HorizontalLine())
+        layout.addWidget(self._make_foot())
+        buttons = horizontal(spacing=8)
+        buttons.addStretch(1)
+        for button in (self.copy_button, self.report_button, self.close_button):
+            buttons.addWidget(button)
+        layout.addLayout(buttons)
+
+    def _make_foot(self) -> QWidget:
+        self._foot, self._of_losses, self._of_notes = QWidget(), QWidget(), QWidget()
+        self._foot.setFixedHeight(FOOT_HEIGHT)
+        notes = QWidget()
+        lines = vertical(notes, (0, 0, 0, 0))
+        lines.addWidget(self.notes)
+        lines.addStretch(1)
+        row = horizontal(self._foot, (0, 0, 0, 0), 24)
+        for title, part, content in (
+            ("Loss of the program, step by step", self._of_losses, self.losses),
+            ("What to know", self._of_notes, scrolling(notes)),
+        ):
+            column = vertical(part, (0, 0, 0, 0), 4)
+            column.addWidget(Label(title, weight=QFont.Weight.DemiBold, pixels=12))
+            column.addWidget(content, 1)
+            row.addWidget(part, 1)
+        return self._foot
+
+    def _fit_screen(self) -> None:
+        room = QGuiApplication.primaryScreen().availableGeometry()
+        width, height = room.width() * SHARE_OF_SCREEN, room.height() * SHARE_OF_SCREEN
+        self.resize(round(min(width, FIRST_SIZE[0])), round(min(height, FIRST_SIZE[1])))
+
+
+def _button(text: str, pressed: Callable[[], object]) -> QPushButton:
+    button = QPushButton(text)
+    button.setAutoDefault(False)
+    button.clicked.connect(lambda _=False: pressed())
+    return button

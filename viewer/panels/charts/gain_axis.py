@@ -1,0 +1,63 @@
+"""The axis of gains: logarithmic, so that twice as fast and half as fast are equally far from no difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+MARKS = (
+    1.0,
+    2.0,
+    1.5,
+    3.0,
+    5.0,
+    10.0,
+    0.5,
+    1.2,
+    2.5,
+    0.8,
+    1.1,
+    0.9,
+    4.0,
+    7.0,
+    0.2,
+)  # the first are marked first
+MIN_APART = 0.11  # of the axis, between two marks
+LEAST, MOST = 0.1, 12.0  # what is beyond ends at the end
+MARGIN = 1.06
+NARROWEST = (0.9, 1.4)
+
+
+@dataclass(frozen=True, slots=True)
+class GainAxis:
+    """From ``least`` to ``most`` times as fast."""
+
+    least: float
+    most: float
+
+    @classmethod
+    def around(cls, gains: Iterable[float]) -> GainAxis:
+        """An axis that holds all of these, and 1."""
+        known = [min(max(gain, LEAST), MOST) for gain in gains]
+        least, most = NARROWEST
+        return cls(
+            min([least, *(gain / MARGIN for gain in known)]), max([most, *(gain * MARGIN for gain in known)])
+        )
+
+    def share(self, gain: float) -> float:
+        """Where a gain lies, from 0 to 1."""
+        return math.log(min(max(gain, self.least), self.most) / self.least) / math.log(self.most / self.least)
+
+    @property
+    def marks(self) -> tuple[float, ...]:
+        """Gains to mark, in their order, none too near to another."""
+        chosen: list[float] = []
+        for mark in MARKS:
+            apart = all(abs(self.share(mark) - self.share(each)) >= MIN_APART for each in chosen)
+            if self.least <= mark <= self.most and apart:
+                chosen.append(mark)
+        return tuple(sorted(chosen))
+
+
+OF_CARDS = GainAxis(0.9, MOST)  # the same for all fixes
