@@ -25,8 +25,11 @@ def main() -> int:
         start_ahead(sys.argv[1:])
         _load_algebra()
         from viewer.cli import main as command_line
+        from viewer.desktop.ending import end_is_near
 
-        return command_line()
+        code = command_line()
+        end_is_near()
+        return code
     except KeyboardInterrupt:  # while it is loaded
         from viewer.terminal.exit_codes import INTERRUPTED
 

@@ -101,3 +101,35 @@ def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with ended_by_signals(application()):
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+_CLEANS_UP = """
+import atexit, os, signal, sys
+from viewer.desktop.ending import end_is_near, end_tidily_when_told
+
+def clean_up():
+    for _ in range(int(sys.argv[1])):
+        os.kill(os.getpid(), signal.SIGTERM)
+    print("cleaned up")
+
+end_tidily_when_told()
+atexit.register(clean_up)
+end_is_near()
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize(("signals", "code"), [(1, 3), (2, -signal.SIGTERM)])
+def test_a_signal_does_not_tear_the_cleaning_up_of_a_command_apart_but_a_second_one_does(
+    repository: Path, signals: int, code: int
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _CLEANS_UP, str(signals)],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert done.stderr == ""
+    assert ("cleaned up" in done.stdout) is (signals == 1)

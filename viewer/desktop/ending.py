@@ -30,3 +30,15 @@ def end_tidily_when_told(end: Handler | None = None) -> None:
 def _end(number: int, _: object) -> None:
     signal.signal(number, signal.SIG_DFL)
     sys.exit(SIGNALLED + number)
+
+
+def end_is_near() -> None:
+    """From now on the process ends by itself, and a signal must not tear its cleaning up apart; a second one may."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is _end:
+            signal.signal(number, _leave_it_alone)
+
+
+def _leave_it_alone(number: int, _: object) -> None:
+    signal.signal(number, signal.SIG_DFL)
