@@ -33,6 +33,10 @@ class UnpackingLimit:
         self._made: dict[str, int] = {}
         self.unpacked = 0
 
+    @property
+    def path(self) -> Path:
+        return self._source.path
+
     def add(self, count: int) -> None:
         self.unpacked += count
         if self.unpacked > self._largest:
@@ -84,6 +88,18 @@ class LimitedStream:
             return b""
         self._limit.add(len(block))
         return block
+
+    def whole(self, most: int, hint: str) -> bytes:
+        """All of it, where it is read at once; raises ``TraceError`` where that is more than ``most`` bytes."""
+        parts, length = [], 0
+        while part := self.read():
+            parts.append(part)
+            length += len(part)
+            if length > most:
+                raise TraceError(
+                    self._limit.path, f"It is larger than {most >> 20:,} MB, which is not read at once.", hint
+                )
+        return b"".join(parts)
 
     def readable(self) -> bool:
         return True

@@ -54,6 +54,9 @@ class Need(Enum):
     MEMORY = "memory use was not recorded"
     DEVICE_LOG = "no log of a GPU"
     ALLOCATIONS = "no memory snapshot was opened"
+    FLIGHT_RECORDER = "no dump of a flight recorder"
+    COMPILER_LOG = "no log of a compiler"
+    SAMPLED_STACKS = "no samples of the CPU's stacks"
     CLOCKS = ours("no clocks were logged: open a log of $GpuMonitor of the same seconds with it")
     KERNEL_COUNTERS = ours("$CountersOfNvidia")
 

@@ -64,6 +64,7 @@ class Category(StrEnum):
     EXPOSED_COMMUNICATION = "exposed-communication", _Traits(Family.COLLECTIVE)
     COMMUNICATION_LATENCY = "communication-latency", _Traits(Family.COLLECTIVE, own_cause=True)
     STRAGGLER = "straggler", _Traits(Family.COLLECTIVE, own_cause=True)
+    HANG = "hang", _Traits(Family.COLLECTIVE, own_cause=True)
     PIPELINE_BUBBLE = "pipeline-bubble", _Traits(Cause.NEIGHBOURS, own_cause=True)
     LOAD_IMBALANCE = "load-imbalance", _Traits(Family.COLLECTIVE, own_cause=True)
     MEMORY_BOUND_KERNELS = (
@@ -82,6 +83,7 @@ class Category(StrEnum):
     )
     WARM_UP = "warm-up", _Traits(next_recording=NextRecording.LATER_STEPS)
     RECOMPILATION = "recompilation", _Traits(Cause.HOST, own_cause=True, next_recording=NextRecording.STACKS)
+    GRAPH_BREAK = "graph-break", _Traits(Cause.LAUNCH, own_cause=True)
     VARIABILITY = "variability", _Traits(next_recording=NextRecording.LATER_STEPS)
     THROTTLING = "throttling", _Traits(own_cause=True)
     RECORDING_OVERHEAD = (

@@ -14,11 +14,15 @@ from parsers.model import I64, Attribute, Cancelled, EventKind, Progress, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains, of_pairs
 from rules.analysis.facts.clocks import has_clocks
+from rules.analysis.facts.compilations import has_compiler_log
 from rules.analysis.facts.device_log import device_logs
 from rules.analysis.facts.subject import subject_of
+from rules.analysis.ranks.flight_recorders import recorded
 from rules.base import Finding, Need, NeedsMore, rules
 from rules.catalog import counter_rules
-from rules.ranking import ranked
+from rules.category import Category
+from rules.fixes.plan import make_plan, plan_of
+from rules.ranking import ranked, told_first_as_mended
 from rules.thresholds import DEFAULTS, Thresholds
 from rules.wording.words import Reader, Words, said
 
@@ -79,8 +83,18 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagno
         findings += found
         if not found:
             quiet.append(each.id)
-    told = ranked(replace(finding, reader=reader) for finding in findings)
+    told = told_first_as_mended(
+        ranked(replace(finding, reader=reader) for finding in findings),
+        lambda: _mended_first(analysis, progress),
+    )
     return Diagnosis(tuple(told), dict(sorted(skipped.items())), crashed, tuple(quiet), analysis.thresholds)
+
+
+def _mended_first(analysis: Analysis, progress: Progress) -> tuple[Category, ...]:
+    if plan_of.kept(analysis) is None:
+        plan_of.keep(analysis, make_plan(analysis, progress.part(1.0, 1.0)))
+    promises = plan_of(analysis).promises
+    return promises[0].proposal.categories if promises else ()
 
 
 def combined_ceiling(findings: Sequence[Finding]) -> int:
@@ -129,6 +143,9 @@ def _unmet(analysis: Analysis) -> dict[Need, Words]:
         Need.SHAPES: Attribute.INPUT_DIMS in trace.attributes,
         Need.MEMORY: any(_MEMORY.search(counter.name) is not None for counter in trace.counters),
         Need.ALLOCATIONS: any(each.is_snapshot for each in trace.memory),
+        Need.FLIGHT_RECORDER: bool(len(recorded(trace))),
+        Need.COMPILER_LOG: has_compiler_log(trace),
+        Need.SAMPLED_STACKS: EventKind.SAMPLED_FRAME in kinds,
         Need.CLOCKS: has_clocks(trace),
         Need.KERNEL_COUNTERS: bool(trace.kernels),
         Need.DEVICE_LOG: bool(device_logs(trace)),

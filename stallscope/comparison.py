@@ -31,7 +31,7 @@ class Comparison:
         return cls(found.verdict, tuple(found.cautions), found)
 
     def __str__(self) -> str:
-        from viewer.reports.comparison_report import as_text
+        from viewer.reports.comparison_blocks import as_text
 
         return as_text(self._found)
 

@@ -74,6 +74,6 @@ class Diagnosis:
         return as_json(self._analysis.trace, findings_of(self._analysis), self._analysis)
 
     def _repr_html_(self) -> str:
-        from viewer.reports.html_report import as_html
+        from viewer.reports.diagnosis_report import as_html
 
         return as_html(self._analysis.trace, findings_of(self._analysis), self._analysis)

@@ -8,9 +8,10 @@ import numpy as np
 
 from parsers.model import Device, ProcessGroup, Quality, Rank, TraceInput
 from rules.analysis.idle.causes import Cause
-from rules.summaries.rank_summary import Alone, CollectiveKind, RankSummary, SummaryWords
+from rules.analysis.ranks.collectives import CollectiveKind
+from rules.analysis.ranks.states import COMMUNICATION, COMPUTE, FIRST_IDLE
+from rules.summaries.rank_summary import Alone, RankSummary, SummaryWords
 from rules.summaries.reduction import narrow
-from rules.summaries.states import COMMUNICATION, COMPUTE, FIRST_IDLE
 from tests.rank_runs import REDUCE, Run
 
 WHAT = ("tp", "dp", "all")
@@ -80,6 +81,13 @@ def _summary(
         "0.alone.start": start[:, sends].ravel(),
         "0.alone.end": end[:, sends].ravel(),
         "0.blocks": np.round(1000 * run.work[:, rank]).astype(np.int64),
+    }
+    in_steps = (end - start)[:, ~sends].sum(axis=1)
+    columns |= {
+        "0.kernel.name": np.zeros(1, np.int64),
+        "0.kernel.count": np.array([steps * run.operators]),
+        "0.kernel.time": np.array([in_steps.sum()]),
+        "0.kernel.blocks": np.array([columns["0.blocks"].sum()]),
     }
     if clocks:
         columns["0.clock"] = 1980 / (run.scale[:, rank] / run.work[:, rank])

@@ -124,7 +124,7 @@ def _devices(segments: list[Any], traces: list[Any]) -> list[int]:
 
 
 def _decoded(source: Source, history: History, progress: Progress) -> Any:
-    from parsers.memory.data_pickle import NotData, read_data
+    from parsers.data_pickle import NotData, read_data
     from parsers.memory.event_runs import EventRuns
 
     parts = []

@@ -1,7 +1,14 @@
 """The shared model of a recording: numpy columns and small frozen dataclasses, nothing else."""
 
 from parsers.model.arrays import BOOL, F64, I8, I32, I64, U8, U32, U64, Array
-from parsers.model.attributes import Attribute, AttributeColumn, CopyKind, MemoryKind, SyncKind
+from parsers.model.attributes import (
+    Attribute,
+    AttributeColumn,
+    CollectiveState,
+    CopyKind,
+    MemoryKind,
+    SyncKind,
+)
 from parsers.model.counters import Counter
 from parsers.model.derived import DerivedValues, derived, derived_by
 from parsers.model.errors import (

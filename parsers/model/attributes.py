@@ -38,6 +38,11 @@ class Attribute(Enum):
     GROUP = "group"  # TEXT: process group name
     GROUP_SIZE = "group_size"
     COLLECTIVE_SEQUENCE = "collective_sequence"
+    COLLECTIVE_STATE = "collective_state"  # CollectiveState value
+    SENT_ELEMENTS = "sent_elements"  # of the tensors that a rank gives to a collective
+    RECEIVED_ELEMENTS = "received_elements"  # of those that it gets
+    PEERS = "peers"  # TEXT "0->1" of a message between two ranks of a group; empty for a collective
+    CALLED_FROM = "called_from"  # TEXT "file:line" of the user's code
     NVTX_DOMAIN = "nvtx_domain"  # TEXT
     STEP_NUMBER = "step_number"  # of an annotation that says so
 
@@ -51,6 +56,8 @@ TEXT_ATTRIBUTES = frozenset(
         Attribute.COLLECTIVE,
         Attribute.MESSAGE_DTYPE,
         Attribute.GROUP,
+        Attribute.PEERS,
+        Attribute.CALLED_FROM,
         Attribute.NVTX_DOMAIN,
     }
 )
@@ -79,6 +86,14 @@ class MemoryKind(Enum):
 
 
 MEMORY_KINDS = {kind.name.lower(): kind for kind in MemoryKind if kind is not MemoryKind.UNKNOWN}
+
+
+class CollectiveState(Enum):
+    """How far a collective got on one rank, as its flight recorder says."""
+
+    SCHEDULED = 0  # called, and nothing of it is known to have begun
+    STARTED = 1
+    COMPLETED = 2
 
 
 class SyncKind(Enum):

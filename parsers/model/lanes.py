@@ -19,6 +19,9 @@ class LaneKind(Enum):
     CUDA_API = "cuda_api"  # runtime and driver calls of one thread
     OS_RUNTIME = "os_runtime"
     SAMPLES = "samples"  # CPU samples
+    COMPILATION = "compilation"  # what torch.compile compiled, and where it gave up a graph
+    SAMPLED_STACKS = "sampled_stacks"  # calls of one thread, as samples of its stack show them
+    FLIGHT_RECORDER = "flight_recorder"  # collectives of one process group as a rank called them
     OVERHEAD = "overhead"  # the profiler's own work
     GPU_REGION = "gpu_region"  # annotations projected on a stream
     GPU_STREAM = "gpu_stream"  # every operation of one stream
@@ -35,6 +38,9 @@ class LaneKind(Enum):
 
 
 GPU_LANES = frozenset({LaneKind.GPU_STREAM, LaneKind.NCCL, LaneKind.COPY})
+BESIDE_LANES = frozenset(
+    {LaneKind.FLIGHT_RECORDER, LaneKind.COMPILATION, LaneKind.SAMPLED_STACKS}
+)  # recorded by themselves, beside a timeline of the same rank
 
 
 class EventKind(IntEnum):
@@ -56,6 +62,7 @@ class EventKind(IntEnum):
     OVERHEAD = 13
     OS_RUNTIME = 14
     SAMPLE = 15
+    SAMPLED_FRAME = 16  # a call that neighbouring samples of a stack share
 
 
 AUTOGRAD = "Autograd thread"  # what parsers call such a thread, before its number

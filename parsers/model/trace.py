@@ -14,7 +14,7 @@ from parsers.model.counters import Counter
 from parsers.model.derived import DerivedValues, derived
 from parsers.model.events import EventTable, Links
 from parsers.model.kernels import KernelProfile
-from parsers.model.lanes import GPU_WORK, Capture, Device, EventKind, Lane, Rank, TraceInput
+from parsers.model.lanes import BESIDE_LANES, GPU_WORK, Capture, Device, EventKind, Lane, Rank, TraceInput
 from parsers.model.memory import Memory
 from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.names.per_name import named
@@ -84,6 +84,11 @@ class Trace:
     def is_of_results(self) -> bool:
         """Whether there is nothing but tables of results."""
         return bool(self.tables) and not (len(self.events) or self.counters or self.kernels)
+
+    @property
+    def stands_beside(self) -> bool:
+        """Whether its events are no timeline of a program's work, but what else was recorded of it."""
+        return bool(len(self.events)) and all(lane.kind in BESIDE_LANES for lane in self.lanes)
 
     @derived
     def gpu_operations(self) -> I64:

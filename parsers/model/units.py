@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from functools import lru_cache
 
 TIMES = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}  # ns
@@ -53,6 +54,11 @@ def _scaled(value: float, scale: Mapping[str, float]) -> str:
 def duration(ns: float) -> str:
     """Nanoseconds as "9.20 us", "26.5 ms" or "1.24 s"."""
     return _scaled(ns, TIMES)
+
+
+def clock_time(epoch_ns: int) -> str:
+    """A wall clock (ns since 1970) as "09:41:07 UTC": recordings do not state a time zone."""
+    return datetime.fromtimestamp(epoch_ns // 1_000_000_000, UTC).strftime("%H:%M:%S UTC")
 
 
 def size(byte_count: float) -> str:

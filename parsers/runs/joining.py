@@ -38,14 +38,22 @@ def _of_one_time(run: Member, other: Member) -> bool:
 
 
 def goes_beside(run: Trace, path: Path) -> bool:
-    """Whether of this run and a file, by its first bytes, one has a timeline and the other what is shown beside it."""
+    """Whether of this run and a file, by its first bytes, one has a timeline and the other what is shown beside it.
+
+    What stands beside timelines and has events, such as the dump of another rank, goes beside its like as well.
+    """
     try:
         parser = parser_of(identify(path))
     except TraceError:
         return False
-    return bool(parser and parser.title) and bool(len(run.events)) is isinstance(parser, Accompanying)
+    beside = isinstance(parser, Accompanying)
+    return bool(parser and parser.title) and (_has_timeline(run) is beside or (run.stands_beside and beside))
 
 
 def complete_each_other(run: Trace, other: Trace) -> bool:
     """Whether one of both has a timeline, and the other what is shown beside it."""
-    return bool(len(run.events)) is not bool(len(other.events))
+    return _has_timeline(run) is not _has_timeline(other)
+
+
+def _has_timeline(trace: Trace) -> bool:
+    return bool(len(trace.events)) and not trace.stands_beside

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -32,7 +32,7 @@ from parsers.runs.rank_clocks import Alignment, align
 
 
 def merge(traces: Sequence[Trace]) -> Trace:
-    """One trace of all events; clocks are aligned by wall time where every file states it, else by their starts.
+    """One trace of all events; clocks are aligned by wall time where every timeline states it, else by their starts.
 
     Files that do not belong to the same run are left out, which the quality record says. Ranks that no file states
     are numbered by the files' names or order. A clear skew between the clocks of ranks is corrected.
@@ -44,8 +44,8 @@ def merge(traces: Sequence[Trace]) -> Trace:
     epochs = [trace.epoch_ns for trace in traces]
     known = [epoch for epoch in epochs if epoch is not None]
     zero = min(known, default=0)
-    timed = sum(len(trace.events) > 0 or len(trace.counters) > 0 for trace in traces)
-    shifts = [epoch - zero if epoch is not None and len(known) >= timed else 0 for epoch in epochs]
+    placed = all(each.epoch_ns is not None or each.stands_beside or not _has_times(each) for each in traces)
+    shifts = [epoch - zero if epoch is not None and placed else 0 for epoch in epochs]
     aligned = align(traces, shifts)
     shifts = [shift + correction for shift, correction in zip(shifts, aligned.corrections, strict=True)]
     earliest = min(shifts)
@@ -105,7 +105,7 @@ def merge(traces: Sequence[Trace]) -> Trace:
         ),
         lanes=ordered,
         devices=tuple(devices[index] for index in sorted(devices)),
-        ranks=tuple(
+        ranks=_each_once(
             replace(rank, clock_error_ns=error)
             for trace, error in zip(traces, aligned.errors, strict=True)
             for rank in trace.ranks or _numbered_rank(trace)
@@ -148,6 +148,29 @@ def _merged_counters(
 
 def _first_source(traces: Sequence[Trace]) -> list[int]:
     return list(accumulate((len(trace.sources) for trace in traces[:-1]), initial=0))
+
+
+def _has_times(trace: Trace) -> bool:
+    return bool(len(trace.events) or trace.counters)
+
+
+def _each_once(ranks: Iterable[Rank]) -> tuple[Rank, ...]:
+    """The ranks, of which several files may tell: what one does not say, and its groups, come from the others."""
+    found: dict[int, Rank] = {}
+    for rank in ranks:
+        if (known := found.get(rank.rank)) is None:
+            found[rank.rank] = rank
+            continue
+        named = {group.name for group in known.groups}
+        errors = (known.clock_error_ns, rank.clock_error_ns)
+        found[rank.rank] = replace(
+            known,
+            world_size=known.world_size or rank.world_size,
+            host=known.host or rank.host,
+            clock_error_ns=next((error for error in errors if error is not None), None),
+            groups=known.groups + tuple(group for group in rank.groups if group.name not in named),
+        )
+    return tuple(found.values())
 
 
 def _numbered_rank(trace: Trace) -> tuple[Rank, ...]:

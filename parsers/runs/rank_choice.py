@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import PurePath
 
 from parsers.model import Trace
 
 _RANK_IN_NAME = re.compile(r"rank[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 MOST_PAUSE_NS = 3_600 * 1_000_000_000  # files of one run are not recorded further apart
+
+
+def rank_in_name(name: str) -> int | None:
+    """5 for "trace.rank5.json"; None where a file's name does not state its rank."""
+    found = _RANK_IN_NAME.search(PurePath(name).name)
+    return int(found[1]) if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +60,19 @@ class Choice:
 
 
 def choose(traces: Sequence[Trace]) -> Choice:
-    """Keep what fits together: one world size, one time, every rank once. Files without events always stay."""
-    timelines = [index for index, trace in enumerate(traces) if len(trace.events)]
-    found = members_of_one_run([Member.of(traces[index]) for index in timelines])
-    gone = {timelines[index] for index, _ in found.left_out}
-    given = {timelines[index]: rank for index, rank in zip(found.kept, found.rank, strict=True)}
+    """Keep what fits together: one world size, one time, every rank once. Files without events always stay.
+
+    What is recorded beside timelines (``BESIDE_LANES``) is of ranks that may have a timeline as well: of each format of
+    it, every rank stays once.
+    """
+    given: dict[int, int | None] = {}
+    left_out: list[tuple[int, str]] = []
+    for together in _by_subject(traces):
+        found = members_of_one_run([Member.of(traces[index]) for index in together])
+        given |= {together[index]: rank for index, rank in zip(found.kept, found.rank, strict=True)}
+        left_out += [(together[index], reason) for index, reason in found.left_out]
+    left_out += [(index, "recorded at another time than the timelines") for index in _far_from(traces, given)]
+    gone = {index for index, _ in left_out}
     kept = [
         trace if (rank := given.get(index)) is None else _renumbered(trace, rank)
         for index, trace in enumerate(traces)
@@ -67,10 +81,34 @@ def choose(traces: Sequence[Trace]) -> Choice:
     return Choice(
         tuple(sorted(kept, key=_place)),
         tuple(
-            (traces[timelines[index]].inputs[0].path if traces[timelines[index]].inputs else "", reason)
-            for index, reason in found.left_out
+            (traces[index].inputs[0].path if traces[index].inputs else "", reason)
+            for index, reason in left_out
         ),
     )
+
+
+def _far_from(traces: Sequence[Trace], kept: Iterable[int]) -> list[int]:
+    """The files beside timelines that were recorded so long before or after all of these that both cannot be shown."""
+    spans = {index: span for index in kept if (span := Member.of(traces[index]).span) is not None}
+    timelines = [span for index, span in spans.items() if not traces[index].stands_beside]
+    if not timelines:
+        return []
+    begin, end = min(start for start, _ in timelines), max(end for _, end in timelines)
+    return [
+        index
+        for index, (first, last) in spans.items()
+        if traces[index].stands_beside and max(first - end, begin - last) > MOST_PAUSE_NS
+    ]
+
+
+def _by_subject(traces: Sequence[Trace]) -> list[list[int]]:
+    """The files with events that can each be of a rank of its own: timelines, and each format of what stands beside."""
+    found: dict[str, list[int]] = {}
+    for index, trace in enumerate(traces):
+        if len(trace.events):
+            subject = trace.inputs[0].format if trace.stands_beside and trace.inputs else ""
+            found.setdefault(subject, []).append(index)
+    return list(found.values())
 
 
 def members_of_one_run(members: Sequence[Member]) -> Membership:
@@ -139,9 +177,9 @@ def _numbers(members: Sequence[Member]) -> list[int | None]:
     if len(set(stated)) == len(members) and None not in stated:
         return [None] * len(members)
     if len(set(stated) - {None}) < 2:
-        names = [Path(member.path).name for member in members]
-        numbers = [int(found[1]) for found in map(_RANK_IN_NAME.search, names) if found]
-        stated = list(numbers) if len(set(numbers)) == len(members) else [None] * len(members)
+        numbers = [rank_in_name(member.path) for member in members]
+        all_differ = None not in numbers and len(set(numbers)) == len(members)
+        stated = numbers if all_differ else [None] * len(members)
     taken = set(stated)
     free = iter(number for number in range(len(members) * 2) if number not in taken)
     return [

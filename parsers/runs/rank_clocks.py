@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 
-from parsers.model import I64, Effect, Progress, QualityNote, Trace
+from parsers.model import I64, Attribute, Effect, Progress, QualityNote, Trace
 from parsers.model.units import duration
 
 LEAST_PAIRS = 8
@@ -35,19 +36,39 @@ class ClockOffset:
 
 @dataclass(frozen=True, slots=True)
 class Collectives:
-    """End times on the common clock and names (as numbers) of one rank's collectives, in order of their start."""
+    """Of one rank's collectives, in order of their start: ends on the common clock, names and groups as numbers."""
 
     ends: I64
     names: I64
+    groups: I64
+
+    def of(self, groups: I64) -> Collectives:
+        """Those of some process groups."""
+        chosen = np.isin(self.groups, groups)
+        return Collectives(self.ends[chosen], self.names[chosen], self.groups[chosen])
 
 
-def collectives_of(trace: Trace, zero: int, numbers: dict[str, int]) -> Collectives:
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A number for each text, the same for all ranks."""
+
+    known: dict[str, int] = field(default_factory=dict)
+
+    def of(self, texts: Sequence[str]) -> I64:
+        return np.array([self.known.setdefault(text, len(self.known)) for text in texts], np.int64)
+
+
+def collectives_of(trace: Trace, zero: int, numbers: Numbers) -> Collectives:
     """The collectives of a trace; ``zero`` places it on the common clock, ``numbers`` is shared by all ranks."""
     kernels = trace.collective_kernels
     kernels = kernels[np.argsort(trace.events.start[kernels], kind="stable")]
     distinct, which = np.unique(trace.events.name[kernels], return_inverse=True)
-    codes = [numbers.setdefault(trace.strings[index], len(numbers)) for index in distinct.tolist()]
-    return Collectives(trace.events.end[kernels] + zero, np.array(codes, np.int64)[which])
+    groups, of_group = np.unique(trace.attribute(Attribute.GROUP, kernels, -1), return_inverse=True)
+    return Collectives(
+        trace.events.end[kernels] + zero,
+        numbers.of([trace.strings[index] for index in distinct.tolist()])[which],
+        numbers.of([trace.strings[index] if index >= 0 else "" for index in groups.tolist()])[of_group],
+    )
 
 
 def offset_between(first: Collectives, other: Collectives) -> ClockOffset | None:
@@ -108,7 +129,7 @@ class Alignment:
 
 def align(traces: Sequence[Trace], shifts: Sequence[int]) -> Alignment:
     """Compare every trace with the first one that has collectives; only a clear skew is corrected."""
-    numbers: dict[str, int] = {}
+    numbers = Numbers()
     return aligned(
         [collectives_of(trace, shift, numbers) for trace, shift in zip(traces, shifts, strict=True)],
         [trace.inputs[0].rank if trace.inputs else index for index, trace in enumerate(traces)],
@@ -118,8 +139,14 @@ def align(traces: Sequence[Trace], shifts: Sequence[int]) -> Alignment:
 def aligned(
     ranks: Sequence[Collectives], labels: Sequence[int | None], progress: Progress | None = None
 ) -> Alignment:
-    """The same for the collectives of each rank; ``labels`` is what to call them."""
+    """The same for the collectives of each rank; ``labels`` is what to call them.
+
+    Of process groups, those that all ranks belong to are compared: no others end on all of them together.
+    """
     progress = progress or Progress()
+    groups = [np.unique(rank.groups) for rank in ranks if len(rank.groups)]
+    shared = reduce(np.intersect1d, groups) if groups else np.empty(0, np.int64)
+    ranks = [rank.of(shared) for rank in ranks]
     corrections = [0] * len(ranks)
     errors: list[int | None] = [None] * len(ranks)
     notes: list[QualityNote] = []

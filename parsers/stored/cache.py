@@ -17,12 +17,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import platformdirs
 
 from parsers.base import Parser, reopenable_parser
 from parsers.model import ArgumentSource, Progress, Trace
-from parsers.private_folder import remove_if_abandoned
+from parsers.private_folder import hold, remove_if_abandoned
 from parsers.stored import traces
 from parsers.user_folders import user_folder
 
@@ -82,8 +83,8 @@ def store(trace: Trace) -> Path | None:
     try:
         if entry.exists():
             return entry
-        with written_whole(entry) as part:
-            traces.write(part, trace)
+        with written_whole(entry) as file:
+            traces.write_to(file, trace)
         trim()
     except (OSError, ValueError):
         _LOG.info("a trace could not be cached", exc_info=True)
@@ -92,19 +93,54 @@ def store(trace: Trace) -> Path | None:
 
 
 @contextlib.contextmanager
-def written_whole(entry: Path) -> Iterator[Path]:
-    """A name to write an entry under: it becomes the entry when it is complete, else it goes; raises ``OSError``.
+def written_whole(entry: Path) -> Iterator[BinaryIO]:
+    """A file to write an entry to: it becomes the entry when it is complete, else it goes; raises ``OSError``.
 
-    The folder is made, for its owner alone.
+    The folder is made, for its owner alone. Until it is complete the file has no name where the system can do that, so
+    that a killed writer leaves nothing.
     """
     part = entry.with_name(f".{entry.name}.{os.getpid()}.{threading.get_ident()}.part")
     entry.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     entry.parent.chmod(0o700)
+    unnamed = _without_a_name(entry.parent)
     try:
-        yield part
+        with os.fdopen(hold(part) if unnamed is None else unnamed, "wb") as file:
+            yield file
+            file.flush()
+            if unnamed is not None and _named(unnamed, entry):
+                return
+            if unnamed is not None and not _named(unnamed, part):
+                raise FileExistsError(part)
         part.replace(entry)
     finally:
         _remove(part)
+
+
+def _without_a_name(folder: Path) -> int | None:
+    """A descriptor of a new file in no folder; None where neither the system nor its disk has any."""
+    if not hasattr(os, "O_TMPFILE") or not Path("/proc/self/fd").is_dir():
+        return None
+    with contextlib.suppress(OSError):
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)
+    return None
+
+
+def _named(descriptor: int, path: Path) -> bool:
+    """Give a file without a name this one, unless it is taken; raises ``OSError``."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:  # a folder must be given: only then is the link in /proc followed
+        os.link(
+            f"/proc/self/fd/{descriptor}",
+            path.name,
+            src_dir_fd=folder,
+            dst_dir_fd=folder,
+            follow_symlinks=True,
+        )
+    except FileExistsError:
+        return False
+    finally:
+        os.close(folder)
+    return True
 
 
 def holds(path: Path, parser: Parser) -> bool:

@@ -51,17 +51,18 @@ def write(path: Path, columns: Columns, words: bytes = b"") -> None:
     An array that stands under several names is written once.
     """
     with os.fdopen(hold(path), "wb") as file:
-        _write(file, columns, words)
+        write_to(file, columns, words)
 
 
 def encoded(columns: Columns, words: bytes = b"") -> bytes:
     """What ``write`` would write."""
     file = io.BytesIO()
-    _write(file, columns, words)
+    write_to(file, columns, words)
     return file.getvalue()
 
 
-def _write(file: BinaryIO, columns: Columns, words: bytes) -> None:
+def write_to(file: BinaryIO, columns: Columns, words: bytes = b"") -> None:
+    """Write the same to an open file."""
     places: dict[int, _Place] = {}
     named: dict[str, _Place] = {}
     for name, column in columns.items():

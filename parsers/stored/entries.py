@@ -7,7 +7,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from parsers.private_folder import hold
 from parsers.stored import cache
 
 _LOG = logging.getLogger(__name__)
@@ -41,7 +40,7 @@ class Entries:
     def write(self, key: str, content: bytes) -> None:
         """Keep something under that name, for its owner alone; where there is no room it is not kept."""
         try:
-            with cache.written_whole(self.folder / key) as part, os.fdopen(hold(part), "wb") as file:
+            with cache.written_whole(self.folder / key) as file:
                 file.write(content)
         except OSError:
             _LOG.info("a result could not be kept", exc_info=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
+import os
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -19,6 +20,7 @@ from parsers.model import (
     Attribute,
     AttributeColumn,
     Capture,
+    CollectiveState,
     CopyKind,
     Counter,
     Device,
@@ -39,11 +41,12 @@ from parsers.model import (
 from parsers.model.consistency import require_consistent
 from parsers.model.events import COLUMNS
 from parsers.model.memory import Allocations, Blocks, Memory, MemoryWords
+from parsers.private_folder import hold
 from parsers.stored import columns as columns_file
 from parsers.stored.columns import Columns, NotAsWritten
 
 FORMAT = 3  # of the file; what lies in it speaks for itself
-_NUMBERED = (EventKind, CopyKind, MemoryKind, SyncKind)  # written as numbers, in columns
+_NUMBERED = (EventKind, CopyKind, MemoryKind, SyncKind, CollectiveState)  # written as numbers, in columns
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,12 @@ def bytes_of(trace: Trace) -> int:
 
 def write(path: Path, trace: Trace) -> None:
     """Write a trace to a new file; raises ``OSError``, and ``ValueError`` for names that no file can hold."""
+    with os.fdopen(hold(path), "wb") as file:
+        write_to(file, trace)
+
+
+def write_to(file: BinaryIO, trace: Trace) -> None:
+    """Write the same to an open file."""
     words = Words(
         strings=trace.strings,
         lanes=trace.lanes,
@@ -124,7 +133,7 @@ def write(path: Path, trace: Trace) -> None:
         capture=trace.capture,
         epoch_ns=trace.epoch_ns,
     )
-    columns_file.write(path, _columns(trace), meaning().encode() + msgspec.msgpack.encode(words))
+    columns_file.write_to(file, _columns(trace), meaning().encode() + msgspec.msgpack.encode(words))
 
 
 def read(path: Path, sources: tuple[ArgumentSource | None, ...], progress: Progress | None = None) -> Trace:

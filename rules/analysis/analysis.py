@@ -9,12 +9,13 @@ import numpy as np
 from parsers.model import U8, DerivedValues, Progress, Trace, derived
 from parsers.model.names.per_name import distinct
 from parsers.model.units import percent
-from rules.analysis.arithmetic.intervals import Intervals, length
+from rules.analysis.arithmetic.intervals import Intervals, length, union
 from rules.analysis.facts.analysed_time import AnalysedTime, analysed_time
 from rules.analysis.facts.device_time import Budget, DeviceTime, budget_of, busy_parts, idle_parts
 from rules.analysis.facts.host_language import host_code
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
 from rules.analysis.idle.causes import IdleTable
+from rules.analysis.idle.interruptions import interruptions
 from rules.analysis.idle.threads import Threads
 from rules.analysis.names.families import Family, KernelClass, classify
 from rules.analysis.ranks.stages import with_neighbours
@@ -134,9 +135,22 @@ class Analysis:
             if last > first:
                 t0, t1 = min(first, t0), max(last, t1)
             part = progress.part(device / count, (device + 1) / count)
-            tables.append(idle_of_device(self.trace, self.threads, device, (t0, t1), self.thresholds, part))
+            stopped = self.interruptions(*self.threads.drivers(device)[0])
+            tables.append(
+                idle_of_device(self.trace, self.threads, device, (t0, t1), self.thresholds, part, stopped)
+            )
         table = with_neighbours(self.trace, joined_tables(tables))
         return replace(table, host=host_code(self.trace))
+
+    def interruptions(self, *threads: int) -> Intervals:
+        """When something else had the CPU of one of these threads (ns)."""
+        found = []
+        for thread in threads:
+            rank = self.threads.keys[thread][0]
+            steps = [each for each in self.steady_steps if each.rank in (rank, None) or rank < 0]
+            found.append(interruptions(self.trace, self.threads, thread, steps))
+        starts, ends = ([each[part] for each in found] or [np.empty(0, np.int64)] for part in (0, 1))
+        return union(np.concatenate(starts), np.concatenate(ends))
 
     @derived
     def _times(self) -> dict[int, DeviceTime]:

@@ -17,14 +17,16 @@ from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
-from rules.analysis.ranks.waiting import MISSING, CollectiveRow, Ranks, ranks_of
+from rules.analysis.ranks.late import CollectiveRow, Ranks
+from rules.analysis.ranks.recorded import RecordedRun, ranks_of
 from rules.analysis.steps.concentration import extent
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.communication_advice import BESIDE_COMPUTATION, communication_remedy
 from rules.wording.headline import Headline
-from rules.wording.phrases import counted, listed, share
+from rules.wording.late_ranks import late_names
+from rules.wording.phrases import counted, share
 from rules.wording.words import Words, for_python, with_native
 
 MOSTLY_WAITING = 0.5  # of the exposed communication
@@ -69,18 +71,18 @@ When it is wrong
         }
         if not any(analysis.budgets(device).compute_ns for device in exposed):
             return  # nothing could hide it
-        ceiling = ranks.transfers_alone if len(ranks.row) else max(exposed.values())
+        ceiling = ranks.transfers_alone if len(ranks.run.meetings.row) else max(exposed.values())
         if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
         worst = (
-            ranks.devices[ranks.late]
-            if ranks.late != MISSING
+            ranks.run.device(ranks.late[0])
+            if ranks.late
             else max(exposed, key=lambda device: exposed[device])
         )
         events = _kernels(analysis, ranks, worst)
         alone = clip(analysis.time(worst).communication, *analysis.window)
         found_in = extent(analysis, alone, worst)
-        remedy = communication_remedy(analysis, ranks.columns, worst)
+        remedy = communication_remedy(analysis, ranks.run.columns, worst)
         yield self.finding(
             analysis,
             headline=Headline("Communication stands alone", found_in.share(ceiling)),
@@ -95,18 +97,20 @@ When it is wrong
             intervals=pairs(alone),
             example=for_python(remedy.code),
             unknown=(_cannot_tell(ranks),),
-            confidence="high" if len(ranks.row) and not ranks.unrecorded else "medium",
+            confidence="high" if len(ranks.run.meetings.row) and not ranks.unrecorded else "medium",
         )
 
 
-def _kernels(analysis: Analysis, ranks: Ranks, device: int) -> I64:
-    columns = ranks.columns
+def _kernels(analysis: Analysis, ranks: Ranks[RecordedRun], device: int) -> I64:
+    columns = ranks.run.columns
     t0, t1 = analysis.window
     inside = (columns.device == device) & (columns.end > t0) & (columns.start < t1)
     return np.asarray(columns.event[inside], np.int64)
 
 
-def _first_of_all(analysis: Analysis, ranks: Ranks, events: I64, device: int) -> tuple[Words, ...]:
+def _first_of_all(
+    analysis: Analysis, ranks: Ranks[RecordedRun], events: I64, device: int
+) -> tuple[Words, ...]:
     """What keeps everything else from helping: a shared stream, or ranks that get unequal work in turn."""
     advice: list[Words] = []
     if _on_the_compute_stream(analysis, events, device):
@@ -136,30 +140,31 @@ def _on_the_compute_stream(analysis: Analysis, events: I64, device: int) -> bool
     return bool(sent[trace.events.lane[events] == computed.argmax()].sum() > 0.5 * sent.sum())
 
 
-def _taking_turns(analysis: Analysis, ranks: Ranks) -> int:
+def _taking_turns(analysis: Analysis, ranks: Ranks[RecordedRun]) -> int:
     """The mean time that ranks wait for each other where none of them is always the late one, ns."""
-    if ranks.late != MISSING and share(analysis, ranks.lost_to_late) >= analysis.thresholds[LEAST_SHARE]:
+    if ranks.late and share(analysis, ranks.lost_to_late) >= analysis.thresholds[LEAST_SHARE]:
         return 0
-    waiting = sum(row.waiting_ns for row in ranks.table) // max(len(ranks.table), 1)
+    meeting = ranks.run.meetings.with_collectives
+    waiting = int(ranks.waiting[meeting].sum()) // max(len(meeting), 1)
     return waiting if share(analysis, waiting) >= analysis.thresholds[LEAST_SHARE] else 0
 
 
-def _cannot_tell(ranks: Ranks) -> str:
-    if not len(ranks.row):
+def _cannot_tell(ranks: Ranks[RecordedRun]) -> str:
+    if not len(ranks.run.meetings.row):
         return "How much of it is waiting for another rank: record every rank and open all files together."
     if ranks.unrecorded:
         return f"How much of it is waiting for a rank that is not here: {ranks.unrecorded}."
     return ""
 
 
-def _explanation(analysis: Analysis, ranks: Ranks, worst: int, part: str) -> str:
+def _explanation(analysis: Analysis, ranks: Ranks[RecordedRun], worst: int, part: str) -> str:
     trace = analysis.trace
     events = _kernels(analysis, ranks, worst)
     whole = length(clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window))
     exposed = analysis.budgets(worst).exposed_communication_ns
     what = (
         "Transfers between GPUs"
-        if len(ranks.row)
+        if len(ranks.run.meetings.row)
         else "Transfers between GPUs, waiting for other ranks included,"
     )
     text = (
@@ -177,9 +182,9 @@ def _explanation(analysis: Analysis, ranks: Ranks, worst: int, part: str) -> str
             " A few large messages run after the computation: all gradients travel in one bucket, so none of them can "
             "travel while the backward pass still computes."
         )
-    if ranks.late != MISSING and share(analysis, ranks.lost_to_late) >= analysis.thresholds[LEAST_SHARE]:
+    if ranks.late and share(analysis, ranks.lost_to_late) >= analysis.thresholds[LEAST_SHARE]:
         lost = percent(share(analysis, ranks.lost_to_late))
-        text += f" What the others wait for {listed(ranks.late_names)} ({lost}) is not counted here."
+        text += f" What the others wait for {late_names(ranks)} ({lost}) is not counted here."
     elif waiting := _taking_turns(analysis, ranks):
         text += (
             f" In {percent(share(analysis, waiting))} a rank waits for another to arrive; they take turns."
@@ -197,8 +202,8 @@ def _described(row: CollectiveRow) -> str:
     return text
 
 
-def _few_large_at_the_end(analysis: Analysis, ranks: Ranks, device: int) -> bool:
-    columns = ranks.columns
+def _few_large_at_the_end(analysis: Analysis, ranks: Ranks[RecordedRun], device: int) -> bool:
+    columns = ranks.run.columns
     mine = columns.device == device
     count = int(mine.sum()) / max(
         len([step for step in analysis.steps if step.rank == analysis.trace.devices[device].rank]), 1
@@ -206,7 +211,7 @@ def _few_large_at_the_end(analysis: Analysis, ranks: Ranks, device: int) -> bool
     return count <= 4 and int(columns.bytes[mine].max(initial=0)) >= FEW_LARGE_BYTES
 
 
-def _culprit(trace: Trace, ranks: Ranks, events: I64) -> Culprit:
+def _culprit(trace: Trace, ranks: Ranks[RecordedRun], events: I64) -> Culprit:
     if ranks.collectives:
         row = ranks.collectives[0]
         return Culprit(

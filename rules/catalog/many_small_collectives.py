@@ -11,7 +11,7 @@ from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, subtract, union
 from rules.analysis.idle.lost_time import event_evidence
-from rules.analysis.ranks.waiting import ranks_of
+from rules.analysis.ranks.recorded import ranks_of
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
@@ -75,7 +75,7 @@ When it is wrong
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
         ranks = ranks_of(analysis)
-        columns = ranks.columns
+        columns = ranks.run.columns
         t0, t1 = analysis.window
         for device in analysis.active_devices:
             small = (
@@ -89,8 +89,7 @@ When it is wrong
                 continue
             covered = union(columns.start[small], columns.end[small])
             exposed = clip(intersect(covered, analysis.time(device).communication), t0, t1)
-            if device in ranks.devices:
-                exposed = subtract(exposed, ranks.waiting_intervals(ranks.devices.index(device)))
+            exposed = subtract(exposed, ranks.exposed_waits(ranks.run.row_of(device)))
             ceiling = int(length(exposed) * (1 - 1 / count))
             if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
                 continue

@@ -10,6 +10,9 @@ from parsers.model import BOOL, F64, I64, CopyKind
 from parsers.model.names.calls import WORK_CALLS
 from rules.analysis.arithmetic.intervals import measure, union
 from rules.fixes.changes import LEFT_ON_GPU, copies, of_nodes
+from rules.fixes.compiling import compiling_ns
+from rules.fixes.copies_in_a_row import copies_in_a_row
+from rules.fixes.interrupted import interrupted_ns
 from rules.fixes.round_trips import round_trips
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings
@@ -57,9 +60,10 @@ def host_phases(replay: Replay, around: Surroundings) -> list[HostPhase]:
     What a step ends with and what the next one begins with are two, and so are work of which nothing is known and what
     operators calculate. Of a thread beside the main one only that is work which it does while the main one does none.
     """
-    with_own_fixes = around.garbage_ns + around.lock_ns
+    of_others = around.lock_ns + interrupted_ns(replay.analysis)
+    with_own_fixes = around.garbage_ns + of_others + compiling_ns(replay.analysis)
     own = np.maximum(own_work(replay, around) - with_own_fixes, 0.0)
-    own[round_trips(replay.analysis).calls] = 0.0
+    own[round_trips(replay.analysis).calls | copies_in_a_row(replay, CopyKind.H2D)] = 0.0
     own[own < LONG_NS] = 0.0
     beside = (own > 0) & ~_mains(replay)[replay.host.thread]
     mains = np.flatnonzero((own > 0) & ~beside)

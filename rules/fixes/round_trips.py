@@ -1,4 +1,4 @@
-"""Round trips: what is copied to the host, calculated with there, and copied back before the GPU gets other work."""
+"""Round trips: what is copied to the host, calculated with there, and copied back."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ import numpy as np
 from parsers.model import BOOL, F64, I64, Attribute, CopyKind, derived
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
+from rules.fixes.backward import backward_ns, optimizers_ns
 from rules.fixes.changes import LEFT_ON_GPU, copies, per_step
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
 
 MIN_BYTES = 1_000_000  # of a step, in each direction
 MIN_SAME_SIZES = 0.8  # of the bytes of a trip: what comes back has the sizes of what went
-MIN_WORK_NS = (
-    1_000_000.0  # of operators on the CPU in a step: without any the copies are no trip of one tensor
-)
+# of operators on the CPU in a step: without any the copies are no trip of one tensor
+MIN_WORK_NS = 1_000_000.0
+MOSTLY = 0.5
+MIN_SWAPPED_SIZES, MIN_SWAPPED = 2, 8  # copies of a step each way, and how many sizes they have
+LEFT_OF_LONG = 0.02  # of what long operators on the CPU take, when they run on the GPU
 MAX_INPUT = 0.1  # of the host's time: more is a batch that is sent behind the results of another one
 
 
@@ -25,21 +28,51 @@ MAX_INPUT = 0.1  # of the host's time: more is a batch that is sent behind the r
 class RoundTrips:
     """``calls`` lie on a trip, behind its first copy to the host up to its last one back, and ``copies`` are these.
 
-    ``work_ns`` is the host time before each call that belongs to a trip, less what the same work takes on the GPU.
-    ``bytes`` go to the host in all steps.
+    ``work_ns`` is the host time before each call that belongs to a trip, less ``left_ns``, which is what the same work
+    is taken to need on the GPU. ``bytes`` go to the host in all steps.
     """
 
     calls: BOOL
     copies: BOOL
     work_ns: F64
+    left_ns: F64
     bytes: float
+    swapped: bool = False  # sent both ways again and again, and hardly anything is calculated
+
+    @staticmethod
+    def none(replay: Replay) -> RoundTrips:
+        nowhere, nothing = np.zeros(len(replay.host), bool), np.zeros(len(replay.host))
+        return RoundTrips(nowhere, nowhere, nothing, nothing, 0.0)
+
+    def and_also(self, other: RoundTrips) -> RoundTrips:
+        """Both, where a copy belongs to either."""
+        return RoundTrips(
+            self.calls | other.calls,
+            self.copies | other.copies,
+            np.maximum(self.work_ns, other.work_ns),
+            np.where(self.calls, self.left_ns, other.left_ns),
+            max(self.bytes, other.bytes),
+            other.swapped,
+        )
+
+    def worked(self) -> float:
+        """Host time of all steps that belongs to the trips (ns)."""
+        return float(self.work_ns.sum() + self.left_ns.sum())
 
 
 @derived
 def round_trips(analysis: Analysis) -> RoundTrips:
     """The round trips in the replayed steps; no calls where there are none that matter."""
-    replay, around = replay_of(analysis), surroundings_of(analysis)
-    host = replay.host
+    replay = replay_of(analysis)
+    near, far = _near(replay), _of_parameters(replay)
+    if far.worked() > near.worked():
+        return far
+    return near.and_also(_swapped(replay))
+
+
+def _near(replay: Replay) -> RoundTrips:
+    """Trips during which the GPU gets no other work."""
+    around, host = surroundings_of(replay.analysis), replay.host
     there, back = _bytes(replay, CopyKind.D2H), _bytes(replay, CopyKind.H2D)
     launches = np.isin(host.call, (Call.LAUNCH, Call.GRAPH_LAUNCH))
     stretch = np.cumsum(launches | np.append(True, np.diff(host.thread) != 0))
@@ -61,12 +94,81 @@ def round_trips(analysis: Analysis) -> RoundTrips:
     is_trip &= sums(np.where(behind, around.input_ns, 0.0)) <= MAX_INPUT * sums(begun)
     calls &= is_trip[stretch]
     behind &= calls
-    operators = np.where(behind, around.operators_ns, 0.0)
-    bytes_there = float(there[calls].sum())
-    if per_step(replay, bytes_there) < MIN_BYTES or per_step(replay, float(operators.sum())) < MIN_WORK_NS:
-        calls = behind = np.zeros(len(host), bool)
-    work = np.where(behind, np.maximum(host.gap - LEFT_ON_GPU * operators, 0.0), 0.0)
-    return RoundTrips(calls, calls & ((there > 0) | (back > 0)), work, bytes_there)
+    operators = np.where(behind, np.minimum(around.operators_ns, host.gap), 0.0)
+    return _that_matter(
+        replay,
+        calls,
+        calls & ((there > 0) | (back > 0)),
+        np.where(behind, host.gap, 0.0),
+        operators,
+        operators,
+        LEFT_ON_GPU,
+    )
+
+
+def _that_matter(
+    replay: Replay, calls: BOOL, copied: BOOL, work: F64, operators: F64, needed: F64, share_left: float
+) -> RoundTrips:
+    """Round trips of ``work`` before their calls, where copies and what ``needed`` the CPU (ns) are large enough."""
+    bytes_there = float(_bytes(replay, CopyKind.D2H)[copied].sum())
+    if per_step(replay, bytes_there) < MIN_BYTES or per_step(replay, float(needed.sum())) < MIN_WORK_NS:
+        return RoundTrips.none(replay)
+    left = share_left * operators
+    return RoundTrips(calls, copied, np.maximum(work - left, 0.0), left, bytes_there)
+
+
+def _of_parameters(replay: Replay) -> RoundTrips:
+    """What goes through parameters on the CPU: back in the forward pass, and there in the backward pass.
+
+    The CPU must work long inside the backward pass or an optimizer, and most of what goes there has the size of
+    something that comes back.
+    """
+    analysis, host = replay.analysis, replay.host
+    around = surroundings_of(analysis)
+    there, back = _bytes(replay, CopyKind.D2H), _bytes(replay, CopyKind.H2D)
+    steps = host.step - host.step.min()
+    same = _of_same_sizes(steps, there, back, int(steps.max()) + 1).sum()
+    if same < MIN_SAME_SIZES * there.sum():
+        return RoundTrips.none(replay)
+    sizes = np.intersect1d(there[there > 0], back[back > 0])
+    goes, returns = np.isin(there, sizes) & (there > 0), np.isin(back, sizes) & (back > 0)
+    long = _from_one_to_the_other(host.thread, goes, returns) & (around.silent_ns >= MOSTLY * host.gap)
+    trained = np.where(long, np.minimum(optimizers_ns(analysis) + backward_ns(analysis), host.gap), 0.0)
+    operators = np.where(long, np.minimum(around.operators_ns, host.gap), 0.0)
+    work = np.maximum(operators, trained)
+    return _that_matter(replay, goes | returns | long, goes | returns, work, operators, trained, LEFT_OF_LONG)
+
+
+def _swapped(replay: Replay) -> RoundTrips:
+    """What each step sends both ways in many copies of the same sizes, as weights are that share the GPU's memory.
+
+    Copies of a single size may be what comes in and what goes out, and so may few.
+    """
+    host = replay.host
+    there, back = _bytes(replay, CopyKind.D2H), _bytes(replay, CopyKind.H2D)
+    steps = host.step - host.step.min()
+    same = float(_of_same_sizes(steps, there, back, int(steps.max()) + 1).sum())
+    if same < MIN_SAME_SIZES * max(there.sum(), back.sum()) or per_step(replay, same) < MIN_BYTES:
+        return RoundTrips.none(replay)
+    sizes = np.intersect1d(there[there > 0], back[back > 0])
+    copied = np.isin(np.maximum(there, back), sizes) & ((there > 0) | (back > 0))
+    each_way = per_step(replay, float(copied.sum())) / 2
+    if len(sizes) < MIN_SWAPPED_SIZES or each_way < MIN_SWAPPED:
+        return RoundTrips.none(replay)
+    work = np.where(copied, host.gap, 0.0)
+    return RoundTrips(copied, copied, work, np.zeros(len(host)), float(there[copied].sum()), swapped=True)
+
+
+def _from_one_to_the_other(thread: I64, begins: BOOL, ends: BOOL) -> BOOL:
+    """The calls behind each that begins, up to the next that ends; a thread's steps follow one another in a ring."""
+    place = np.arange(len(begins))
+    starts = np.append(True, np.diff(thread) != 0)
+    begun = np.maximum.accumulate(np.where(begins, place, -1))
+    ended = np.maximum.accumulate(np.where(ends, place, -1))
+    ended_before = np.append(-1, ended[:-1])
+    first = np.maximum.accumulate(np.where(starts, place, -1))
+    left_open_by_last_step = (begun < first) & (ended_before < first)
+    return np.asarray(((begun >= first) & (begun > ended_before)) | left_open_by_last_step)
 
 
 def _bytes(replay: Replay, kind: CopyKind) -> F64:

@@ -9,6 +9,7 @@ import numpy as np
 
 from parsers.model.arrays import BOOL, I8, I32, I64
 from parsers.model.memory import AFTER, BEFORE, Frame, Memory
+from parsers.model.names.source_files import is_own_file
 
 
 class Kind(StrEnum):
@@ -48,9 +49,6 @@ _MOVED = frozenset(
     }
 )  # as accelerate, transformers and Lightning move batches
 _DATA = re.compile(r"[/\\]torch[/\\]utils[/\\]data[/\\]")
-_NOT_OWN = re.compile(
-    r"[/\\](site|dist)-packages[/\\]|[/\\]lib(64)?[/\\]python\d|[/\\]torch[/\\]|^<|^$|\.(cpp|cc|c|h|cu|cuh|pyx)$"
-)
 _IS_OPTIMIZER, _IS_COMMUNICATION, _IS_FORWARD, _IS_PLACED, _IS_BACKWARD, _IS_INPUT = 1, 2, 4, 8, 16, 32
 
 
@@ -93,7 +91,7 @@ def kinds_of(memory: Memory) -> I8:
 
 def own_frames(memory: Memory) -> I32:
     """For each stack, the innermost frame of the user's own code (an index into ``frames``); -1 where there is none."""
-    own = np.fromiter((not _NOT_OWN.search(each.file) for each in memory.frames), bool, len(memory.frames))
+    own = np.fromiter((is_own_file(each.file) for each in memory.frames), bool, len(memory.frames))
     count = len(memory.stack_offset) - 1
     first = np.full(count, -1, np.int32)
     if not len(memory.stack_frame):

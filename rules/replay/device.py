@@ -11,7 +11,7 @@ from parsers.model.arrays import rows_by
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
-from rules.analysis.ranks.waiting import ranks_of
+from rules.analysis.ranks.recorded import ranks_of
 from rules.replay.host import HostNodes
 from rules.replay.spans import Span
 
@@ -334,16 +334,14 @@ def _meetings(analysis: Analysis, events: I64) -> I64:
     found = np.full(len(events), NONE, np.int64)
     if len(analysis.trace.devices) < 2 or not len(analysis.trace.collective_kernels):
         return found
-    ranks = ranks_of(analysis)
-    columns = ranks.columns
+    run = ranks_of(analysis).run
+    columns = run.columns
     between_two = np.array([each in ("send", "recv") for each in columns.collective], bool)
     number = np.full(len(columns.event), NONE, np.int64)
-    instance, column = np.nonzero(ranks.row >= 0)
-    member = ranks.row[instance, column]
-    together = ~between_two[member]
-    number[member[together]] = instance[together]
+    together = ~between_two[run.places]
+    number[run.places[together]] = run.meetings.meeting[together]
     for sent, received in _messages(columns.collective, columns.bytes, columns.device, columns.end):
-        number[[sent, received]] = len(ranks.row) + sent
+        number[[sent, received]] = len(run.meetings.size) + sent
     order = np.argsort(columns.event)
     place = np.minimum(np.searchsorted(columns.event[order], events), max(len(order) - 1, 0))
     known = columns.event[order][place] == events

@@ -6,7 +6,7 @@ import numpy as np
 
 from parsers.model.arrays import BOOL
 from rules.analysis.analysis import Analysis
-from rules.analysis.ranks.waiting import ranks_of
+from rules.analysis.ranks.recorded import ranks_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
@@ -15,7 +15,7 @@ LONG_SILENCE = 0.1  # of a step: shorter ones are Python between two operators, 
 
 
 def gain_without_late_ranks(analysis: Analysis) -> float | None:
-    """How many times as fast a step would be without the lateness of ``ranks.late_together``; None where unknown.
+    """How many times as fast a step would be without the lateness of ``ranks.late``; None where unknown.
 
     The most that bringing them up to the others can give: late ranks take no CPU time and wait for nobody but the
     others, and their kernels take no longer than the slowest other rank's. Kernels of the others that take longer than
@@ -50,6 +50,6 @@ def gain_without_late_ranks(analysis: Analysis) -> float | None:
 
 def _late_spans(analysis: Analysis, replay: Replay) -> BOOL:
     ranks = ranks_of(analysis)
-    devices = {ranks.devices[column] for column in ranks.late_together}
+    devices = {ranks.run.device(row) for row in ranks.late}
     spans = replay.spans if replay.program else ()
     return np.array([not devices.isdisjoint(span.devices) for span in spans], bool)

@@ -35,6 +35,8 @@ class Loop:
 def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
     """The loops of the replayed steps, by their first call; none where the recording cannot be replayed.
 
+    A round may contain a loop of its own, as layers do that loop over experts; both are told.
+
     Two calls are the same where they launch kernels of the same name without its numbers, or matrix products: how many
     elements a thread takes, and how large a tile is, follows from an item's size; so does whether a reduction needs a
     memset before it.
@@ -57,12 +59,13 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
             (start - end - body, body, start)
             for start, end in zip(starts[long].tolist(), ends[long].tolist(), strict=True)
         ]
-    taken = np.zeros(len(token), bool)
+    around = np.full(len(token), len(token))  # calls of a round of the innermost loop found so far
     found = []
     for length, body, first in sorted(candidates):
         last = first - length
-        if not taken[first:last].any():
-            taken[first:last] = True
+        outer = around[first:last]
+        if -length <= outer[0] and (outer == outer[0]).all():
+            around[first:last] = body
             begin, times = int(kept[first]), length // -body
             end = int(kept[first + times * body - 1]) + 1
             found.append(Loop(begin, end, int(kept[first + body - 1]) + 1 - begin, times))

@@ -23,7 +23,7 @@ from rules.replay.waits import Waits, waits_of
 # inside each call that drives the GPU.
 RECORD_NS, INSIDE_CALL_NS = 6_000.0, 4_000.0
 MOST_OF_GAP, MOST_OF_CALL = 0.55, 0.5  # can be the recorder's
-LARGEST_ERROR = 0.03
+LARGEST_ERROR = 0.05
 # of the GPU's operations: without their launches nothing is known of what they waited for
 LEAST_LINKED = 0.95
 LEAST_OPERATIONS = 20

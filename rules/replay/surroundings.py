@@ -72,15 +72,19 @@ class Surroundings:
     @cached_property
     def garbage_ns(self) -> F64:
         """How much of each gap Python collected its garbage."""
+        return self.time_inside(is_collection, EventKind.REGION, EventKind.PYTHON)
+
+    def time_inside(self, wanted: Callable[[str], bool], *kinds: EventKind) -> F64:
+        """How much of each gap passed inside events of these kinds with a wanted name (ns)."""
         trace, threads = self.replay.analysis.trace, self.replay.analysis.threads
 
-        def collecting(thread: int) -> Intervals:
+        def intervals(thread: int) -> Intervals:
             events = threads.events(thread)
-            events = events[np.isin(trace.events.kind[events], (EventKind.REGION, EventKind.PYTHON))]
-            events = events[named(trace, events, is_collection)]
+            events = events[np.isin(trace.events.kind[events], kinds)]
+            events = events[named(trace, events, wanted)]
             return union(trace.events.start[events], trace.events.end[events])
 
-        return time_within(self.replay.host, collecting)
+        return time_within(self.replay.host, intervals)
 
     @cached_property
     def lock_ns(self) -> F64:

@@ -8,8 +8,8 @@ from math import lgamma
 import numpy as np
 
 from parsers.model.arrays import F64
-from rules.summaries.groups import EXPERT
-from rules.summaries.lateness import Lateness
+from rules.analysis.ranks.groups import EXPERT
+from rules.analysis.ranks.lateness import Lateness
 
 LEAST_IMBALANCE = 0.1  # the most loaded rank beyond the mean of its like
 ROTATES = 0.5  # of the steps one rank may be the most loaded one where they take turns

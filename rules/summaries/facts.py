@@ -1,4 +1,4 @@
-"""What the summaries of many ranks tell together: who is late and why, slow links, uneven work, typical ranks."""
+"""What the summaries of many ranks tell beside who is late: slow links, uneven work, typical ranks."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from rules.analysis.ranks.lateness import LEAST_BLAME, late_devices
+from rules.analysis.ranks.late import Ranks
+from rules.analysis.ranks.patterns import LOUD
+from rules.analysis.ranks.reasons import Reason
 from rules.summaries.balance import Imbalance, Scaling, imbalance_of, scaling_of
-from rules.summaries.groups import PIPELINE
-from rules.summaries.lateness import LEAST_LATE_SHARE, Lateness
-from rules.summaries.links import GroupSpeed, SlowLink, slow_links, speeds_of
-from rules.summaries.patterns import Pattern, named, patterns_of
-from rules.summaries.reasons import Reason, reason_of
+from rules.summaries.links import SlowLink, slow_links
 from rules.summaries.run import ManyRanks
-from rules.wording.phrases import listed
 
 MOST_COSTLY = 10
-LOUD = 0.3  # of the costliest step of a rank: the others are steps in which it is on time
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,110 +25,48 @@ class CostlyRank:
     cost_ns: int
     late_ns: int
     latest_in: int  # steps in which nobody costs more
-    reason: Reason
+    reasons: tuple[Reason, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class ManyRanksDiagnosis:
+class ManyRanksDiagnosis(Ranks[ManyRanks]):
     """Everything is computed once, when it is asked for first."""
-
-    run: ManyRanks
-
-    @cached_property
-    def lateness(self) -> Lateness:
-        return Lateness(self.run)
-
-    @cached_property
-    def late(self) -> tuple[int, ...]:
-        """The rows that the others wait for, the costliest first; empty where they take turns or nobody waits.
-
-        Where ranks meet in several groups, lateness is followed back to who started it.
-        """
-        lateness, meetings = self.lateness, self.run.meetings
-        if not self.passes_on:
-            return lateness.late_together
-        some = meetings.with_collectives
-        started = lateness.started[some]
-        least = LEAST_LATE_SHARE * self.run.window_ns
-        few = late_devices(started, started, least)
-        return tuple(some[list(few)].tolist()) if few else self._late_by_pattern
-
-    @property
-    def _late_by_pattern(self) -> tuple[int, ...]:
-        """Ranks, nodes and groups that are late for reasons of their own, where most of the waiting is for them."""
-        started = self.lateness.started
-        rows = [each.rows for each in self.patterns if each.kind != PIPELINE]
-        late = np.unique(np.concatenate(rows)) if rows else np.empty(0, np.int64)
-        if 2 * len(late) > len(started) or started[late].sum() <= LEAST_BLAME * started.sum():
-            return ()
-        return tuple(late[np.argsort(-started[late], kind="stable")].tolist())
-
-    @property
-    def late_name(self) -> str:
-        """What the late rows are called: the patterns that they are, or their group, or their ranks."""
-        parts = [each for each in self.patterns if np.isin(each.rows, self.late).all()]
-        if len(parts) > 1 and sum(len(each.rows) for each in parts) == len(self.late):
-            return listed([each.name for each in parts])
-        return named(self.lateness, self.late)
-
-    @property
-    def passes_on(self) -> bool:
-        """Whether ranks meet in groups smaller than the run, through which lateness travels."""
-        meetings = self.run.meetings
-        if not len(meetings.size):
-            return False
-        stated = [kind.group_size for kind in meetings.kinds if kind.group_size > 1]
-        smallest = min(stated) if stated else int(np.median(meetings.size))
-        return smallest < len(meetings.with_collectives)
-
-    @cached_property
-    def lost_to_late(self) -> int:
-        """What the late rows cost the others in the window (ns), mean over them."""
-        share = None
-        if self.passes_on and self.late:
-            started = self.lateness.started
-            share = float(started[list(self.late)].sum() / max(float(started.sum()), 1.0))
-        return self.lateness.lost_to(self.late, share)
 
     @cached_property
     def late_ceiling(self) -> int:
         """``lost_to_late``, as far as the others would not be as late themselves (ns)."""
         if not self.lost_to_late:
             return 0
-        gain = self.lateness.gain_without(self.late, self.transfers_alone)
+        gain = self._gain_without_late
         return self.lost_to_late if gain is None else min(self.lost_to_late, gain)
 
-    @cached_property
-    def transfers_alone(self) -> int:
-        """Exposed communication that is nobody's lateness (ns): as of a full reading."""
-        meetings = self.run.meetings
-        rows = meetings.with_collectives
-        if not len(rows):
-            return 0
-        mean = int(self.lateness.exposed[rows].mean())
-        if not self.late:
-            return mean
-        return max(self.lateness.transfers_of(self.late), mean - self.lost_to_late)
+    @property
+    def _gain_without_late(self) -> int | None:
+        """The most that the window can shrink (ns) if the late rows took no longer than the others; None where unknown.
 
-    @cached_property
-    def patterns(self) -> tuple[Pattern, ...]:
-        """Who is late together, and when: four at most."""
-        return patterns_of(self.lateness)
-
-    @cached_property
-    def reasons(self) -> tuple[Reason, ...]:
-        """Why, for each pattern."""
-        return tuple(reason_of(self.lateness, each.rows, each.steps) for each in self.patterns)
-
-    @cached_property
-    def speeds(self) -> tuple[GroupSpeed, ...]:
-        """How fast each group communicates."""
-        return speeds_of(self.run)
+        As ``rules.replay.late_ranks`` predicts from a replay of all ranks: a step takes what its slowest rank needs
+        for itself, each replayed without its collectives, and the transfers. Kernels of the others
+        that take longer than the late ranks' do so beside a waiting collective.
+        """
+        alone = [self.run.members[row.member].summary.words.alone for row in self.run.rows]
+        known = [each for each in alone if each is not None]
+        chosen = np.isin(np.arange(len(alone)), self.late)
+        if not self.run.steps_in_window or len(known) < len(alone) or chosen.all() or not chosen.any():
+            return None
+        step, least, kernels = (
+            np.array([getattr(each, which) for each in known])
+            for which in ("step_ns", "without_silence_ns", "kernels_ns")
+        )
+        slowed = np.maximum(kernels - kernels[chosen].max(), 0.0)
+        others = float((least - slowed)[~chosen].max())
+        each = self.transfers_alone / self.run.steps_in_window
+        share = 1 - (others + each) / max(float(step.max()) + each, 1.0)
+        return int(max(share, 0.0) * self.run.window_ns)
 
     @cached_property
     def slow_links(self) -> tuple[SlowLink, ...]:
         """Groups that are slower than others that send the same."""
-        return slow_links(self.run, self.speeds)
+        return slow_links(self.run, self.lateness.dimensions, self.collectives)
 
     @cached_property
     def imbalance(self) -> Imbalance | None:
@@ -146,7 +80,7 @@ class ManyRanksDiagnosis:
     @cached_property
     def costly(self) -> tuple[CostlyRank, ...]:
         """The ranks that cost most, ten at most; none of those that cost less than a thousandth of a step."""
-        cost, late = self.lateness.cost, self.lateness.late
+        cost, late = self.lateness.charged, self.lateness.late
         if not cost.size:
             return ()
         total = cost.sum(axis=1)
@@ -163,7 +97,7 @@ class ManyRanksDiagnosis:
                     cost_ns=int(total[row] / cost.shape[1]),
                     late_ns=max(int(np.median(late[row, steps])), 0),
                     latest_in=int(latest[row]),
-                    reason=reason_of(self.lateness, np.array([row]), steps),
+                    reasons=self.reasons(np.array([row]), steps),
                 )
             )
         return tuple(found)

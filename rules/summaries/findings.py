@@ -10,7 +10,8 @@ import numpy as np
 from parsers.model import Progress
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.idle.causes import Cause
-from rules.analysis.ranks.lateness import LEAST_BLAME
+from rules.analysis.ranks.groups import PIPELINE
+from rules.analysis.ranks.states import COMPUTE, FIRST_IDLE
 from rules.base import Category, Finding, Severity, severity_of
 from rules.catalog.gpu_bound import LEAST_COMPUTE, GpuBound
 from rules.catalog.many_small_collectives import SMALL_BYTES
@@ -19,17 +20,23 @@ from rules.diagnosis import Diagnosis
 from rules.ranking import ranked
 from rules.summaries.balance import Imbalance
 from rules.summaries.facts import ManyRanksDiagnosis
-from rules.summaries.groups import PIPELINE
-from rules.summaries.patterns import Pattern
 from rules.summaries.pipeline import pipeline_bubble
-from rules.summaries.reasons import Reason, Why, reason_of
 from rules.summaries.run import ManyRanks
-from rules.summaries.states import COMPUTE, FIRST_IDLE
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline, Part
-from rules.wording.words import Words, ours
+from rules.wording.late_ranks import (
+    because,
+    cannot_tell,
+    explanation,
+    headline,
+    late_names,
+    remedies,
+    spends,
+    when,
+)
+from rules.wording.phrases import part_of_steps
+from rules.wording.words import ours
 
-NEARLY_AS_LATE = 0.5  # of the waiting for late ranks: less ends with them
 LEAST_LINK_SHARE = 0.01  # of the window
 OF_THE_WHOLE_RUN = ("late-rank", "exposed-communication")  # what one rank alone cannot judge
 SMALL_MESSAGES = "many-small-collectives"  # of which one rank alone takes waiting for transfers
@@ -52,118 +59,36 @@ def _part(facts: ManyRanksDiagnosis, ns: float) -> Part:
 
 
 def _of_step(facts: ManyRanksDiagnosis, ns: float) -> str:
-    """ "13.4 ms of the 33.9 ms of a step"."""
-    count = max(facts.run.steps_in_window, 1)
-    whole = f"{duration(facts.run.window_ns / count)}{' of a step' if facts.run.steps_in_window else ''}"
-    return f"{duration(ns / count)} of the {whole}"
-
-
-def when(facts: ManyRanksDiagnosis, pattern: Pattern) -> str:
-    """ "from ProfilerStep#96 on", "in every step", "every 60th step", "in 5 of 240 steps"."""
-    count, names = len(facts.run.step_numbers), facts.run.step_names
-    if pattern.is_persistent:
-        return "in every step" if pattern.since <= 1 else f"from {names[pattern.since]} on"
-    if pattern.every > 1:
-        return f"every {_ordinal(pattern.every)} step"
-    return f"in {len(pattern.steps):,} of {count:,} steps"
-
-
-def _ordinal(number: int) -> str:
-    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number:,}{ending}"
-
-
-def why_of_late(facts: ManyRanksDiagnosis) -> tuple[Reason, str]:
-    """Why the late rows are late, and since when; of the pattern that is about them where there is one."""
-    rows = np.array(facts.late, np.int64)
-    started = facts.lateness.started
-    theirs = [float(started[np.intersect1d(rows, each.rows)].sum()) for each in facts.patterns]
-    if theirs and max(theirs) > LEAST_BLAME * float(started[rows].sum()):
-        first = theirs.index(max(theirs))
-        return facts.reasons[first], when(facts, facts.patterns[first])
-    steps = np.arange(len(facts.run.step_numbers))
-    return reason_of(facts.lateness, rows, steps), ""
+    return part_of_steps(ns, facts.run.window_ns, facts.run.steps_in_window)
 
 
 def _late(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
     run, late, ceiling = facts.run, facts.late, facts.late_ceiling
     if not late or ceiling < run.thresholds[LEAST_SHARE] * run.window_ns:
         return
-    who = facts.late_name
-    reason, since = why_of_late(facts)
-    others = len(run.rows) - len(late)
-    text = (
-        f"{others:,} of {len(run.rows):,} ranks wait for {who} inside collectives: "
-        f"{_of_step(facts, facts.lost_to_late)}{f', {since}' if since else ''}."
-    )
-    if reason.why not in (Why.UNKNOWN, Why.TRANSFER):
-        text += f" In that time: {reason.text}, {_a_step_more(reason)}."
-    if ceiling < NEARLY_AS_LATE * facts.lost_to_late:
-        text += " The others' own work takes nearly as long: without the late ranks they would wait for the next one."
-    if facts.passes_on:
-        text += (
-            " Others that come late as well have waited for it before, in another group, and are not counted."
-        )
-    row = run.rows[late[0]]
     yield Finding(
         rule="late-rank",
         category=Category.STRAGGLER,
         severity=severity_of(ceiling, run.window_ns),
-        headline=Headline(f"The others wait for {who}", _part(facts, ceiling), names_culprit=True),
-        account=text,
-        remedies=(_remedy(who, reason), f"Open the trace of {run.name(late[0])} beside a typical one."),
+        headline=headline(facts, ceiling),
+        account=explanation(facts, ceiling),
+        remedies=(*remedies(facts), f"Open the trace of {run.name(late[0])} beside a typical one."),
         ceiling_ns=ceiling,
         window_ns=run.window_ns,
-        culprit=Culprit(CulpritKind.RANK, who),
-        because="" if reason.why is Why.UNKNOWN else f"{reason.text[:1].upper()}{reason.text[1:]}.",
-        rank=row.rank,
+        culprit=Culprit(CulpritKind.RANK, late_names(facts)),
+        because=because(facts),
+        rank=run.rows[late[0]].rank,
         device=late[0],
-        unknown=(_unrecorded(facts),),
-        confidence="medium" if _unrecorded(facts) else "high",
+        unknown=(cannot_tell(facts).rstrip(),),
+        confidence="medium" if facts.unrecorded else "high",
     )
-
-
-def _a_step_more(reason: Reason) -> str:
-    return f"{duration(reason.ns)} more than the others"
-
-
-def _unrecorded(facts: ManyRanksDiagnosis) -> str:
-    needed = max((kind.group_size for kind in facts.run.meetings.kinds), default=0)
-    world = max(
-        (
-            placed.summary.words.rank.world_size or 0
-            for placed in facts.run.members
-            if placed.summary.words.rank
-        ),
-        default=0,
-    )
-    needed, here = max(needed, world), len(facts.run.members)
-    if needed <= here:
-        return ""
-    return f"Whether a rank that is not here comes even later: the run has {needed:,} ranks, and {here:,} are here."
-
-
-def _remedy(who: str, reason: Reason) -> Words:
-    if reason.why in (Why.CLOCK, Why.SLOW):
-        return (
-            f"Look at the GPUs of {who}: "
-            + ours("$ClocksAndHeat says whether heat or a power limit slows them, and ")
-            + ours(
-                "$GpuMonitor whether another program uses them. Else leave the machine out of the next run."
-            )
-        )
-    if reason.why in (Why.MORE, Why.COMPUTES):
-        return f"Give {who} the same amount of GPU work as the others: equal batches, lengths and layers."
-    if reason.why is Why.IDLE:
-        return f"Find out what the CPU of {who} does in that time, and whether its cores are its own."
-    return f"Find out what {who} does differently: its machine, its input, its clocks."
 
 
 def _transfers(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
     run, ceiling = facts.run, facts.transfers_alone
     if ceiling < run.thresholds[LEAST_SHARE] * run.window_ns:
         return
-    worst = facts.late[0] if facts.late else int(facts.lateness.exposed.argmax())
+    worst = facts.late[0] if facts.late else int(facts.exposed.argmax())
     known = [
         each
         for each in run.members[run.rows[worst].member].summary.words.findings
@@ -180,9 +105,9 @@ def _transfers(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
         return
     text = f"Transfers between GPUs stand alone for {_of_step(facts, ceiling)}, as the mean of the ranks."
     if facts.late:
-        text += f" What they wait for {facts.late_name} is not counted here."
-    largest = max(facts.speeds, key=lambda each: each.transfer_ns * each.meetings, default=None)
-    if largest is not None:
+        text += f" What they wait for {late_names(facts)} is not counted here."
+    if facts.collectives:
+        largest = facts.collectives[0]
         text += (
             f" The largest: {largest.collective} of {size(largest.bytes)} over {len(largest.rows):,} ranks, "
             f"{duration(largest.transfer_ns)}, bus bandwidth {rate(largest.bus_bandwidth)}."
@@ -197,7 +122,7 @@ def _transfers(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
         rank=run.rows[worst].rank,
         device=worst,
         evidence=(),
-        unknown=(_unrecorded(facts),),
+        unknown=(cannot_tell(facts).rstrip(),),
     )
 
 
@@ -205,7 +130,7 @@ def _links(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
     run = facts.run
     for link in facts.slow_links[:2]:
         speed = link.speed
-        ceiling = min(speed.lost_ns, run.window_ns)
+        ceiling = min(link.lost_ns, run.window_ns)
         if ceiling < LEAST_LINK_SHARE * run.window_ns:
             continue
         yield Finding(
@@ -214,12 +139,12 @@ def _links(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
             severity=severity_of(ceiling, run.window_ns),
             headline=Headline(
                 f"The link {link.name} is slow",
-                f"{percent(speed.bus_bandwidth / speed.usual)} of the usual speed",
+                f"{percent(speed.bus_bandwidth / link.usual)} of the usual speed",
             ),
             account=(
                 f"{speed.collective} of {size(speed.bytes)} reaches {rate(speed.bus_bandwidth)} there, and "
-                f"{rate(speed.usual)} in the median of groups that send the same: {duration(speed.transfer_ns)} each, "
-                f"{speed.meetings:,} in the analysed time. {link.groups:,} group{'s' if link.groups > 1 else ''} "
+                f"{rate(link.usual)} in the median of groups that send the same: {duration(speed.transfer_ns)} each, "
+                f"{speed.count:,} in the analysed time. {link.groups:,} group{'s' if link.groups > 1 else ''} "
                 "share it."
             ),
             remedies=(
@@ -240,10 +165,12 @@ def _links(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
 
 def _uneven(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
     run = facts.run
-    for pattern, reason in zip(facts.patterns, facts.reasons, strict=True):
+    for pattern, reasons in zip(facts.patterns, facts.pattern_reasons, strict=True):
         if pattern.kind != PIPELINE:
             continue
         ceiling = min(pattern.late_ns * run.steps_in_window, run.window_ns)
+        spent = spends(facts, reasons, several=True)
+        why = f" They {spent}." if spent else ""
         yield Finding(
             rule="uneven-stages",
             category=Category.LOAD_IMBALANCE,
@@ -251,7 +178,7 @@ def _uneven(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
             headline=Headline(f"{pattern.name.capitalize()} has more to do", _part(facts, ceiling)),
             account=(
                 f"The {len(pattern.rows):,} ranks of {pattern.name} take {duration(pattern.late_ns)} longer for a step "
-                f"than the median stage, {when(facts, pattern)}: {reason.text}. All other stages wait for them."
+                f"than the median stage, {when(pattern.course, run.step_names)}.{why} All other stages wait for them."
             ),
             remedies=("Give the stages equally much work, by moving layers from this one to the others.",),
             ceiling_ns=ceiling,

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from parsers.model.units import duration, percent, rate, size
+from rules.analysis.ranks.patterns import Pattern
 from rules.diagnosis import Diagnosis
 from rules.summaries.facts import ManyRanksDiagnosis
-from rules.summaries.findings import when, why_of_late
-from rules.summaries.patterns import Pattern
-from rules.summaries.reasons import Reason, Why
 from rules.thresholds import LEAST_SHARE
+from rules.wording.late_ranks import doing, late_names, spends, when
 from rules.wording.verdict import first_problem
 
 
 def sentence(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> str:
-    """The result in one sentence with its number."""
+    """The result with its number, and what the late ranks do."""
     run = facts.run
     lost = facts.lost_to_late
     if facts.late and lost >= run.thresholds[LEAST_SHARE] * run.window_ns:
-        reason, since = why_of_late(facts)
-        sound, steps = len(run.rows) - len(facts.late), max(run.steps_in_window, 1)
-        told = f"{sound:,} of {len(run.rows):,} ranks wait {duration(lost / steps)}"
+        rows = np.array(facts.late, np.int64)
+        since = when(facts.course(rows), run.step_names)
+        waiting, steps = len(facts.others), max(run.steps_in_window, 1)
+        told = f"{waiting:,} of {len(run.rows):,} ranks wait {duration(lost / steps)}"
         told += " in every step" if run.steps_in_window else ""
-        told += f" for {facts.late_name}"
+        told += f" for {late_names(facts)}"
         told += f", {since}" if since and since != "in every step" else ""
-        return f"{told}: {reason.text}." if reason.why is not Why.UNKNOWN else f"{told}."
+        spent = spends(facts, facts.reasons(rows)[:1], len(rows) > 1)
+        return f"{told}. {'They' if len(rows) > 1 else 'It'} {spent}." if spent else f"{told}."
     problem = first_problem(diagnosis)
     if problem is not None:
         return f"{problem.title}."
@@ -33,19 +36,23 @@ def sentence(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> str:
 def pattern_title(facts: ManyRanksDiagnosis, pattern: Pattern) -> str:
     """ "node 277: 8 ranks late by 13.2 ms from step 96 on"."""
     ranks = "" if len(pattern.rows) == 1 else f"{len(pattern.rows):,} ranks "
-    return f"{pattern.name}: {ranks}late by {duration(pattern.late_ns)} {when(facts, pattern)}"
+    told = when(pattern.course, facts.run.step_names)
+    return f"{pattern.name}: {ranks}late by {duration(pattern.late_ns)} {told}"
 
 
-def pattern_reason(reason: Reason) -> str:
-    """Why, beneath it."""
-    return "nothing recorded says why" if reason.why is Why.UNKNOWN else reason.text
+def patterns(facts: ManyRanksDiagnosis) -> list[tuple[str, str]]:
+    """(who is late and when, why) of each pattern."""
+    return [
+        (pattern_title(facts, pattern), doing(reasons, len(pattern.rows) > 1))
+        for pattern, reasons in zip(facts.patterns, facts.pattern_reasons, strict=True)
+    ]
 
 
 def links(facts: ManyRanksDiagnosis) -> list[str]:
     """The slow links, a sentence each."""
     return [
         f"The link {link.name} reaches {rate(link.speed.bus_bandwidth)} for {link.speed.collective} of "
-        f"{size(link.speed.bytes)}; usual is {rate(link.speed.usual)}."
+        f"{size(link.speed.bytes)}; usual is {rate(link.usual)}."
         for link in facts.slow_links
     ]
 

@@ -8,10 +8,10 @@ from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import Intervals, length
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.stages import NEIGHBOURS, messages_passed_on
+from rules.analysis.ranks.states import FIRST_IDLE
 from rules.base import Finding, severity_of
 from rules.catalog.pipeline_bubble import UNKNOWN, PipelineBubble, bubble, remedies, told_of
 from rules.summaries.run import ManyRanks
-from rules.summaries.states import FIRST_IDLE
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline, Part
 
@@ -46,13 +46,10 @@ def pipeline_bubble(run: ManyRanks) -> Iterator[Finding]:
 
 
 def _bubble(run: ManyRanks, row: int) -> Intervals:
-    found = run.rows[row]
-    placed = run.members[found.member]
-    own, shift = placed.summary.columns, placed.shift
-    alone = own[f"{found.device}.alone.start"] + shift, own[f"{found.device}.alone.end"] + shift
+    shift = run.members[run.rows[row].member].shift
     start, end = run.states(row).intervals(FIRST_IDLE + Cause.NEIGHBOURS)
     assert run.collectives is not None
-    return bubble(run.collectives, row, alone, (start + shift, end + shift), run.window)
+    return bubble(run.collectives, row, run.alone(row), (start + shift, end + shift), run.window)
 
 
 def _micro_batches(run: ManyRanks) -> int:

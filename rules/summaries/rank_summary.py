@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from parsers.model import F64, Array, Device, Quality, Rank, TraceInput
+from parsers.model import Array, Device, Quality, Rank, TraceInput
+from rules.analysis.ranks.collectives import CollectiveKind
+from rules.analysis.ranks.run import IdleCulprit, KernelTally
+from rules.analysis.ranks.states import DeviceStates
 from rules.base import Finding
-from rules.summaries.states import DeviceStates
 
 Columns = Mapping[str, Array]
-
-READINGS = ("clock", "power", "memory")  # what counters say of a device: MHz, W, bytes
-
-
-@dataclass(frozen=True, slots=True)
-class CollectiveKind:
-    """What the collectives of one kind have in common; ``group`` is the process group's name as recorded."""
-
-    collective: str
-    group: str
-    bytes: int
-    group_size: int
-
-
-@dataclass(frozen=True, slots=True)
-class IdleCulprit:
-    """For whom one device idled inside the rank's own window."""
-
-    device: int
-    cause: int  # Cause
-    text: str
-    ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +64,9 @@ class RankSummary:
 
     ``step.start``, ``step.end``, ``step.steady``; of collectives ``collective.device``, ``.start``, ``.end``,
     ``.kind`` (into ``kinds``), ``.name`` (into ``collective_names``), ``.sequence`` and ``.step`` (-1: none); of device
-    n ``n.edge`` and ``n.part`` (its states), ``n.alone.start`` and ``.end`` (exposed communication), ``n.blocks``
-    (blocks of compute kernels a step), and one column a step for each of ``READINGS`` that was counted.
+    n ``n.edge`` and ``n.part`` (its states), ``n.alone.start`` and ``.end`` (exposed communication), ``n.kernel.``
+    and each field of ``KernelTally``, ``n.blocks`` (blocks of compute kernels a step), and one column a step for each
+    of clock, power and memory that was counted.
     """
 
     words: SummaryWords
@@ -95,9 +76,9 @@ class RankSummary:
         """What a device did over time."""
         return DeviceStates(self.columns[f"{device}.edge"], self.columns[f"{device}.part"])
 
-    def reading(self, device: int, which: str) -> F64 | None:
-        """A counter's mean in each step; None where it was not counted."""
-        return self.columns.get(f"{device}.{which}")
+    def kernels(self, device: int) -> KernelTally:
+        """The compute kernels of the rank's own analysed time."""
+        return KernelTally(*(self.columns[f"{device}.kernel.{field.name}"] for field in fields(KernelTally)))
 
     @property
     def bytes(self) -> int:
@@ -113,13 +94,3 @@ class Placed:
     shift: int
     rank: int | None
     clock_error_ns: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One device of one rank."""
-
-    member: int  # index into ``members``
-    device: int  # index into the member's devices
-    rank: int | None
-    node: str  # empty where nothing tells

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import F64, I64, Array, Attribute, Counter, EventKind, Progress, Trace
+from parsers.model import I64, Array, EventKind, Progress, Trace
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, of_pairs, union
-from rules.analysis.facts.clocks import logged
 from rules.analysis.facts.completeness import completeness_of
 from rules.analysis.facts.device_time import idle_parts
 from rules.analysis.facts.subject import SubjectKind, subject_of
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
 from rules.analysis.idle.causes import Cause
-from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
-from rules.analysis.ranks.matching import step_numbers
+from rules.analysis.ranks.collectives import CollectiveKind, collective_columns
+from rules.analysis.ranks.recorded import (
+    blocks_by_step,
+    idle_culprits,
+    kernel_tally,
+    readings_by_step,
+    step_numbers,
+)
+from rules.analysis.ranks.states import DeviceStates
 from rules.base import Finding
 from rules.diagnosis import Diagnosis
 from rules.replay.late_ranks import LONG_SILENCE
 from rules.replay.overlay import Overlay
 from rules.replay.replay import replay_of
 from rules.replay.surroundings import surroundings_of
-from rules.summaries.rank_summary import Alone, CollectiveKind, IdleCulprit, RankSummary, SummaryWords
-from rules.summaries.states import DeviceStates
+from rules.summaries.rank_summary import Alone, RankSummary, SummaryWords
 
-MOST_CULPRITS = 3  # of one cause on one device
 MOST_EVIDENCE = 3
-_CLOCK, _POWER = ("SM clock", "sclk", "graphics clock"), ("power", "power draw")
-_ALLOCATED = re.compile(r"\ballocated memory\b", re.IGNORECASE)
 
 
 def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
@@ -55,8 +55,11 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
             f"{number}.alone.start": time.communication[0],
             f"{number}.alone.end": time.communication[1],
         }
-        columns[f"{number}.blocks"] = _blocks(analysis, device)
-        columns |= _readings(analysis, device, number)
+        columns[f"{number}.blocks"] = blocks_by_step(analysis, device, analysis.steps)
+        readings = readings_by_step(analysis, device, analysis.steps)
+        columns |= {f"{number}.{which}": values for which, values in readings.items()}
+        tally = kernel_tally(analysis, device)
+        columns |= {f"{number}.kernel.{field.name}": getattr(tally, field.name) for field in fields(tally)}
     kinds, collectives, collective_names = _collectives(analysis, devices)
     completeness, subject = completeness_of(trace), subject_of(analysis)
     words = SummaryWords(
@@ -70,7 +73,11 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
         window=analysis.window,
         kinds=kinds,
         collective_names=collective_names,
-        culprits=_culprits(analysis, devices),
+        culprits=tuple(
+            replace(each, device=number)
+            for number, device in enumerate(devices)
+            for each in idle_culprits(analysis, device)
+        ),
         findings=tuple(
             replace(each, intervals=(), evidence=each.evidence[:MOST_EVIDENCE]) for each in diagnosis.findings
         ),
@@ -103,7 +110,8 @@ def _idle(analysis: Analysis, device: int) -> Mapping[Cause, Intervals]:
     trace = analysis.trace
     further = max((step.duration for step in analysis.steps), default=0)
     whole = (-further, trace.duration + further)
-    table = idle_of_device(trace, analysis.threads, device, whole, analysis.thresholds, Progress())
+    stopped = analysis.interruptions(*analysis.threads.drivers(device)[0])
+    table = idle_of_device(trace, analysis.threads, device, whole, analysis.thresholds, Progress(), stopped)
     return idle_parts(joined_tables([table]), device)
 
 
@@ -135,75 +143,16 @@ def _counts(trace: Trace, device: int) -> tuple[int, int]:
     return len(operations_here), kernels
 
 
-def _blocks(analysis: Analysis, device: int) -> I64:
-    """Blocks of compute kernels in each step."""
-    trace = analysis.trace
-    kernels = trace.operations_of_device(device)
-    kernels = kernels[trace.events.kind[kernels] == EventKind.KERNEL]
-    kernels = kernels[~among(kernels, trace.collective_kernels)]
-    until = np.concatenate(([0], np.cumsum(trace.attribute(Attribute.GRID, kernels))))
-    starts = trace.events.start[kernels]
-    first, last = (
-        np.searchsorted(starts, [getattr(step, side) for step in analysis.steps]) for side in ("start", "end")
-    )
-    found: I64 = until[last] - until[first]
-    return found
-
-
-def _readings(analysis: Analysis, device: int, number: int) -> dict[str, Array]:
-    """Clock, power and memory in each step, as far as the recording counts them."""
-    log = logged(analysis.trace, device)
-    counters = {
-        "clock": next((log[name] for name in _CLOCK if name in log), None),
-        "power": next((log[name] for name in _POWER if name in log), None),
-        "memory": next(
-            (
-                counter
-                for counter in analysis.trace.counters
-                if counter.device in (None, device) and _ALLOCATED.search(counter.name)
-            ),
-            None,
-        ),
-    }
-    return {
-        f"{number}.{which}": _by_step(analysis, counter)
-        for which, counter in counters.items()
-        if counter is not None and len(counter.time) and analysis.steps
-    }
-
-
-def _by_step(analysis: Analysis, counter: Counter) -> F64:
-    """The mean of the values inside each step; where there is none, the value that holds at its start."""
-    until = np.concatenate(([0.0], np.cumsum(counter.value, dtype=np.float64)))
-    first, last = (
-        np.searchsorted(counter.time, [getattr(step, side) for step in analysis.steps])
-        for side in ("start", "end")
-    )
-    held = counter.value[np.maximum(first - 1, 0)]
-    mean: F64 = np.where(last > first, (until[last] - until[first]) / np.maximum(last - first, 1), held)
-    return mean
-
-
 def _collectives(
     analysis: Analysis, devices: tuple[int, ...]
 ) -> tuple[tuple[CollectiveKind, ...], dict[str, Array], tuple[str, ...]]:
     trace = analysis.trace
-    columns: CollectiveColumns = collective_columns(trace)
-    kinds: dict[tuple[str, str, int, int], int] = {}
-    kind = [
-        kinds.setdefault(each, len(kinds))
-        for each in zip(
-            columns.collective,
-            columns.group,
-            columns.bytes.tolist(),
-            columns.group_size.tolist(),
-            strict=True,
-        )
-    ]
+    columns = collective_columns(trace)
+    kinds, kind = columns.kinds()
     place = {device: number for number, device in enumerate(devices)}
     distinct, name = np.unique(trace.events.name[columns.event], return_inverse=True)
     return (
-        tuple(CollectiveKind(*each) for each in kinds),
+        kinds,
         {
             "collective.device": narrow([place.get(device, -1) for device in columns.device.tolist()]),
             "collective.start": columns.start,
@@ -225,23 +174,3 @@ def narrow(values: Sequence[int] | I64) -> npt.NDArray[np.signedinteger[Any]]:
 
 
 _WIDTHS = (np.int8, np.int16, np.int32, np.int64)
-
-
-def _culprits(analysis: Analysis, devices: tuple[int, ...]) -> tuple[IdleCulprit, ...]:
-    """For whom each device idles most inside the window, by cause."""
-    idle, (t0, t1) = analysis.idle, analysis.window
-    found: list[IdleCulprit] = []
-    inside = np.flatnonzero((idle.end > t0) & (idle.start < t1))
-    time = np.minimum(idle.end[inside], t1) - np.maximum(idle.start[inside], t0)
-    for number, device in enumerate(devices):
-        mine = idle.device[inside] == device
-        for cause in np.unique(idle.cause[inside][mine]).tolist():
-            here = mine & (idle.cause[inside] == cause)
-            total = np.bincount(idle.culprit[inside][here], time[here], minlength=len(idle.culprits))
-            most = np.argsort(-total, kind="stable")[:MOST_CULPRITS].tolist()
-            found += [
-                IdleCulprit(number, cause, idle.culprits[each].text, int(total[each]))
-                for each in most
-                if total[each]
-            ]
-    return tuple(found)

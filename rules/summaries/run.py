@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from parsers.model import BOOL, F64, I64, Progress, Quality
+from parsers.model import BOOL, F64, I64, ProcessGroup, Quality
+from rules.analysis.arithmetic.intervals import Intervals
 from rules.analysis.facts.device_time import Budget
 from rules.analysis.idle.causes import Cause
-from rules.analysis.ranks.collectives import CollectiveColumns
-from rules.analysis.ranks.stages import stages_among
-from rules.summaries.meetings import Meetings, meetings_of, messages_of
-from rules.summaries.rank_summary import Placed, Row
-from rules.summaries.states import (
+from rules.analysis.ranks.collectives import CollectiveColumns, CollectiveKind
+from rules.analysis.ranks.meetings import Entries
+from rules.analysis.ranks.run import IdleCulprit, KernelTally, Row, RunOfRanks, nodes_of
+from rules.analysis.ranks.stages import RECEIVE, SEND, stages_among
+from rules.analysis.ranks.states import (
     COMMUNICATION,
     COMPUTE,
     COPIES,
     FIRST_IDLE,
     OTHER,
-    PARTS,
     RESIDUAL,
     DeviceStates,
 )
+from rules.summaries.rank_summary import Placed, SummaryWords
 from rules.thresholds import DEFAULTS, Thresholds
 
 
 @dataclass(frozen=True, eq=False)
-class ManyRanks:
+class ManyRanks(RunOfRanks):
     """Members stand in the order of their ranks. All times are ns from the run's start."""
 
     members: tuple[Placed, ...]
@@ -40,30 +41,19 @@ class ManyRanks:
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """Every device that worked, by rank."""
-        found = [
-            (number, device, placed.rank)
+        places = [
+            (number, device)
             for number, placed in enumerate(self.members)
             for device in range(len(placed.summary.words.devices))
         ]
-        nodes = self._nodes(found)
-        return tuple(Row(*each, node) for each, node in zip(found, nodes, strict=True))
-
-    def _nodes(self, rows: Sequence[tuple[int, int, int | None]]) -> list[str]:
-        """The host that each row states; else which of equal runs of device numbers its rank lies in."""
-        words = [self.members[member].summary.words for member, _, _ in rows]
-        hosts = [each.rank.host if each.rank is not None else "" for each in words]
-        if len(set(hosts)) > 1 and all(hosts):
-            return hosts
-        ids = [each.devices[device].id for each, (_, device, _) in zip(words, rows, strict=True)]
-        here = max(ids, default=0) + 1
-        ranks = [rank for _, _, rank in rows]
-        if (
-            here < 2
-            or len(rows) <= here
-            or any(rank is None or rank % here != id for rank, id in zip(ranks, ids, strict=True))
-        ):
-            return [""] * len(rows)
-        return [f"node {rank // here}" for rank in ranks if rank is not None]
+        ranks = [self.members[member].rank for member, _ in places]
+        words = [self.members[member].summary.words for member, _ in places]
+        nodes = nodes_of(
+            [each.rank.host if each.rank is not None else "" for each in words],
+            ranks,
+            [each.devices[device].id for each, (_, device) in zip(words, places, strict=True)],
+        )
+        return tuple(Row(*place, rank, node) for place, rank, node in zip(places, ranks, nodes, strict=True))
 
     def name(self, row: int) -> str:
         """ "rank 12", or "rank 12 GPU 3" where one has several."""
@@ -75,7 +65,7 @@ class ManyRanks:
 
     @cached_property
     def steps_of_member(self) -> tuple[tuple[I64, I64, BOOL], ...]:
-        """Starts, ends, and whether they are steady, of each member's steps."""
+        """As ``steps_of`` its rows."""
         return tuple(
             (
                 placed.summary.columns["step.start"] + placed.shift,
@@ -103,32 +93,93 @@ class ManyRanks:
             return 0, 0
         return min(first for first, _ in spans), max(last for _, last in spans)
 
+    def gpu(self, row: int) -> int:
+        found = self.rows[row]
+        return self._words(row).devices[found.device].id
+
+    def groups(self, row: int) -> tuple[ProcessGroup, ...]:
+        stated = self._words(row).rank
+        return stated.groups if stated is not None else ()
+
     @property
-    def window_ns(self) -> int:
-        return self.window[1] - self.window[0]
+    def world_size(self) -> int:
+        stated = (placed.summary.words.rank for placed in self.members)
+        return max((each.world_size or 0 for each in stated if each is not None), default=0)
 
-    @cached_property
-    def steps_in_window(self) -> int:
-        """Steady steps of one member; 0 where none were found."""
-        return max((int(kept.sum()) for _, _, kept in self.steps_of_member), default=0)
+    def _words(self, row: int) -> SummaryWords:
+        return self.members[self.rows[row].member].summary.words
 
-    @cached_property
-    def parts(self) -> I64:
-        """(rows, PARTS): ns of each part of the budget inside the window."""
-        t0, t1 = self.window
-        found = np.zeros((len(self.rows), PARTS), np.int64)
-        for number, row in enumerate(self.rows):
-            placed = self.members[row.member]
-            span = np.array([t0 - placed.shift]), np.array([t1 - placed.shift])
-            found[number] = self.states(number).within(*span)[0]
-        found[:, FIRST_IDLE + Cause.UNKNOWN] += found[:, RESIDUAL]  # before and after what was recorded
-        found[:, RESIDUAL] = 0
-        return found
+    def steps_of(self, row: int) -> tuple[I64, I64, BOOL]:
+        return self.steps_of_member[self.rows[row].member]
+
+    def names_of_steps(self, row: int) -> tuple[str, ...]:
+        return self._words(row).step_names
+
+    def time_within(self, row: int, start: I64, end: I64) -> I64:
+        shift = self.members[self.rows[row].member].shift
+        return self.states(row).within(start - shift, end - shift)
+
+    def alone(self, row: int) -> Intervals:
+        found = self.rows[row]
+        placed = self.members[found.member]
+        start, end = (placed.summary.columns[f"{found.device}.alone.{side}"] for side in ("start", "end"))
+        return start + placed.shift, end + placed.shift
+
+    def reading_of(self, row: int, which: str) -> F64 | I64 | None:
+        found = self.rows[row]
+        return self.members[found.member].summary.columns.get(f"{found.device}.{which}")
+
+    def kernels(self, row: int) -> KernelTally:
+        found = self.rows[row]
+        return self.members[found.member].summary.kernels(found.device)
+
+    def culprits(self, row: int) -> Iterable[IdleCulprit]:
+        return (each for each in self._words(row).culprits if each.device == self.rows[row].device)
+
+    def entries(self) -> Entries:
+        first_row = {row.member: number for number, row in reversed(list(enumerate(self.rows)))}
+        return Entries.of(
+            self._collectives_of(self.members[member], row) for member, row in sorted(first_row.items())
+        )
+
+    @staticmethod
+    def _collectives_of(
+        placed: Placed, first_row: int
+    ) -> tuple[tuple[CollectiveKind, ...], dict[str, tuple[int, ...]], list[I64]]:
+        words, own = placed.summary.words, placed.summary.columns
+        kept = np.flatnonzero(own["collective.device"] >= 0)
+        row, start, end, kind, sequence, step = (
+            own[f"collective.{which}"][kept].astype(np.int64)
+            for which in ("device", "start", "end", "kind", "sequence", "step")
+        )
+        stated = words.rank.groups if words.rank else ()
+        members = {group.name: group.ranks for group in stated}
+        return (
+            words.kinds,
+            members,
+            [row + first_row, start + placed.shift, end + placed.shift, kind, sequence, step],
+        )
 
     @cached_property
     def collectives(self) -> CollectiveColumns | None:
         """All collectives, where any passes work on from one rank to another; else None."""
-        return messages_of(self.members, self.rows)
+        words = (placed.summary.words for placed in self.members)
+        if not any(kind.collective in (SEND, RECEIVE) for each in words for kind in each.kinds):
+            return None
+        found = self.entries()
+        order = np.argsort(found.start, kind="stable")
+        kinds = [found.kinds[each] for each in found.kind[order].tolist()]
+        return CollectiveColumns(
+            event=order,
+            start=found.start[order],
+            end=found.end[order],
+            device=found.row[order],
+            collective=tuple(kind.collective for kind in kinds),
+            group=tuple(kind.group for kind in kinds),
+            bytes=np.array([kind.bytes for kind in kinds], np.int64),
+            group_size=np.array([kind.group_size for kind in kinds], np.int64),
+            sequence=found.sequence[order],
+        )
 
     @cached_property
     def stages(self) -> tuple[int, ...]:
@@ -165,56 +216,3 @@ class ManyRanks:
             idle_ns={cause: parts[FIRST_IDLE + cause] for cause in Cause},
             residual_ns=parts[RESIDUAL],
         )
-
-    @cached_property
-    def step_numbers(self) -> I64:
-        """The numbers of the steps that most ranks have, as counted on each rank, warm-up left out."""
-        counts: dict[int, int] = {}
-        for _, _, steady in self.steps_of_member:
-            for number in np.flatnonzero(steady).tolist():
-                counts[number] = counts.get(number, 0) + 1
-        most = max(counts.values(), default=0)
-        return np.array(sorted(number for number, count in counts.items() if 2 * count >= most), np.int64)
-
-    @cached_property
-    def step_names(self) -> tuple[str, ...]:
-        """What the first rank that has it calls each of ``step_numbers``."""
-        found = {}
-        for number in self.step_numbers.tolist():
-            for placed in self.members:
-                if number < len(placed.summary.words.step_names):
-                    found[number] = placed.summary.words.step_names[number]
-                    break
-        return tuple(found.get(number, str(number)) for number in self.step_numbers.tolist())
-
-    @cached_property
-    def by_step(self) -> I64:
-        """(rows, steps, PARTS): ns of each part in each step; nothing where a rank lacks the step."""
-        numbers = self.step_numbers
-        found = np.zeros((len(self.rows), len(numbers), PARTS), np.int64)
-        for index, row in enumerate(self.rows):
-            placed = self.members[row.member]
-            start, end, _ = self.steps_of_member[row.member]
-            has = numbers[numbers < len(start)]
-            states = self.states(index)
-            found[index, : len(has)] = states.within(start[has] - placed.shift, end[has] - placed.shift)
-        return found
-
-    def reading(self, which: str) -> F64:
-        """(rows, steps) of one of ``READINGS`` or "blocks"; not a number where it was not counted."""
-        numbers = self.step_numbers
-        found = np.full((len(self.rows), len(numbers)), np.nan)
-        for index, row in enumerate(self.rows):
-            column = self.members[row.member].summary.columns.get(f"{row.device}.{which}")
-            if column is not None:
-                has = numbers[numbers < len(column)]
-                found[index, : len(has)] = column[has]
-        return found
-
-    @cached_property
-    def meetings(self) -> Meetings:
-        return self.matched(Progress())
-
-    def matched(self, progress: Progress) -> Meetings:
-        """The same, with a chance to cancel every now and then."""
-        return meetings_of(self.members, self.rows, self.window, progress)

@@ -48,6 +48,13 @@ OF_COLLECTIONS: tuple[Words, ...] = (
         "Leave less garbage: objects that point at each other (a child that knows its parent) need weakref."
     ),
 )
+OF_COMPILERS: tuple[Words, ...] = (
+    "If this comes again in later steps, the model is compiled anew: TORCH_LOGS=recompiles says why.",
+    for_python(
+        "Mark sizes that change as dynamic (torch._dynamo.mark_dynamic, torch.compile(dynamic=True)), or pad "
+        "inputs to a few sizes."
+    ),
+)
 OF_ONE_LOCK: tuple[Words, ...] = (
     for_pytorch("Let processes do it: DataLoader workers for data, multiprocessing for the rest."),
     for_python(
@@ -59,16 +66,7 @@ OF_ONE_LOCK: tuple[Words, ...] = (
     ),
 )
 _ADVICE: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
-    (
-        _COMPILING,
-        (
-            "If this comes again in later steps, the model is compiled anew: TORCH_LOGS=recompiles says why.",
-            for_python(
-                "Mark sizes that change as dynamic (torch._dynamo.mark_dynamic, torch.compile(dynamic=True)), or pad "
-                "inputs to a few sizes."
-            ),
-        ),
-    ),
+    (_COMPILING, OF_COMPILERS),
     (
         _SAVING,
         (

@@ -18,10 +18,12 @@ def of_every_step(analysis: Analysis, share: float) -> Part:
 
 def part_of_step(analysis: Analysis, ns: float) -> str:
     """ "26.5 of the 46.4 ms of a step": an amount of the window and the window, both for one step."""
-    steps = analysis.steps_in_window
-    if not steps:
-        return part_of(ns, analysis.window_ns, "of")
-    return f"{part_of(ns / steps, analysis.window_ns / steps)} of a step"
+    return part_of_steps(ns, analysis.window_ns, analysis.steps_in_window)
+
+
+def part_of_steps(ns: float, window_ns: float, steps: int) -> str:
+    """The same of a window of so many steps; 0 where none were found."""
+    return f"{part_of(ns / steps, window_ns / steps)} of a step" if steps else part_of(ns, window_ns, "of")
 
 
 def part_of(part_ns: float, whole_ns: float, of: str = "of the") -> str:
@@ -66,6 +68,11 @@ def shares(analysis: Analysis, parts: Iterable[tuple[str, int]], most: int, leas
 def shortened(name: str, most: int = 60) -> str:
     """A name of at most this many characters."""
     return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def short_place(place: str) -> str:
+    """ "train.py:21" of a path with its folders."""
+    return place.replace("\\", "/").rpartition("/")[2]
 
 
 def without_stacks(trace: Trace, words: Words) -> Words:

@@ -18,6 +18,8 @@ from rules.base import Category, Finding, Severity
 from rules.diagnosis import Diagnosis
 from rules.memory.summary import memory_of
 from rules.ranking import weight
+from rules.wording.compilations import of_compiler_log
+from rules.wording.flight_recorders import of_flight_recorders
 from rules.wording.headline import Headline
 from rules.wording.memory import peak_sentence
 from rules.wording.phrases import of_every_step
@@ -153,7 +155,8 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         return _of_requests(trace) or f"Results, and no recording: {trace.tables[0].title}"
     if not len(trace.gpu_operations):
         of_the_cpu = of_the_cpu_alone(diagnosis)
-        return log_summary(trace) or (of_the_cpu.title if of_the_cpu else _without_operations(trace))
+        beside = log_summary(trace) or of_flight_recorders(trace) or of_compiler_log(trace)
+        return beside or (of_the_cpu.title if of_the_cpu else _without_operations(trace))
     told = {finding.category: finding for finding in reversed(diagnosis.findings)}
     if shows_no_run(analysis, diagnosis):
         return told[Category.WHAT_WAS_RECORDED].title
@@ -182,14 +185,14 @@ def shows_no_run(analysis: Analysis, diagnosis: Diagnosis) -> bool:
 
 def of_the_cpu_alone(diagnosis: Diagnosis) -> Finding | None:
     """What is said of a recording of a CPU alone: most checks have nothing to judge then, and lack nothing."""
-    return next((finding for finding in diagnosis.findings if finding.rule == "cpu-recording"), None)
+    return next((each for each in diagnosis.findings if each.rule in ("cpu-recording", "sampled-cpu")), None)
 
 
 def lacks_a_gpu(trace: Trace, diagnosis: Diagnosis) -> bool:
     """Whether all that the checks lack is a GPU: what was recorded is a CPU's, or hardly anything."""
     judged = diagnosis.findings or diagnosis.quiet or trace.kernels or trace.memory or trace.is_of_results
     other = judged or trace.quality.kernels_without_times or is_cut(trace)
-    return of_the_cpu_alone(diagnosis) is not None or not other
+    return of_the_cpu_alone(diagnosis) is not None or trace.stands_beside or not other
 
 
 def what_lacks_a_gpu(diagnosis: Diagnosis) -> str:

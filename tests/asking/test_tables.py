@@ -16,7 +16,7 @@ from parsers import open_trace
 from parsers.model import EventKind, LaneKind, Progress
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
-from viewer.reports.html_report import as_html
+from viewer.reports.diagnosis_report import as_html
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
 from viewer.statistics.kernels import kernel_table

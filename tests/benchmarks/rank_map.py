@@ -9,8 +9,8 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QImage, QKeyEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication
 
+from rules.summaries import page
 from rules.summaries.facts import ManyRanksDiagnosis
-from rules.summaries.page import pattern_reason, pattern_title
 from viewer.app import application
 from viewer.panels.ranks.callouts import Callout
 from viewer.panels.ranks.heat import RankHeat
@@ -29,8 +29,8 @@ def frames(facts: ManyRanksDiagnosis) -> dict[str, tuple[float, float]]:
     heat.show_map(
         RankMap(facts),
         [
-            Callout(pattern_title(facts, pattern), pattern_reason(reason), pattern.rows, pattern.steps)
-            for pattern, reason in zip(facts.patterns, facts.reasons, strict=True)
+            Callout(title, why, pattern.rows, pattern.course.steps)
+            for (title, why), pattern in zip(page.patterns(facts), facts.patterns, strict=True)
         ],
     )
     picture = QImage(heat.size(), QImage.Format.Format_ARGB32_Premultiplied)

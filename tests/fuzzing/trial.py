@@ -13,7 +13,7 @@ from rules.analysis.analysis import Analysis
 from tests.fuzzing.seeds import SESSION
 from viewer.kept.session import Session
 from viewer.kept.storage import SessionError
-from viewer.reports.html_report import as_html
+from viewer.reports.diagnosis_report import as_html
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
 

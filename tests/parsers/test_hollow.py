@@ -101,6 +101,16 @@ HOLLOW = [
     ("benchmark-text", commented("results/nccl_tests.txt")),
     ("genai-perf", b'{"time_to_first_token": {"unit": "ms", "avg": null}}'),
     ("request-log", b'{"id": 1, "arrival": null, "first": 1, "end": 2, "out": 1}\n'),
+    ("flight-recorder", pickle.dumps({"version": "2.10", "pg_config": {}, "entries": []}, 2)),
+    ("flight-recorder", b'{"entries": [], "pg_config": {}, "version": "2.10"}'),
+    ("torch-compiler-log", headed("compiler/torch_trace.log", 20)),
+    (
+        "speedscope",
+        b'{"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": [], "shared": {"frames": []}}',
+    ),
+    ("collapsed-stacks", b"main;load 0\n"),
+    ("perf-script", b"python 8 100.000000: 1 cpu-clock:\n"),
+    ("py-spy-trace", b'[{"cat": "py-spy", "name": "load", "ph": "E", "ts": 1}]'),
     ("memory-snapshot", pickle.dumps(SNAPSHOT)),
     ("memory-snapshot", json.dumps(SNAPSHOT).encode()),
 ]

@@ -16,9 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers import open_trace
-from parsers.memory import data_pickle
-from parsers.memory.data_pickle import NotData, TooMuch, read_data
+from parsers import data_pickle, open_trace
+from parsers.data_pickle import NotData, TooMuch, read_data
 from parsers.memory.event_runs import EventRuns
 from parsers.memory.history import History
 from parsers.model import Cancelled, Progress, Trace, TraceError

@@ -16,7 +16,7 @@ from tests.parsers.chrome.traces import Event, balanced, complete, kernel, launc
 from tests.parsers.nsys_exports import export
 from tests.parsers.nsys_exports import kernel as nsys_kernel
 from tests.parsers.test_ncu_csv import raw_page
-from viewer.reports.html_report import as_html
+from viewer.reports.diagnosis_report import as_html
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
 

@@ -62,6 +62,14 @@ def own_bytes(process: int) -> int:
     return 0
 
 
+def is_tracker(process: int) -> bool:
+    """Whether it is what the standard library keeps the locks of a pool with."""
+    try:
+        return b"multiprocessing.resource_tracker" in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 def kill(processes: Sequence[int]) -> None:
     """End what a failed test would leave."""
     for process in processes:
@@ -121,6 +129,8 @@ class Running:
         """Send a signal to it, or to its helpers; whether there was anybody to send it to."""
         own = self.process.pid
         victims = [each for each in processes_with(self._mark) if (each != own) == helper]
+        if number == signal.SIGKILL:  # a system without memory ends the largest
+            victims = [each for each in victims if not is_tracker(each)]
         for victim in victims:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(victim, number)

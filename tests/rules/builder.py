@@ -12,6 +12,7 @@ import numpy as np
 from parsers.model import (
     Attribute,
     Capture,
+    CollectiveState,
     CopyKind,
     Counter,
     Device,
@@ -165,6 +166,39 @@ class TinyTrace:
             group_size=4,
             **more,
         )
+
+    def called(
+        self,
+        start: float,
+        collective: str = "all_reduce",
+        sequence: int = 1,
+        *,
+        waits: float = 0.0,
+        elements: int = 1000,
+        dtype: str = "Float",
+        group: str = "default_pg (group 0)",
+        place: str = "/home/me/train.py:21",
+        peers: str = "",
+    ) -> int:
+        """A collective as a flight recorder kept it: ended, or since so many us waiting for its end."""
+        state = CollectiveState.SCHEDULED if waits else CollectiveState.COMPLETED
+        lane = self.builder.lane(Lane(LaneKind.FLIGHT_RECORDER, group, self.rank))
+        number = self.add(start, start + waits, collective, lane, EventKind.OTHER)
+        stated = {
+            Attribute.COLLECTIVE: collective,
+            Attribute.COLLECTIVE_SEQUENCE: sequence,
+            Attribute.COLLECTIVE_STATE: state.value,
+            Attribute.GROUP: group,
+            Attribute.SENT_ELEMENTS: elements,
+            Attribute.RECEIVED_ELEMENTS: elements,
+            Attribute.MESSAGE_DTYPE: dtype,
+            Attribute.PEERS: peers,
+            Attribute.CALLED_FROM: place,
+        }
+        for which, value in stated.items():
+            stored = self.builder.string(value) if isinstance(value, str) else value
+            self.builder.attribute(which, np.array([number]), stored)
+        return number
 
     def counter(self, name: str, unit: str, samples: list[tuple[float, float]]) -> None:
         times = np.array([ns(time) for time, _ in samples], np.int64)

@@ -17,8 +17,9 @@ from rules.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import kernel, trace_of
-from viewer.reports.comparison_report import as_json, as_text
-from viewer.reports.html_report import comparison_as_html
+from viewer.reports.comparison_blocks import as_text, comparison_report
+from viewer.reports.comparison_report import as_json
+from viewer.reports.rendering.pages import page_of
 
 GEMM = "void cutlass_80_tensorop_bf16_gemm"
 
@@ -155,7 +156,7 @@ def test_families_add_up_the_kernels_that_one_side_calls_otherwise() -> None:
     assert kernel.match is Match.COUNTERPART
     assert as_json(result)["families"][0]["name"] == "matrix product"
     assert "matrix product" in as_text(result)
-    assert "matrix product" in comparison_as_html(result)
+    assert "matrix product" in page_of(comparison_report(result)).text
 
 
 def test_one_kernel_in_the_spellings_of_two_tools_is_one_kernel() -> None:

@@ -218,30 +218,6 @@ def test_kernels_that_only_move_memory_are_compiled(name: str, found: bool) -> N
     assert ("compile-model" in promised(plan_of_body(body))) is found
 
 
-@pytest.mark.parametrize(("late", "found"), [(900, True), (60, False)])
-def test_a_rank_with_more_work_of_its_own_is_mended(late: float, found: bool) -> None:
-    trace = TinyTrace()
-    for rank in range(3):
-        own = late if rank == 1 else 0.0
-
-        def body(made: TinyTrace, _: int, own: float = own, rank: int = rank) -> None:
-            made.kernels(10 + own, 12, 20, 50, device=rank)
-            end = 640 + late
-            made.collective(630 + own, end, 620 + own, device=rank, stream=7)
-            for place in range(6):
-                begin = end + place * 20
-                made.operation(begin, begin + 20, "void some_kernel", 640 + own + place * 10, device=rank)
-            made.call(720 + own, end + 130, "cudaDeviceSynchronize")
-
-        trace.rank = rank
-        steps(6, 800 + late, body, into=trace)
-    made = make_plan(Analysis(trace.build()))
-    assert ("mend-late-ranks" in promised(made)) is found
-    if found:
-        promise = next(each for each in made.promises if each.proposal.fix == "mend-late-ranks")
-        assert promise.proposal.rank == 1
-
-
 @pytest.mark.parametrize("turns", [True, False])
 def test_work_that_is_unequal_by_turns_is_made_equal(turns: bool) -> None:
     trace = TinyTrace()

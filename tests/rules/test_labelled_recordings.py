@@ -30,6 +30,7 @@ IN_THE_REPOSITORY = {
     "tests/fixtures/torch/d2h_outputs.pt.trace.json.gz": ("copy-d2h", "postprocess"),
     "tests/fixtures/torch/memory_stack.pt.trace.json.gz": ("launch-bound", "backward"),
     "tests/fixtures/nsys/dataloader_starved.sqlite.gz": ("input-bound", "data_loading"),
+    "tests/fixtures/nsys/explicit_sync.sqlite.gz": ("launch-bound", "something else that has the CPU"),
     "tests/fixtures/nsys/fp32_gemm.sqlite.gz": ("no-tensor-cores", "TF32"),
     "tests/fixtures/nsys/ddp_straggler_gpu.sqlite.gz": ("straggler", "rank 2"),
 }

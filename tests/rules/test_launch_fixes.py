@@ -112,6 +112,115 @@ def test_a_memset_before_some_of_its_reductions_does_not_cut_a_loop() -> None:
     assert [each.times for each in loops_of(Analysis(steps(1, 1300, body).build()))] == [12]
 
 
+def layers_with_experts(trace: TinyTrace, _: int) -> None:
+    """Eight layers, each with a loop over eight experts."""
+    at = 10.0
+    for _layer in range(8):
+        for name in ("turn", "cut", "mix", "score", *("pick", "weigh", "put", "scale") * 8):
+            trace.kernels(at, 1, 5, 20, f"void {name}_kernel")
+            at += 20
+
+
+def test_a_loop_inside_the_rounds_of_another_is_told_too() -> None:
+    loops = loops_of(Analysis(steps(2, 6_000, layers_with_experts).build()))
+    assert sorted({each.times for each in loops}) == [8]
+    assert {each.body for each in loops} == {4, 36}
+
+
+@pytest.mark.parametrize(
+    ("kernels", "found"),
+    [(9, True), (3, True), (2, False), (1, False)],
+    ids=["each its own", "three", "two", "all alike"],
+)
+def test_products_of_different_sizes_are_no_layers_of_a_model(kernels: int, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for _layer in range(2):
+            for name in ("turn", "layer_norm", "mix", "score"):
+                trace.kernels(at, 1, 5, 20, f"void {name}_kernel")
+                at += 20
+            for expert in range(9):
+                tile = 32 * (1 + expert % kernels)
+                for name in (
+                    f"sm90_gemm_{tile}x128_tn",
+                    "void weigh_kernel",
+                    "void put_kernel",
+                    "void scale_kernel",
+                ):
+                    trace.kernels(at, 1, 5, 20, name)
+                    at += 20
+
+    assert ("join-loop" in promised(plan_of_body(body))) is found
+
+
+@pytest.mark.parametrize(
+    ("rounds", "pick", "put", "found"),
+    [
+        (16, "vectorized_gather_kernel", "indexFuncLargeIndex", True),
+        (15, "vectorized_gather_kernel", "indexFuncLargeIndex", False),
+        (16, "vectorized_gather_kernel", "copy_kernel", False),
+        (16, "scatter_gather_elementwise_kernel", "indexing_backward_kernel", True),
+        (16, "copy_kernel", "indexFuncLargeIndex", False),
+    ],
+)
+def test_products_between_picking_rows_and_adding_to_others_go_through_items(
+    rounds: int, pick: str, put: str, found: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for _item in range(rounds):
+            for name in (pick, "sm90_gemm_32x128_tn", "scale_kernel", put):
+                trace.kernels(at, 1, 5, 25, f"void {name}")
+                at += 25
+
+    assert ("join-loop" in promised(plan_of_body(body))) is found
+
+
+@pytest.mark.parametrize(
+    ("sizes", "own_weights", "found"),
+    [
+        ([(32, 128), (128, 1)], True, True),
+        ([(32, 128), (128, 1)], False, False),
+        ([(32, 128), (128, 32)], True, False),
+        ([(32, 128), (64, 1)], True, False),
+    ],
+    ids=["members", "shared weights, as in a recurrence", "layers", "inputs besides"],
+)
+def test_rounds_that_cannot_be_layers_are_members_of_an_ensemble(
+    sizes: list[tuple[int, int]], own_weights: bool, found: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for _member in range(10):
+            for (come, go), then in zip(sizes, ("relu", "mean"), strict=True):
+                product = trace.op(at, at + 20, "aten::mm")
+                trace.shapes(product, [[64, come], [come, go]], ["float", "float"])
+                trace.kernels(at + 2, 1, 5, 30, "sm90_gemm_32x128_tn")
+                trace.kernels(at + 22, 1, 5, 30, f"void {then}_kernel")
+                at += 50
+        for _weight in range(20 if own_weights else 2):
+            trace.op(at, at + 5, "torch::autograd::AccumulateGrad")
+            at += 10
+        trace.kernels(at, 1, 5, 10, "void last_kernel")
+
+    assert ("join-loop" in promised(plan_of_body(body))) is found
+
+
+def test_items_that_fill_little_of_the_gpu_take_less_of_it_together() -> None:
+    def gain(blocks: int) -> float:
+        def body(trace: TinyTrace, _: int) -> None:
+            at = 10.0
+            for _item in range(16):
+                for name in ("sort_kernel", "gather_kernel", "scan_kernel"):
+                    trace.kernels(at, 1, 20, 40, f"void {name}", grid=blocks)
+                    at += 40
+
+        return promised(plan_of_body(body))["join-loop"]
+
+    assert gain(33) > 1.5 * gain(132)
+    assert gain(132) == pytest.approx(gain(264), rel=0.01)
+
+
 def test_a_loop_that_waits_in_each_round_waits_once_when_it_is_joined() -> None:
     def body(trace: TinyTrace, _: int) -> None:
         for each in range(12):

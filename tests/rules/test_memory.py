@@ -22,7 +22,7 @@ from rules.memory.summary import growth, memory_of
 from tests.opened import opened
 from tests.parsers.snapshots import FORWARD, OPTIMIZER, OWN, PLACED, Snapshot
 from viewer.cli import main
-from viewer.reports.comparison_report import as_text
+from viewer.reports.comparison_blocks import as_text
 from viewer.statistics.operators import operator_times
 
 MB = 1 << 20

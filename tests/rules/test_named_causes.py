@@ -99,6 +99,94 @@ def test_what_is_a_round_trip(changed: dict[str, float], found: bool) -> None:
     assert ("copy-less" in promised(plan)) is not found or changed.get("size", MB) < MB
 
 
+# ---- a round trip through parameters on the CPU ----------------------------------------------------------------------
+
+
+def parameters_on_the_cpu(
+    work: float = 2_000, there: int = 2 * MB, back: int = 2 * MB, inside: bool = True
+) -> Plan:
+    """A forward pass with parameters from the host, gradients back to it, and an optimizer there."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.copy(14, 200, "HtoD", 10, pageable=True, bytes=back, launch_us=205)
+        trace.kernels(230, 20, 5, 40)
+        trace.copy(1_054, 1_240, "DtoH", 1_050, pageable=True, bytes=there, launch_us=205)
+        trace.kernels(1_270, 2, 5, 40)
+        if inside:
+            trace.region(1_360, 1_380 + work, "Optimizer.step#Adam.step")
+        trace.op(1_370, 1_370 + work, "aten::_foreach_addcdiv_")
+
+    return plan_of_body(body, length=1_450 + work)
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, True),
+        ({"work": 1_300.0}, True),
+        ({"work": 900.0}, False),
+        ({"there": 3 * MB}, False),
+        ({"inside": False}, False),
+    ],
+    ids=["two milliseconds", "one millisecond", "less", "other sizes come back", "no training"],
+)
+def test_parameters_on_the_cpu_are_a_round_trip(changed: dict[str, float], found: bool) -> None:
+    plan = parameters_on_the_cpu(**changed)  # type: ignore[arg-type]
+    assert ("keep-on-gpu" in promised(plan)) is found
+    if found:
+        assert titles(plan)["keep-on-gpu"].startswith("Update the parameters on the GPU")
+
+
+def test_how_fast_the_gpu_does_the_work_of_the_host_is_told_as_a_range() -> None:
+    (told,) = [each for each in parameters_on_the_cpu(3_000).promises if each.proposal.fix == "keep-on-gpu"]
+    assert told.proposal.high is not None
+    assert told.high > told.expected
+
+
+# ---- a compiler that runs again --------------------------------------------------------------------------------------
+
+
+def compiled_again(steps: int = 6, took: float = 2_000, name: str = "_compile.compile_inner") -> Plan:
+    """Six steps of 50 launches; in ``steps`` of them two phases of a compiler, one inside the other."""
+
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.kernels(10, 20, 5, 40)
+        if index < steps:
+            trace.op(900, 900 + took, name)
+            trace.op(1_000, 800 + took, "GraphLowering.compile_to_fn (inductor)")
+        trace.kernels(2_920, 20, 5, 40)
+
+    return plan_of_body(body, length=3_740)
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, True),
+        ({"steps": 3}, True),
+        ({"steps": 2}, False),
+        ({"took": 1_200.0}, True),
+        ({"took": 900.0}, False),
+        ({"name": "Torch-Compiled Region: 0/1", "took": 900.0}, False),
+        ({"name": "TorchDynamo Cache Lookup", "took": 900.0}, False),
+    ],
+    ids=["all steps", "half", "fewer", "a millisecond", "less", "what was compiled runs", "it is looked up"],
+)
+def test_a_compiler_in_most_steps_is_one_cause(changed: dict[str, float], found: bool) -> None:
+    plan = compiled_again(**changed)  # type: ignore[arg-type]
+    assert ("compile-once" in promised(plan)) is found
+
+
+def test_all_phases_of_a_compiler_are_promised_together_and_nowhere_else() -> None:
+    plan = compiled_again()
+    assert (
+        titles(plan)["compile-once"]
+        == "Compile once: the compiler runs again in most steps, 1.80 ms in a step"
+    )
+    assert promised(plan)["compile-once"] > 1.5
+    assert not {"move-host-phase", "shorten-host-phase"} & set(promised(plan))
+
+
 # ---- launches that wait ----------------------------------------------------------------------------------------------
 
 
@@ -248,6 +336,9 @@ def test_a_sparse_optimizer_is_not_told_to_be_fused(optimizer: str) -> None:
         ("adapt", "keep-on-gpu", 6.26),
         ("leaves", "launch-ahead", 2.45),
         ("shop", "fuse-optimizer", 1.39),
+        ("offload", "keep-on-gpu", 37.2),
+        ("table", "copy-together", 5.16),
+        ("topp", "select-before-sorting", 2.41),
         ("vae", "stop-checking-for-nan", 1.64),
     ],
 )

@@ -10,8 +10,11 @@ from parsers.runs.merge import merge
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.collectives import bus_factor, whole_message
-from rules.analysis.ranks.waiting import MISSING, ranks_of
+from rules.analysis.ranks.late import Ranks
+from rules.analysis.ranks.patterns import course_of
+from rules.analysis.ranks.recorded import RecordedRun, ranks_of
 from rules.base import Category, Finding
+from rules.wording.late_ranks import when
 from tests.rules.builder import TinyTrace, steps
 
 
@@ -42,17 +45,17 @@ def run(
 
 
 def test_the_shortest_participant_is_the_transfer_and_the_rest_is_waiting() -> None:
-    ranks = ranks_of(Analysis(run([500, 900, 700])))
-    assert ranks.row.shape == (3, 3)
-    assert ranks.transfer.tolist() == [100_000] * 3
-    assert ranks.waiting.tolist() == [[400_000, 0, 200_000]] * 3
-    assert ranks.last.tolist() == [1, 1, 1]
+    meetings = ranks_of(Analysis(run([500, 900, 700]))).run.meetings
+    assert meetings.size.tolist() == [3, 3, 3]
+    assert meetings.transfer.tolist() == [100_000] * 3
+    assert meetings.waiting.tolist() == [400_000, 0, 200_000] * 3
+    assert meetings.row[meetings.last].tolist() == [1, 1, 1]
 
 
 def test_the_rank_that_came_last_is_blamed_for_the_mean_waiting_of_the_others() -> None:
     ranks = ranks_of(Analysis(run([500, 900, 700])))
-    assert [row.caused_ns for row in ranks.table] == [0, 3 * 300_000, 0]
-    assert ranks.late == 1
+    assert ranks.run.meetings.caused_by_row.tolist() == [0, 3 * 300_000, 0]
+    assert ranks.late == (1,)
 
 
 @pytest.mark.parametrize("computes", [True, False])
@@ -90,7 +93,7 @@ def test_a_few_collectives_align_recordings_that_otherwise_share_no_moment(
 
 def test_nobody_is_late_when_all_arrive_together() -> None:
     ranks = ranks_of(Analysis(run([900, 900, 900])))
-    assert ranks.late == MISSING
+    assert ranks.late == ()
     assert ranks.lost_to_late == 0
 
 
@@ -139,13 +142,9 @@ def test_a_rank_that_lacks_a_collective_is_matched_step_by_step() -> None:
         for rank, skip in enumerate((False, True))
     ]
     ranks = ranks_of(Analysis(merge(traces)))
-    pairs = [
-        (int(ranks.columns.bytes[row[0]]), ranks.columns.start[row].tolist())
-        for row in ranks.row
-        if (row >= 0).all()
-    ]
-    assert all(first == second for _, (first, second) in pairs)
-    assert len(pairs) == 5
+    meetings = ranks.run.meetings
+    assert meetings.start[::2].tolist() == meetings.start[1::2].tolist()
+    assert meetings.size.tolist() == [2] * 5
 
 
 def test_recorded_sequence_numbers_decide() -> None:
@@ -155,15 +154,14 @@ def test_recorded_sequence_numbers_decide() -> None:
             trace.collective(10 + place * 100, 60 + place * 100, place * 100, collective_sequence=number)
         return trace.build()
 
-    ranks = ranks_of(Analysis(merge([one(0, (1, 2, 3)), one(1, (2, 3, 4))])))
-    matched = [row for row in ranks.row if (row >= 0).all()]
-    assert [ranks.columns.sequence[row].tolist() for row in matched] == [[2, 2], [3, 3]]
+    run = ranks_of(Analysis(merge([one(0, (1, 2, 3)), one(1, (2, 3, 4))]))).run
+    assert run.columns.sequence[run.places].tolist() == [2, 2, 3, 3]
 
 
 def test_waiting_by_step_and_rank_is_a_table_for_a_heat_map() -> None:
-    names, table = ranks_of(Analysis(run([500, 900, 700]))).waiting_by_step()
-    assert names == ("ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3")
-    assert table.tolist() == [[400_000, 0, 200_000]] * 3
+    ranks = ranks_of(Analysis(run([500, 900, 700])))
+    assert ranks.run.step_names == ("ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3")
+    assert ranks.lateness.waited.T.tolist() == [[400_000, 0, 200_000]] * 3
 
 
 def test_sixty_four_ranks_are_handled_and_the_late_one_is_named() -> None:
@@ -173,12 +171,11 @@ def test_sixty_four_ranks_are_handled_and_the_late_one_is_named() -> None:
     late = next(each for each in diagnose(trace).findings if each.category is Category.STRAGGLER)
     assert late.rank == 37
     assert "63 wait" in late.explanation
-    assert len(ranks_of(Analysis(trace)).table) == 64
-    assert np.array(ranks_of(Analysis(trace)).waiting_by_step()[1]).shape == (3, 64)
+    assert ranks_of(Analysis(trace)).lateness.waited.shape == (64, 3)
 
 
-@pytest.mark.parametrize(("other", "late"), [(300.0, 0), (390.0, 0), (400.0, MISSING), (410.0, 1)])
-def test_one_rank_must_cause_more_than_half_of_the_waiting(other: float, late: int) -> None:
+@pytest.mark.parametrize(("other", "late"), [(300.0, 0), (390.0, 0), (400.0, None), (410.0, 1)])
+def test_one_rank_must_cause_more_than_half_of_the_waiting(other: float, late: int | None) -> None:
     """Rank 0 comes 400 us late to the first of two all-reduces, rank 1 comes ``other`` us late to the second."""
 
     def one(rank: int) -> Trace:
@@ -192,7 +189,11 @@ def test_one_rank_must_cause_more_than_half_of_the_waiting(other: float, late: i
 
         return steps(3, 2000, body, into=TinyTrace(rank=rank)).build()
 
-    assert ranks_of(Analysis(merge([one(0), one(1)]))).late == late
+    assert ranks_of(Analysis(merge([one(0), one(1)]))).late == (() if late is None else (late,))
+
+
+def names(ranks: Ranks[RecordedRun]) -> tuple[str, ...]:
+    return tuple(party.name for party in ranks.parties)
 
 
 def straggling(trace: Trace) -> Finding | None:
@@ -230,7 +231,7 @@ def test_two_ranks_that_are_late_to_different_collectives_are_both_named() -> No
 
 def test_a_rank_that_comes_late_but_never_last_is_named_with_its_part() -> None:
     trace = two_phases({1: (400, 400), 3: (350, 350)})
-    assert ranks_of(Analysis(trace)).caused.sum(axis=0).tolist()[3] == 0
+    assert ranks_of(Analysis(trace)).run.meetings.caused_by_row[3] == 0
     finding = straggling(trace)
     assert finding is not None
     assert finding.culprit.text == "rank 1 and rank 3"
@@ -247,7 +248,7 @@ def test_a_second_late_rank_is_named_from_a_quarter_of_the_waiting(second: float
 @pytest.mark.parametrize(("both", "named"), [(24.0, ("rank 1", "rank 3")), (20.0, ("rank 1",))])
 def test_a_second_late_rank_must_cost_one_percent_of_the_step(both: float, named: tuple[str, ...]) -> None:
     trace = two_phases({1: (both, 0), 3: (0, both - 2)})
-    assert ranks_of(Analysis(trace)).late_names == named
+    assert names(ranks_of(Analysis(trace))) == named
 
 
 @pytest.mark.parametrize(("third", "named"), [(60.0, ("rank 1", "rank 3")), (110.0, ())])
@@ -266,17 +267,17 @@ def test_equally_late_ranks_are_named_when_nearly_all_waiting_is_for_them(
 
         return steps(3, 3000, body, into=TinyTrace(rank=rank)).build()
 
-    assert ranks_of(Analysis(merge([one(rank) for rank in range(8)]))).late_names == named
+    assert names(ranks_of(Analysis(merge([one(rank) for rank in range(8)])))) == named
 
 
 def test_when_most_ranks_are_late_the_early_ones_are_not_their_accusers() -> None:
-    assert ranks_of(Analysis(two_phases({1: (400, 0), 2: (0, 400), 3: (390, 390)}))).late_together == ()
+    assert ranks_of(Analysis(two_phases({1: (400, 0), 2: (0, 400), 3: (390, 390)}))).late == ()
 
 
 def test_since_when_is_told_for_each_late_rank() -> None:
     finding = straggling(two_phases({1: (400, 0), 3: (0, 390)}, from_step=2))
     assert finding is not None
-    assert finding.explanation.count("It begins in ProfilerStep#3 and shows in 2 of 4 steps.") == 2
+    assert finding.explanation.count("It is so from ProfilerStep#3 on.") == 2
 
 
 @pytest.mark.parametrize(("third", "named"), [(210.0, ("rank 1", "rank 3", "rank 5")), (190.0, ())])
@@ -293,12 +294,12 @@ def test_ranks_are_late_together_when_each_is_at_least_half_as_late_as_the_lates
 
         return steps(3, 3000, body, into=TinyTrace(rank=rank)).build()
 
-    assert ranks_of(Analysis(merge([one(rank) for rank in range(8)]))).late_names == named
+    assert names(ranks_of(Analysis(merge([one(rank) for rank in range(8)])))) == named
 
 
 @pytest.mark.parametrize(
     ("early", "said"),
-    [(110.0, "It begins in ProfilerStep#3 and shows in 2 of 4 steps."), (130.0, "It is so in every step.")],
+    [(110.0, "It is so from ProfilerStep#3 on."), (130.0, "It is so in every step.")],
 )
 def test_a_late_rank_shows_in_steps_that_cost_a_third_of_the_costliest(early: float, said: str) -> None:
     def one(rank: int) -> Trace:
@@ -312,3 +313,40 @@ def test_a_late_rank_shows_in_steps_that_cost_a_third_of_the_costliest(early: fl
     finding = straggling(merge([one(rank) for rank in range(3)]))
     assert finding is not None
     assert said in finding.explanation
+
+
+@pytest.mark.parametrize(
+    ("steps", "count", "told"),
+    [
+        ([0, 1, 2, 3], 4, "in every step"),
+        ([2, 3], 4, "from step 2 on"),
+        ([4, 5, 6, 7, 9], 10, "from step 4 on"),  # four of five from one on are nearly every
+        ([3, 4, 5, 7], 8, "from step 3 on"),
+        ([3, 4, 5], 8, "in 3 of 8 steps"),
+        ([0, 3, 6], 9, "every 3rd step"),
+        ([0, 3, 7], 10, "every 4th step"),
+        ([0, 3, 8], 10, "in 3 of 10 steps"),
+        ([5], 9, "in 1 of 9 steps"),
+        ([], 9, ""),
+    ],
+)
+def test_since_when_is_told_in_one_way(steps: list[int], count: int, told: str) -> None:
+    assert (
+        when(course_of(np.array(steps, np.int64), count), [f"step {number}" for number in range(count)])
+        == told
+    )
+
+
+@pytest.mark.parametrize(("more", "told"), [(1.06, "computing: it has"), (1.04, "computing.")])
+def test_who_computes_longer_has_more_to_do_from_a_twentieth_more_blocks_on(more: float, told: str) -> None:
+    def one(rank: int) -> Trace:
+        def body(trace: TinyTrace, index: int) -> None:
+            own = (500.0, round(1000 * more)) if rank == 1 else (300.0, 1000)
+            trace.operation(5, 5 + own[0], "gemm" if rank == 1 else "sgemm", 0, grid=own[1])
+            trace.collective(10 + own[0], 1000, 2)
+
+        return steps(4, 1000, body, into=TinyTrace(rank=rank)).build()
+
+    finding = straggling(merge([one(rank) for rank in range(3)]))
+    assert finding is not None
+    assert told in f"{finding.explanation.split(' It ')[0]}"

@@ -47,6 +47,18 @@ def test_a_recording_is_reproduced(recorded: Replay) -> None:
     assert recorded.recorded_ns == pytest.approx(measured, rel=0.15) or recorded.recorded_ns > measured
 
 
+@pytest.mark.parametrize(("late", "replayed"), [(0.07, True), (0.077, False)])
+def test_operations_held_up_by_nothing_known_are_not_replayed(late: float, replayed: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 24, 5, 40)
+        held_up = 1_000 + 2_000 * late
+        trace.operation(held_up, held_up + 5, "void late_kernel", 990)
+        trace.kernels(1_200, 18, 5, 40)
+
+    made = replay_of(Analysis(steps(6, 2_000, body).build()))
+    assert (made.reason == "") is replayed
+
+
 def test_removing_nothing_changes_nothing(recorded: Replay) -> None:
     assert recorded.gain([]) == 1.0
     assert recorded.gain([lambda overlay: None]) == 1.0

@@ -21,7 +21,19 @@ FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "rules"
 Case = dict[str, Any]
 
 OF_A_STEP = frozenset(
-    ("kernels", "gpu", "graphs", "regions", "ops", "calls", "overhead", "copies", "collectives", "shaped_ops")
+    (
+        "kernels",
+        "gpu",
+        "graphs",
+        "regions",
+        "ops",
+        "calls",
+        "called",
+        "overhead",
+        "copies",
+        "collectives",
+        "shaped_ops",
+    )
 )
 OF_A_RUN = frozenset(
     ("annotated", "capability", "capture", "counters", "first_step", "step_lengths_us", "step_us", "steps")
@@ -76,6 +88,8 @@ def one_step(trace: TinyTrace, index: int, case: Case) -> None:
         trace.copy(**each)
     for each in case.get("collectives", []):
         trace.collective(**each)
+    for each in case.get("called", []):
+        trace.called(**each)
     for start, end, name, dims, dtypes in case.get("shaped_ops", []):
         trace.shapes(trace.op(start, end, name), dims, dtypes)
 
@@ -161,8 +175,13 @@ def test_every_timeline_rule_has_a_case_that_speaks_and_one_that_is_silent() -> 
     for file in FIXTURES.glob("*.toml"):
         content = tomllib.loads(file.read_text("utf-8"))
         by_rule.setdefault(content["rule"], []).extend(content["case"])
-    counters_and_snapshots = {Need.KERNEL_COUNTERS, Need.ALLOCATIONS}  # told in tests of their own
-    timeline = {rule.id for rule in rules() if not rule.needs & counters_and_snapshots}
+    in_tests_of_their_own = {
+        Need.KERNEL_COUNTERS,
+        Need.ALLOCATIONS,
+        Need.COMPILER_LOG,
+        Need.SAMPLED_STACKS,
+    }
+    timeline = {rule.id for rule in rules() if not rule.needs & in_tests_of_their_own}
     speaks = {rule for rule, each in by_rule.items() if any(case["expect"] != "nothing" for case in each)}
     silent = {rule for rule, each in by_rule.items() if any(case["expect"] == "nothing" for case in each)}
     assert timeline - speaks == set()

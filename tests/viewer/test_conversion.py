@@ -16,6 +16,7 @@ from parsers.model import EventKind, Lane, LaneKind, Progress, Trace, TraceError
 from parsers.model.builder import TraceBuilder
 from rules import Diagnosis, diagnosis_of
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.sampled_stacks import own_time
 from rules.wording.verdict import verdict
 from tests.opened import analysed, diagnosed, opened
 from viewer.cli import main
@@ -160,3 +161,12 @@ def test_a_table_that_is_not_there_and_other_tables_are_said(
         == 2
     )
     assert "It holds counters: choose with --table" in capsys.readouterr().err
+
+
+def test_sampled_calls_come_back_as_what_they_were(fixtures: Path, tmp_path: Path) -> None:
+    trace = open_trace([fixtures / "stacks" / "feed.speedscope.json"])
+    write_chrome(trace, tmp_path / "out.json", Progress())
+    again = open_trace([tmp_path / "out.json"])
+    assert {lane.kind for lane in again.lanes} == {LaneKind.SAMPLED_STACKS}
+    assert own_time(again).frames[0].function == own_time(trace).frames[0].function
+    assert own_time(again).sampled_ns == own_time(trace).sampled_ns

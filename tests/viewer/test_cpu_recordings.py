@@ -11,7 +11,7 @@ from rules.analysis.analysis import Analysis
 from viewer.panels.findings.check_list import CheckList
 from viewer.panels.tabs.flame import FlamePanel
 from viewer.panels.tabs.operators import OperatorsPanel
-from viewer.reports.html_report import as_html
+from viewer.reports.diagnosis_report import as_html
 from viewer.reports.text_report import as_text
 from viewer.window.main_window import MainWindow
 

@@ -17,8 +17,10 @@ from rules.analysis.analysis import Analysis
 from rules.comparison.compare import compare
 from rules.wording.verdict import BUDGET_LABELS, verdict
 from viewer.look import palette, theme
+from viewer.reports.comparison_blocks import comparison_report
 from viewer.reports.comparison_report import kernel_titles
-from viewer.reports.html_report import as_html, comparison_as_html
+from viewer.reports.diagnosis_report import as_html
+from viewer.reports.rendering.pages import page_of
 
 NASTY = "<script>alert(1)</script>{{ 7 * 7 }}{% raw %}"
 
@@ -79,7 +81,7 @@ def test_a_page_of_the_diagnosis_is_whole_and_shows_names_as_they_are(nasty: Tra
 def test_a_page_of_a_comparison_is_whole_and_breaks_no_number(nasty: Trace) -> None:
     other = open_trace([resources.path("samples/healthy.pt.trace.json.gz")])
     result = compare(nasty, other)
-    page = comparison_as_html(result)
+    page = page_of(comparison_report(result)).text
     read = Read(page)
     assert read.open == []
     assert "script" not in read.tags

@@ -12,7 +12,7 @@ from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.handover import found_out, known
-from viewer.reports.html_report import as_html
+from viewer.reports.diagnosis_report import as_html
 from viewer.reports.text_report import as_text
 from viewer.statistics.event_facts import facts_of_gap
 from viewer.timeline.hover import gap_text

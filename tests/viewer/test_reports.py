@@ -23,11 +23,13 @@ from rules.gates.limits import limit_of
 from rules.wording.verdict import verdict
 from viewer.cli import main
 from viewer.dialogs.report_export import write_report
-from viewer.reports.html_report import comparison_as_html
+from viewer.reports.comparison_blocks import comparison_report
+from viewer.reports.diagnosis_report import diagnosis_report
 from viewer.reports.junit_report import comparison_junit, diagnosis_junit
-from viewer.reports.markdown_report import comparison_markdown, diagnosis_markdown, plain
 from viewer.reports.pictures.charts import bridge_chart, steps_chart
 from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
+from viewer.reports.rendering.markdown_report import as_markdown, plain
+from viewer.reports.rendering.pages import page_of
 from viewer.reports.report_files import diagnosis_files
 from viewer.window.main_window import MainWindow
 
@@ -56,7 +58,7 @@ ANSWERS = (
 
 
 def test_markdown_of_a_comparison_leads_with_the_gate_and_is_no_markup(comparison: Comparison) -> None:
-    text = comparison_markdown(comparison, ANSWERS)
+    text = as_markdown(comparison_report(comparison, ANSWERS))
     assert text.startswith("## ❌ Failed\n")
     assert plain(comparison.verdict) in text
     assert "| launches 0 % | 10 | 12 | ❌ Failed: The gate on launches failed" in text
@@ -93,7 +95,7 @@ def test_names_are_shown_letter_by_letter(text: str, shown: str) -> None:
 def test_markdown_of_a_diagnosis_says_what_the_text_says(sample: Trace) -> None:
     analysis = Analysis(sample)
     diagnosis = diagnosis_of(analysis)
-    text = diagnosis_markdown(sample, diagnosis, analysis)
+    text = as_markdown(diagnosis_report(sample, diagnosis, analysis))
     assert text.startswith(f"## {plain(verdict(analysis, diagnosis))}")
     assert all(plain(finding.title) in text for finding in diagnosis.findings[:3])
     assert "| share | time |" in text
@@ -143,9 +145,9 @@ def test_pictures_are_drawings_in_which_names_are_texts(comparison: Comparison) 
 def test_a_page_of_a_comparison_shows_the_gate_both_timelines_and_where_the_time_went(
     comparison: Comparison,
 ) -> None:
-    page = comparison_as_html(comparison, ANSWERS)
+    page = page_of(comparison_report(comparison, ANSWERS)).text
     assert page.count("<figure>") == 3 + len(comparison.bridges)
-    assert "inconclusive" in page
+    assert "Not decided" in page
     assert "<script" not in page
 
 

@@ -20,6 +20,7 @@ from viewer.statistics.call_tree import call_tree
 from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap, stack_at
 from viewer.statistics.kernels import clipped, family_table, grouped, kernel_table
 from viewer.statistics.operators import operator_table, operator_times
+from viewer.statistics.rank_map import Measure, Order
 from viewer.statistics.ranks import rank_tables
 from viewer.statistics.steps import step_table
 
@@ -360,7 +361,7 @@ def test_ranks_without_collectives_have_a_row_each_and_no_waiting() -> None:
     tables = rank_tables(trace, Analysis(trace))
     assert tables.ranks["name"].tolist() == ["GPU 0", "GPU 1"]
     assert tables.ranks["busy"].tolist() == pytest.approx([4 / 32, 8 / 32], rel=0.1)
-    assert tables.waiting.size == 0
+    assert Measure.WAIT not in tables.map.measures
     assert tables.ranks[["last", "late"]].isna().all(axis=None)
 
 
@@ -379,12 +380,14 @@ def test_the_rank_that_comes_last_is_told_with_how_late_it_comes() -> None:
     tables = rank_tables(trace, Analysis(trace))
     names = [f"rank {number}" for number in range(11)]
     assert tables.ranks["name"].tolist() == names
-    assert tables.rank_names == tuple(names)
+    order = tables.map.order(Order.RANK, Measure.WAIT)
+    assert [tables.map.facts.run.name(row) for row in order.tolist()] == list(names)
     assert tables.ranks["last"].tolist() == [0.0] * 10 + [1.0]
     late = dict(zip(names, tables.ranks["late"], strict=True))
     assert (late["rank 2"], late["rank 0"], late["rank 10"]) == (0, 200 * US, 400 * US)
-    assert tables.waiting[:, 2].tolist() == [400 * US] * 3
-    assert tables.waiting[:, 10].tolist() == [0] * 3
+    waiting = tables.map.values(Measure.WAIT)[order]
+    assert waiting[2].tolist() == [400 * US] * 3
+    assert waiting[10].tolist() == [0] * 3
 
 
 def test_collectives_stand_beside_what_a_benchmark_reached_at_their_size() -> None:

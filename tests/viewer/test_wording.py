@@ -19,7 +19,7 @@ from rules.wording.headline import Headline
 from rules.wording.verdict import beside_the_verdict, first_problem, larger_problem, verdict
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import COMPUTE, MEMORY, kernel, trace_of
-from viewer.reports.html_report import as_html
+from viewer.reports.diagnosis_report import as_html
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
 from viewer.timeline.geometry.naming import place_name

@@ -184,7 +184,7 @@ def predictions(analysis: Analysis, progress: Progress, fixes: Sequence[str] = (
 def comparison(before: Analysis, after: Analysis, progress: Progress) -> str:
     """What `stallscope compare` prints. Raises ``TraceError`` where the two cannot be compared."""
     from rules.comparison.compare import compare
-    from viewer.reports.comparison_report import as_text as compared
+    from viewer.reports.comparison_blocks import as_text as compared
 
     return bounded(compared(compare(before.trace, after.trace)))
 

@@ -179,7 +179,8 @@ def _report_refusal(options: argparse.Namespace, gates: Gates, why: str) -> None
 
 
 def _report(options: argparse.Namespace, result: Comparison, answers: Sequence[Answer]) -> None:
-    from viewer.reports.comparison_report import as_json, as_text
+    from viewer.reports.comparison_blocks import as_text
+    from viewer.reports.comparison_report import as_json
     from viewer.reports.gate_report import gate_json
 
     if files_asked_for(options):
@@ -215,9 +216,11 @@ def _series(options: argparse.Namespace, gates: Gates, thresholds: Thresholds) -
     from rules.analysis.analysis import Analysis
     from rules.gates.against_kept import judgement_on
     from rules.gates.judging import judge
+    from viewer.reports.comparison_blocks import trend_report
     from viewer.reports.gate_report import gate_json
     from viewer.reports.junit_report import comparison_junit
-    from viewer.reports.series_report import Point, series_json, series_text
+    from viewer.reports.rendering.terminal_report import as_terminal_text
+    from viewer.reports.series_report import Point, series_json
 
     progress = terminal_progress()
     count = len(options.series)
@@ -240,7 +243,7 @@ def _series(options: argparse.Namespace, gates: Gates, thresholds: Thresholds) -
     if options.json:
         print_json({**series_json(points), **gate_json(answers)})
     else:
-        sys.stdout.write(series_text(points))
+        sys.stdout.write(as_terminal_text(trend_report("a series of runs", points)))
     sys.stdout.flush()
     for answer in answers:
         complain(answer.why)

@@ -204,16 +204,16 @@ def _undecided(analysis: Analysis, diagnosis: Diagnosis) -> str:
 def _diagnose_many(run: ManyRanks, options: argparse.Namespace, progress: Progress) -> int:
     """The same of a run of many ranks, by summaries."""
     from rules.summaries.findings import diagnosis_of_many
-    from viewer.reports.many_ranks_report import as_json, as_text
+    from viewer.reports.many_ranks_report import as_json, as_text, many_ranks_report
 
     facts, diagnosis = diagnosis_of_many(run, progress)
     progress.step(1.0, "")
     level = _level(options)
     if files_asked_for(options):
         from rules.summaries.page import sentence
-        from viewer.reports.many_ranks_page import many_ranks_files
+        from viewer.reports.report_files import makers_of
 
-        makers = many_ranks_files(facts, diagnosis)
+        makers = makers_of(lambda: many_ranks_report(facts, diagnosis))
         _write_files(options, makers, sentence(facts, diagnosis), diagnosis, level, _crashed(diagnosis))
     if options.json:
         print_json(as_json(facts, diagnosis))

@@ -29,8 +29,10 @@ def declare(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the trend; the exit code."""
     from viewer.kept.history import History, Series, names_of
+    from viewer.reports.comparison_blocks import trend_report
     from viewer.reports.plain_text import one_line
-    from viewer.reports.series_report import points_of, series_json, series_text
+    from viewer.reports.rendering.terminal_report import as_terminal_text
+    from viewer.reports.series_report import points_of, series_json
 
     history = History(options.store)
     if options.name is None:
@@ -48,5 +50,5 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(series_json(points))
     else:
-        sys.stdout.write(series_text(points))
+        sys.stdout.write(as_terminal_text(trend_report(options.name, points)))
     return DONE

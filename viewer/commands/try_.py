@@ -141,7 +141,8 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _tell(options: argparse.Namespace, request: CaptureRequest, trying: Trying, trials: Trials) -> int:
-    from viewer.reports.trial_report import trial_text, trials_json, trials_markdown
+    from viewer.reports.rendering.markdown_report import as_markdown
+    from viewer.reports.trial_report import trial_text, trials_json, trials_report
 
     title = Path(request.target.program).name
     sys.stderr.write(trying.traceback)
@@ -150,7 +151,7 @@ def _tell(options: argparse.Namespace, request: CaptureRequest, trying: Trying, 
     else:
         sys.stdout.write(trial_text(trials))
     sys.stdout.flush()
-    write_reports(options, {"markdown": lambda: trials_markdown(trials, title).encode()})
+    write_reports(options, {"markdown": lambda: as_markdown(trials_report(trials, title)).encode()})
     _keep(request, trials, options.journal)
     if trials.restless:
         return GATE_INCONCLUSIVE

@@ -43,7 +43,7 @@ class PageButtons(QWidget):
             button.setEnabled(True)
 
     def _copy(self) -> None:
-        from viewer.reports.comparison_report import as_text
+        from viewer.reports.comparison_blocks import as_text
 
         if self._result is not None:
             QGuiApplication.clipboard().setText(as_text(self._result))

@@ -1,4 +1,4 @@
-"""A comparison of two recordings as text and JSON."""
+"""What reports say of a comparison of two recordings, and its JSON."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from rules.comparison.compare import Comparison, Measure
 from rules.comparison.findings import FindingChange
 from rules.comparison.kernel_rows import KernelChange, Match
 from rules.comparison.step_times import CONFIDENCE, StepRatio
-from viewer.reports.plain_text import joined
 
-TEXT_KERNELS = 10
-MOST_OF_NAME = 90
 SIGNS = "= same, ≈ counterpart, ⇒ became, - gone, + new"
 
 
@@ -71,46 +68,12 @@ def _cost(finding: Finding | None, ns: float, by_step: bool) -> str:
     return f"{duration(ns)}  {percent(finding.share)}" if by_step else percent(finding.share)
 
 
-def as_text(result: Comparison) -> str:
-    """A table for a terminal."""
-    lines = [result.verdict, f"  before: {result.before}", f"  after:  {result.after}"]
-    lines += same_work_lines(result)
-    lines += [f"  careful: {caution}" for caution in result.cautions]
-    lines += ["", f"  {'':<32}{'before':>18}{'after':>18}{'change':>14}"]
-    for measure in (result.step, *result.measures):
-        before, after = sides(measure, result)
-        lines.append(f"  {measure.name:<32}{before:>18}{after:>18}{change(measure, result):>14}")
-    if result.findings:
-        lines += ["", "Findings, and what each costs at most:"]
-        for each in result.findings:
-            cost = finding_sides(each, result)
-            lines.append(
-                f"  {each.change.value:<12}{cost[0]:>18} -> {cost[1]:<18}{each.finding.title_beside_its_cost}"
-            )
-    for bridge in result.bridges:
-        lines += ["", f"Where the time went, by {bridge.title}{each_step(result)}:"]
-        lines += [f"  {change:>12}  {label}" for label, change in bridge_rows(bridge)]
-    lines += _kernels_as_text(
-        "Kinds of kernel that changed" + each_step(result),
-        result.families,
-        [each.name for each in result.families],
-    )
-    most = result.kernels[:TEXT_KERNELS]
-    lines += _kernels_as_text(
-        f"Kernels that changed most{each_step(result)} ({SIGNS})", most, kernel_titles(most)
-    )
-    if not result.kernels and not result.profiles and not result.of_memory:
-        lines += ["", "No kernel took noticeably more or less time."]
-    lines += _profiles_as_text(result)
-    return joined(lines)
-
-
 def same_work_lines(result: Comparison) -> list[str]:
     """Whether both did the same work, what is different, and how well more GPUs were used."""
-    lines = [f"  scaling: {result.scaling.told()}"] if result.scaling is not None else []
+    lines = [f"scaling: {result.scaling.told()}"] if result.scaling is not None else []
     if result.work is not None:
-        lines.append(f"  same work: {result.work.answer.value} ({result.work.reason})")
-        lines += [f"  different: {each}" for each in result.work.differences if each != result.work.reason]
+        lines.append(f"same work: {result.work.answer.value} ({result.work.reason})")
+        lines += [f"different: {each}" for each in result.work.differences if each != result.work.reason]
     return lines
 
 
@@ -139,15 +102,6 @@ def _with_more(name: str, names: Sequence[str]) -> str:
     return name + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
-def _kernels_as_text(title: str, kernels: Sequence[KernelChange], names: Sequence[str]) -> list[str]:
-    lines = []
-    for kernel, name in zip(kernels, names, strict=True):
-        times = f"{or_dash(kernel.ns_before, duration):>10} -> {or_dash(kernel.ns_after, duration):>10}"
-        calls = f"{or_dash(kernel.calls_before, three_digits):>7} -> {or_dash(kernel.calls_after, three_digits):>7}"
-        lines.append(f"  {times} {calls} calls  {name[:MOST_OF_NAME]}")
-    return ["", f"{title}:", *lines] if lines else []
-
-
 def each_step(result: Comparison) -> str:
     """What follows a heading where the numbers are those of one step."""
     return ", a step" if result.by_step else ""
@@ -156,19 +110,6 @@ def each_step(result: Comparison) -> str:
 def or_dash(value: float, write: Callable[[float], str]) -> str:
     """A number as ``write`` writes it; a dash for none."""
     return write(value) if value else "-"
-
-
-def _profiles_as_text(result: Comparison) -> list[str]:
-    """Each kernel that was profiled on both sides: why it changed, and the numbers that did."""
-    lines: list[str] = []
-    for profile in result.profiles[:TEXT_KERNELS]:
-        lines += ["", f"{kernel_name(profile.after.name)[:80]}: {profile.why}"]
-        lines += [
-            f"  {row.label:<46}{row.before_text:>14} -> {row.after_text}"
-            for row in profile.rows
-            if row.is_noticeable
-        ]
-    return ["", "Profiled kernels:", *lines] if lines else []
 
 
 def _interval(ratio: StepRatio | None) -> dict[str, Any] | None:

@@ -1,48 +1,25 @@
-"""The diagnosis of a run of many ranks: a page of text, and the JSON object of ``stallscope diagnose --json``."""
+"""The diagnosis of a run of many ranks as a report, and as the JSON object of ``stallscope diagnose --json``."""
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.idle.causes import Cause
+from rules.analysis.ranks.states import COMMUNICATION, COMPUTE, COPIES, FIRST_IDLE
 from rules.summaries import page
 from rules.summaries.facts import ManyRanksDiagnosis
-from rules.summaries.findings import when
 from rules.summaries.run import ManyRanks
-from rules.summaries.states import COMMUNICATION, COMPUTE, COPIES, FIRST_IDLE
+from rules.wording.late_ranks import doing, when
 from rules.wording.verdict import share_of
+from viewer.reports.blocks import Cards, Form, Points, Report, Table, Text
+from viewer.reports.diagnosis_report import card
 from viewer.reports.json_report import SCHEMA, budget_json, finding_json, quality_json
-from viewer.reports.plain_text import joined
+from viewer.reports.rendering.terminal_report import as_terminal_text
 
-WIDTH = 96
-MOST_FINDINGS = 6
 MOST_UNREAD = 5
 NO_REPLAY = "a run of many ranks is judged by summaries; open a few of its ranks to see what fixes would give"
-
-
-def as_text(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> str:
-    """One page: the sentence, the budget, patterns, ten ranks, links, findings, what to look at next."""
-    run = facts.run
-    lines = [*textwrap.wrap(page.sentence(facts, diagnosis), WIDTH), ""]
-    lines += [*about(run), *_left_out(run), ""]
-    lines += _budget(run)
-    lines += _patterns(facts)
-    lines += _costly(facts)
-    for told in (*page.links(facts), *page.balance(facts)):
-        lines += textwrap.wrap(told, WIDTH, subsequent_indent="  ")
-    lines += [""]
-    for number, finding in enumerate(diagnosis.findings[:MOST_FINDINGS], 1):
-        lines += _finding(number, finding)
-    if len(diagnosis.findings) > MOST_FINDINGS:
-        lines += [f"and {len(diagnosis.findings) - MOST_FINDINGS} smaller findings (see --json)", ""]
-    following = page.next_steps(facts)
-    lines += ["Look at next:"] if following else []
-    for told in following:
-        lines += textwrap.wrap(told, WIDTH, initial_indent="  -> ", subsequent_indent="     ")
-    return joined(lines)
 
 
 def about(run: ManyRanks) -> list[str]:
@@ -54,13 +31,6 @@ def about(run: ManyRanks) -> list[str]:
         f"{len(run.members):,} ranks{where}, {run.quality.events_read:,} events, read as summaries",
         f"analysed: {duration(run.window_ns)}{steps}",
     ]
-
-
-def _left_out(run: ManyRanks) -> list[str]:
-    lines = [f"Left out: {path}: {reason}" for path, reason in run.unread[:MOST_UNREAD]]
-    if len(run.unread) > MOST_UNREAD:
-        lines.append(f"          and {len(run.unread) - MOST_UNREAD:,} more files (see --json)")
-    return lines
 
 
 def budget_rows(run: ManyRanks) -> list[tuple[str, ...]]:
@@ -77,39 +47,43 @@ def budget_rows(run: ManyRanks) -> list[tuple[str, ...]]:
     return rows
 
 
-def _budget(run: ManyRanks) -> list[str]:
-    lines = [f"Where the time goes: {'mean':>17}{'least':>9}{'most':>9}"]
-    lines += [f"  {label:<30}{mean:>6}{least:>9}{most:>9}" for label, mean, least, most in budget_rows(run)]
-    return [*lines, ""]
+def as_text(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> str:
+    """One page for a terminal."""
+    return as_terminal_text(many_ranks_report(facts, diagnosis))
 
 
-def _patterns(facts: ManyRanksDiagnosis) -> list[str]:
-    lines = ["Who is late:"] if facts.patterns else []
-    for pattern, reason in zip(facts.patterns, facts.reasons, strict=True):
-        lines.append(f"  {page.pattern_title(facts, pattern)}")
-        lines.append(f"    {page.pattern_reason(reason)}")
-    return [*lines, ""] if lines else []
-
-
-def _costly(facts: ManyRanksDiagnosis) -> list[str]:
-    if not facts.costly:
-        return []
-    lines = [f"{'Cost the most':<18}{'node':<12}{'others wait':>12}{'late by':>11}{'latest in':>12}  why"]
-    for each in facts.costly:
-        node = facts.run.rows[each.row].node
-        lines.append(
-            f"  {facts.run.name(each.row):<16}{node[:11]:<12}{duration(each.cost_ns):>12}{duration(each.late_ns):>11}"
-            f"{each.latest_in:>6} steps  {each.reason.text[:40]}"
-        )
-    return [*lines, ""]
-
-
-def _finding(number: int, finding: Finding) -> list[str]:
-    lines = [f"{number}. {finding.title}  [{finding.severity}]"]
-    lines += textwrap.wrap(finding.explanation, WIDTH, initial_indent="   ", subsequent_indent="   ")
-    for advice in finding.advice[:1]:
-        lines += textwrap.wrap(advice, WIDTH, initial_indent="   -> ", subsequent_indent="      ")
-    return [*lines, ""]
+def many_ranks_report(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> Report:
+    """What was found, patterns, ten ranks; nothing is replayed, and it says so."""
+    run = facts.run
+    costly = [
+        (run.name(each.row), run.rows[each.row].node, duration(each.cost_ns), duration(each.late_ns),
+         f"{each.latest_in:,}", doing(each.reasons))
+        for each in facts.costly
+    ]  # fmt: skip
+    left_out = [f"{path}: {reason}" for path, reason in run.unread[:MOST_UNREAD]]
+    if len(run.unread) > MOST_UNREAD:
+        left_out.append(f"and {len(run.unread) - MOST_UNREAD:,} more files (see --json)")
+    skipped = [f"{rule}: {reason}" for rule, reason in sorted(diagnosis.skipped.items())]
+    return Report(
+        page.sentence(facts, diagnosis),
+        (
+            Text((*about(run), f"What fixes would give is not predicted: {NO_REPLAY}."), quiet=True),
+            Points("Left out", tuple(left_out)),
+            Table("Where the time goes", ("", "mean", "least", "most"), budget_rows(run)),
+            Points("Who is late", tuple(f"{who}, {why}" for who, why in page.patterns(facts))),
+            Table(
+                "Ranks that cost the most",
+                ("", "node", "others wait in a step", "late by", "latest in steps", "why"),
+                costly,
+                prose=(0, 1, 5),
+            ),
+            Points("Links and balance", (*page.links(facts), *page.balance(facts))),
+            Cards(tuple(card(each, "", "") for each in diagnosis.findings)),
+            Points("Look at next", tuple(page.next_steps(facts))),
+            Points("Not checked", tuple(skipped), form=Form.PAGE),
+            Points("Thresholds that were changed", tuple(diagnosis.thresholds.changed()), form=Form.PAGE),
+        ),
+    )
 
 
 def as_json(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:
@@ -232,7 +206,7 @@ def _ranks(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:
                 "makes_wait_ns_per_step": each.cost_ns,
                 "late_by_ns": each.late_ns,
                 "latest_in_steps": each.latest_in,
-                "why": each.reason.text,
+                "why": doing(each.reasons),
             }
             for each in facts.costly
         ],
@@ -242,10 +216,10 @@ def _ranks(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:
                 "name": pattern.name,
                 "ranks": [run.rows[row].rank for row in pattern.rows.tolist()],
                 "late_by_ns": pattern.late_ns,
-                "when": when(facts, pattern),
-                "why": page.pattern_reason(reason),
+                "when": when(pattern.course, run.step_names),
+                "why": doing(reasons, len(pattern.rows) > 1),
             }
-            for pattern, reason in zip(facts.patterns, facts.reasons, strict=True)
+            for pattern, reasons in zip(facts.patterns, facts.pattern_reasons, strict=True)
         ],
         "slow_links": [
             {
@@ -254,7 +228,7 @@ def _ranks(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:
                 "collective": link.speed.collective,
                 "bytes": link.speed.bytes,
                 "bus_bandwidth": round(link.speed.bus_bandwidth),
-                "usual_bus_bandwidth": round(link.speed.usual),
+                "usual_bus_bandwidth": round(link.usual),
             }
             for link in facts.slow_links
         ],

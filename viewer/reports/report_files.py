@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,9 +11,11 @@ from rules import Diagnosis
 from rules.analysis.analysis import Analysis
 from rules.comparison.compare import Comparison
 from rules.gates.judging import Answer
-from viewer.reports.html_report import comparison_page, diagnosis_page, trend_page
-from viewer.reports.markdown_report import comparison_markdown, diagnosis_markdown, trend_markdown
-from viewer.reports.pages import Page
+from viewer.reports.blocks import Report
+from viewer.reports.comparison_blocks import comparison_report, trend_report
+from viewer.reports.diagnosis_report import diagnosis_report
+from viewer.reports.rendering.markdown_report import as_markdown
+from viewer.reports.rendering.pages import page_of
 from viewer.reports.series_report import Point
 
 Makers: TypeAlias = Mapping[str, Callable[[], bytes]]  # kind of file -> what makes its content
@@ -36,28 +37,19 @@ def file_kinds(makers: Makers) -> dict[str, str]:
     return {f"{TITLES[kind]} (*{SUFFIXES[kind]})": kind for kind in makers}
 
 
-def makers_of(fill: Callable[[Page], Page], markdown: Callable[[], str]) -> Makers:
-    """Makers of files from what fills a page."""
-    return _Pages(fill, markdown).makers()
+def makers_of(report: Callable[[], Report]) -> Makers:
+    """Makers of files from what makes the report."""
 
+    def pdf() -> bytes:
+        from viewer.reports.rendering.pdf_report import as_pdf
 
-@dataclass(frozen=True, slots=True)
-class _Pages:
-    """Makes files of whatever fills a page."""
+        return as_pdf(page_of(report(), printed=True))
 
-    fill: Callable[[Page], Page]
-    markdown: Callable[[], str]
-
-    def makers(self) -> Makers:
-        return {"html": self._html, "pdf": self._pdf, "markdown": lambda: _bytes(self.markdown())}
-
-    def _html(self) -> bytes:
-        return _bytes(self.fill(Page()).text)
-
-    def _pdf(self) -> bytes:
-        from viewer.reports.pdf_report import as_pdf
-
-        return as_pdf(self.fill(Page(printed=True)))
+    return {
+        "html": lambda: _bytes(page_of(report()).text),
+        "pdf": pdf,
+        "markdown": lambda: _bytes(as_markdown(report())),
+    }
 
 
 def _bytes(text: str) -> bytes:
@@ -68,20 +60,14 @@ def diagnosis_files(
     trace: Trace, diagnosis: Diagnosis, analysis: Analysis, *, all_tables: bool = False
 ) -> Makers:
     """The reports of one run."""
-
-    def fill(page: Page) -> Page:
-        return diagnosis_page(trace, diagnosis, analysis, page, all_tables=all_tables)
-
-    return makers_of(fill, lambda: diagnosis_markdown(trace, diagnosis, analysis))
+    return makers_of(lambda: diagnosis_report(trace, diagnosis, analysis, all_tables=all_tables))
 
 
 def comparison_files(result: Comparison, answers: Sequence[Answer] = ()) -> Makers:
     """The reports of a comparison."""
-    return makers_of(
-        lambda page: comparison_page(result, answers, page), lambda: comparison_markdown(result, answers)
-    )
+    return makers_of(lambda: comparison_report(result, answers))
 
 
 def trend_files(name: str, points: Sequence[Point]) -> Makers:
     """The reports of runs in their order."""
-    return makers_of(lambda page: trend_page(name, points, page), lambda: trend_markdown(name, points))
+    return makers_of(lambda: trend_report(name, points))

@@ -7,30 +7,23 @@ from typing import Any
 
 from parsers.model import ResultTable
 from parsers.model.units import three_digits
+from viewer.reports.blocks import Table
+from viewer.reports.rendering.terminal_report import table_lines
 
 MOST_SHOWN = 12
-_WIDEST = 40
 
 
 def table_text(table: ResultTable) -> list[str]:
     """Title, header and the first rows, columns aligned."""
-    rows = [[_cell(cell) for cell in row] for row in table.rows[:MOST_SHOWN]]
-    grid = [[_shortened(column.title) for column in table.columns], *rows]
-    widths = [max(len(row[place]) for row in grid) for place in range(len(table.columns))]
-    texts = [
-        all(isinstance(row[place], str) or row[place] is None for row in table.rows)
+    texts = tuple(
+        place
         for place in range(len(table.columns))
-    ]
-    lines = [
-        "  "
-        + "  ".join(
-            cell.ljust(width) if is_text else cell.rjust(width)
-            for cell, width, is_text in zip(row, widths, texts, strict=True)
-        ).rstrip()
-        for row in grid
-    ]
-    left = len(table.rows) - MOST_SHOWN
-    return [f"{table.title}:", *lines, *([f"  and {left:,} more rows (see --json)"] if left > 0 else []), ""]
+        if all(isinstance(row[place], str) or row[place] is None for row in table.rows)
+    )
+    rows = [tuple(_cell(cell) for cell in row) for row in table.rows[:MOST_SHOWN]]
+    left = len(table.rows) - len(rows)
+    headings = tuple(column.title for column in table.columns)
+    return table_lines(Table(table.title, headings, rows, left, prose=texts))
 
 
 def table_json(table: ResultTable) -> dict[str, Any]:
@@ -53,10 +46,4 @@ def figure(value: float) -> str:
 
 
 def _cell(cell: str | float | None) -> str:
-    if cell is None:
-        return "-"
-    return _shortened(cell) if isinstance(cell, str) else figure(cell)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+    return "-" if cell is None else cell if isinstance(cell, str) else figure(cell)

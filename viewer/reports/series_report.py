@@ -1,4 +1,4 @@
-"""Several runs in their order, each against the first and against the one before, as text and JSON."""
+"""Several runs in their order, each against the first and against the one before, as rows and JSON."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from rules.comparison.gate import Judgement, Outcome
 from rules.gates.against_kept import judgement_on
 from rules.gates.figures import RunFigures
 from viewer.kept.history import Entry
-from viewer.reports.plain_text import joined, one_line
+from viewer.reports.plain_text import one_line
 
-WIDEST_NAME = 44
 SIGNS = {
     Outcome.FASTER: "faster",
     Outcome.SLOWER: "slower",
@@ -69,23 +68,6 @@ def against(points: Sequence[Point], number: int, earlier: int) -> Judgement:
     return judgement_on(points[earlier].runs, points[number].runs)
 
 
-def series_text(points: Sequence[Point]) -> str:
-    """A table for a terminal; the bounds are of the step time over that of the first run."""
-    lines = [f"{'run':<{WIDEST_NAME}}{'step, mean':>12}{'of the first':>18}  against the one before"]
-    for number, point in enumerate(points):
-        first = against(points, number, 0)
-        before = against(points, number, number - 1) if number else None
-        said = SIGNS[before.outcome] if before else ""
-        if before is not None and before.reason:
-            said += f": {before.reason}"
-        step = duration(point.step_ns) if point.step_ns else "-"
-        note = f"  {point.note}" if point.note else ""
-        lines.append(
-            f"{_shortened(point.name):<{WIDEST_NAME}}{step:>12}{bounds(first):>18}  {said}{note}".rstrip()
-        )
-    return joined(lines)
-
-
 def bounds(judgement: Judgement) -> str:
     """ "97.1 to 103 %"; a dash where the two cannot be compared."""
     ratio = judgement.ratio
@@ -106,11 +88,16 @@ def series_rows(points: Sequence[Point]) -> list[tuple[str, str, str, str, str]]
             one_line(point.name),
             duration(point.step_ns) if point.step_ns else "-",
             bounds(against(points, number, 0)),
-            SIGNS[against(points, number, number - 1).outcome] if number else "",
+            _said(against(points, number, number - 1)) if number else "",
             one_line(point.note),
         )
         for number, point in enumerate(points)
     ]
+
+
+def _said(judgement: Judgement) -> str:
+    """ "faster", "not comparable: other work"."""
+    return ": ".join(filter(None, (SIGNS[judgement.outcome], judgement.reason)))
 
 
 def series_json(points: Sequence[Point]) -> dict[str, Any]:
@@ -141,7 +128,3 @@ def _judgement_json(judgement: Judgement) -> dict[str, Any]:
         "low": ratio.low if ratio is not None and known else None,
         "high": ratio.high if ratio is not None and known else None,
     }
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) < WIDEST_NAME else f"…{name[-WIDEST_NAME + 2 :]}"

@@ -12,6 +12,8 @@ from rules.analysis.inference.engine_costs import BetweenSteps, CacheTraffic, En
 from rules.analysis.inference.engine_steps import StepKind
 from rules.analysis.inference.requests import RequestSource
 from rules.analysis.inference.serving import Percentiles, Serving, serving_of
+from viewer.reports.blocks import Table
+from viewer.reports.rendering.terminal_report import table_lines
 
 _WIDTH = 96
 _MOST_BATCHES = 8
@@ -71,11 +73,11 @@ def serving_text(trace: Trace) -> list[str]:
         **{f"{kind.name.lower()} step": each for kind, each in serving.step_ns.items()},
     }
     if shown := {name: each for name, each in told.items() if each is not None}:
-        lines.append(f"  {'':<22}{'p50':>10}{'p90':>10}{'p99':>10}")
-        lines += [
-            f"  {name:<22}{duration(round(each.p50)):>10}{duration(round(each.p90)):>10}{duration(round(each.p99)):>10}"
+        rows = [
+            (name, *(duration(round(ns)) for ns in (each.p50, each.p90, each.p99)))
             for name, each in shown.items()
         ]
+        lines += table_lines(Table("", ("", "p50", "p90", "p99"), rows))[:-1]
     return [*lines, *_batches(serving), *_wrapped(cost_lines(serving.costs)), ""]
 
 
@@ -127,11 +129,12 @@ def _batches(serving: Serving) -> list[str]:
     shown = sorted(
         {sizes[round(place * (len(sizes) - 1) / (_MOST_BATCHES - 1))] for place in range(_MOST_BATCHES)}
     )
-    lines = [f"  {'decode by batch size':<22}{'median':>10}{'tokens/s':>10}"]
-    for size in shown:
-        ns = serving.decode_ns_by_batch[size]
-        rate = three_digits(size / ns * 1e9) if ns > 0 else "-"
-        lines.append(f"  {size:>20}  {duration(round(ns)):>10}{rate:>10}")
+    took = [(size, serving.decode_ns_by_batch[size]) for size in shown]
+    rows = [
+        (str(size), duration(round(ns)), three_digits(size / ns * 1e9) if ns > 0 else "-")
+        for size, ns in took
+    ]
+    lines = table_lines(Table("", ("decode by batch size", "median", "tokens/s"), rows, prose=()))[:-1]
     if serving.plateau is not None:
         lines.append(
             f"  From a batch of {serving.plateau} on, larger batches hardly decode more tokens a second."

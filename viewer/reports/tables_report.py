@@ -9,6 +9,8 @@ from typing import Any
 
 from parsers.model.units import quantity
 from rules.analysis.analysis import Analysis
+from viewer.reports import blocks
+from viewer.reports.rendering.terminal_report import table_lines
 from viewer.reports.result_tables import figure
 from viewer.statistics.kernels import kernel_columns
 from viewer.statistics.operators import operator_columns, operator_times
@@ -16,7 +18,6 @@ from viewer.statistics.operators import operator_columns, operator_times
 FEW = 5
 MOST_ROWS = 10_000  # of one table in JSON: more is asked for by a query
 MOST_PRINTED = 25
-_WIDEST = 44
 _UNSAID = ("event",)
 _SHORT = {"name": "short_name"}
 
@@ -135,30 +136,6 @@ def plain(values: Iterable[Any]) -> list[Any]:
     ]
 
 
-def tables_text(tables: Sequence[Table], most: int = FEW) -> list[str]:
-    """Tables for a terminal, columns aligned; long names are shortened."""
-    return [line for table in tables for line in _text(table, most)]
-
-
-def _text(table: Table, most: int) -> list[str]:
-    hidden = [*_UNSAID, *(name for name, short in _SHORT.items() if short in table.names)]
-    shown = table.without(*hidden)
-    grid = [shown.headings, *(tuple(_shortened(text) for text in row) for row in shown.cells(most))]
-    widths = [max(len(row[place]) for row in grid) for place in range(len(shown.names))]
-    texts = [all(isinstance(row[place], str) for row in shown.rows) for place in range(len(shown.names))]
-    lines = [
-        "  "
-        + "  ".join(
-            word.ljust(width) if is_text else word.rjust(width)
-            for word, width, is_text in zip(row, widths, texts, strict=True)
-        ).rstrip()
-        for row in grid
-    ]
-    left = table.left_out + max(len(table.rows) - most, 0)
-    more = [f"  and {left:,} more"] if left else []
-    return [f"{table.title}:", *lines, *more, ""]
-
-
 def tables_json(tables: Sequence[Table]) -> dict[str, Any]:
     """Tables as plain values, by id."""
     return {
@@ -176,16 +153,32 @@ def tables_json(tables: Sequence[Table]) -> dict[str, Any]:
     }
 
 
-def tables_html(tables: Sequence[Table], most: int) -> list[dict[str, Any]]:
-    """What the page's template fills in."""
+def tables_blocks(tables: Sequence[Table], most: int) -> list[blocks.Table]:
+    """The first rows of each as a table of a page."""
+    return [_block(table, most, *_UNSAID) for table in tables]
+
+
+def tables_text(tables: Sequence[Table], most: int = FEW) -> list[str]:
+    """The first rows of each for a terminal: long names give way to short ones."""
     found = []
     for table in tables:
-        shown = table.without(*_UNSAID)
-        left = table.left_out + max(len(table.rows) - most, 0)
-        found.append(
-            {"heading": table.title, "columns": shown.headings, "rows": shown.cells(most), "left": left}
-        )
+        hidden = [name for name, short in _SHORT.items() if short in table.names]
+        found += table_lines(_block(table, most, *_UNSAID, *hidden))
     return found
+
+
+def _block(table: Table, most: int, *hidden: str) -> blocks.Table:
+    shown = table.without(*hidden)
+    texts = [all(isinstance(row[place], str) for row in shown.rows) for place in range(len(shown.names))]
+    return blocks.Table(
+        table.title,
+        shown.headings,
+        shown.cells(most),
+        table.left_out + max(len(table.rows) - most, 0),
+        few=most,
+        prose=tuple(place for place, is_text in enumerate(texts) if is_text),
+        form=blocks.Form.PAGE,
+    )
 
 
 def heading(name: str, unit: str) -> str:
@@ -205,7 +198,3 @@ def cell(value: Any, unit: str) -> str:
     if unit == "share":
         return f"{100 * value:.1f} %"
     return quantity(value, unit) if unit else figure(value)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"

@@ -29,8 +29,10 @@ from rules.wording.verdict import (
     verdict,
     what_lacks_a_gpu,
 )
+from viewer.reports.blocks import Table
 from viewer.reports.fixes_report import fixes_text
 from viewer.reports.plain_text import joined
+from viewer.reports.rendering.terminal_report import table_lines
 from viewer.reports.result_tables import table_text
 from viewer.reports.serving_report import serving_text
 from viewer.reports.tables_report import MOST_PRINTED, every_table, rows_that_matter, tables_text
@@ -40,6 +42,7 @@ WIDTH = 96
 DETAILED_DEVICES = 4
 SHOWN_SHARE = 0.001
 MOST_NOTES = 8
+MOST_INPUTS = 16  # files that are named; the files of more ranks are alike
 MOST_CHECKS = 10  # that are left out for one reason and still named
 
 
@@ -83,7 +86,9 @@ def as_text(
 
 
 def _about(trace: Trace, analysis: Analysis) -> list[str]:
-    names = ", ".join(f"{each.path} ({each.producer})" for each in trace.inputs)
+    names = ", ".join(f"{each.path} ({each.producer})" for each in trace.inputs[:MOST_INPUTS])
+    if (more := len(trace.inputs) - MOST_INPUTS) > 0:
+        names += f" and {more:,} more"
     quality = trace.quality
     lost = f", {quality.quarantined:,} set aside" if quality.quarantined else ", all kept"
     what = "rows" if trace.is_of_results else "events"
@@ -112,7 +117,7 @@ def _notes(trace: Trace) -> list[str]:
 
 def _without_gpu(trace: Trace) -> list[str]:
     """How to record what a timeline without any GPU work lacks; nothing for reports of kernels and logs."""
-    if trace.kernels or not len(trace.events):
+    if trace.kernels or not len(trace.events) or trace.stands_beside:
         return []
     launches, copies = completeness_of(trace).launches, copies_asked_for(trace)
     if is_cut(trace):
@@ -202,20 +207,21 @@ def _budget_table(trace: Trace, analysis: Analysis) -> list[str]:
     budgets = sorted(
         (each for each in budgets if each.window_ns), key=lambda each: each.compute_ns / each.window_ns
     )
-    lines = [f"{'GPU':<16}{'compute':>9}{'comm':>9}{'copies':>9}{'idle':>9}  mostly idle by"]
+    rows = []
     for budget in budgets:
-        name = device_name(trace, budget.device)
         parts = (
             budget.compute_ns,
             budget.exposed_communication_ns,
             budget.exposed_copy_ns,
             budget.total_idle_ns,
         )
-        shares = "".join(f"{share_of(ns, budget.window_ns):>9}" for ns in parts)
         worst = max(budget.idle_ns, key=lambda cause: budget.idle_ns[cause], default=None)
         idle = analysis.idle.label(worst) if worst is not None and budget.idle_ns[worst] else ""
-        lines.append(f"{name:<16}{shares}  {idle}")
-    return [*lines, ""]
+        rows.append(
+            (device_name(trace, budget.device), *(share_of(ns, budget.window_ns) for ns in parts), idle)
+        )
+    columns = ("GPU", "compute", "comm", "copies", "idle", "mostly idle by")
+    return table_lines(Table("", columns, rows, few=len(rows), prose=(0, 5)))
 
 
 def _memory(trace: Trace, analysis: Analysis) -> list[str]:

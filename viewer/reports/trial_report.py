@@ -7,8 +7,10 @@ from typing import Any
 
 from rules.trials.trial import Kind, Trial, Trials, Verdict
 from rules.wording import trials as wording
-from viewer.reports.markdown_report import plain, table
+from viewer.reports.blocks import Block, Points, Report, Table, Text
 from viewer.reports.plain_text import joined, one_line
+
+_COLUMNS = ("change", "tried", "promised", "result", "program")
 
 
 def trial_line(trial: Trial) -> str:
@@ -79,26 +81,24 @@ def _trial(trial: Trial) -> dict[str, Any]:
     }
 
 
-def trials_markdown(trials: Trials, title: str) -> str:
-    """A table of the trials for a pull request."""
-    lines = [f"## {plain(title)}: {plain(wording.summary(trials))}", ""]
-    lines += [f"* {plain(each)}" for each in wording.caution(trials)]
+def trials_report(trials: Trials, title: str) -> Report:
+    """A table of the trials, as for a pull request."""
+    blocks: list[Block] = [Points("", tuple(wording.caution(trials)))]
     if not trials.restless:
-        lines += table(
-            ("change", "tried", "promised", "result", "program"),
-            [
-                (
-                    each.candidate.title,
-                    wording.KINDS[each.candidate.kind],
-                    wording.promise(each.candidate.promised) if each.candidate.promised is not None else "",
-                    wording.result(each),
-                    "; ".join(wording.about(each)),
-                )
-                for each in [*trials.trials, *([trials.control] if trials.control is not None else [])]
-                if not each.candidate.against
-            ],
-        )
-        lines += [f"* {plain(each)}" for each in wording.left_out(trials)]
+        rows = [
+            (
+                each.candidate.title,
+                wording.KINDS[each.candidate.kind],
+                wording.promise(each.candidate.promised) if each.candidate.promised is not None else "",
+                wording.result(each),
+                "; ".join(wording.about(each)),
+            )
+            for each in [*trials.trials, *([trials.control] if trials.control is not None else [])]
+            if not each.candidate.against
+        ]
+        blocks += [Table("", _COLUMNS, rows), Points("", tuple(wording.left_out(trials)))]
     if any(each.candidate.kind is Kind.CEILING and each.gain for each in trials.trials):
-        lines += ["", "A ceiling is no change to keep: something was taken away to see what it costs."]
-    return "\n".join([*lines, ""])
+        blocks.append(
+            Text(("A ceiling is no change to keep: something was taken away to see what it costs.",))
+        )
+    return Report(f"{title}: {wording.summary(trials)}", tuple(blocks))

@@ -37,6 +37,7 @@ KIND_NAMES = {
     EventKind.OVERHEAD: "profiler overhead",
     EventKind.OS_RUNTIME: "system call",
     EventKind.SAMPLE: "CPU sample",
+    EventKind.SAMPLED_FRAME: "sampled call",
 }
 MOST_RELATED = 12
 FIRST_OF_COLLECTIVE = 2  # exposed, and for whom it waited: before its launch, and the rest after it
@@ -111,22 +112,22 @@ def facts_of_event(trace: Trace, event: int, analysis: Analysis | None = None) -
 
 def facts_of_collective(analysis: Analysis, event: int) -> list[Fact]:
     """How much of a collective nothing else covered, how long it waited, and for whom; empty for all other events."""
-    from rules.analysis.ranks.waiting import ranks_of
+    from rules.analysis.ranks.recorded import ranks_of
 
-    ranks = ranks_of(analysis)
-    found = np.argwhere((ranks.columns.event[np.maximum(ranks.row, 0)] == event) & ranks.present)
+    run = ranks_of(analysis).run
+    meetings = run.meetings
+    found = np.flatnonzero(run.columns.event[run.places] == event)
     if not len(found):
         return []
-    instance, column = found[0].tolist()
-    start, end = int(analysis.trace.events.start[event]), int(analysis.trace.events.end[event])
-    alone = analysis.time(ranks.devices[column]).communication
-    exposed = int(measure(alone, np.array([start]), np.array([end]))[0])
-    transfer, last = int(ranks.transfer[instance]), int(ranks.last[instance])
+    place = int(found[0])
+    instance, row = int(meetings.meeting[place]), int(meetings.row[place])
+    start, end = int(meetings.start[place]), int(meetings.end[place])
+    exposed = int(measure(run.alone(row), np.array([start]), np.array([end]))[0])
+    transfer, last = int(meetings.transfer[instance]), int(meetings.row[meetings.last[instance]])
     waits = max(end - start - transfer, 0)
     told = duration(waits)
-    if last != column and waits:
-        device = analysis.trace.devices[ranks.devices[last]]
-        told += f" for rank {device.rank}, the last one" if device.rank is not None else ""
+    if last != row and waits and run.rows[last].rank is not None:
+        told += f" for rank {run.rows[last].rank}, the last one"
     return [
         Fact("Exposed", f"{duration(exposed)}, {percent(exposed / max(end - start, 1))} of it"),
         Fact("Waits", told),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from parsers.model.arrays import BOOL, F64, I64
 from parsers.model.units import duration, quantity, size
-from rules.summaries.facts import ManyRanksDiagnosis
-from rules.summaries.states import COMPUTE
+from rules.analysis.ranks.late import Ranks
+from rules.analysis.ranks.states import COMPUTE
 
 TOP_SHARE = 0.999  # of the values: what is beyond has the last colour
 _STEPS_COMPARED = 128  # evenly chosen
@@ -62,7 +63,7 @@ class Order(Enum):
 class RankMap:
     """Values are (rows, steps), not a number where a rank lacks a step or a counter."""
 
-    facts: ManyRanksDiagnosis
+    facts: Ranks[Any]
 
     @property
     def rows(self) -> int:
@@ -134,10 +135,11 @@ class RankMap:
             nodes = [row.node for row in self.facts.run.rows]
             place = {node: index for index, node in enumerate(dict.fromkeys(nodes))}
             return np.argsort([place[node] for node in nodes], kind="stable")
+        if order is Order.RANK:
+            numbers = [row.rank if row.rank is not None else self.rows for row in self.facts.run.rows]
+            return np.argsort(numbers, kind="stable")
         shade = np.nan_to_num(self.shades(measure))
-        if order is Order.WORST:
-            return np.argsort(-shade.sum(axis=1), kind="stable")
-        return by_similarity(shade) if order is Order.SIMILARITY else np.arange(self.rows)
+        return np.argsort(-shade.sum(axis=1), kind="stable") if order is Order.WORST else by_similarity(shade)
 
 
 def by_similarity(shade: F64) -> I64:

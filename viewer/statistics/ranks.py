@@ -7,36 +7,30 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from parsers.model import I64, Trace
-from parsers.model.names.devices import short_device_name
+from parsers.model import Trace
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import clip, length, union
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
-from rules.analysis.ranks.waiting import Ranks, ranks_of
+from rules.analysis.ranks.late import Ranks
+from rules.analysis.ranks.recorded import RecordedRun, ranks_of
+from viewer.statistics.rank_map import RankMap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankTables:
-    """``waiting`` is (steps, ranks) in ns; ``rank_names`` are its columns. Ranks stand in order of their numbers."""
+    """``map`` shows the waiting of each rank in each step."""
 
     ranks: pd.DataFrame
     collectives: pd.DataFrame
     step_names: tuple[str, ...]
-    rank_names: tuple[str, ...]
-    waiting: I64
+    map: RankMap
 
 
 def rank_tables(trace: Trace, analysis: Analysis) -> RankTables:
     """Everything the ranks tab shows, inside the analysed window; times in ns, shares of the window."""
     ranks = ranks_of(analysis)
-    nothing = np.empty((0, 0), np.int64)
-    steps, waiting = ranks.waiting_by_step() if ranks.devices else ((), nothing)
-    order = sorted(range(len(ranks.table)), key=lambda column: _by_number(trace, ranks.devices[column]))
     return RankTables(
-        _ranks(trace, analysis, ranks),
-        _collectives(trace, ranks),
-        steps,
-        tuple(ranks.table[column].name for column in order),
-        waiting[:, order] if waiting.size else waiting,
+        _ranks(trace, analysis, ranks), _collectives(trace, ranks), ranks.run.step_names, RankMap(ranks)
     )
 
 
@@ -45,55 +39,52 @@ def _by_number(trace: Trace, device: int) -> tuple[int, int, int]:
     return (found.rank if found.rank is not None else len(trace.devices), found.id, device)
 
 
-def _ranks(trace: Trace, analysis: Analysis, ranks: Ranks) -> pd.DataFrame:
-    known = {row.device: row for row in ranks.table}
-    late = dict(zip(ranks.devices, _lateness(ranks), strict=True))
+def _ranks(trace: Trace, analysis: Analysis, ranks: Ranks[RecordedRun]) -> pd.DataFrame:
+    run, caused = ranks.run, ranks.run.meetings.caused_by_row
     window = max(analysis.window_ns, 1)
     rows = []
     for device in sorted(analysis.active_devices, key=lambda device: _by_number(trace, device)):
-        budget, row = analysis.budgets(device), known.get(device)
-        last, late_by = late.get(device, (float("nan"), float("nan")))
+        budget, row = analysis.budgets(device), run.row_of(device)
+        mine = run.columns.device == device
+        whole = clip(union(run.columns.start[mine], run.columns.end[mine]), *analysis.window)
+        last, late_by = _lateness(ranks, row)
         rows.append(
             {
-                "name": short_device_name(trace, device),
+                "name": run.name(row),
                 "device": device,
                 "busy": budget.busy_ns / window,
                 "compute": budget.compute_ns,
-                "communication": row.communication_ns if row is not None else 0,
+                "communication": length(whole),
                 "exposed": budget.exposed_communication_ns,
-                "waiting": row.waiting_ns if row is not None else 0,
-                "caused": row.caused_ns if row is not None else 0,
+                "waiting": int(ranks.waiting[row]),
+                "caused": int(caused[row]),
                 "last": last,
                 "late": late_by,
                 "idle": budget.total_idle_ns,
-                "clock": row.clock_error_ns if row is not None else 0,
+                "clock": int(ranks.clock_error[row]),
             }
         )
     return pd.DataFrame(rows)
 
 
-def _lateness(ranks: Ranks) -> list[tuple[float, float]]:
-    """For each device: the share of its collectives to which it came last, and how long after the first, median ns.
+def _lateness(ranks: Ranks[RecordedRun], row: int) -> tuple[float, float]:
+    """The share of a row's collectives to which it came last, and how long after the first, median ns.
 
-    All participants leave a collective together, so who came later was in it for less time. Not a number for a device
+    All participants leave a collective together, so who came later was in it for less time. Not a number for a row
     that met no other one.
     """
-    nothing = float("nan"), float("nan")
-    if not len(ranks.row):
-        return [nothing for _ in ranks.devices]
-    together = ranks.in_window & (ranks.present.sum(axis=1) > 1)
-    after_first = ranks.duration.max(axis=1)[:, None] - ranks.duration
-    found = []
-    for column in range(len(ranks.devices)):
-        here = together & ranks.present[:, column]
-        was_last = ranks.last[here] == column
-        found.append(
-            (float(was_last.mean()), float(np.median(after_first[here, column]))) if here.any() else nothing
-        )
-    return found
+    meetings = ranks.run.meetings
+    mine = meetings.of_row(row)
+    mine = mine[meetings.in_window[meetings.meeting[mine]]]
+    if not len(mine):
+        return float("nan"), float("nan")
+    longest = np.maximum.reduceat(meetings.duration, meetings.first[:-1])
+    after_first = longest[meetings.meeting[mine]] - meetings.duration[mine]
+    was_last = meetings.last[meetings.meeting[mine]] == mine
+    return float(was_last.mean()), float(np.median(after_first))
 
 
-def _collectives(trace: Trace, ranks: Ranks) -> pd.DataFrame:
+def _collectives(trace: Trace, ranks: Ranks[RecordedRun]) -> pd.DataFrame:
     """``measured`` is what a benchmark reached at that size, bytes per second; 0 where none was opened."""
     columns = [
         "collective", "group", "bytes", "count", "ranks", "transfer_ns", "waiting_ns",

@@ -33,6 +33,7 @@ API = Family(Where.THREAD, LaneKind.CUDA_API, EventKind.API)
 OVERHEAD = Family(Where.THREAD, LaneKind.OVERHEAD, EventKind.OVERHEAD)
 OS_RUNTIME = Family(Where.THREAD, LaneKind.OS_RUNTIME, EventKind.OS_RUNTIME)
 STEPS = Family(Where.THREAD, LaneKind.STEPS, EventKind.STEP)
+SAMPLED_STACKS = Family(Where.THREAD, LaneKind.SAMPLED_STACKS, EventKind.SAMPLED_FRAME)
 SAMPLES = Family(Where.THREAD, LaneKind.SAMPLES, EventKind.SAMPLE)
 KERNEL = Family(Where.STREAM, LaneKind.GPU_STREAM, EventKind.KERNEL)
 MEMCPY = Family(Where.STREAM, LaneKind.GPU_STREAM, EventKind.MEMCPY)
@@ -59,8 +60,9 @@ _FAMILIES = {
     KERNELS_WITH_COUNTERS: REGION,
     "nvtx": REGION,
     "osrt": OS_RUNTIME,
-    "profiler_step": STEPS,  # our own export, as are the two below
+    "profiler_step": STEPS,  # our own export, as are the three below
     "cpu_sample": SAMPLES,
+    "sampled_frame": SAMPLED_STACKS,
     "gpu_graph": GRAPH,  # a CUDA graph recorded as one operation
     "overhead": OVERHEAD,
     "kernel": KERNEL,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+UNFINISHED = " (unfinished)"  # after the name of a collective that a flight recorder did not see ending
 _LIBRARY = re.compile(
     r"nccl(dev)?kernel|ncclsymk|^nccl|rccl|nvshmem|deep_?ep|(^|::)ep::|inter_?node(_ll)?::|intra_?node::|::dispatch<|"
     r"cached_notify|notify_dispatch|cross_device_reduce|(one|two)_?shot_?\w*(all_?)?reduce|multimem_\w*(reduce|gather)|"

@@ -25,11 +25,12 @@ from parsers.model.names.kernels import is_migration
 from parsers.model.threads import side_by_side
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import complement
+from rules.analysis.arithmetic.intervals import Intervals, complement, contains
 from rules.analysis.facts.device_time import busy_of
 from rules.analysis.idle.blocking import Blockers, blockers
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.idle.culprits import Culprits
+from rules.analysis.idle.interruptions import SOMETHING_ELSE
 from rules.analysis.idle.pieces import Gaps, Host, Pieces, gaps_of, pieces_of
 from rules.analysis.idle.threads import Threads
 from rules.culprit import Culprit, reason
@@ -73,8 +74,12 @@ def idle_of_device(
     window: tuple[int, int],
     thresholds: Thresholds,
     progress: Progress,
+    interrupted: Intervals,
 ) -> IdleTable:
-    """The idle time of one device inside the window [start, end), attributed."""
+    """The idle time of one device inside the window [start, end), attributed.
+
+    ``interrupted`` is when something else had the CPU of one of its threads.
+    """
     progress.step(0.0, "finding where the GPU idles")
     operations = trace.operations_of_device(device)
     gaps = gaps_of(trace, device, complement(busy_of(trace, device), *window))
@@ -94,7 +99,7 @@ def idle_of_device(
     progress.step(0.4, "looking for calls that wait")
     waits = blockers(trace, threads, drivers, gaps.start)
     progress.step(0.45, "looking for calls that wait")
-    host = Host.of(threads, drivers, main, waits, thresholds[HOST_STRETCH_NS])
+    host = Host.of(threads, drivers, main, waits, thresholds[HOST_STRETCH_NS], interrupted)
     rows, slices = _Rows(len(gaps)), list(host.slices(gaps))
     progress.step(0.5, "finding what kept the GPU waiting")
 
@@ -146,6 +151,8 @@ def _causes(
     names = np.where(depends, reasons[pieces.gap], names)
     names = np.where(unlinked, culprits.index_of(_NO_LAUNCH), names)
     names = np.where(unlinked & moved, culprits.index_of(TOUCHES_PAGES), names)
+    stopped = (cause == Cause.LAUNCH) & contains(host.interrupted, pieces.start)
+    names = np.where(stopped, culprits.index_of(SOMETHING_ELSE), names)
     return cause, names.astype(np.int32), event
 
 
@@ -223,6 +230,7 @@ def _what_the_cpu_does(
 
     blocker = waits.call[pieces.gap]
     after_it = (blocker >= 0) & (pieces.start < waits.until[pieces.gap])
+    stopped = contains(host.interrupted, pieces.start)
     allocated = threads.call_class[trace.events.name[np.maximum(blocker, 0)]] == Call.ALLOCATE
     return (
         _Row(
@@ -234,6 +242,7 @@ def _what_the_cpu_does(
         _Row("inside an allocation", call_class == Call.ALLOCATE, Cause.ALLOCATOR, call),
         _Row("reading a value back", reads_back, Cause.SYNCHRONIZATION, reading),
         _Row("waiting for input", feeds, Cause.INPUT, around.input),
+        _Row("interrupted by something else on its CPU", stopped, Cause.LAUNCH, around.innermost),
         _Row("inside a launch or query that takes long", long_call, Cause.HOST, call),
         _Row("busy with something that launches nothing", elsewhere, Cause.HOST, around.innermost),
         _Row("after an allocation that waited", after_it & allocated, Cause.ALLOCATOR, blocker),

@@ -71,9 +71,17 @@ class Host:
     launch_pause: float  # the longest pause between launches that still is the cost of launching, ns
     read_backs: I64  # calls that copy a value which is waited for, ascending
     charged_until: I64  # where the doing of blocking calls ends, ascending
+    interrupted: Intervals  # when something else had a driver's CPU
 
     @staticmethod
-    def of(threads: Threads, drivers: list[int], main: int, waits: Blockers, launch_pause: float) -> Host:
+    def of(
+        threads: Threads,
+        drivers: list[int],
+        main: int,
+        waits: Blockers,
+        launch_pause: float,
+        interrupted: Intervals,
+    ) -> Host:
         """``launch_pause`` is the least of it, ns."""
         events = threads.trace.events
         launches = _launches(threads, drivers, main)
@@ -90,6 +98,7 @@ class Host:
             _longest_launch_pause(launched, launch_pause),
             read_back_calls(threads.trace, threads, drivers),
             np.sort(waits.until),
+            interrupted,
         )
 
     def edges_within(self, low: int, high: int) -> list[I64]:

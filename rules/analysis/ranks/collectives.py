@@ -12,6 +12,16 @@ from parsers.model import I64, Attribute, Trace, derived
 from parsers.model.names.collectives import collective_of
 
 
+@dataclass(frozen=True, slots=True)
+class CollectiveKind:
+    """What the collectives of one kind have in common; ``group`` is the process group's name as recorded."""
+
+    collective: str
+    group: str
+    bytes: int
+    group_size: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CollectiveColumns:
     """One row for each collective kernel, in order of start."""
@@ -25,6 +35,13 @@ class CollectiveColumns:
     bytes: I64
     group_size: I64
     sequence: I64  # -1 where it was not recorded
+
+    def kinds(self) -> tuple[tuple[CollectiveKind, ...], I64]:
+        """The distinct kinds, and which of them each collective is."""
+        known: dict[tuple[str, str, int, int], int] = {}
+        lines = zip(self.collective, self.group, self.bytes.tolist(), self.group_size.tolist(), strict=True)
+        kind = np.array([known.setdefault(each, len(known)) for each in lines], np.int64)
+        return tuple(CollectiveKind(*each) for each in known), kind
 
 
 @derived

@@ -16,33 +16,11 @@ from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.idle.lost_time import any_stream
+from rules.analysis.names.compilers import COMPILERS, TORCH_SCRIPT
 from rules.analysis.steps.steps import Step
 from rules.base import Evidence
 from rules.wording.words import Words, ours
 
-_OF_COMPILERS: tuple[tuple[str, re.Pattern[str]], ...] = (  # who compiles, by the names of its work
-    (
-        "torch.compile",
-        re.compile(
-            r"dynamo|inductor|torch.?compile|CompiledFxGraph|compile_fx|async_compile|autotune|triton_compile|aot_"
-        ),
-    ),
-    (
-        TORCH_SCRIPT := "TorchScript",
-        re.compile(r"nvFuser|FusionExecutor|TensorExpr(?!ess)|torch::jit::|^forward$"),
-    ),
-    (
-        "XLA",
-        re.compile(
-            r"XlaCompile|backend_compile|compile_or_get_cached|(PjRt|Pjrt|Tfrt|Gpu)\w*(Client::Compile|Compiler)|"
-            r"EmitLlvmIr|GpuAutotuner"
-        ),
-    ),
-    ("TensorFlow", re.compile(r"MetaOptimizer|OptimizeGraph|InstantiateFunction|TraceFunction|FuncGraph")),
-    ("Numba", re.compile(r"numba[/\\](core|cuda)[/\\]\w*(compil|codegen|dispatch)")),
-    ("CuPy", re.compile(r"cupy[/\\]cuda[/\\]compiler|cupy[/\\]_core[/\\]raw")),
-    ("Triton", re.compile(r"triton[/\\](compiler|backends|runtime[/\\]autotuner)")),
-)
 NOTEWORTHY_SHARE = 0.01  # of the slow step
 BEYOND_RECORDER = 5.0  # times a steady step: starting a recorder costs less
 LEAST_COMPILE_SHARE = 0.05
@@ -113,7 +91,7 @@ def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[str, ...], tup
     one_off = False
     cpu = np.flatnonzero(inside & np.isin(trace.events.kind, _OF_CPU))
     names = trace.events.name[cpu]
-    for compiler, pattern in _OF_COMPILERS:
+    for compiler, pattern in COMPILERS:
         mine = cpu[judged(names, trace.strings, partial(_matches, pattern)) > 0]
         spent = int(durations(trace, mine).max(initial=0))
         if compiler == TORCH_SCRIPT and spent < MOST_OF_A_STEP * length:

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from rules.analysis.analysis import Analysis
+from rules.analysis.ranks.collectives import collective_columns
 from rules.analysis.ranks.stages import mostly_passes_on
-from rules.analysis.ranks.waiting import ranks_of
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.replay.overlay import Overlay
@@ -37,7 +37,7 @@ What makes it more or less
         device = replay.device
         if len(replay.spans) < 2 or not (device.meeting >= 0).any():
             return
-        columns = ranks_of(analysis).columns
+        columns = collective_columns(analysis.trace)
         between = np.isin(columns.event, device.event[device.meeting >= 0])
         if not mostly_passes_on(columns, between):
             return

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import BOOL, CopyKind
+from parsers.model import BOOL, F64, Attribute, CopyKind
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.host_language import is_python
@@ -15,7 +16,8 @@ from rules.analysis.names.families import Family
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.remove_read_backs import counts_rows
-from rules.fixes.changes import copies, of_nodes, together, without_waiting
+from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting
+from rules.fixes.independent_rounds import independent_rounds
 from rules.replay.loops import Loop, loops_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
@@ -26,6 +28,7 @@ START_NS = 1_500.0  # of a kernel's time is its start: one kernel for all items 
 SHORTEST_BODY = 4  # calls for each wait: a loop of fewer only reads values back, which is another fix
 LEAST_LAUNCHES = 20  # in a step: fewer are not worth the work
 _WAYS_OF_THE_MODEL = (Family.NORMALISATION, Family.ATTENTION, Family.CONVOLUTION, Family.COLLECTIVE)
+_PARTS = re.compile(r"autograd::engine::evaluate_function: (Select|Slice|Narrow|Split|Unbind)\w*Backward")
 _PRODUCTS = (Family.GEMM, Family.TRITON)
 
 _TENSORS_CODE = """torch._foreach_lerp_(averages, weights, 0.001)     # all tensors in a few kernels
@@ -46,12 +49,14 @@ class JoinLoop:
 When it applies
     The same calls come eight and more times in a row, at least 20 launches in a step. Layers of a model follow from
     one another: bodies with convolutions, attention or normalisations are none, and those with matrix products only
-    where rows are counted for each item. Loops of programs that are not Python usually go through time: each round
-    needs the one before.
+    where rows are counted for each item, sixteen items and more pick rows and add to others, matrices have sizes of
+    their own, or each item has its own weights and ends with another size than it begins with. Loops of programs that
+    are not Python usually go through time: each round needs the one before.
 
 What is changed in the replay
     The CPU does the body once. Of the other rounds the GPU's work is left, without the 1.5 us that each kernel takes
-    to start; what they read back and wait for is gone.
+    to start, and as far as its blocks fill the GPU (at least: as if all did). What they read back and wait for is gone,
+    and so is what puts the gradient of each part into one of the whole.
 
 What makes it more or less
     Whether all items can have the same shape, and whether a round needs the one before. Work that fills the GPU for
@@ -94,13 +99,14 @@ def _joinable(analysis: Analysis, replay: Replay) -> list[Loop]:
     counting = counts_rows(replay)
     waits = (replay.waits.target >= 0) & (host.call == Call.SYNCHRONIZE)
     loops = loops_of(analysis)
-    counted = {loop.times for loop in loops if counting[loop.first : loop.last].any()}
+    independent = {loop.times for loop in loops if counting[loop.first : loop.last].any()}
+    independent |= independent_rounds(analysis, replay, loops, products)
     found = []
     for loop in loops:
         body = slice(loop.first, loop.first + loop.body)
         if of_model[body].any() or optimizer[body].any():
             continue
-        if products[body].any() and not {loop.times, loop.times + 1} & counted:
+        if products[body].any() and not {loop.times, loop.times + 1} & independent:
             continue
         if loop.body < SHORTEST_BODY * np.count_nonzero(waits[body]):
             continue
@@ -123,6 +129,7 @@ def _proposal(analysis: Analysis, replay: Replay, times: int, later: BOOL, launc
         categories.append(Category.SYNCHRONIZATION)
     if (later & of_nodes(replay, copies(replay, CopyKind.D2H))).any():
         categories.append(Category.COPY_D2H)
+    rest = together(without_waiting(waits), without_calls(replay, later & _of_parts(analysis)))
     what = "Update all tensors together" if tensors else f"Handle {times} items at once"
     return Proposal(
         fix=JoinLoop.id,
@@ -147,17 +154,36 @@ def _proposal(analysis: Analysis, replay: Replay, times: int, later: BOOL, launc
             )
         ),
         code=_TENSORS_CODE if tensors else _ITEMS_CODE,
-        expected=together(_joined(replay, later), without_waiting(waits)),
+        expected=together(_joined(replay, later), rest),
+        low=together(_joined(replay, later, filled=False), rest),
         depends_on="whether all items can be given the same shape",
     )
 
 
-def _joined(replay: Replay, later: BOOL) -> Change:
+def _of_parts(analysis: Analysis) -> BOOL:
+    """The calls that put the gradient of one part into that of the whole, which all parts together need not do."""
+    return surroundings_of(analysis).inside(lambda name: _PARTS.match(name) is not None)
+
+
+def _joined(replay: Replay, later: BOOL, filled: bool = True) -> Change:
+    """The later rounds cost the CPU nothing, and the GPU what their blocks fill of it, or all but their start."""
     started = later[replay.device.launch]
+    part = np.where(started, _filled(replay), 1.0) if filled else 1.0
 
     def change(overlay: Overlay) -> None:
         overlay.gap[later] = 0.0
         overlay.cost[later] = 0.0
         overlay.duration[started] -= np.minimum(overlay.duration[started], START_NS)
+        overlay.duration *= part
 
     return change
+
+
+def _filled(replay: Replay) -> F64:
+    """The part of the multiprocessors that the blocks of each operation fill; 1 where it is not known."""
+    trace, device = replay.analysis.trace, replay.device
+    blocks = trace.attribute(Attribute.GRID, device.event)
+    counts = [each.sm_count or 0 for each in trace.devices]
+    room = np.array(counts)[np.maximum(trace.lane_device[trace.events.lane[device.event]], 0)]
+    known = (blocks > 0) & (room > 0)
+    return np.where(known, np.minimum(blocks / np.maximum(room, 1), 1.0), 1.0)

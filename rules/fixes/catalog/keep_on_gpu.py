@@ -7,17 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import EventKind
-from parsers.model.names.per_name import named
+from parsers.model import F64
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import measure, union
 from rules.category import Category
 from rules.culprit import Culprit, CulpritKind
+from rules.fixes.backward import optimizers_ns
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step, together, without_calls, without_waiting
 from rules.fixes.round_trips import RoundTrips, round_trips
-from rules.replay.replay import Replay
+from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.host_work import advice_by_name
 from rules.wording.phrases import shortened
@@ -36,6 +35,12 @@ _OPTIMIZER_ADVICE = (
         "(FSDP), before offloading."
     ),
 )
+_SWAPPING_ADVICE = (
+    "Weights that fit stay on the GPU: compare their size with the memory that is free.",
+    for_pytorch("Move modules once, before the loop, and none of them back: model.to('cuda')."),
+    "Of what does not fit, keep as much as there is room for, and fetch the next layer from pinned memory on a stream "
+    "of its own while this one computes; weights that were only read need not be copied back.",
+)
 _OPTIMIZER_CODE = """model.cuda()
 optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)   # its state lies where the parameters lie"""
 
@@ -49,14 +54,17 @@ class KeepOnGpu:
     explanation: ClassVar[str] = """
 When it applies
     More than 1 MB in a step is copied to the host, operators on the CPU calculate with it for more than 1 ms, and
-    copies of the same sizes go back before the GPU gets other work.
+    copies of the same sizes go back before the GPU gets other work. Or the CPU works for more than 1 ms inside the
+    backward pass or an optimizer, and copies of the same sizes go both ways in each step. Or eight copies and more of
+    at least two sizes go each way in a step, as weights do that are swapped in and out.
 
 What is changed in the replay
     The copies in both directions, the waiting for them and the host's work in between are gone; of its operators a
-    twentieth stays, which they take on the GPU.
+    twentieth stays, of long ones a fiftieth, which they take on the GPU.
 
 What makes it more or less
-    Whether the GPU's memory has room for what the host keeps, such as an optimizer's state.
+    How fast the GPU does the work: of large operators next to nothing stays. Whether the GPU's memory has room for
+    what the host keeps, such as an optimizer's state.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -64,10 +72,12 @@ What makes it more or less
         if not trips.calls.any():
             return
         updates = _updates_parameters(analysis, replay, trips)
-        name = surroundings_of(analysis).place(int(trips.work_ns.argmax()))
+        name = "" if trips.swapped else surroundings_of(analysis).place(int(trips.work_ns.argmax()))
         what = (
             "Update the parameters on the GPU"
             if updates
+            else "Leave on the GPU what does not change"
+            if trips.swapped
             else f"Move the work of {shortened(name)} to the GPU"
             if name
             else "Calculate on the GPU what returns to it"
@@ -80,23 +90,26 @@ What makes it more or less
             culprit="optimizer on the CPU" if updates else name or "round trip over the host",
             advice=_OPTIMIZER_ADVICE
             if updates
+            else _SWAPPING_ADVICE
+            if trips.swapped
             else (*advice_by_name(Culprit(CulpritKind.REGION, name)), *_ADVICE),
             code=_OPTIMIZER_CODE if updates else "",
-            expected=together(
-                without_calls(replay, trips.copies, 0.0),
-                without_waiting(trips.calls),
-                less_host_time(trips.calls, trips.work_ns),
-            ),
-            depends_on="whether the GPU's memory has room for it",
+            expected=_without(replay, trips, trips.work_ns),
+            high=_without(replay, trips, trips.work_ns + trips.left_ns),
+            depends_on="how fast the GPU does this work, and whether its memory has room for it",
         )
+
+
+def _without(replay: Replay, trips: RoundTrips, work_ns: F64) -> Change:
+    return together(
+        without_calls(replay, trips.copies, 0.0),
+        without_waiting(trips.calls),
+        less_host_time(trips.calls, work_ns),
+    )
 
 
 def _updates_parameters(analysis: Analysis, replay: Replay, trips: RoundTrips) -> bool:
     """Whether most of the work on the host is an optimizer's step."""
-    trace, host = analysis.trace, replay.host
-    regions = trace.events.of_kind(EventKind.REGION)
-    steps = regions[named(trace, regions, lambda name: name.startswith("Optimizer.step"))]
-    end = host.start[trips.calls]
-    begin = end - host.gap[trips.calls].astype(np.int64)
-    inside = measure(union(trace.events.start[steps], trace.events.end[steps]), begin, end)
-    return bool(inside.sum() > MOSTLY * host.gap[trips.calls].sum())
+    gap = replay.host.gap
+    inside = np.minimum(optimizers_ns(analysis), gap)
+    return bool(inside[trips.calls].sum() > MOSTLY * gap[trips.calls].sum())

@@ -10,9 +10,11 @@ import numpy as np
 
 from parsers.model import CopyKind
 from rules.analysis.analysis import Analysis
+from rules.analysis.ranks.recorded import ranks_of
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, of_nodes
+from rules.fixes.work_of_one_rank import part_of_all_ranks
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
@@ -21,13 +23,20 @@ from rules.wording.phrases import listed
 MORE_HOST = 0.1  # beyond the others' median, of their host time: less is chance
 MORE_COMPUTE = 0.05
 MORE_WAITS = 1.5
+MOSTLY_OF_ONE = (
+    0.5  # of the work between two collectives: what is waited for there is not waited for any more
+)
+MIN_WAITED_FOR = (
+    0.25  # of all waiting is for a late rank; one that nobody waits for may be as slow as it likes
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Excess:
-    """What one rank has beyond the others: host time of its own (ns in all steps), waits, and a factor of compute."""
+    """What one rank has beyond the others: operations, host time (ns in all steps), waits, a factor of compute."""
 
     span: int
+    operations: float
     own_ns: float
     input_ns: float
     waits: bool
@@ -35,7 +44,7 @@ class _Excess:
 
     @property
     def late(self) -> bool:
-        return self.own_ns > 0 or self.input_ns > 0 or self.waits or self.compute > 1.0
+        return self.operations > 0 or self.own_ns > 0 or self.input_ns > 0 or self.waits or self.compute > 1.0
 
 
 @fix
@@ -46,11 +55,12 @@ class MendLateRanks:
     explanation: ClassVar[str] = """
 When it applies
     Of several ranks that wait for one another, some load data, run Python, read back or compute longer than the
-    median of the others.
+    median of the others, and a quarter of all waiting or more is for them.
 
 What is changed in the replay
-    What they have beyond the others is gone: loading and Python time down to the others' amount, additional waits,
-    and the kernels scaled to the others' times. Everything else is replayed.
+    What they have beyond the others is gone: work between two collectives of which they launch 1.5 times as many
+    operations, loading and Python time down to the others' amount, additional waits, and the kernels scaled to the
+    others' times. Everything else is replayed.
 
 What makes it more or less
     Where the others are nearly as late, little is gained; the replay knows. A rank whose every call is slower is the
@@ -60,7 +70,8 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         if len(replay.spans) < 2 or not (replay.device.meeting >= 0).any():
             return
-        late = [each for each in _excesses(analysis, replay) if each.late]
+        waited_for = _waited_for(analysis, replay)
+        late = [each for each in _excesses(analysis, replay) if each.late and waited_for[each.span]]
         if not late or len(late) == len(replay.spans):
             return
         names = [_name(replay, each.span) for each in late]
@@ -70,7 +81,7 @@ What makes it more or less
         one = replay.spans[late[0].span].rank if len(late) == 1 else None
         yield Proposal(
             key=" ".join(names),
-            title=f"Bring {listed(names)} to the speed of the others: {_reasons(late)}",
+            title=f"Bring {listed(names)} to the speed of the others: {_reasons(replay, late)}",
             categories=tuple(categories),
             culprit=listed(names),
             rank=one,
@@ -79,13 +90,28 @@ What makes it more or less
         )
 
 
+def _waited_for(analysis: Analysis, replay: Replay) -> list[bool]:
+    """Whether the ranks of each span are those for whom the others wait."""
+    ranks = ranks_of(analysis)
+    started = ranks.lateness.started
+    late = {
+        ranks.run.device(row)
+        for row, part in enumerate((started / max(float(started.sum()), 1.0)).tolist())
+        if part >= MIN_WAITED_FOR
+    }
+    return [not late.isdisjoint(span.devices) for span in replay.spans]
+
+
 def _name(replay: Replay, span: int) -> str:
     rank = replay.spans[span].rank
     return f"rank {rank}" if rank is not None else f"GPU {replay.spans[span].devices[0]}"
 
 
-def _reasons(late: list[_Excess]) -> str:
+def _reasons(replay: Replay, late: list[_Excess]) -> str:
     found = []
+    if launching := [each.operations for each in late if each.operations > 0]:
+        more = sum(launching) / len(launching) / replay.steps
+        found.append(f"it launches {round(more):,} operations {replay.in_step} that the others do not")
     if any(each.input_ns > 0 for each in late):
         found.append("it loads data longer")
     if any(each.own_ns > 0 for each in late):
@@ -98,7 +124,10 @@ def _reasons(late: list[_Excess]) -> str:
     return (
         text
         if len(late) == 1
-        else text.replace("it does", "they do").replace("its", "their").replace("it ", "they ")
+        else text.replace("it launches", "they launch")
+        .replace("it does", "they do")
+        .replace("its", "their")
+        .replace("it ", "they ")
     )
 
 
@@ -106,7 +135,7 @@ def _advice(late: list[_Excess], names: str) -> tuple[str, ...]:
     found = []
     if any(each.input_ns > 0 for each in late):
         found.append(f"Look at where {names} reads its data from, and give its loader more workers.")
-    if any(each.own_ns > 0 or each.waits for each in late):
+    if any(each.operations > 0 or each.own_ns > 0 or each.waits for each in late):
         found.append(
             f"Logging, evaluating and saving on {names} makes everybody wait: do it rarely, or in a thread."
         )
@@ -122,15 +151,21 @@ def _excesses(analysis: Analysis, replay: Replay) -> list[_Excess]:
     spans = len(replay.spans)
     of_node = host.span_of_thread[host.thread]
     usual = replay.usual
+    part = part_of_all_ranks(replay)
+    operations = np.bincount(device.span, 1.0 - part[device.launch], minlength=spans)
     whole = np.bincount(of_node, usual.gap + usual.cost, minlength=spans)
-    loading = np.bincount(of_node, np.minimum(around.input_ns, usual.gap), minlength=spans)
+    loading = np.bincount(of_node, part * np.minimum(around.input_ns, usual.gap), minlength=spans)
     own = np.bincount(
-        of_node, np.minimum(np.maximum(around.silent_ns - around.input_ns, 0), usual.gap), minlength=spans
+        of_node,
+        part * np.minimum(np.maximum(around.silent_ns - around.input_ns, 0), usual.gap),
+        minlength=spans,
     )
     reads = of_nodes(replay, copies(replay, CopyKind.D2H))
-    waits = np.bincount(of_node, reads & replay.waits.bound, minlength=spans)
+    waits = np.bincount(of_node, part * (reads & replay.waits.bound), minlength=spans)
     working = device.meeting < 0
-    compute = np.bincount(device.span[working], device.duration[working], minlength=spans)
+    compute = np.bincount(
+        device.span[working], (part[device.launch] * device.duration)[working], minlength=spans
+    )
     found = []
     for span in range(spans):
         others = np.arange(spans) != span
@@ -141,6 +176,7 @@ def _excesses(analysis: Analysis, replay: Replay) -> list[_Excess]:
         found.append(
             _Excess(
                 span,
+                float(operations[span]),
                 more_own if more_own > least else 0.0,
                 more_loading if more_loading > least else 0.0,
                 bool(waits[span] > MORE_WAITS * np.median(waits[others]) + replay.steps * 2),
@@ -156,20 +192,25 @@ def _mended(analysis: Analysis, replay: Replay, late: list[_Excess]) -> Change:
     silent = np.maximum(around.silent_ns - around.input_ns, 0.0)
     less = np.zeros(len(host))
     unwaited = np.zeros(len(host), bool)
-    factor = np.ones(len(device))
+    mended = np.isin(of_node, [each.span for each in late])
+    part = np.where(mended, part_of_all_ranks(replay), 1.0)
+    factor = np.where(device.meeting < 0, part[device.launch], 1.0)
     reads = of_nodes(replay, copies(replay, CopyKind.D2H))
     for each in late:
         mine = of_node == each.span
         for amount, column in ((each.input_ns, around.input_ns), (each.own_ns, silent)):
-            part = column[mine]
-            less[mine] += part * min(1.0, amount / max(float(part.sum()), 1.0))
+            there = (part * column)[mine]
+            less[mine] += there * min(1.0, amount / max(float(there.sum()), 1.0))
         if each.waits:
             unwaited |= mine & ((replay.waits.target >= 0) | reads)
         factor[(device.span == each.span) & (device.meeting < 0)] /= each.compute
+    unwaited |= part < MOSTLY_OF_ONE
     copied = unwaited & reads
     launched = copied[device.launch]
 
     def change(overlay: Overlay) -> None:
+        overlay.gap *= part
+        overlay.cost *= part
         overlay.gap -= np.minimum(less, overlay.gap)
         overlay.waits[unwaited] = False
         overlay.cost[unwaited] = 0.0

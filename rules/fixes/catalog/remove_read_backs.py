@@ -16,6 +16,7 @@ from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.stop_checking_for_nan import nan_checks
 from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting
+from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.round_trips import round_trips
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings, surroundings_of
@@ -66,8 +67,8 @@ When it applies
     mask, an explicit synchronisation.
 
 What is changed in the replay
-    The copies and waits of one kind of place are gone. Where rows are counted, so is everything that counts them.
-    The remaining launches stay.
+    The copies and waits of one kind of place are gone. Where rows are counted, so is everything that counts them, and
+    where sixteen values or more are read in a row, the time between them. The remaining launches stay.
 
 What makes it more or less
     The launches that no longer have to wait may become the limit; the replay knows. What the recorder adds to each
@@ -77,7 +78,8 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for each operator that reads back, one for other waits."""
         around = surroundings_of(analysis)
-        elsewhere = round_trips(analysis).calls | nan_checks(analysis)
+        elsewhere = round_trips(analysis).calls | nan_checks(analysis) | copies_in_a_row(replay, CopyKind.H2D)
+        in_a_row = copies_in_a_row(replay, CopyKind.D2H)
         waiting = (replay.waits.target >= 0) & ~elsewhere
         trace, device = analysis.trace, replay.device
         size = trace.attribute(Attribute.BYTES, device.event)
@@ -109,7 +111,9 @@ What makes it more or less
                 if values
                 else (*queueing_advice(trace), *_ADVICE_SYNC),
                 code=_COUNT_CODE if counts else _VALUE_CODE if values else "",
-                expected=together(gone, without_waiting(nodes & waiting)),
+                expected=together(
+                    gone, without_waiting(nodes & waiting), without_calls(replay, nodes & in_a_row)
+                ),
             )
 
 

@@ -169,6 +169,36 @@ def test_what_a_killed_writer_left_is_not_an_entry_and_goes_away(recording: Path
     assert not left.exists()
 
 
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="the system has no files without a name")
+def test_what_is_not_complete_has_no_name(tmp_path: Path) -> None:
+    entry = tmp_path / "entries" / "one"
+
+    def interrupted() -> None:
+        with cache.written_whole(entry) as file:
+            file.write(b"half")
+            assert list(entry.parent.iterdir()) == []
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(entry.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("can", [True, False], ids=["without a name", "under another name"])
+def test_an_entry_takes_the_place_of_an_older_one_and_is_its_owners_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can: bool
+) -> None:
+    if not can:
+        monkeypatch.setattr(cache, "_without_a_name", lambda folder: None)
+    entry = tmp_path / "entries" / "one"
+    for content in (b"first", b"second"):
+        with cache.written_whole(entry) as file:
+            file.write(content)
+        assert entry.read_bytes() == content
+        assert entry.stat().st_mode & 0o777 == 0o600
+        assert list(entry.parent.iterdir()) == [entry]
+
+
 def test_what_another_process_writes_at_this_moment_stays(tmp_path: Path) -> None:
     part = tmp_path / ".entry.1.part"
     held = hold(part)

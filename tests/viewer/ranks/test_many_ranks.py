@@ -19,11 +19,12 @@ from parsers.model import Cancelled, Progress, TraceError
 from parsers.runs.merge import merge
 from rules import Diagnosis, Severity, diagnosis_of
 from rules.analysis.analysis import Analysis
-from rules.analysis.ranks.waiting import ranks_of
+from rules.analysis.ranks.patterns import Pattern
+from rules.analysis.ranks.recorded import ranks_of
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.findings import diagnosis_of_many
-from rules.summaries.patterns import Pattern
 from rules.summaries.run import ManyRanks
+from rules.wording.late_ranks import doing, late_names
 from tests.rank_runs import Run
 from viewer.cli import main
 from viewer.loading.ranks import opening, pool, reducing, summaries
@@ -111,14 +112,14 @@ def _compare(full: Analysis, files: list[Path]) -> None:
     found, diagnosis = diagnosis_of_many(joined(made))
 
     assert found.run.window == full.window
-    assert (
-        found.run.meetings.by_row(found.run.meetings.waiting).tolist() == ranks.waiting.sum(axis=0).tolist()
-    )
-    assert found.run.meetings.by_row(found.run.meetings.blamed) == pytest.approx(ranks.blamed.sum(axis=0))
-    assert (found.late, found.lost_to_late) == (ranks.late_together, ranks.lost_to_late)
+    assert found.waiting.tolist() == ranks.waiting.tolist()
+    assert found.lateness.charged == pytest.approx(ranks.lateness.charged)
+    assert found.lateness.started == pytest.approx(ranks.lateness.started)
+    assert (found.late, found.lost_to_late) == (ranks.late, ranks.lost_to_late)
     assert found.transfers_alone == ranks.transfers_alone
-    for row, device in enumerate(ranks.devices):
-        ours, theirs = found.run.budget(row), full.budgets(device)
+    assert late_names(found) == late_names(ranks)
+    for row, each in enumerate(ranks.run.rows):
+        ours, theirs = found.run.budget(row), full.budgets(each.device)
         assert ours.compute_ns == theirs.compute_ns
         assert ours.idle_ns == pytest.approx(theirs.idle_ns, abs=full.window_ns * 1e-3)
     assert max(each.bytes for each in made) < 300_000
@@ -140,11 +141,11 @@ def test_straggler_slow_link_and_uneven_stage_are_named(facts: ManyRanksDiagnosi
     assert [each.name for each in facts.slow_links] == ["among the 3 ranks from rank 1 to rank 7"]
     by_name = {each.name: each for each in facts.patterns}
     assert set(by_name) == {"rank 7", "pipeline stage 1"}
-    assert by_name["rank 7"].since == 2
-    assert by_name["pipeline stage 1"].since == 0
-    reasons = dict(zip((each.name for each in facts.patterns), facts.reasons, strict=True))
-    assert reasons["pipeline stage 1"].text == "20% more work"
-    assert reasons["rank 7"].text == "slower at the same work"
+    assert by_name["rank 7"].course.since == 2
+    assert by_name["pipeline stage 1"].course.since == 0
+    reasons = dict(zip(by_name, map(doing, facts.pattern_reasons), strict=True))
+    assert reasons["pipeline stage 1"] == "computing: it has 20 % more to do"
+    assert reasons["rank 7"] == "computing: the same kernels take 30 % longer on its GPU"
 
 
 def test_who_waits_in_another_group_before_is_not_blamed_for_what_it_passes_on(
@@ -160,8 +161,12 @@ def test_a_page_names_what_was_left_out_and_stays_a_page(facts: ManyRanksDiagnos
     run, diagnosis = facts.run, diagnosis_of_many(facts.run)[1]
     text = as_text(facts, diagnosis)
     assert text.startswith("16 of 17 ranks wait ")
-    assert "rank 7, from ProfilerStep#2 on: slower at the same work." in " ".join(text.split())
-    assert "Left out: rank17.pt.trace.json: " in text
+    assert (
+        "rank 7, from ProfilerStep#2 on. It spends 9.6 % more of the step computing: the same kernels"
+        in " ".join(text.split())
+    )
+    assert "Left out:" in text
+    assert "rank17.pt.trace.json: " in text
     assert "notes.txt" in text
     assert text.count("\n") < 80
     told = json.loads(json.dumps(as_json(facts, diagnosis)))
@@ -173,8 +178,8 @@ def test_a_page_names_what_was_left_out_and_stays_a_page(facts: ManyRanksDiagnos
 @pytest.mark.parametrize(
     ("more", "kind", "when"),
     [
-        ({"straggler": 4, "every": 3, "steps": 9}, "rank", lambda each: each.every == 3),
-        ({"straggler": 4, "since": 4, "steps": 9}, "rank", lambda each: each.since == 4),
+        ({"straggler": 4, "every": 3, "steps": 9}, "rank", lambda each: each.course.every == 3),
+        ({"straggler": 4, "since": 4, "steps": 9}, "rank", lambda each: each.course.since == 4),
         ({"straggler": 4, "slow_compute": 1.004}, None, None),
     ],
     ids=["every third step", "from a step on", "no more than noise"],

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QRectF
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QColor, QImage, QPainter
 from pytestqt.qtbot import QtBot
 
+from rules.analysis.ranks.reasons import Why
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.findings import diagnosis_of_many
-from rules.summaries.reasons import Why
+from rules.wording.late_ranks import doing
 from tests.rank_runs import Run
 from tests.rank_summaries import summaries_of
 from tests.viewer.conftest import wait_until_ready
@@ -22,7 +23,7 @@ from viewer.loading.ranks.opening import joined
 from viewer.look import theme
 from viewer.panels.ranks.callouts import Callout, placed
 from viewer.panels.ranks.heat import RankHeat
-from viewer.panels.ranks.shades import shades
+from viewer.panels.ranks.shades import shades, write_values
 from viewer.statistics.rank_map import Measure, Order, RankMap, worst_of
 from viewer.window.main_window import MainWindow
 
@@ -48,10 +49,10 @@ def facts() -> ManyRanksDiagnosis:
 
 def test_patterns_are_a_rank_from_a_step_on_and_a_node_in_every_fourth(facts: ManyRanksDiagnosis) -> None:
     node, rank = facts.patterns  # the one that covers more lateness first
-    assert (rank.name, rank.since, rank.rows.tolist()) == (f"rank {LATE}", 5, [LATE])
-    assert (node.name, node.every, node.rows.tolist()) == ("node 3", 4, list(range(24, 32)))
-    assert facts.reasons[1].why is Why.CLOCK
-    assert facts.reasons[1].text.startswith("clock 1,31")
+    assert (rank.name, rank.course.since, rank.rows.tolist()) == (f"rank {LATE}", 5, [LATE])
+    assert (node.name, node.course.every, node.rows.tolist()) == ("node 3", 4, list(range(24, 32)))
+    assert facts.pattern_reasons[1][0].why is Why.CLOCK
+    assert doing(facts.pattern_reasons[1]).startswith("computing at 1,31")
 
 
 def test_rows_are_sorted_and_a_pixel_of_several_shows_the_worst_of_them(facts: ManyRanksDiagnosis) -> None:
@@ -176,3 +177,17 @@ def test_one_late_rank_of_thousands_stands_out_from_what_all_others_do() -> None
     shade = found.shades(Measure.LATENESS)
     assert shade[700, -1] > 0.9
     assert np.median(shade[:, -1]) < 0.1
+
+
+@pytest.mark.parametrize(("wide", "written"), [(54, True), (53, False)])
+def test_values_are_written_in_cells_where_there_is_room(wide: int, written: bool, qapp: object) -> None:
+    image = QImage(2 * wide, 60, QImage.Format.Format_RGB32)
+    image.fill(QColor("#808080"))
+    painter = QPainter(image)
+    shade = np.array([[0.0, 0.5], [1.0, np.nan]])
+    write_values(painter, QRectF(0, 0, 2 * wide, 60), shade, shade, lambda value: f"{value:.1f} ms")
+    painter.end()
+    left = [image.pixel(x, y) for x in range(wide) for y in range(60)]
+    unknown = [image.pixel(x, y) for x in range(wide, 2 * wide) for y in range(30, 60)]
+    assert (len(set(left)) > 1) is written
+    assert len(set(unknown)) == 1

@@ -79,6 +79,6 @@ def opened_many(paths: Sequence[Path], progress: Progress, thresholds: Threshold
         return None
     files, run = found
     facts, diagnosis = diagnosis_of_many(run, progress.part(0.85, 1.0))
-    _ = facts.patterns, facts.reasons, facts.costly, facts.slow_links, facts.scaling
+    _ = facts.patterns, facts.pattern_reasons, facts.costly, facts.slow_links, facts.scaling
     compared = tuple(dict.fromkeys(row for row in (facts.slowest, facts.typical) if row >= 0))
     return ManyRanksOpened(facts, diagnosis, files, compared)

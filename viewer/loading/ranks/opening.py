@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from parsers.base import Reopenable, Source
+from parsers.base import Accompanying, Reopenable, Source
 from parsers.containers import Contents, contents
 from parsers.model import Malformed, Progress, Quality, QualityRecorder, TraceError
 from parsers.model.quality import Effect
 from parsers.opening import recordings_of
 from parsers.runs.rank_choice import Member, members_of_one_run
-from parsers.runs.rank_clocks import Collectives, aligned
+from parsers.runs.rank_clocks import Collectives, Numbers, aligned
 from parsers.signatures import USUAL_GROWTH
 from rules.summaries.rank_summary import Placed, RankSummary
 from rules.summaries.run import ManyRanks
@@ -47,10 +45,9 @@ def joined(
     known = [epoch for epoch in epochs if epoch is not None]
     zero = min(known, default=0)
     shifts = [epoch - zero if epoch is not None and len(known) == len(kept) else 0 for epoch in epochs]
-    numbers: dict[str, int] = {}
-    shared = _shared_groups(kept)
+    numbers = Numbers()
     clocks = aligned(
-        [_collectives(each, shift, numbers, shared) for each, shift in zip(kept, shifts, strict=True)],
+        [_collectives(each, shift, numbers) for each, shift in zip(kept, shifts, strict=True)],
         ranks,
         progress.part(0.0, 0.5),
     )
@@ -84,19 +81,11 @@ def _member(summary: RankSummary) -> Member:
     )
 
 
-def _shared_groups(summaries: Sequence[RankSummary]) -> frozenset[str]:
-    """The process groups that all ranks belong to: only these end on all of them together."""
-    groups = [frozenset(kind.group for kind in each.words.kinds) for each in summaries if each.words.kinds]
-    return frozenset.intersection(*groups) if groups else frozenset()
-
-
-def _collectives(
-    summary: RankSummary, shift: int, numbers: dict[str, int], shared: frozenset[str]
-) -> Collectives:
+def _collectives(summary: RankSummary, shift: int, numbers: Numbers) -> Collectives:
     words, own = summary.words, summary.columns
-    codes = np.array([numbers.setdefault(name, len(numbers)) for name in words.collective_names], np.int64)
-    taken = np.array([kind.group in shared for kind in words.kinds], bool)[own["collective.kind"]]
-    return Collectives(own["collective.end"][taken] + shift, codes[own["collective.name"][taken]])
+    names = numbers.of(words.collective_names)[own["collective.name"]]
+    groups = numbers.of([kind.group for kind in words.kinds])[own["collective.kind"]]
+    return Collectives(own["collective.end"] + shift, names, groups)
 
 
 def _number(placed: Placed) -> int:
@@ -142,7 +131,8 @@ def files_of_many(
     others: list[list[Source]] = []
     for _, parser, sources in recordings_of(found):
         progress.stop_if_wanted()
-        (timelines if isinstance(parser, Reopenable) else others).append(sources)
+        is_timeline = isinstance(parser, Reopenable) and not isinstance(parser, Accompanying)
+        (timelines if is_timeline else others).append(sources)
     size = sum(_unpacked_bytes(each) for sources in timelines for each in sources)
     large = len(timelines) >= FEWEST_RANKS and size > FULL_BYTES
     if not timelines or not (len(timelines) > FULL_RANKS or large or always):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -85,10 +87,26 @@ def _reduce_in_pool(
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
+    _start_tracker()
     # spawned: a copy of a process with threads has the locks that they held, and nobody who lets them go
     return ProcessPoolExecutor(
         workers, multiprocessing.get_context("spawn"), initializer=_end_with_the_pool, initargs=(os.getpid(),)
     )
+
+
+def _start_tracker() -> None:
+    """Start what the standard library keeps a pool's locks with, deaf to a terminal that is closed.
+
+    It ends with this process. If the signal ended it before, this process would start another one, and complain.
+    """
+    if sys.platform != "win32":
+        from multiprocessing import resource_tracker
+
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+        try:
+            resource_tracker.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end_with_the_pool(asker: int) -> None:

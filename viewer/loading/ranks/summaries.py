@@ -19,7 +19,7 @@ from parsers.stored.traces import described_type
 from rules.summaries.rank_summary import RankSummary, SummaryWords
 
 ENTRIES = Entries("summaries", most_bytes=1_000_000_000)
-_FORMAT = 1
+_FORMAT = 2
 _LOG = logging.getLogger(__name__)
 
 

@@ -22,12 +22,12 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from parsers.model.arrays import I64
-from rules.summaries.groups import NODE, RAIL, Dimension
+from rules.analysis.ranks.groups import NODE, RAIL, Dimension
 from viewer.look import theme
 from viewer.look.labels import tooltip
 from viewer.look.tab_order import CHART
 from viewer.panels.ranks.callouts import Callout, placed
-from viewer.panels.ranks.shades import compared_color, picture
+from viewer.panels.ranks.shades import compared_color, picture, write_values
 from viewer.statistics.rank_map import Measure, Order, RankMap, worst_of, zoomed
 
 NAMES, TOP, STRIP, GAP = 96, 28, 15, 5
@@ -168,6 +168,9 @@ class RankHeat(QWidget):
         plot = self.plot
         painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
         painter.drawImage(plot, self._cells(plot))
+        rows, steps = self._sorted[slice(*self._rows)], slice(*self._steps)
+        values = self._map.values(self._measure)[rows, steps]
+        write_values(painter, plot, values, self._map.shades(self._measure)[rows, steps], self._measure.said)
         self._paint_strips(painter)
         self._paint_axes(painter)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)

@@ -8,7 +8,7 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QButtonGroup, QPushButton, QWidget
 
 from parsers.model.arrays import I64
-from rules.summaries.page import pattern_reason, pattern_title
+from rules.summaries import page
 from viewer.document import Document
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
@@ -125,10 +125,8 @@ class RankMapView(QWidget):
             self.heat.show_map(
                 self._map,
                 [
-                    Callout(
-                        pattern_title(facts, pattern), pattern_reason(reason), pattern.rows, pattern.steps
-                    )
-                    for pattern, reason in zip(facts.patterns, facts.reasons, strict=True)
+                    Callout(title, why, pattern.rows, pattern.course.steps)
+                    for (title, why), pattern in zip(page.patterns(facts), facts.patterns, strict=True)
                 ],
             )
             for number, each in enumerate(Measure):

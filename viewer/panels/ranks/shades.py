@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
-from PySide6.QtGui import QColor, QImage
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QImage, QPainter
 
 from parsers.model.arrays import F64
 from viewer.look import theme
 
+MIN_WIDTH_FOR_TEXT = 54  # pixels of a cell
 UNKNOWN = 255  # the number of the colour of cells of which nothing is known
 
 
@@ -40,3 +44,18 @@ def picture(shade: F64) -> QImage:
     image = QImage(padded.tobytes(), wide, tall, padded.shape[1], QImage.Format.Format_Indexed8).copy()
     image.setColorTable([color.rgb() for color in shades(theme.current())])
     return image
+
+
+def write_values(
+    painter: QPainter, plot: QRectF, values: F64, shade: F64, said: Callable[[float], str]
+) -> None:
+    """Each cell's value in it, where there is room for all of them."""
+    tall, wide = plot.height() / max(values.shape[0], 1), plot.width() / max(values.shape[1], 1)
+    painter.setFont(theme.font(theme.SECONDARY_PX))
+    if wide < MIN_WIDTH_FOR_TEXT or tall < painter.fontMetrics().height():
+        return
+    colors = shades(theme.current())
+    for row, column in np.argwhere(np.isfinite(shade)).tolist():
+        painter.setPen(theme.text_on(colors[int(shade[row, column] * (UNKNOWN - 1))]))
+        box = QRectF(plot.left() + column * wide, plot.top() + row * tall, wide, tall)
+        painter.drawText(box, Qt.AlignmentFlag.AlignCenter, said(float(values[row, column])))

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWi
 
 from parsers.model.units import duration
 from rules.summaries import page
+from rules.wording.late_ranks import doing
 from viewer.document import Document
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, scrolling, vertical
@@ -79,7 +80,7 @@ class CostlyRanks(QWidget):
         painter.setFont(theme.font(theme.SECONDARY_PX))
         painter.setPen(colors.text_secondary)
         node = self._facts.run.rows[each.row].node
-        text = ", ".join(filter(None, (node, each.reason.text)))
+        text = ", ".join(filter(None, (node, doing(each.reasons))))
         shown = elided_inside(text, QFontMetricsF(painter.font()), self.width() - 20)
         painter.drawText(QRectF(10, top + 20, self.width() - 16, 16), Qt.AlignmentFlag.AlignVCenter, shown)
         painter.fillRect(

@@ -8,10 +8,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSplitter, QWidget
 
 from viewer.document import Document
-from viewer.panels.charts.heat_map import HeatMap
+from viewer.look.boxes import vertical
+from viewer.look.labels import Label
 from viewer.panels.panel import Panel, tab
+from viewer.panels.ranks.heat import Cell, RankHeat
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
+from viewer.statistics.rank_map import Measure, Order
 
 if TYPE_CHECKING:
     from viewer.statistics.ranks import RankTables
@@ -47,18 +50,23 @@ class RanksPanel(Panel):
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)
         self.table = TableView(RANKS, "Ranks")
-        self.heat = HeatMap("Waiting in collectives, by step")
-        self.heat.step_chosen.connect(self._choose_step)
+        self.heat = RankHeat()
+        self.heat.selected.connect(self._choose_step)
+        waiting = QWidget()
+        column = vertical(waiting)
+        column.addWidget(Label("Waiting in collectives, by step", "secondary"))
+        column.addWidget(self.heat, 1)
         self.tables = (self.table,)
         split = QSplitter(Qt.Orientation.Horizontal)
         split.addWidget(self.table)
-        split.addWidget(self.heat)
+        split.addWidget(waiting)
         split.setStretchFactor(0, 5)
         split.setStretchFactor(1, 3)
         split.setSizes([650, 380])
         split.setChildrenCollapsible(False)
         self.column.addWidget(split)
         self.table.chosen.connect(self._select)
+        self._waiting = waiting
         self._step_names: tuple[str, ...] = ()
 
     def has_data(self) -> bool:
@@ -80,13 +88,15 @@ class RanksPanel(Panel):
     def _show(self, tables: RankTables) -> None:
         self.table.set_frame(tables.ranks)
         self._step_names = tables.step_names
-        self.heat.show_values(tables.step_names, tables.rank_names, tables.waiting)
-        self.heat.setVisible(bool(tables.waiting.size))
+        known = Measure.WAIT in tables.map.measures
+        self.heat.show_map(tables.map if known else None)
+        self.heat.show_measure(Measure.WAIT, Order.RANK)
+        self._waiting.setVisible(known)
 
-    def _choose_step(self, column: int) -> None:
+    def _choose_step(self, cell: Cell | None) -> None:
         names = [step.name for step in self.document.steps]
-        if self._step_names[column] in names:
-            self.document.select_step(names.index(self._step_names[column]))
+        if cell is not None and self._step_names[cell.step] in names:
+            self.document.select_step(names.index(self._step_names[cell.step]))
 
     def _select(self, row: int) -> None:
         from viewer.statistics.budget_intervals import places_of

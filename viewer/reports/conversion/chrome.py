@@ -40,6 +40,7 @@ _CATEGORY: Mapping[int, str] = {
     EventKind.OVERHEAD: "overhead",
     EventKind.OS_RUNTIME: "osrt",
     EventKind.SAMPLE: "cpu_sample",
+    EventKind.SAMPLED_FRAME: "sampled_frame",
 }
 _FIRST_EVENT = b""","traceEvents":[
 {"ph":"M","name":"process_labels","pid":0,"tid":0,"args":{"labels":"Stallscope export"}}"""

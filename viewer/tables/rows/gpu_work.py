@@ -15,7 +15,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.copies import direction_by_name
 from rules.analysis.names.families import Family
 from rules.analysis.ranks.collectives import bus_factor, whole_message
-from rules.analysis.ranks.waiting import ranks_of
+from rules.analysis.ranks.recorded import ranks_of
 from viewer.tables.columns import (
     EVENT,
     ON_GPU,
@@ -203,14 +203,12 @@ class Collectives(RowTable):
     )
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
-        trace, ranks = analysis.trace, ranks_of(analysis)
-        found = ranks.columns
+        trace, run = analysis.trace, ranks_of(analysis).run
+        found, meetings = run.columns, run.meetings
         instance = np.full(len(found.event), -1, np.int64)
         transfer = found.end - found.start
-        where, column = np.nonzero(ranks.present)
-        row = ranks.row[where, column]
-        instance[row], transfer[row] = where, ranks.transfer[where]
-        met = np.bincount(instance[instance >= 0], minlength=len(ranks.row))
+        instance[run.places], transfer[run.places] = meetings.meeting, meetings.transfer[meetings.meeting]
+        met = meetings.size
         size = np.where(found.group_size > 0, found.group_size, met[instance] if len(met) else 1)
         sizes = found.bytes.astype(np.float64)
         kinds = list(zip(found.collective, size.tolist(), strict=True))

@@ -1,0 +1,126 @@
+"""Collapsed stacks: a line for each distinct stack, its frames between semicolons, and how many samples had it."""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.base import HEAD_BYTES, Source, parser
+from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.source import open_bytes
+from parsers.stacks.timeline import (
+    COUNTED,
+    COUNTED_NS,
+    SampledThread,
+    add_thread,
+    allow_threads,
+    frame_name,
+    set_aside,
+    stacks_of,
+)
+from parsers.unpacking_limit import LimitedStream
+
+_LINE = re.compile(rb"([^\s;][^;]*(?:;[^;]+)*) (\d{1,12})\r?")
+_LOOKED_AT = 50  # lines
+_FEWEST_NESTED = 0.5  # of these lines: others are words and numbers
+_FRAME = re.compile(r"(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?\)")
+_GROUP = re.compile(r"(?:process|thread) .*|thread \(.*\).*")
+_LARGEST, _MOST_STACKS = 128 << 20, 2_000_000
+_LONGEST_NAME = 1_000
+_MOST_SAMPLES = 1 << 36
+
+
+@parser
+class CollapsedStacks:
+    """Recognised by its first lines, all of which are stacks with a count, most of several frames."""
+
+    format: ClassVar[str] = "collapsed-stacks"
+    title: ClassVar[str] = "CPU profilers"
+    files: ClassVar[str] = "collapsed stacks (py-spy record -f raw, stackcollapse-*.pl)"
+    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".folded", ".collapsed", ".raw")
+    priority: ClassVar[int] = 70
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]
+        if len(source.head) == HEAD_BYTES or len(lines) == _LOOKED_AT:
+            lines = lines[:-1]
+        lines = [line for line in lines if line.strip()]
+        nested = sum(b";" in line for line in lines)
+        return bool(lines) and nested >= _FEWEST_NESTED * len(lines) and all(map(_LINE.fullmatch, lines))
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        with open_bytes(source) as packed:
+            stream = LimitedStream(packed, source, progress.part(0.0, 0.3), "reading samples")
+            data = stream.whole(_LARGEST, "Record fewer samples.")
+        builder = TraceBuilder()
+        builder.inputs.append(TraceInput(source.name, self.format, "collapsed stacks"))
+        builder.sources.append(None)
+        threads, wrong = _threads(data, builder, progress.part(0.3, 0.8))
+        if not threads:
+            raise Malformed(source.path, "No line of it is a stack with a count.", "Write it again.")
+        set_aside(builder, "lines that are no stack with a count", wrong)
+        builder.quality.note("counted", Effect.NOTED, COUNTED)
+        for name, (stacks, counts) in threads.items():
+            offset, frame = stacks_of(stacks)
+            edges = np.append(0, np.cumsum(np.array(counts, np.int64))) * COUNTED_NS
+            add_thread(builder, SampledThread(name, edges[:-1], edges[1:], offset, frame))
+        return builder.build(progress.part(0.8, 1.0))
+
+
+_Threads = dict[str, tuple[list[list[int]], list[int]]]
+
+
+def _threads(data: bytes, builder: TraceBuilder, progress: Progress) -> tuple[_Threads, int]:
+    """The stacks and counts of each thread, stacks that begin alike beside each other; and how many lines are none."""
+    known: dict[bytes, int] = {}
+    found: dict[str, list[tuple[list[int], int]]] = {}
+    samples = stacks = wrong = 0
+    read = 0
+    for number, whole in enumerate(BytesIO(data)):
+        read, line = read + len(whole), whole.rstrip(b"\r\n")
+        if number % 4_000 == 0:
+            progress.step(read / len(data), "reading samples")
+        match = _LINE.fullmatch(line)
+        count = int(match[2]) if match else 0
+        if match is None or not count or samples + count > _MOST_SAMPLES or stacks >= _MOST_STACKS:
+            wrong += bool(line.strip())
+            continue
+        thread, frames = _split(match[1])
+        stack = []
+        for each in frames:
+            if (index := known.get(each)) is None:
+                index = known[each] = builder.string(_named(each))
+            stack.append(index)
+        found.setdefault(thread, []).append((stack, count))
+        allow_threads(len(found))
+        samples, stacks = samples + count, stacks + 1
+    return {
+        thread: ([stack for stack, _ in rows], [count for _, count in rows])
+        for thread, rows in ((name, sorted(rows)) for name, rows in found.items())
+    }, wrong
+
+
+def _split(stack: bytes) -> tuple[str, list[bytes]]:
+    """The thread that the outermost frames name, if they do, and the other frames."""
+    frames = stack.split(b";")
+    leading = 0
+    while leading < len(frames) - 1 and _GROUP.fullmatch(_text(frames[leading])):
+        leading += 1
+    if leading == 0 and len(frames) == 1 and _GROUP.fullmatch(_text(frames[0])):
+        return _text(frames[0]), frames
+    return ", ".join(map(_text, frames[:leading])) or "samples", frames[leading:]
+
+
+def _named(frame: bytes) -> str:
+    text = _text(frame)
+    found = _FRAME.fullmatch(text)
+    return frame_name(found["function"], found["file"], int(found["line"] or 0)) if found else text
+
+
+def _text(frame: bytes) -> str:
+    return frame[:_LONGEST_NAME].decode("utf-8", "replace")

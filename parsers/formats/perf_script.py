@@ -1,0 +1,186 @@
+"""What ``perf script`` prints of recorded samples: who ran, when, and the stack below it."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.base import Source, parser
+from parsers.model import Malformed, Progress, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.source import open_bytes
+from parsers.stacks.timeline import (
+    MOST_DEPTH,
+    SampledThread,
+    add_thread,
+    allow_threads,
+    frame_name,
+    set_aside,
+)
+from parsers.unpacking_limit import LimitedStream
+
+_SAMPLE = re.compile(
+    rb"\s{0,16}(?P<comm>\S.{0,63}?)\s+(?:(?P<pid>\d{1,10})/)?(?P<tid>-?\d{1,10})\s+(?:\[(?P<cpu>\d{1,5})\]\s+)?"
+    rb"(?:[A-Za-z.]{1,8}\s+)?(?P<time>\d{1,10}\.\d{3,9}):\s+(?:\d{1,20}\s+)?(?P<event>[A-Za-z_][\w.:/,=@-]{0,99}?):(?P<rest>\s.*|)"
+)
+_FRAME = re.compile(
+    rb"\s+(?P<address>[0-9a-f]{1,16}) (?P<symbol>.{1,2000}?)(?: \((?P<binary>[^()]{1,1000})\))?\s*"
+)
+_OFFSET = re.compile(r"\+0x[0-9a-f]+$")
+_PYTHON = re.compile(r"py::(?P<function>[^:]+):(?P<file>.+)")
+_LOOKED_AT = 60  # lines
+_LARGEST = 512 << 20
+_LONGEST_LINE = 1 << 16
+_MOST_FRAMES = 40_000_000  # in all stacks
+_LONGEST_SAMPLE = 1.5  # times the usual distance of samples: a thread that did not run is not sampled
+_LONE_NS = 10_000_000  # for which a thread's only sample stands
+
+
+@dataclass(slots=True)
+class _Thread:
+    """The samples of one thread, as they come."""
+
+    process: int | None
+    time: array[int] = field(default_factory=lambda: array("q"))
+    length: array[int] = field(default_factory=lambda: array("i"))
+    frame: array[int] = field(default_factory=lambda: array("i"))
+
+
+@parser
+class PerfScript:
+    """Recognised by the first line of a sample and a frame below it."""
+
+    format: ClassVar[str] = "perf-script"
+    title: ClassVar[str] = "CPU profilers"
+    files: ClassVar[str] = "what perf script prints"
+    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".perf")
+    priority: ClassVar[int] = 49
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]
+        lines = [line for line in lines if line.strip() and not line.startswith(b"#")]
+        if not lines or _SAMPLE.fullmatch(lines[0][:_LONGEST_LINE]) is None:
+            return False
+        return len(lines) == 1 or any(map(_FRAME.fullmatch, lines[1:])) or bool(_inline(lines[0]))
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        builder = TraceBuilder()
+        builder.inputs.append(TraceInput(source.name, self.format, "perf"))
+        builder.sources.append(None)
+        with open_bytes(source) as packed:
+            stream = LimitedStream(packed, source, progress.part(0.0, 0.8), "reading samples")
+            threads, wrong = _threads(_lines(stream, source), builder)
+        if not any(each.frame for each in threads.values()):
+            raise Malformed(
+                source.path, "These samples hold no stacks.", "Record them with stacks: perf record -g."
+            )
+        set_aside(builder, "lines that are no part of a sample", wrong)
+        usual = _usual_distance(list(threads.values()))
+        for (name, thread), each in threads.items():
+            add_thread(builder, _sampled(name, thread, each, usual))
+        return builder.build(progress.part(0.8, 1.0))
+
+
+def _lines(stream: LimitedStream, source: Source) -> Iterator[bytes]:
+    rest, length = b"", 0
+    while block := stream.read():
+        length += len(block)
+        if length > _LARGEST:
+            raise Malformed(source.path, f"It is larger than {_LARGEST >> 20} MB.", "Record fewer samples.")
+        *whole, rest = (rest + block).split(b"\n")
+        yield from whole
+        rest = rest[:_LONGEST_LINE]
+    if rest:
+        yield rest
+
+
+def _threads(lines: Iterator[bytes], builder: TraceBuilder) -> tuple[dict[tuple[str, int], _Thread], int]:
+    """The samples of each thread by its name and number, stacks outermost first; and how many lines are none."""
+    threads: dict[tuple[str, int], _Thread] = {}
+    known: dict[bytes, int] = {}
+    current: _Thread | None = None
+    stack: list[int] = []
+    wrong = frames = 0
+
+    def end() -> None:
+        if current is not None:
+            current.frame.extend(reversed(stack))
+            current.length.append(len(stack))
+        stack.clear()
+
+    for line in lines:
+        if not line.strip() or line.startswith(b"#"):
+            continue
+        cut = line[:_LONGEST_LINE]
+        sample = None if line[:1] == b"\t" else _SAMPLE.fullmatch(cut)
+        if sample is not None:
+            end()
+            current = _begun(sample, threads)
+            allow_threads(len(threads))
+            cut = b" " + sample["rest"]
+            if not sample["rest"].strip():
+                continue
+        found = _FRAME.fullmatch(cut)
+        if found is None or current is None or frames >= _MOST_FRAMES:
+            wrong += 1
+            continue
+        if len(stack) < MOST_DEPTH:
+            key = found["symbol"] + b"\0" + (found["binary"] or b"")
+            if (index := known.get(key)) is None:
+                index = known[key] = builder.string(_named(found))
+            stack.append(index)
+            frames += 1
+    end()
+    return threads, wrong
+
+
+def _begun(sample: re.Match[bytes], threads: dict[tuple[str, int], _Thread]) -> _Thread:
+    """The thread of a sample, which now has one more."""
+    comm, thread = sample["comm"].decode("utf-8", "replace"), int(sample["tid"])
+    process = int(sample["pid"]) if sample["pid"] else None
+    found = threads.setdefault((f"{comm} {thread}", thread), _Thread(process))
+    seconds, _, part = sample["time"].partition(b".")
+    found.time.append(int(seconds) * 1_000_000_000 + int(part.ljust(9, b"0")))
+    return found
+
+
+def _inline(line: bytes) -> re.Match[bytes] | None:
+    """The only frame of a sample that was recorded without a stack, on the line itself."""
+    sample = _SAMPLE.fullmatch(line)
+    return _FRAME.fullmatch(b" " + sample["rest"]) if sample and sample["rest"].strip() else None
+
+
+def _named(found: re.Match[bytes]) -> str:
+    """ "train.py(0): load" for a frame of Python (python -X perf), else "symbol (binary)"."""
+    symbol = _OFFSET.sub("", found["symbol"].decode("utf-8", "replace").strip())
+    if (of_python := _PYTHON.fullmatch(symbol)) is not None:
+        return frame_name(of_python["function"], of_python["file"], 0)
+    binary = (found["binary"] or b"").decode("utf-8", "replace")
+    return f"{symbol} ({binary})" if binary else symbol
+
+
+def _usual_distance(threads: list[_Thread]) -> int:
+    """The median time between two samples of a thread that follow one another, ns."""
+    apart = [np.diff(np.sort(np.array(each.time, np.int64))) for each in threads if len(each.time) > 1]
+    every = np.concatenate(apart) if apart else np.empty(0, np.int64)
+    return max(int(np.median(every)), 1) if len(every) else _LONE_NS
+
+
+def _sampled(name: str, thread: int, each: _Thread, usual: int) -> SampledThread:
+    """Each sample stands for the time until the next one, if the thread ran until then."""
+    time, length = np.array(each.time, np.int64), np.array(each.length, np.int64)
+    first = np.cumsum(length) - length
+    order = np.argsort(time, kind="stable")
+    time, length, first = time[order], length[order], first[order]
+    offset = np.append(0, np.cumsum(length))
+    place = np.arange(int(offset[-1])) - np.repeat(offset[:-1] - first, length)
+    follow = np.append(time[1:], np.iinfo(np.int64).max)
+    end = np.where(follow - time > round(_LONGEST_SAMPLE * usual), time + usual, follow)
+    frame = np.array(each.frame, np.int32)[place]
+    return SampledThread(name, time, end, offset, frame, each.process, thread)

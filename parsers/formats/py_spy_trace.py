@@ -1,0 +1,90 @@
+"""Py-spy's Chrome traces: where calls of each thread begin and end, with their files beside their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from parsers.base import Source, parser
+from parsers.model import Lane, LaneKind, Malformed, Progress, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.source import open_bytes
+from parsers.stacks.timeline import add_calls, allow_threads, frame_name, set_aside
+from parsers.unpacking_limit import LimitedStream, require_memory
+
+_START = re.compile(rb'\s*\[\s*\{[^[\]]{0,4096}?"cat"\s*:\s*"py-spy"')
+_LARGEST = 256 << 20  # bytes
+_BYTES_OF_MARK = 250  # of memory
+_LATEST_US = float(1 << 50)
+_NS_PER_US = 1_000
+UNUSABLE = "beginnings and ends of calls that fit nowhere"
+
+
+_Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+
+
+class _Place(msgspec.Struct):
+    filename: str = ""
+    line: int = 0
+
+
+class _Mark(msgspec.Struct):
+    name: str
+    ph: str
+    ts: float
+    pid: _Number = 0
+    tid: _Number = 0
+    args: _Place | None = None
+
+
+@parser
+class PySpyTrace:
+    """Recognised by the category of its first event."""
+
+    format: ClassVar[str] = "py-spy-trace"
+    title: ClassVar[str] = "CPU profilers"
+    files: ClassVar[str] = "Chrome traces of py-spy"
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
+    priority: ClassVar[int] = 60  # before other Chrome traces
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return _START.match(source.head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        with open_bytes(source) as packed:
+            stream = LimitedStream(packed, source, progress.part(0.0, 0.3), "reading samples")
+            data = stream.whole(_LARGEST, "Record fewer samples.")
+        require_memory(source.path, data.count(b"{"), _BYTES_OF_MARK, "Record fewer samples.")
+        try:
+            marks = msgspec.json.decode(data, type=list[_Mark])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise Malformed(
+                source.path, f"These samples cannot be read ({error}).", "Write it again: py-spy record."
+            ) from error
+        builder = TraceBuilder()
+        builder.inputs.append(TraceInput(source.name, self.format, "py-spy"))
+        builder.sources.append(None)
+        threads: dict[tuple[int, int], list[_Mark]] = {}
+        for each in marks:
+            threads.setdefault((each.pid, each.tid), []).append(each)
+        allow_threads(len(threads))
+        wrong = 0
+        for number, ((process, thread), mine) in enumerate(threads.items()):
+            progress.step(0.3 + 0.5 * number / len(threads), "reading samples")
+            usable = [each for each in mine if each.ph in ("B", "E") and abs(each.ts) < _LATEST_US]
+            name = next((each.name for each in usable if each.name.startswith("thread ")), f"thread {thread}")
+            lane = Lane(LaneKind.SAMPLED_STACKS, name, process=process, thread=thread)
+            wrong += len(mine) - len(usable) + add_calls(builder, lane, _calls(builder, usable))
+        set_aside(builder, UNUSABLE, wrong)
+        return builder.build(progress.part(0.8, 1.0))
+
+
+def _calls(builder: TraceBuilder, marks: list[_Mark]) -> Iterator[tuple[bool, int, int]]:
+    for each in marks:
+        place = each.args or _Place()
+        name = frame_name(each.name, place.filename, max(place.line, 0))
+        yield each.ph == "B", builder.string(name), round(each.ts * _NS_PER_US)

@@ -1,0 +1,165 @@
+"""Speedscope's JSON, as py-spy and other profilers of the CPU write it: sampled stacks, or calls with their times."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, ClassVar
+
+import msgspec
+import numpy as np
+
+from parsers.base import Source, parser
+from parsers.model import I32, Effect, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.source import open_bytes
+from parsers.stacks.timeline import (
+    COUNTED,
+    COUNTED_NS,
+    SampledThread,
+    add_calls,
+    add_thread,
+    frame_name,
+    set_aside,
+    stacks_of,
+)
+from parsers.unpacking_limit import LimitedStream, require_memory
+
+_START = re.compile(rb"\s*\{")
+_KEYS = re.compile(
+    rb'speedscope\.app/file-format-schema|"profiles"\s*:\s*\[\s*\{[^{}\[\]]*"type"\s*:\s*"(?:sampled|evented)"'
+)
+_LARGEST = 256 << 20  # bytes; an hour of 100 samples a second takes 50 MB
+_BYTES_OF_SAMPLE = 200  # of memory: a list with its frames
+_UNITS = {"nanoseconds": 1.0, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9}  # ns
+_LATEST = 1 << 60  # ns
+UNUSABLE = "samples without a usable time, or of frames that are not there"
+_HINT = "Write it again: py-spy record --format speedscope."
+
+
+_Index = Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)]
+
+
+class _Frame(msgspec.Struct):
+    name: str
+    file: str | None = None
+    line: int | None = None
+
+
+class _Shared(msgspec.Struct):
+    frames: list[_Frame]
+
+
+class _Event(msgspec.Struct):
+    type: str
+    frame: _Index
+    at: float
+
+
+class _Profile(msgspec.Struct):
+    type: str
+    name: str = ""
+    unit: str = "none"
+    startValue: float = 0.0  # noqa: N815 - as the file calls it
+    samples: list[list[_Index]] = []
+    weights: list[float] = []
+    events: list[_Event] = []
+
+
+class _File(msgspec.Struct):
+    shared: _Shared
+    profiles: list[_Profile]
+    exporter: str | None = None
+
+
+@parser
+class Speedscope:
+    """Recognised by the name of its schema, or by its profiles."""
+
+    format: ClassVar[str] = "speedscope"
+    title: ClassVar[str] = "CPU profilers"
+    files: ClassVar[str] = "speedscope JSON (py-spy record -f speedscope)"
+    suffixes: ClassVar[tuple[str, ...]] = (".json", ".speedscope")
+    priority: ClassVar[int] = 47
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return _START.match(source.head) is not None and _KEYS.search(source.head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        stated = _decoded(source, progress.part(0.0, 0.6))
+        if unknown := {each.unit for each in stated.profiles} - {*_UNITS, "none"}:
+            raise Malformed(
+                source.path,
+                f"These profiles count {min(unknown)[:40]}, not time.",
+                "Record samples of the CPU.",
+            )
+        builder = TraceBuilder()
+        exporter = (stated.exporter or "speedscope").partition("@")[0]
+        builder.inputs.append(TraceInput(source.name, self.format, exporter[:40]))
+        builder.sources.append(None)
+        names = np.array(
+            [
+                builder.string(frame_name(each.name, each.file or "", max(each.line or 0, 0)))
+                for each in stated.shared.frames
+            ],
+            np.int32,
+        )
+        for number, each in enumerate(stated.profiles):
+            progress.step(0.6 + 0.3 * number / len(stated.profiles), "reading samples")
+            if each.type == "sampled":
+                _add_samples(builder, each, names)
+            elif each.type == "evented":
+                _add_calls(builder, each, names)
+        if any(each.unit == "none" and each.samples for each in stated.profiles):
+            builder.quality.note("counted", Effect.NOTED, COUNTED)
+        return builder.build(progress.part(0.9, 1.0))
+
+
+def _decoded(source: Source, progress: Progress) -> _File:
+    with open_bytes(source) as packed:
+        stream = LimitedStream(packed, source, progress, "reading samples")
+        data = stream.whole(_LARGEST, "Record fewer samples.")
+    require_memory(source.path, data.count(b"["), _BYTES_OF_SAMPLE, "Record fewer samples.")
+    try:
+        return msgspec.json.decode(data, type=_File)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Malformed(source.path, f"These samples cannot be read ({error}).", _HINT) from error
+
+
+def _add_samples(builder: TraceBuilder, profile: _Profile, names: I32) -> None:
+    """The calls of a profile whose samples each have a weight; those that cannot be used are counted."""
+    count = len(profile.samples)
+    weight = np.ones(count) if not profile.weights else np.full(count, np.nan)
+    weight[: len(profile.weights)] = profile.weights[:count]
+    with np.errstate(over="ignore"):  # what becomes infinite cannot be used
+        weight *= _UNITS.get(profile.unit, COUNTED_NS)
+    offset, frame = stacks_of(profile.samples)
+    known = (frame >= 0) & (frame < len(names))
+    good = np.isfinite(weight) & (weight >= 0) & (weight < _LATEST / max(count, 1))
+    good[np.searchsorted(offset, np.flatnonzero(~known), side="right") - 1] = False
+    set_aside(builder, UNUSABLE, count - int(good.sum()))
+    begin = profile.startValue * _UNITS.get(profile.unit, 0.0)
+    edges = np.cumsum(np.append(begin if abs(begin) < _LATEST else 0.0, np.where(good, weight, 0.0)))
+    edges = edges.round().astype(np.int64)
+    kept = np.repeat(good, np.diff(offset))
+    add_thread(
+        builder,
+        SampledThread(
+            profile.name or "samples",
+            edges[:-1],
+            edges[1:],
+            np.append(0, np.cumsum(np.where(good, np.diff(offset), 0))),
+            names[frame[kept]],
+        ),
+    )
+
+
+def _add_calls(builder: TraceBuilder, profile: _Profile, names: I32) -> None:
+    """The calls of a profile that states their beginnings and ends."""
+    unit = _UNITS.get(profile.unit, COUNTED_NS)
+    usable = [
+        each for each in profile.events if 0 <= each.frame < len(names) and abs(each.at * unit) < _LATEST
+    ]
+    marks = ((each.type == "O", int(names[each.frame]), round(each.at * unit)) for each in usable)
+    wrong = add_calls(builder, Lane(LaneKind.SAMPLED_STACKS, profile.name or "calls"), marks)
+    set_aside(builder, UNUSABLE, wrong + len(profile.events) - len(usable))

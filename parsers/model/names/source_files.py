@@ -1,0 +1,48 @@
+"""Whose code a source file, a binary or a frame is: the user's own, or that of Python, a library or the system."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+_NOT_OWN = re.compile(
+    r"[/\\](site|dist)-packages[/\\]|[/\\]lib(64)?[/\\]python\d|[/\\]torch[/\\]|^<|^$|\.(cpp|cc|c|h|cu|cuh|pyx)$"
+)
+_NOT_OWN_BINARY = re.compile(r"\.so(\.|$)|^\[|^/(usr|lib|lib64|opt)/|python[\d.]*$|\.(dll|dylib)$")
+_FRAME = re.compile(r"(?P<file>[^()]+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
+_IN_BINARY = re.compile(r"(?P<function>.+) \((?P<binary>[^()]+)\)", re.DOTALL)
+_OF_A_GROUP = re.compile(r"(thread|process) \(?[\w:]|<")
+
+
+def is_own_file(file: str) -> bool:
+    """Whether a file, by its path, is neither of Python nor of a library."""
+    return _NOT_OWN.search(file) is None
+
+
+def frame_parts(name: str) -> tuple[str, str, int]:
+    """Function, file or binary, and line of "train.py(12): load" or "load (train)"; "" and 0 where not stated."""
+    if (found := _FRAME.fullmatch(name)) is not None:
+        return found["function"], found["file"], int(found["line"])
+    if (found := _IN_BINARY.fullmatch(name)) is not None:
+        return found["function"], found["binary"], 0
+    return name, "", 0
+
+
+def is_own_frame(name: str) -> bool:
+    """Whether a sampled frame is of the user's own code; a file without a folder may be one of Python's own modules."""
+    if _OF_A_GROUP.match(name) is not None:
+        return False
+    if (found := _FRAME.fullmatch(name)) is not None:
+        file = found["file"]
+        return is_own_file(file) and not _is_of_python(file)
+    if (found := _IN_BINARY.fullmatch(name)) is not None:
+        return _NOT_OWN_BINARY.search(found["binary"]) is None
+    return True
+
+
+def _is_of_python(file: str) -> bool:
+    """Whether a path that was shortened begins with a module of Python's library, or with torch."""
+    if file.startswith(("/", "\\")) or file[1:2] == ":":
+        return False
+    first = re.split(r"[/\\]", file, maxsplit=1)[0].removesuffix(".py")
+    return first in sys.stdlib_module_names or first == "torch"

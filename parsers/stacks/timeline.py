@@ -1,0 +1,141 @@
+"""Stacks of samples as nested calls: what neighbouring samples of a thread share is one call that goes on."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers.model import I32, I64, Effect, EventKind, Lane, LaneKind
+from parsers.model.builder import TraceBuilder
+from parsers.model.errors import Excessive
+
+_LATEST_NS = 1 << 62
+MOST_THREADS = 20_000  # of one file
+MOST_DEPTH = 4_000  # frames of one stack; Python's own limit is 1,000
+
+
+COUNTED_NS = 10_000_000  # for which a sample stands where no time is stated: py-spy takes 100 a second
+COUNTED = "The samples have no times: each is drawn as 10 ms, as if there had been 100 a second, in the order written."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampledThread:
+    """The samples of one thread in their order; times in ns, each sample stands for [start, end).
+
+    ``frame`` holds the frames of all stacks, outermost first, as the builder's strings; stack ``n`` is
+    ``frame[offset[n] : offset[n + 1]]``.
+    """
+
+    name: str
+    start: I64
+    end: I64
+    offset: I64
+    frame: I32
+    process: int | None = None
+    thread: int | None = None
+
+
+def add_thread(builder: TraceBuilder, sampled: SampledThread) -> None:
+    """Add the calls of one thread, to a lane of its own."""
+    lane = builder.lane(
+        Lane(LaneKind.SAMPLED_STACKS, sampled.name, process=sampled.process, thread=sampled.thread)
+    )
+    length = np.diff(sampled.offset)
+    if not len(length) or not int(length.max()):
+        return
+    shared = _shared_with_before(sampled, length)
+    sample = np.repeat(np.arange(len(length)), length)
+    depth = np.arange(len(sampled.frame)) - np.repeat(sampled.offset[:-1], length)
+    begins = depth >= shared[sample]
+    row, level, name = sample[begins], depth[begins], sampled.frame[begins]
+    last = np.empty(len(row), np.int64)
+    order = np.argsort(level, kind="stable")
+    edges = np.searchsorted(level[order], np.arange(int(level.max()) + 2))
+    for at in range(len(edges) - 1):
+        mine = order[edges[at] : edges[at + 1]]
+        # A call ends before the first later sample that shares no more frames than lie around it.
+        stops = np.append(np.flatnonzero(shared <= at), len(length))
+        last[mine] = stops[np.searchsorted(stops, row[mine], side="right")] - 1
+    builder.quality.read(len(row))
+    builder.add(sampled.start[row], sampled.end[last], name, lane, EventKind.SAMPLED_FRAME)
+
+
+def _shared_with_before(sampled: SampledThread, length: I64) -> I64:
+    """How many of its outermost frames each sample has in common with the one before it; 0 behind a pause."""
+    count = np.zeros(len(length), np.int64)
+    together = sampled.start[1:] == sampled.end[:-1]
+    least = np.minimum(length[1:], length[:-1])
+    still = np.flatnonzero(together & (least > 0)) + 1
+    first = sampled.offset[:-1]
+    level = 0
+    while len(still):
+        same = sampled.frame[first[still] + level] == sampled.frame[first[still - 1] + level]
+        still = still[same]
+        level += 1
+        count[still] = level
+        still = still[least[still - 1] > level]
+    return count
+
+
+def add_calls(builder: TraceBuilder, lane: Lane, marks: Iterable[tuple[bool, int, int]]) -> int:
+    """Add calls that are told by their beginnings and ends, in the order of time; returns how many marks fit nowhere.
+
+    A mark says whether a call begins, which name it has (a string of the builder) and when (ns). What never ended ends
+    with the last mark.
+    """
+    opened: list[int] = []  # numbers of calls
+    names, starts, ends = array("i"), array("q"), array("q")
+    now, wrong = -_LATEST_NS, 0
+    for begins, name, at in marks:
+        fits = len(opened) < MOST_DEPTH if begins else bool(opened) and names[opened[-1]] == name
+        if at < now or not fits:
+            wrong += 1
+            continue
+        now = at
+        if begins:
+            opened.append(len(names))
+            names.append(name)
+            starts.append(now)
+            ends.append(_LATEST_NS)
+        else:
+            ends[opened.pop()] = now
+    if names:
+        end = np.array(ends, np.int64)
+        builder.quality.read(len(names))
+        builder.add(
+            np.array(starts, np.int64),
+            np.where(end == _LATEST_NS, now, end),
+            np.array(names, np.int32),
+            builder.lane(lane),
+            EventKind.SAMPLED_FRAME,
+        )
+    return wrong
+
+
+def set_aside(builder: TraceBuilder, what: str, count: int) -> None:
+    """Account for samples that cannot be used; ``what`` they are, in the plural."""
+    builder.quality.read(count)
+    builder.quality.note("damaged", Effect.QUARANTINED, what, "", count)
+
+
+def allow_threads(count: int) -> None:
+    """Raise ``Excessive`` where no program has so many threads."""
+    if count > MOST_THREADS:
+        raise Excessive("threads", MOST_THREADS)
+
+
+def stacks_of(samples: Sequence[Sequence[int]]) -> tuple[I64, I32]:
+    """Offsets and frames of stacks that are lists, each cut after its outermost ``MOST_DEPTH`` frames."""
+    kept = [each if len(each) <= MOST_DEPTH else each[:MOST_DEPTH] for each in samples]
+    offset = np.zeros(len(kept) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, kept), np.int64, len(kept)), out=offset[1:])
+    flat = np.fromiter((frame for each in kept for frame in each), np.int32, int(offset[-1]))
+    return offset, flat
+
+
+def frame_name(function: str, file: str, line: int) -> str:
+    """ "train.py(12): load", as PyTorch's profiler calls frames; the function alone where its file is not known."""
+    return f"{file}({line}): {function}" if file else function

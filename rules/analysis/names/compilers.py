@@ -1,0 +1,44 @@
+"""Compilers that run while the program does, by the names of their work."""
+
+from __future__ import annotations
+
+import re
+
+COMPILERS: tuple[tuple[str, re.Pattern[str]], ...] = (  # who compiles, by the names of its work
+    (
+        "torch.compile",
+        re.compile(
+            r"dynamo|inductor|torch.?compile|CompiledFxGraph|compile_fx|async_compile|autotune|triton_compile|aot_"
+        ),
+    ),
+    (
+        TORCH_SCRIPT := "TorchScript",
+        re.compile(r"nvFuser|FusionExecutor|TensorExpr(?!ess)|torch::jit::|^forward$"),
+    ),
+    (
+        "XLA",
+        re.compile(
+            r"XlaCompile|backend_compile|compile_or_get_cached|(PjRt|Pjrt|Tfrt|Gpu)\w*(Client::Compile|Compiler)|"
+            r"EmitLlvmIr|GpuAutotuner"
+        ),
+    ),
+    ("TensorFlow", re.compile(r"MetaOptimizer|OptimizeGraph|InstantiateFunction|TraceFunction|FuncGraph")),
+    ("Numba", re.compile(r"numba[/\\](core|cuda)[/\\]\w*(compil|codegen|dispatch)")),
+    ("CuPy", re.compile(r"cupy[/\\]cuda[/\\]compiler|cupy[/\\]_core[/\\]raw")),
+    ("Triton", re.compile(r"triton[/\\](compiler|backends|runtime[/\\]autotuner)")),
+)
+_WHEN_IT_RUNS = re.compile(
+    r"Cache Lookup|Torch-Compiled Region|CompiledF(unction|xGraph)|Pregraph|inductor_root|_runtime_wrapper",
+    re.IGNORECASE,
+)
+_OF_EVERY_CALL = (TORCH_SCRIPT, "TensorFlow")
+
+
+def is_compiling(name: str) -> bool:
+    """Whether an operator or range is a compiler's work, and not the run of what it made.
+
+    TorchScript's and TensorFlow's calls bear the same name when they are fast, and do not count.
+    """
+    return _WHEN_IT_RUNS.search(name) is None and any(
+        pattern.search(name) for compiler, pattern in COMPILERS if compiler not in _OF_EVERY_CALL
+    )

@@ -1,0 +1,112 @@
+"""How ranks are put together: nodes, places in a node, and the parallel groups of a program (TP, PP, DP, EP)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from parsers.model.arrays import I64
+from rules.analysis.ranks.run import RunOfRanks
+from rules.analysis.ranks.stages import RECEIVE, SEND
+
+NODE, RAIL, RANK = "node", "rail", "rank"
+TENSOR, PIPELINE, DATA, EXPERT, CONTEXT = "TP", "PP", "DP", "EP", "CP"
+# What Megatron-LM, DeepSpeed, PyTorch's device meshes and torchtitan call their groups.
+_CALLED = (
+    (EXPERT, re.compile(r"expert|(?<![a-z])ep(?![a-z])|(?<![a-z])moe", re.IGNORECASE)),
+    (PIPELINE, re.compile(r"pipeline|(?<![a-z])pp(?![a-z])", re.IGNORECASE)),
+    (TENSOR, re.compile(r"tensor|(?<![a-z])tp(?![a-z])", re.IGNORECASE)),
+    (CONTEXT, re.compile(r"context|sequence|(?<![a-z])[cs]p(?![a-z])", re.IGNORECASE)),
+    (DATA, re.compile(r"data|shard|replicat|(?<![a-z])(f?s?dp|ddp)(?![a-z])", re.IGNORECASE)),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dimension:
+    """One way of putting rows together; ``label`` (rows) is an index into ``names``, -1 for rows that lie in none.
+
+    For nodes these are the nodes. For a parallel group they are the places inside it, so that all first stages of
+    all pipelines have one label; ``group`` says which of the equal groups a row is in.
+    """
+
+    kind: str
+    label: I64
+    names: tuple[str, ...]
+    group: I64
+
+    def members(self, label: int) -> I64:
+        return np.flatnonzero(self.label == label)
+
+
+def dimensions_of(run: RunOfRanks) -> tuple[Dimension, ...]:
+    """All ways in which there is more than one label and more than one row in some of them."""
+    found = [*_machines(run), *_parallel(run)]
+    return tuple(each for each in found if _divides(each, len(run.rows)))
+
+
+def _divides(dimension: Dimension, rows: int) -> bool:
+    used = np.unique(dimension.label[dimension.label >= 0])
+    return 1 < len(used) < rows
+
+
+def _machines(run: RunOfRanks) -> list[Dimension]:
+    """Nodes, and the n-th GPU of every node, which share a rail of the network."""
+    nodes = list(dict.fromkeys(row.node for row in run.rows))
+    if nodes == [""] or not nodes:
+        return []
+    place = {node: index for index, node in enumerate(nodes)}
+    label = np.array([place[row.node] for row in run.rows], np.int64)
+    ids = np.array([run.gpu(row) for row in range(len(run.rows))], np.int64)
+    rails = np.unique(ids)
+    return [
+        Dimension(NODE, label, tuple(nodes), np.zeros(len(label), np.int64)),
+        Dimension(
+            RAIL, np.searchsorted(rails, ids), tuple(f"GPU {each} of every node" for each in rails), label
+        ),
+    ]
+
+
+def _parallel(run: RunOfRanks) -> list[Dimension]:
+    """The parallel groups that process groups state by what they are called, or by what they send."""
+    rows = len(run.rows)
+    labels: dict[str, I64] = {}
+    groups: dict[str, I64] = {}
+    numbers: dict[tuple[str, tuple[int, ...]], int] = {}
+    size: dict[str, int] = {}
+    sends = {kind.group: kind.collective for kind in run.meetings.kinds}
+    for index, row in enumerate(run.rows):
+        for group in run.groups(index):
+            if row.rank is None or row.rank not in group.ranks or not 1 < len(group.ranks) < rows:
+                continue
+            kind = kind_of_group(group.description or group.name, sends.get(group.name, ""))
+            if not kind or size.get(kind, 0) > len(group.ranks):
+                continue
+            if size.get(kind, 0) < len(
+                group.ranks
+            ):  # the widest one of a kind, such as DP over DP of experts
+                size[kind] = len(group.ranks)
+                labels[kind], groups[kind] = np.full(rows, -1), np.full(rows, -1)
+            labels[kind][index] = group.ranks.index(row.rank)
+            groups[kind][index] = numbers.setdefault((kind, group.ranks), len(numbers))
+    return [
+        Dimension(kind, label, tuple(_place(kind, place) for place in range(size[kind])), groups[kind])
+        for kind, label in labels.items()
+    ]
+
+
+def _place(kind: str, place: int) -> str:
+    return f"pipeline stage {place}" if kind == PIPELINE else f"{kind} {place}"
+
+
+@cache
+def kind_of_group(called: str, sends: str) -> str:
+    """TP, PP, DP, EP or CP, by what a group is called, else by what only such groups send; empty where unknown."""
+    for kind, pattern in _CALLED:
+        if pattern.search(called):
+            return kind
+    if sends.startswith("alltoall"):
+        return EXPERT
+    return PIPELINE if sends in (SEND, RECEIVE, "sendrecv") else ""

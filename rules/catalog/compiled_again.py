@@ -1,0 +1,105 @@
+"""torch.compile compiles a function again and again, because what it was compiled for does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model.names.per_name import named
+from parsers.model.units import duration
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import pairs, union
+from rules.analysis.facts.compilations import CompiledFunction, compiled_functions, compiling
+from rules.analysis.idle.lost_time import evidence_of
+from rules.base import Category, Finding, Need, Rule, Severity, rule, severity_of
+from rules.culprit import Culprit, CulpritKind
+from rules.wording.compilations import advice_on, why
+from rules.wording.headline import Headline
+from rules.wording.phrases import short_place, shortened
+
+MOST_TOLD, MOST_SHOWN = 3, 20  # functions, and compilations of each
+LONGEST_NAME = 40  # characters in a title
+RECOMPILE_LIMIT = (
+    8  # torch._dynamo.config.recompile_limit: with so many versions the function runs uncompiled
+)
+_CODE = """torch._dynamo.mark_dynamic(batch, 0)          # this size differs from call to call
+step = torch.compile(step, dynamic=True)      # all sizes may
+# TORCH_LOGS=recompiles python train.py       # prints each reason as it happens"""
+
+
+@rule
+class CompiledAgain(Rule):
+    """Speaks of the functions that took longest to compile again, by the log of the compiler."""
+
+    id: ClassVar[str] = "compiled-again"
+    category: ClassVar[Category] = Category.RECOMPILATION
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.COMPILER_LOG})
+    explanation: ClassVar[str] = f"""
+What it found
+    torch.compile compiled a function once more, because a condition under which it had been compiled did not hold: a
+    size, a number, a type, the mode of gradients.
+
+Why it costs time
+    Each compilation takes seconds in which the step stands still. With {RECOMPILE_LIMIT} versions of a function the
+    compiler gives up, and the function runs as slowly as without it.
+
+How it decides
+    From the log of the compiler (TORCH_TRACE, TORCH_LOGS): a compilation with a reason why there was another before.
+    The ceiling is the time that these took, where the log states it.
+
+What to try
+    What the reason names: sizes that are marked as dynamic or padded, numbers in tensors, one mode for each copy.
+
+When it is wrong
+    A function may rightly have two or three versions, as for training and evaluation. Compilation at the start of a
+    long run is paid once.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        again = [each for each in compiled_functions(analysis.trace) if each.reasons]
+        for each in again[:MOST_TOLD]:
+            yield self._finding(analysis, each, len(again))
+
+    def _finding(self, analysis: Analysis, function: CompiledFunction, count: int) -> Finding:
+        trace, times = analysis.trace, len(function.reasons)
+        events = compiling(trace)
+        mine = events[named(trace, events, lambda name: name == function.event_name)][-times:]
+        spent = union(trace.events.start[mine], trace.events.end[mine])
+        window = max(trace.duration, 1)
+        ceiling = min(function.again_ns or 0, window)
+        gives_up = times >= RECOMPILE_LIMIT
+        return self.finding(
+            analysis,
+            severity=Severity.HIGH if gives_up else severity_of(ceiling, window),
+            headline=Headline(
+                f"{shortened(function.shown, LONGEST_NAME)} was recompiled {_times(times)}",
+                names_culprit=True,
+            ),
+            account=_account(function, count, gives_up),
+            remedies=tuple(dict.fromkeys(map(advice_on, function.reasons))),
+            ceiling_ns=ceiling,
+            window_ns=window,
+            culprit=Culprit(CulpritKind.FRAME, f"{function.shown}, {short_place(function.place)}"),
+            because=f"{shortened(why(function.reasons[0]), 100)}.",
+            evidence=evidence_of(trace, mine[:MOST_SHOWN]),
+            intervals=pairs(spent),
+            example=_CODE,
+        )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _account(function: CompiledFunction, count: int, gives_up: bool) -> str:
+    took = "" if function.again_ns is None else f" That took {duration(function.again_ns)}."
+    text = (
+        f"{function.shown} ({short_place(function.place)}) was recompiled {_times(len(function.reasons))}, because "
+        f"{why(function.reasons[0])}.{took}"
+    )
+    different = len(set(map(advice_on, function.reasons)))
+    if different > 1:
+        text += f" There were {different} sorts of reasons; the last: {why(function.reasons[-1])}."
+    if gives_up:
+        text += f" The compiler gives up at {RECOMPILE_LIMIT} versions: from then on it runs uncompiled."
+    return text if count == 1 else f"{text} {count} functions were recompiled in all."

@@ -1,0 +1,73 @@
+"""torch.compile gives up a graph in the middle of a function, and goes on behind it with another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.compilations import BrokenGraph, broken_at, broken_graphs
+from rules.analysis.idle.lost_time import evidence_of
+from rules.base import Category, Finding, Need, Rule, Severity, rule
+from rules.culprit import Culprit, CulpritKind
+from rules.wording.headline import Headline
+from rules.wording.phrases import short_place, shortened
+
+MOST_TOLD, MOST_SHOWN = 3, 20  # places, and breaks at each
+LONGEST_REASON = 40  # characters in a title
+_CODE = """step = torch.compile(step, fullgraph=True)    # says at once where a graph would break
+y = torch.where(y.sum() > 0, y + 1, y)        # a branch that depends on data, as one operation"""
+
+
+@rule
+class GraphBreaks(Rule):
+    """Speaks of the places at which graphs break most often."""
+
+    id: ClassVar[str] = "graph-breaks"
+    category: ClassVar[Category] = Category.GRAPH_BREAK
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.COMPILER_LOG})
+    explanation: ClassVar[str] = """
+What it found
+    torch.compile could not compile past a line, so the function became several graphs with plain Python between them.
+
+Why it costs time
+    Nothing is fused across a break, tensors go through memory there, and Python runs between the graphs. A break inside
+    of a loop or a layer comes again for each of them.
+
+How it decides
+    From the log of the compiler (TORCH_TRACE, TORCH_LOGS): each place with its reason, the most frequent first. The log
+    says how often graphs broke while compiling, not what that costs.
+
+What to try
+    What the compiler suggests for the reason; branches on data as torch.where or torch.cond, prints and logging outside
+    of what is compiled, .item() later.
+
+When it is wrong
+    A break between two large graphs, or in a function that runs once, costs nothing that could be measured.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        breaks = broken_graphs(analysis.trace)
+        for each in breaks[:MOST_TOLD]:
+            yield self._finding(analysis, each, len(breaks))
+
+    def _finding(self, analysis: Analysis, broken: BrokenGraph, count: int) -> Finding:
+        place = short_place(broken.place)
+        times = "" if broken.times == 1 else f", in {broken.times:,} compilations"
+        rest = f" Graphs break at {count} places in all." if count > 1 else ""
+        return self.finding(
+            analysis,
+            severity=Severity.LOW,
+            headline=Headline(f"Graph break at {place}", shortened(broken.reason, LONGEST_REASON)),
+            account=f"The graph breaks at {broken.place}{times}: {broken.reason.rstrip('.')}.{rest}",
+            remedies=(
+                *((broken.hint,) if broken.hint else ()),
+                "Move what cannot be compiled out of the function, or around the loop that it stands in.",
+            ),
+            window_ns=analysis.trace.duration,
+            culprit=Culprit(CulpritKind.FRAME, place),
+            because=f"{broken.reason.rstrip('.')}.",
+            evidence=evidence_of(analysis.trace, broken_at(analysis.trace, broken.place)[:MOST_SHOWN]),
+            example=_CODE,
+            unknown=("What the break costs: record the run with torch.profiler, and open both together.",),
+        )

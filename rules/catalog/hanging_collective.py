@@ -1,0 +1,189 @@
+"""A collective that never ended: who waits in it, since when, and which rank never came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from parsers.model import Trace
+from rules.analysis.analysis import Analysis
+from rules.analysis.ranks.flight_recorders import (
+    Absent,
+    Called,
+    Stuck,
+    is_open,
+    mismatches,
+    recorded_ranks,
+    stuck_collectives,
+)
+from rules.base import Category, Finding, Need, Rule, Severity, rule
+from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.wording.flight_recorders import (
+    at_place,
+    capital,
+    evidence_of_call,
+    named_call,
+    place_of,
+    ranks_in_words,
+    when,
+)
+from rules.wording.headline import Headline
+
+MOST_TOLD = 3  # groups in which something hangs, and ranks that are told about one by one
+_CODE = """# py-spy dump --pid PID             # where the rank that is missing is now
+if dist.get_rank() == 0:            # a branch that not all ranks take ...
+    log(loss)                       # ... must not hold a collective
+dist.all_reduce(loss)               # every rank of the group comes here, in the same order"""
+
+_CIRCLE = " The ranks wait for each other in a circle."
+_SAME_ORDER = "Call the collectives of different groups in the same order on all ranks that share them."
+
+
+@rule
+class HangingCollective(Rule):
+    """Speaks of each group whose collective was called and did not end."""
+
+    id: ClassVar[str] = "hanging-collective"
+    category: ClassVar[Category] = Category.HANG
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FLIGHT_RECORDER})
+    explanation: ClassVar[str] = """
+What it found
+    A collective was called by some ranks and did not end. Where a rank of its group never called it, that rank is
+    named, with what it called last.
+
+Why it costs time
+    All others wait until the watchdog gives the run up, and then everything since the last checkpoint is lost.
+
+How it decides
+    From the dumps of flight recorders. Ranks number the collectives of a process group in the order in which they call
+    them. Of each group it takes the lowest number that did not end on some rank: a rank of the group whose last call
+    has a lower number never came. One that meanwhile waits in another group is told with it, and the group that keeps
+    nobody who waits elsewhere comes first. Where the dumps say which ranks a group has, those without a dump are named.
+
+What to try
+    Look at the code after the last call of the missing rank: a branch or an early end that only it takes, an exception,
+    a data loader with fewer batches, an evaluation. py-spy shows where it is now.
+
+When it is wrong
+    A dump of a sound run, taken by hand, holds collectives that are under way. gloo and older versions of PyTorch do
+    not state who belongs to a group: a rank that never called anything in it is then not missed.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
+        explained = {each.odd[0].group: each.odd[0].sequence for each in mismatches(trace)}
+        stuck = [
+            each
+            for each in stuck_collectives(trace)
+            if explained.get(each.first.group, each.first.sequence + 1) > each.first.sequence
+        ]
+        in_a_circle = all(each.is_waited_for_elsewhere for each in stuck)
+        for each in stuck[:MOST_TOLD]:
+            yield self._finding(analysis, each, len(stuck), in_a_circle)
+
+    def _finding(self, analysis: Analysis, stuck: Stuck, groups: int, in_a_circle: bool) -> Finding:
+        trace, first = analysis.trace, stuck.first
+        waiting = [each for each in stuck.came if is_open(each)]
+        end = max(int(trace.events.end[each.event]) for each in waiting)
+        missing = stuck.missing
+        follows = stuck.is_waited_for_elsewhere and not in_a_circle
+        return self.finding(
+            analysis,
+            severity=Severity.HIGH if missing and not follows else Severity.MEDIUM,
+            headline=_headline(stuck, waiting),
+            account=_account(trace, stuck, waiting, groups) + (_CIRCLE if in_a_circle else ""),
+            remedies=((_SAME_ORDER,) if in_a_circle else ()) + _remedies(stuck),
+            ceiling_ns=0 if follows else min(end - first.start, trace.duration),
+            window_ns=trace.duration,
+            culprit=Culprit(CulpritKind.RANK, ranks_in_words(missing)) if missing else NOBODY,
+            because=f"{_waiting_since(trace, stuck, waiting)}.",
+            rank=missing[0] if len(missing) == 1 else None,
+            evidence=tuple(evidence_of_call(trace, each) for each in (*waiting, *_last_calls(stuck))[:20]),
+            intervals=((first.start, end),) if end > first.start else (),
+            example=_CODE,
+            unknown=(_unknown(trace, stuck),),
+        )
+
+
+def _headline(stuck: Stuck, waiting: Sequence[Called]) -> Headline:
+    call = named_call(stuck.first)
+    if stuck.absent:
+        who = ranks_in_words(stuck.missing)
+        return Headline(f"{capital(who)} never came to {call}", names_culprit=True)
+    who = ranks_in_words([each.rank for each in waiting])
+    if stuck.unrecorded:
+        return Headline(
+            f"{capital(who)} {'waits' if len(waiting) == 1 else 'wait'} in {call}; {len(stuck.unrecorded)} left no dump"
+        )
+    if len(stuck.came) == 1:
+        return Headline(f"{capital(who)} waits in {call}")
+    return Headline(f"All came to {call}, and it did not end")
+
+
+def _account(trace: Trace, stuck: Stuck, waiting: Sequence[Called], groups: int) -> str:
+    text = _waiting_since(trace, stuck, waiting, f" in {named_call(stuck.first)} of {stuck.first.group}")
+    text += f"{at_place(stuck.first)}."
+    by_guilt = sorted(stuck.absent, key=lambda each: each.rank not in stuck.missing)
+    for each in by_guilt[:MOST_TOLD]:
+        text += f" {_told(trace, each)}"
+    if len(stuck.absent) > MOST_TOLD:
+        text += f" {len(stuck.absent) - MOST_TOLD:,} more are missing."
+    if not stuck.absent:
+        text += _without_absent(stuck, waiting)
+    if stuck.unrecorded:
+        text += f" No dump of {ranks_in_words(stuck.unrecorded)} is here."
+    return text if groups == 1 else f"{text} Something hangs in {groups} groups."
+
+
+def _waiting_since(trace: Trace, stuck: Stuck, waiting: Sequence[Called], where: str = "") -> str:
+    who = capital(ranks_in_words([each.rank for each in waiting]))
+    return f"{who} {'has' if len(waiting) == 1 else 'have'} waited{where} since {when(trace, stuck.first)}"
+
+
+def _told(trace: Trace, absent: Absent) -> str:
+    last = absent.last
+    text = f"{capital(ranks_in_words([absent.rank]))} called {named_call(last)} last, at {when(trace, last)}"
+    text += at_place(last)
+    if absent.waits is not None:
+        waits = absent.waits
+        return f"{text}; since {when(trace, waits)} it waits in {named_call(waits)} of {waits.group}{at_place(waits)}."
+    return f"{text}, and that ended: since then it has called nothing that its recorder saw."
+
+
+def _without_absent(stuck: Stuck, waiting: Sequence[Called]) -> str:
+    if len(stuck.came) == 1 and not stuck.unrecorded:
+        return " The dumps of the other ranks tell who is missing."
+    states = {each.state for each in waiting}
+    if len(states) < 2:
+        return ""
+    late = [each.rank for each in waiting if each.state is min(states, key=lambda state: state.value)]
+    return f" On {ranks_in_words(late)} the GPU has not begun it: work before it on the same stream keeps it."
+
+
+def _remedies(stuck: Stuck) -> tuple[str, ...]:
+    if not stuck.absent:
+        return (
+            "Open the dumps of all ranks together: the rank that is missing has none, or its process has ended."
+            if stuck.unrecorded or len(stuck.came) == 1
+            else "Look at the network and at the GPUs of these ranks: NCCL_DEBUG=INFO, XIDs in the kernel's log.",
+        )
+    missing = next(each for each in stuck.absent if each.rank in stuck.missing)
+    who = ranks_in_words([missing.rank])
+    after = f"after {place_of(missing.last)}" if missing.last.place else "after its last call"
+    return (
+        f"See what {who} does {after}: a branch, an exception or an early end that the others do not take.",
+        "If its process still runs, py-spy dump --pid PID shows where it is; if not, its own log says why.",
+        "If it is only slow there (evaluation, a checkpoint, its data), let all ranks do that, or raise the timeout.",
+    )
+
+
+def _unknown(trace: Trace, stuck: Stuck) -> str:
+    if stuck.absent:
+        return "Where the missing rank is now: its stack (py-spy dump) or its log says that."
+    if len(recorded_ranks(trace)) == 1:
+        return "What the other ranks called: open all dumps together."
+    return "Whether it would still have ended: how long a collective may take is not recorded."
+
+
+def _last_calls(stuck: Stuck) -> list[Called]:
+    return [each.last for each in stuck.absent]

@@ -1,0 +1,99 @@
+"""A message between two ranks that never arrived: one of them waits, and the other never came to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model import Trace
+from rules.analysis.analysis import Analysis
+from rules.analysis.ranks.flight_recorders import OpenMessage, unmet_messages
+from rules.base import Category, Finding, Need, Rule, Severity, rule
+from rules.culprit import Culprit, CulpritKind
+from rules.wording.flight_recorders import (
+    at_place,
+    capital,
+    evidence_of_call,
+    named_call,
+    ranks_in_words,
+    when,
+)
+from rules.wording.headline import Headline
+
+MOST_TOLD = 3  # messages
+_CODE = """# Both ends in the same order, at once: neither waits for the other to begin
+works = dist.batch_isend_irecv([dist.P2POp(dist.isend, out, after), dist.P2POp(dist.irecv, into, before)])
+for work in works:
+    work.wait()"""
+
+
+@rule
+class HangingMessage(Rule):
+    """Speaks of each message that did not end and has nothing open at its other end."""
+
+    id: ClassVar[str] = "hanging-message"
+    category: ClassVar[Category] = Category.HANG
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FLIGHT_RECORDER})
+    explanation: ClassVar[str] = """
+What it found
+    A rank sends to another one, or waits for what that one sends, and the other never called the other half.
+
+Why it costs time
+    Both wait until the watchdog gives the run up, and with them all ranks that wait for these.
+
+How it decides
+    From the dumps of flight recorders: a send or a receive that did not end, where the rank at the other end has no
+    message between the two open. Where that rank waits in something else, that is told with it.
+
+What to try
+    Give every send its receive, in the same order on both ends: the same number of micro-batches on all stages of a
+    pipeline, and batch_isend_irecv where both directions are used at once.
+
+When it is wrong
+    A dump of a sound run, taken by hand, holds messages that are under way. Only ranks whose dumps are there can be
+    asked.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        unmet = unmet_messages(analysis.trace)
+        known = [each for each in unmet if each.is_recorded]
+        for each in (known or list(unmet))[:MOST_TOLD]:
+            yield self._finding(analysis, each)
+
+    def _finding(self, analysis: Analysis, unmet: OpenMessage) -> Finding:
+        trace, call = analysis.trace, unmet.call
+        other, end = ranks_in_words([unmet.other]), int(trace.events.end[call.event])
+        never = f"{capital(other)} never answered {named_call(call)}"
+        lost = f"{capital(ranks_in_words([call.rank]))} waits in {named_call(call)}; {other} left no dump"
+        return self.finding(
+            analysis,
+            severity=Severity.HIGH if unmet.is_recorded else Severity.MEDIUM,
+            headline=Headline(never, names_culprit=True) if unmet.is_recorded else Headline(lost),
+            account=_account(trace, unmet),
+            remedies=(
+                f"Compare what {ranks_in_words([call.rank])} and {other} send and receive, in which order: as many "
+                "micro-batches, the same stages.",
+                "Use batch_isend_irecv where both directions are used at once.",
+            ),
+            ceiling_ns=min(end - call.start, trace.duration),
+            window_ns=trace.duration,
+            culprit=Culprit(CulpritKind.RANK, other),
+            because=f"{capital(ranks_in_words([call.rank]))} has waited since {when(trace, call)}.",
+            rank=unmet.other,
+            evidence=(evidence_of_call(trace, call),),
+            intervals=((call.start, end),) if end > call.start else (),
+            example=_CODE,
+            unknown=("Where the other rank is now: its stack (py-spy dump) or its log says that.",),
+        )
+
+
+def _account(trace: Trace, unmet: OpenMessage) -> str:
+    call, other = unmet.call, capital(ranks_in_words([unmet.other]))
+    text = f"{capital(ranks_in_words([call.rank]))} has waited in {named_call(call)} of {call.group} since "
+    text += f"{when(trace, call)}{at_place(call)}."
+    if not unmet.is_recorded:
+        return f"{text} No dump of {ranks_in_words([unmet.other])} is here."
+    if unmet.other_waits is None:
+        return f"{text} {other} has nothing open between the two, nor anything else."
+    waits = unmet.other_waits
+    return f"{text} {other} waits in {named_call(waits)} of {waits.group}{at_place(waits)} instead."

@@ -1,0 +1,102 @@
+"""Samples of the CPU's stacks: in which of the user's own functions its time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.sampled_stacks import OwnFrame, OwnTime, own_time
+from rules.analysis.idle.lost_time import evidence_of
+from rules.base import Category, Finding, Need, Rule, rule
+from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.wording.headline import Headline
+from rules.wording.phrases import listed, short_place, shortened
+
+MOST_NAMED = 3
+LEAST_NAMED = 0.05  # of the sampled time
+MOSTLY = 0.5  # of an own function's time: then what runs below it is named, too
+LONGEST_NAME = 40  # characters in a title
+_CODE = """# py-spy record --threads --format speedscope --output cpu.json -- python train.py
+# perf record -F 99 -g python -X perf train.py && perf script > cpu.txt     # with what libraries do"""
+
+
+@rule
+class SampledCpu(Rule):
+    """Information: where samples saw the CPU, by the deepest frame of the user's own code."""
+
+    id: ClassVar[str] = "sampled-cpu"
+    category: ClassVar[Category] = Category.WHAT_WAS_RECORDED
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.SAMPLED_STACKS})
+    explanation: ClassVar[str] = f"""
+What it found
+    A profiler of the CPU took samples of call stacks. They show in which functions of your own the time goes.
+
+Why it costs time
+    It need not. Where a GPU waits for the CPU, this is the code that it waits for.
+
+How it decides
+    Each moment of each thread belongs to the deepest frame of its stack that is neither of Python, of an installed
+    package nor of the system; lines of one function are added up. Functions with at least {percent(LEAST_NAMED)} of the
+    sampled time of all threads are named, with what runs below them for most of it.
+
+What to try
+    Make the named lines do less, or move them to other processes. *Flame* shows the stacks as a whole.
+
+When it is wrong
+    Profilers leave out threads that wait, unless they are asked for them (py-spy --idle). Names of files that were
+    shortened may make a module of yours look like one of Python's.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        time = own_time(analysis.trace)
+        if not time.sampled_ns:
+            return
+        named = [each for each in time.frames if each.ns >= LEAST_NAMED * time.sampled_ns][:MOST_NAMED]
+        yield self.finding(
+            analysis,
+            headline=_headline(time, named),
+            account=_account(time, named),
+            remedies=(
+                "See Flame for the whole stacks, and what the named lines call.",
+                "Where the GPU waits for this code, make it do less, or move it to other processes.",
+            ),
+            culprit=Culprit(CulpritKind.FRAME, _place(named[0])) if named else NOBODY,
+            evidence=evidence_of(analysis.trace, np.array([each.longest for each in named], np.int64)),
+            example=_CODE,
+            unknown=("Whether a GPU waited meanwhile: record it as well, with torch.profiler or nsys.",),
+        )
+
+
+def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
+    if not named:
+        return Headline("The CPU's time goes to no function of the program's own")
+    return Headline(
+        f"{percent(named[0].ns / time.sampled_ns)} of the CPU's time is in {shortened(_place(named[0]), LONGEST_NAME)}",
+        names_culprit=True,
+    )
+
+
+def _account(time: OwnTime, named: list[OwnFrame]) -> str:
+    text = f"Samples saw threads at work for {duration(time.sampled_ns)}"
+    if named:
+        text += f": {listed([_told(time, each) for each in named])}"
+    foreign = time.foreign_ns / time.sampled_ns
+    if foreign >= LEAST_NAMED:
+        text += f". {percent(foreign)} is in no function of the program's own"
+    return f"{text}."
+
+
+def _told(time: OwnTime, each: OwnFrame) -> str:
+    below = f", mostly in {shortened(each.below, 60)}" if each.below_ns >= MOSTLY * each.ns else ""
+    return f"{percent(each.ns / time.sampled_ns)} in {_place(each)}{below}"
+
+
+def _place(each: OwnFrame) -> str:
+    """ "load (data.py:12)"."""
+    if not each.file:
+        return each.function
+    return f"{each.function} ({short_place(each.file)}{f':{each.line}' if each.line else ''})"

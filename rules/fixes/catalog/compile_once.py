@@ -1,0 +1,60 @@
+"""Steps run what was compiled before, and compile nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model.units import duration
+from rules.analysis.analysis import Analysis
+from rules.analysis.names.compilers import is_compiling
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import less_host_time, per_step, together, without_calls
+from rules.fixes.compiling import compiling_ns
+from rules.fixes.host_phases import own_work
+from rules.replay.replay import Replay
+from rules.replay.surroundings import surroundings_of
+from rules.wording.host_work import OF_COMPILERS
+
+_CODE = """model = torch.compile(model, dynamic=True)
+# or, for one dimension of the input: torch._dynamo.mark_dynamic(batch, 1)"""
+
+
+@fix
+class CompileOnce:
+    """A compiler that runs again in most steps."""
+
+    id: ClassVar[str] = "compile-once"
+    explanation: ClassVar[str] = """
+When it applies
+    In half of the steady steps or more, and at least in two, a compiler runs for more than 1 ms of a step: all of its
+    phases together.
+
+What is changed in the replay
+    The compiler's time on the CPU is gone, and what it launches itself, to try kernels. At most, what else the CPU
+    does for more than 250 us is gone, too: what was just compiled is loaded on its first run.
+
+What makes it more or less
+    How much of the rest of a step is such a first run. A program for all sizes is a little slower than one for a single
+    size.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        compiling = compiling_ns(analysis)
+        if not compiling.any():
+            return
+        around = surroundings_of(analysis)
+        tried = around.inside(is_compiling)
+        gone = together(without_calls(replay, tried), less_host_time(compiling > 0, compiling))
+        taken = per_step(replay, float(compiling.sum() + replay.host.cost[tried].sum()))
+        yield Proposal(
+            title=f"Compile once: the compiler runs again in most steps, {duration(taken)} {replay.in_step}",
+            categories=(Category.RECOMPILATION, Category.HOST_BOUND),
+            culprit="torch.compile",
+            advice=OF_COMPILERS,
+            code=_CODE,
+            expected=gone,
+            high=together(gone, less_host_time(compiling >= 0, own_work(replay, around))),
+            depends_on="how much of the rest of a step is the first run of what was compiled",
+        )

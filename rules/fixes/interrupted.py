@@ -1,0 +1,25 @@
+"""How long something else had the CPU of the threads that launch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parsers.model import F64, derived
+from rules.analysis.analysis import Analysis
+from rules.replay.chance import time_within
+from rules.replay.replay import replay_of
+from rules.replay.surroundings import surroundings_of
+
+
+@derived
+def interrupted_ns(analysis: Analysis) -> F64:
+    """How much of the time before each call of the replay something else had the CPU, and no other thread the lock."""
+    stopped = time_within(replay_of(analysis).host, analysis.interruptions)
+    return np.maximum(stopped - surroundings_of(analysis).lock_ns, 0.0)
+
+
+def interruptions_in_a_step(analysis: Analysis) -> float:
+    """How often a step of a rank was interrupted, on average."""
+    replay = replay_of(analysis)
+    often = np.count_nonzero(interrupted_ns(analysis) > 0)
+    return often / max(replay.steps * len(replay.spans), 1)

@@ -1,0 +1,291 @@
+"""Samples of the CPU's stacks as nested calls: what py-spy and perf wrote, other layouts, and files that mean harm."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers import open_trace, unpacking_limit
+from parsers.base import parser_of
+from parsers.model import EventKind, LaneKind, Trace, TraceError
+from parsers.model.builder import TraceBuilder
+from parsers.source import identify
+from parsers.stacks import timeline
+from parsers.stacks.timeline import SampledThread, add_thread, stacks_of
+from viewer.cli import main
+
+MS = 1_000_000
+
+
+def opened(folder: Path, content: str | bytes, name: str = "samples") -> Trace:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return open_trace([path])
+
+
+def calls(trace: Trace) -> list[tuple[str, int, int, int]]:
+    """Name, depth, start and end of every call, in ms."""
+    table = trace.events
+    rows = zip(table.depth.tolist(), table.start.tolist(), table.end.tolist(), strict=True)
+    return [(trace.name(n), depth, start // MS, end // MS) for n, (depth, start, end) in enumerate(rows)]
+
+
+def speedscope(*profiles: dict[str, Any], frames: str = "abc", **more: Any) -> str:
+    stated = {"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": list(profiles)}
+    return json.dumps(stated | {"shared": {"frames": [{"name": each} for each in frames]}} | more)
+
+
+def sampled(*samples: list[int], unit: str = "milliseconds", **more: Any) -> dict[str, Any]:
+    weights = [10.0] * len(samples)
+    return {"type": "sampled", "name": "main", "unit": unit, "samples": samples, "weights": weights} | more
+
+
+def test_what_py_spy_wrote_is_nested_calls_of_each_thread(fixtures: Path) -> None:
+    trace = open_trace([fixtures / "stacks" / "feed.speedscope.json"])
+    assert {lane.kind for lane in trace.lanes} == {LaneKind.SAMPLED_STACKS}
+    assert [lane.name for lane in trace.lanes] == ['Thread 10497 ""', 'Thread 10507 "compressor"']
+    assert set(trace.events.kind.tolist()) == {EventKind.SAMPLED_FRAME}
+    assert trace.duration == pytest.approx(4.02e9, rel=0.01)
+    roots = [end - start for _, depth, start, end in calls(trace) if depth == 0]
+    assert sum(roots) == pytest.approx(5740, abs=10)
+    stated = json.loads((fixtures / "stacks" / "feed.speedscope.json").read_text())
+    seen = sum(len(profile["samples"]) for profile in stated["profiles"])
+    assert sum(roots) == pytest.approx(seen * 20, abs=10)
+
+
+def test_the_same_program_gives_the_same_shares_in_every_format(fixtures: Path) -> None:
+    for name in ("feed.speedscope.json", "feed.collapsed.txt"):
+        trace = open_trace([fixtures / "stacks" / name])
+        spent: Counter[str] = Counter()
+        for called, _, start, end in calls(trace):
+            spent[called.rpartition(" ")[2]] += end - start
+        whole = sum(end - start for _, depth, start, end in calls(trace) if depth == 0)
+        assert spent["compress"] / whole == pytest.approx(0.3, abs=0.02)
+        assert spent["JSONDecoder.raw_decode"] / whole == pytest.approx(0.43, abs=0.03)
+
+
+def test_what_neighbouring_samples_share_is_one_call(tmp_path: Path) -> None:
+    trace = opened(tmp_path, speedscope(sampled([0, 1], [0, 1, 2], [0, 2], [1], [], [1])))
+    assert calls(trace) == [
+        ("a", 0, 0, 30),
+        ("b", 0, 30, 40),
+        ("b", 0, 50, 60),
+        ("b", 1, 0, 20),
+        ("c", 1, 20, 30),
+        ("c", 2, 10, 20),
+    ]
+
+
+def test_calls_with_beginnings_and_ends_are_read_as_they_are(tmp_path: Path) -> None:
+    events = [("O", 0, 0), ("O", 1, 0), ("C", 1, 5), ("C", 2, 6), ("O", 7, 6), ("C", 0, 4), ("O", 2, 8)]
+    profile = {
+        "type": "evented",
+        "name": "main",
+        "unit": "milliseconds",
+        "events": [{"type": kind, "frame": frame, "at": at} for kind, frame, at in events],
+    }
+    trace = opened(tmp_path, speedscope(profile))
+    assert calls(trace) == [("a", 0, 0, 8), ("c", 0, 8, 8), ("b", 1, 0, 5)]
+    assert trace.quality.quarantined == 3
+
+
+def test_counts_without_a_unit_stand_for_ten_milliseconds_each_and_it_says_so(tmp_path: Path) -> None:
+    trace = opened(tmp_path, speedscope(sampled([0], [0, 1], unit="none", weights=[3, 1])))
+    assert calls(trace) == [("a", 0, 0, 40), ("b", 1, 30, 40)]
+    assert any("10 ms" in note.reason for note in trace.quality.notes)
+
+
+def test_samples_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
+    weights = [10.0, -1.0, 10.0, 1e300, 10.0]
+    trace = opened(tmp_path, speedscope(sampled([0], [0], [0, 9], [0], [1], [2], weights=weights)))
+    assert calls(trace) == [("a", 0, 0, 10), ("b", 0, 10, 20)]
+    assert trace.quality.quarantined == 4
+
+
+def test_collapsed_stacks_are_told_by_thread_with_equal_beginnings_together(tmp_path: Path) -> None:
+    text = "process 7:train.py;thread (1): main;run (a.py:3);go (b.py:4) 2\nthread (2);x 1\n"
+    text += "process 7:train.py;thread (1): main;run (a.py:3) 1\nno count\nthread (1): idle 3\n"
+    trace = opened(tmp_path, text.replace("no count\n", ""))
+    assert [lane.name for lane in trace.lanes] == [
+        "process 7:train.py, thread (1): main",
+        "thread (2)",
+        "thread (1): idle",
+    ]
+    assert calls(trace)[:2] == [("a.py(3): run", 0, 0, 30), ("b.py(4): go", 1, 10, 30)]
+
+
+def test_lines_that_are_no_stacks_are_counted(tmp_path: Path) -> None:
+    stacks = "".join(f"main;f{number} 1\n" for number in range(60))
+    trace = opened(tmp_path, stacks + "main;g\n; 4\nmain;h 0\n")
+    assert trace.quality.quarantined == 3
+
+
+PERF = """# captured on: today
+python  7/8 [001] R 100.000000:   10101010 cpu-clock:pppH:
+\t    55d0 leaf+0x1f (/home/me/app)
+\t    55d1 py::load:/home/me/train.py (/tmp/perf-7.map)
+\t    55d2 main+0x1 (/home/me/app)
+
+python  7/8 [001] 100.010000:   10101010 cpu-clock:pppH:
+\t    55d2 main+0x2 (/home/me/app)
+
+my worker   7/9 [002] 100.010000: cycles:u:      7f2a do_work+0x5 (/usr/lib/libz.so.1)
+python  7/8 [001] 100.500000:   10101010 cpu-clock:pppH:
+\t    55d2 main+0x3 (/home/me/app)
+\t    [unknown]
+"""
+
+
+def test_perf_samples_last_until_the_next_one_unless_the_thread_did_not_run(tmp_path: Path) -> None:
+    trace = opened(tmp_path, PERF)
+    assert [(lane.name, lane.process, lane.thread) for lane in trace.lanes] == [
+        ("python 8", 7, 8),
+        ("my worker 9", 7, 9),
+    ]
+    usual = 250  # ms: the median of 10 and 490
+    assert calls(trace) == [
+        ("main (/home/me/app)", 0, 0, 10 + usual),
+        ("main (/home/me/app)", 0, 500, 500 + usual),
+        ("/home/me/train.py(0): load", 1, 0, 10),
+        ("leaf (/home/me/app)", 2, 0, 10),
+        ("do_work (/usr/lib/libz.so.1)", 0, 10, 10 + usual),
+    ]
+    assert trace.quality.quarantined == 1
+
+
+def test_what_perf_printed_is_read(fixtures: Path) -> None:
+    trace = open_trace([fixtures / "stacks" / "burn.perf.txt.gz"])
+    assert len(trace.lanes) == 2
+    assert trace.quality.quarantined == 0
+    names = {trace.name(event).partition(" ")[0] for event in range(len(trace.events))}
+    assert {"main", "integrate", "smooth", "work", "start_thread"} <= names
+    assert any(trace.name(event) == "smooth (/tmp/cpu/burn)" for event in range(len(trace.events)))
+
+
+def test_chrome_traces_of_py_spy_have_files_and_keep_callers_outside(fixtures: Path) -> None:
+    trace = open_trace([fixtures / "stacks" / "feed.chrome.json"])
+    assert trace.inputs[0].format == "py-spy-trace"
+    found = {name: depth for name, depth, _, _ in calls(trace)}
+    assert found["/tmp/cpu/feed.py(23): compress"] == 4
+    assert trace.quality.quarantined == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "format", "says"),
+    [
+        (speedscope(sampled([0]))[:-30], "speedscope", "cannot be read"),
+        (speedscope(sampled([0], unit="bytes")), "speedscope", "count bytes, not time"),
+        (speedscope(sampled([0]), shared={"frames": {}}), "speedscope", "cannot be read"),
+        (speedscope(sampled([7])), "speedscope", "no event"),
+        (speedscope(sampled([1 << 31])), "speedscope", "cannot be read"),
+        (speedscope(sampled([0], unit="seconds", weights=[1e308])), "speedscope", "no event"),
+        (
+            '{"$schema":"https://www.speedscope.app/file-format-schema.json","profiles":' + "[" * 99_999,
+            "speedscope",
+            "cannot be read",
+        ),
+        ("main;a 0\nmain;b 0\n", "collapsed-stacks", "No line of it"),
+        ("python 8 100.000000: 1 cpu-clock:\n", "perf-script", "hold no stacks"),
+        ('[{"cat":"py-spy","name":"a","ph":"B"}]', "py-spy-trace", "cannot be read"),
+        ('[{"cat":"py-spy","name":"a","ph":"E","ts":1}]', "py-spy-trace", "no event"),
+    ],
+)
+def test_bad_samples_are_refused_in_one_sentence(
+    content: str, format: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "samples"
+    path.write_text(content)
+    parser = parser_of(identify(path))
+    assert parser is not None
+    assert parser.format == format
+    assert main(["diagnose", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert "Traceback" not in said
+
+
+def test_endless_stacks_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline, "MOST_DEPTH", 5)
+    offset, frame = stacks_of([[1] * 9, [2] * 5, []])
+    assert offset.tolist() == [0, 5, 10, 10]
+    assert frame.tolist() == [1] * 5 + [2] * 5
+
+
+@given(st.lists(st.tuples(st.lists(st.integers(0, 3), max_size=5), st.integers(0, 2)), max_size=12))
+def test_at_each_moment_the_open_calls_are_the_stack_of_the_sample(
+    samples: list[tuple[list[int], int]],
+) -> None:
+    builder = TraceBuilder()
+    names = [builder.string(each) for each in "abcd"]
+    edges = np.append(0, np.cumsum([length for _, length in samples])).astype(np.int64)
+    offset, frame = stacks_of([[names[each] for each in stack] for stack, _ in samples])
+    add_thread(builder, SampledThread("main", edges[:-1], edges[1:], offset, frame))
+    zero = min((int(start) for start, (stack, _) in zip(edges, samples, strict=False) if stack), default=0)
+    trace = builder.build()
+    for (stack, length), at in zip(samples, edges.tolist(), strict=False):
+        for moment in range(at, at + length):
+            shifted = moment - zero
+            here = np.flatnonzero((trace.events.start <= shifted) & (trace.events.end > shifted))
+            by_depth = here[np.argsort(trace.events.depth[here])]
+            assert [trace.name(event) for event in by_depth.tolist()] == ["abcd"[each] for each in stack]
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_after_a_good_beginning_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, noise: bytes
+) -> None:
+    folder = tmp_path_factory.mktemp("stacks")
+    for number, beginning in enumerate(
+        (PERF.encode(), b"main;a (b.py:1) 3\n" * 60, speedscope(sampled([0])).encode())
+    ):
+        path = folder / str(number)
+        path.write_bytes(beginning + noise)
+        try:
+            trace = open_trace([path])
+        except TraceError:
+            continue
+        assert len(trace.events)
+
+
+@pytest.mark.parametrize(
+    "of_threads",
+    [
+        lambda count: "".join(f"thread ({n});a 1\n" for n in range(count)),
+        lambda count: "".join(f"sh {n} 100.000000: 1 cycles: 55d0 a (/b)\n" for n in range(count)),
+        lambda count: json.dumps(
+            [
+                {"cat": "py-spy", "name": "a", "ph": ph, "ts": n, "tid": n, "args": None}
+                for n in range(count)
+                for ph in "BE"
+            ]
+        ),
+    ],
+    ids=["collapsed", "perf", "py-spy"],
+)
+@pytest.mark.parametrize("too_many", [False, True])
+def test_more_threads_than_programs_have_are_refused(
+    of_threads: Callable[[int], str], too_many: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeline, "MOST_THREADS", 9)
+    content = of_threads(9 + too_many)
+    if too_many:
+        with pytest.raises(TraceError, match="more than 9 threads"):
+            opened(tmp_path, content)
+    else:
+        assert len(opened(tmp_path, content).lanes) == 9
+
+
+def test_samples_that_need_more_memory_than_there_is_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpacking_limit, "available_bytes", lambda: 1_000)
+    with pytest.raises(TraceError, match="of memory"):
+        opened(tmp_path, speedscope(sampled([0], [1])))

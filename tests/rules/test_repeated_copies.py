@@ -1,0 +1,109 @@
+"""Copies that come again and again: weights that are swapped in and out, and small copies in a row."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.fixes.plan import Plan
+from tests.rules.builder import TinyTrace
+from tests.rules.test_fixes import plan_of_body, promised
+from tests.rules.test_named_causes import titles
+
+# ---- weights that are swapped in and out -----------------------------------------------------------------------------
+
+
+def swapped(layers: int = 4, sizes: tuple[int, ...] = (4_000, 400_000), back: float = 1.0) -> Plan:
+    """Layers whose weights come to the GPU before and go back behind each."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for _layer in range(layers):
+            for direction in ("HtoD", "DtoH"):
+                for size in sizes:
+                    sent = round(size * (back if direction == "DtoH" else 1.0))
+                    trace.copy(at + 4, at + 60, direction, at, pageable=True, bytes=sent, launch_us=65)
+                    at += 80
+                if direction == "HtoD":
+                    trace.kernels(at, 2, 5, 10)
+                    at += 20
+
+    return plan_of_body(body, length=layers * (2 * 80 * len(sizes) + 20) + 40)
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, True),
+        ({"layers": 3}, False),
+        ({"sizes": (400_000, 400_000)}, False),
+        ({"sizes": (4_000, 200_000)}, False),
+        ({"back": 0.5}, False),
+    ],
+    ids=["eight each way", "six", "of one size", "less than a megabyte", "of other sizes"],
+)
+def test_what_goes_both_ways_again_and_again_is_swapped(changed: dict[str, int], found: bool) -> None:
+    told = titles(swapped(**changed)).get("keep-on-gpu", "")  # type: ignore[arg-type]
+    assert (
+        told.startswith("Leave on the GPU what does not change: 1.62 MB go to the host and come back")
+        is found
+    )
+
+
+# ---- small copies in a row -------------------------------------------------------------------------------------------
+
+
+def copies_in_a_row(
+    direction: str, often: int = 20, size: int = 256, work: bool = False, apart: float = 25.0
+) -> Plan:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 20, 5, 15)
+        at = 320.0
+        for _copy in range(often):
+            trace.copy(at + 4, at + 6, direction, at, pageable=True, bytes=size)
+            trace.call(at + 6, at + 10, "cudaStreamSynchronize")
+            at += 12 + apart
+            if work:
+                trace.kernels(at, 1, 5, 10)
+                at += 10
+        trace.kernels(at, 20, 5, 15)
+
+    return plan_of_body(body, length=640 + often * (22 + apart))
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"often": 16}, True),
+        ({"often": 15}, False),
+        ({"size": 65_536}, True),
+        ({"size": 65_537}, False),
+        ({"work": True}, False),
+    ],
+    ids=["sixteen", "fifteen", "64 kB", "more", "the GPU works between them"],
+)
+def test_small_copies_in_a_row_are_sent_as_one(changed: dict[str, int], found: bool) -> None:
+    plan = copies_in_a_row("HtoD", **changed)  # type: ignore[arg-type]
+    assert ("copy-together" in promised(plan)) is found
+    if found:
+        assert titles(plan)["copy-together"].startswith(
+            f"Send {changed.get('often', 20)} small copies as one"
+        )
+        assert "remove-read-backs" not in promised(plan)
+
+
+def test_what_is_done_between_the_copies_makes_the_promise_of_one_vague() -> None:
+    near, apart = (
+        next(
+            each
+            for each in copies_in_a_row("HtoD", apart=us).promises
+            if each.proposal.fix == "copy-together"
+        )
+        for us in (2.0, 100.0)
+    )
+    assert apart.expected > near.expected
+    assert apart.high / apart.low > near.high / near.low
+
+
+def test_the_time_between_values_that_are_read_in_a_row_falls_away() -> None:
+    row, single = (promised(copies_in_a_row("DtoH", often=often))["remove-read-backs"] for often in (16, 15))
+    assert row > 1.2 * single

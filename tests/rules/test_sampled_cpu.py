@@ -1,0 +1,120 @@
+"""Samples are told by the deepest frame of the user's own code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parsers import open_trace
+from parsers.model import Trace
+from parsers.model.names.source_files import frame_parts, is_own_frame
+from rules import Finding, diagnose
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.sampled_stacks import own_time
+from rules.catalog.sampled_cpu import LEAST_NAMED
+from rules.wording.verdict import verdict
+from tests.parsers.test_sampled_stacks import opened
+
+
+def found(trace: Trace) -> Finding:
+    diagnosis = diagnose(trace)
+    assert not diagnosis.crashed
+    return next(each for each in diagnosis.findings if each.rule == "sampled-cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("feed.speedscope.json", "44 % of the CPU's time is in parse.<locals>.<listcomp> (feed.py:9)"),
+        ("feed.collapsed.txt", "43 % of the CPU's time is in parse.<locals>.<listcomp> (feed.py:9)"),
+        ("feed.chrome.json", "50 % of the CPU's time is in compress (feed.py:23)"),
+        ("burn.perf.txt.gz", "45 % of the CPU's time is in smooth (burn)"),
+    ],
+)
+def test_recorded_samples_name_the_programs_own_line(fixtures: Path, name: str, title: str) -> None:
+    trace = open_trace([fixtures / "stacks" / name])
+    finding = found(trace)
+    assert finding.title == title
+    assert finding.evidence
+    assert verdict(Analysis(trace), diagnose(trace)) == title
+
+
+def test_what_runs_below_and_further_functions_are_told(fixtures: Path) -> None:
+    finding = found(open_trace([fixtures / "stacks" / "feed.speedscope.json"]))
+    assert "Samples saw threads at work for 5.74 s: 44 %" in finding.explanation
+    assert "mostly in JSONDecoder.raw_decode, 30 % in compress (feed.py:23) and" in finding.explanation
+
+
+def test_lines_of_one_function_are_added_up_and_its_costliest_line_is_named(tmp_path: Path) -> None:
+    own = own_time(
+        opened(tmp_path, "run (a.py:1);go (b.py:4) 2\nrun (a.py:1);go (b.py:9) 3\nrun (a.py:1) 1\n")
+    )
+    assert [(each.function, each.line, each.ns) for each in own.frames] == [
+        ("go", 9, 50_000_000),
+        ("run", 1, 10_000_000),
+    ]
+    assert own.sampled_ns == 60_000_000
+    assert own.foreign_ns == 0
+
+
+@pytest.mark.parametrize(("count", "named"), [(5, True), (4, False)])
+def test_functions_with_little_time_are_not_named(count: int, named: bool, tmp_path: Path) -> None:
+    assert LEAST_NAMED == 0.05
+    finding = found(
+        opened(tmp_path, f"run (a.py:1);go (b.py:4) {100 - count}\nrun (a.py:1);rare (c.py:2) {count}\n")
+    )
+    assert ("rare (c.py:2)" in finding.explanation) is named
+
+
+@pytest.mark.parametrize(("count", "told"), [(5, True), (4, False)])
+def test_time_outside_of_the_programs_own_code_is_told(count: int, told: bool, tmp_path: Path) -> None:
+    text = (
+        f"run (a.py:1);go (b.py:4) {100 - count}\nwait (threading.py:320);acquire (threading.py:1) {count}\n"
+    )
+    assert ("in no function of the program's own" in found(opened(tmp_path, text)).explanation) is told
+
+
+@pytest.mark.parametrize(("count", "told"), [(5, True), (4, False)])
+def test_what_runs_below_is_named_where_it_takes_most(count: int, told: bool, tmp_path: Path) -> None:
+    text = f"run (a.py:1);loads (json/__init__.py:3) {count}\nrun (a.py:1) {10 - count}\n"
+    assert ("mostly in loads" in found(opened(tmp_path, text)).explanation) is told
+
+
+def test_samples_of_libraries_alone_say_so(tmp_path: Path) -> None:
+    trace = opened(tmp_path, "wait (threading.py:320);acquire (threading.py:1) 4\n")
+    assert found(trace).title == "The CPU's time goes to no function of the program's own"
+
+
+def test_recordings_without_samples_say_why_nothing_is_checked(fixtures: Path) -> None:
+    skipped = diagnose(open_trace([fixtures / "smi" / "dmon.txt"])).skipped
+    assert skipped["sampled-cpu"] == "no samples of the CPU's stacks"
+
+
+@pytest.mark.parametrize(
+    ("frame", "own"),
+    [
+        ("/home/me/train.py(12): load", True),
+        ("train.py(12): load", True),
+        ("/usr/lib/python3.11/json/decoder.py(3): decode", False),
+        ("json/decoder.py(3): decode", False),
+        ("torch/nn/modules/module.py(1778): _call_impl", False),
+        ("/env/lib/python3.11/site-packages/numpy/core.py(3): dot", False),
+        ("<frozen importlib._bootstrap>(241): _call", False),
+        ("integrate (/home/me/burn)", True),
+        ("deflate (/usr/lib/x86_64-linux-gnu/libz.so.1.2.13)", False),
+        ("do_syscall_64 ([kernel.kallsyms])", False),
+        ("_PyEval_EvalFrameDefault (/home/me/bin/python3.11)", False),
+        ("thread (10584): compressor", False),
+        ("process 7:train.py", False),
+        ("solve", True),
+    ],
+)
+def test_frames_of_python_libraries_and_the_system_are_not_the_users(frame: str, own: bool) -> None:
+    assert is_own_frame(frame) is own
+
+
+def test_frames_are_taken_apart() -> None:
+    assert frame_parts("/a/b.py(12): load") == ("load", "/a/b.py", 12)
+    assert frame_parts("smooth (/tmp/burn)") == ("smooth", "/tmp/burn", 0)
+    assert frame_parts("solve") == ("solve", "", 0)

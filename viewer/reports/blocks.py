@@ -1,0 +1,127 @@
+"""A report as a list of blocks, which each format renders; no Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import ClassVar, TypeAlias
+
+
+class Form(Enum):
+    """Where a block stands: a page has room for what a comment in a review has not."""
+
+    EVERYWHERE = auto()
+    PAGE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph of lines."""
+
+    lines: tuple[str, ...]
+    quiet: bool = False
+    form: Form = Form.EVERYWHERE
+    kind: ClassVar[str] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """A list; nothing where it is empty."""
+
+    heading: str
+    lines: tuple[str, ...]
+    quiet: bool = True
+    form: Form = Form.EVERYWHERE
+    kind: ClassVar[str] = "points"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of texts; nothing where there are none. ``left`` rows were too many for any format.
+
+    Where room is scarce the first ``few`` rows are shown, and ``folded`` ones are opened by a click. Columns in
+    ``prose`` hold texts, all others numbers.
+    """
+
+    heading: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    left: int = 0
+    few: int = 100
+    folded: bool = False
+    prose: tuple[int, ...] = (0,)
+    form: Form = Form.EVERYWHERE
+    kind: ClassVar[str] = "table"
+
+    def holds(self, column: int) -> str:
+        """What a column holds: a "name", a longer "answer" or a "number"."""
+        return "number" if column not in self.prose else "answer" if column else "name"
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A picture by the colour of its texts; where there are no pictures, the ``table`` says the same."""
+
+    draw: Callable[[str], str]
+    heading: str = ""
+    caption: str = ""
+    table: Table | None = None
+    form: Form = Form.EVERYWHERE
+    kind: ClassVar[str] = "chart"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something to do and what it gives."""
+
+    title: str
+    gives: str
+    advice: tuple[str, ...]
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What to do, in this order."""
+
+    heading: str
+    items: tuple[Change, ...]
+    form: Form = Form.EVERYWHERE
+    kind: ClassVar[str] = "changes"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One finding; ``gives`` is what mending it gives, ``short`` the same in a few letters."""
+
+    severity: str
+    title: str
+    gives: str
+    short: str
+    explanation: str
+    advice: tuple[str, ...]
+    code: str
+    cannot_tell: str
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """All findings."""
+
+    items: tuple[Card, ...]
+    form: Form = Form.EVERYWHERE
+    kind: ClassVar[str] = "cards"
+
+
+Block: TypeAlias = Text | Points | Table | Chart | Changes | Cards
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """``lead`` is said before all else where it matters more than the title."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    lead: str = ""

@@ -1,0 +1,143 @@
+"""The diagnosis as a report: pictures, budgets, fixes, findings, tables."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from parsers.model import Trace
+from parsers.model.names.devices import device_name
+from parsers.model.units import duration
+from rules import Diagnosis, Finding
+from rules.analysis.analysis import Analysis
+from rules.fixes.plan import plan_of
+from rules.memory.summary import memory_of
+from rules.wording.memory import memory_lines
+from rules.wording.promises import about_replay, first_step, gain, worded
+from rules.wording.verdict import (
+    budget_parts,
+    gpus_that_ran,
+    lacks_a_gpu,
+    share_of,
+    shows_no_run,
+    verdict,
+    what_lacks_a_gpu,
+)
+from rules.wording.words import Reader, told
+from viewer.reports.blocks import (
+    Block,
+    Card,
+    Cards,
+    Change,
+    Changes,
+    Chart,
+    Form,
+    Points,
+    Report,
+    Table,
+    Text,
+)
+from viewer.reports.pictures.charts import budget_chart
+from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
+from viewer.reports.plain_text import one_line
+from viewer.reports.rendering.pages import page_of
+from viewer.reports.tables_report import FEW, MOST_PRINTED, every_table, rows_that_matter, tables_blocks
+from viewer.timeline.geometry.naming import place_name
+
+MOST_PLACES = 5
+MAX_GPUS = 4  # where room is scarce
+LEAST_SHARE = 0.005  # of the window
+
+
+def as_html(trace: Trace, diagnosis: Diagnosis, analysis: Analysis, *, all_tables: bool = False) -> str:
+    """The whole diagnosis as a page."""
+    return page_of(diagnosis_report(trace, diagnosis, analysis, all_tables=all_tables)).text
+
+
+def diagnosis_report(
+    trace: Trace, diagnosis: Diagnosis, analysis: Analysis, *, all_tables: bool = False
+) -> Report:
+    """The whole diagnosis of one run."""
+    plan, reader = plan_of(analysis), Reader.of(trace)
+    is_run = not shows_no_run(analysis, diagnosis)
+    shown = gpus_that_ran(trace) if is_run else []
+    first = first_step(plan, diagnosis)
+    files = one_line(", ".join(f"{each.path} ({each.producer})" for each in trace.inputs))
+    blocks: list[Block] = [Text((first,))] if first else []
+    blocks.append(Text((files,), quiet=True))
+    if shown:
+        draw = partial(timeline_picture, analysis)
+        blocks.append(Chart(lambda ink: draw(ink=ink), caption=shown_stretch(analysis)[2], form=Form.PAGE))
+    blocks += [
+        _budget(trace, analysis, index, Form.EVERYWHERE if place < MAX_GPUS else Form.PAGE)
+        for place, index in enumerate(shown)
+        if analysis.window_ns
+    ]
+    changes = tuple(
+        Change(
+            each.proposal.title, worded(each), tuple(told(each.proposal.advice, reader)), each.proposal.code
+        )
+        for each in plan.promises
+        if is_run
+    )
+    skipped = (
+        [what_lacks_a_gpu(diagnosis)]
+        if lacks_a_gpu(trace, diagnosis)
+        else [f"{rule}: {reason}" for rule, reason in sorted(diagnosis.skipped.items())]
+    )
+    memory = [line for each in memory_of(analysis) for line in memory_lines(each, trace)]
+    tables = (
+        tables_blocks(every_table(analysis), MOST_PRINTED)
+        if all_tables
+        else tables_blocks(rows_that_matter(analysis), FEW)
+    )
+    return Report(
+        verdict(analysis, diagnosis),
+        (
+            *blocks,
+            Changes("What to change, in this order", changes),
+            Text((about_replay(plan) if is_run else "",), quiet=True, form=Form.PAGE),
+            Cards(
+                tuple(
+                    card(each, gain(each, plan), gain(each, plan, short=True)) for each in diagnosis.findings
+                )
+            ),
+            Points("Memory", tuple(memory), form=Form.PAGE),
+            *tables,
+            Points("Not checked", tuple(skipped), form=Form.PAGE),
+            Points("Thresholds that were changed", tuple(diagnosis.thresholds.changed()), form=Form.PAGE),
+        ),
+    )
+
+
+def _budget(trace: Trace, analysis: Analysis, index: int, form: Form) -> Chart:
+    budget = analysis.budgets(index)
+    name = f"{device_name(trace, index)} {trace.devices[index].name}"
+    rows = [
+        (share_of(ns, budget.window_ns), duration(ns), label)
+        for _, label, ns in budget_parts(budget, analysis.idle)
+        if ns >= LEAST_SHARE * budget.window_ns
+    ]
+    return Chart(
+        partial(budget_chart, budget, analysis.idle),
+        caption=f"{name}, {duration(budget.window_ns)}",
+        table=Table("", ("share", "time", name), rows),
+        form=form,
+    )
+
+
+def card(finding: Finding, gives: str, short: str) -> Card:
+    """A finding with what mending it gives."""
+    return Card(
+        severity=finding.severity.value,
+        title=finding.title,
+        gives=gives,
+        short=short,
+        explanation=finding.explanation,
+        advice=tuple(finding.advice),
+        code=finding.code,
+        cannot_tell=finding.cannot_tell,
+        places=tuple(
+            f"{place_name(each)} at {duration(each.start)}, {duration(each.end - each.start)}"
+            for each in finding.evidence[:MOST_PLACES]
+        ),
+    )

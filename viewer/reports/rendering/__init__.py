@@ -1,0 +1,1 @@
+"""Reports as pages, PDF, Markdown and text: one renderer a format."""
