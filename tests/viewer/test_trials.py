@@ -36,7 +36,8 @@ from viewer.dialogs.trials.window import TrialsWindow
 from viewer.look import theme
 from viewer.panels.charts import gain_axis
 from viewer.panels.charts.gain_axis import GainAxis
-from viewer.reports.trial_report import trials_markdown
+from viewer.reports.rendering.markdown_report import as_markdown
+from viewer.reports.trial_report import trials_report
 from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready
@@ -175,7 +176,7 @@ def test_rows_fill_while_it_runs_and_agree_with_the_report(
     runner.go_on.set()
     trials = wait_until_ended(qtbot, shown)
     assert list(shown.rows.rows)[-2:] == ["control", "together"]
-    markdown = trials_markdown(trials, shown.name)
+    markdown = as_markdown(trials_report(trials, shown.name))
     for trial in trials.trials:
         row = shown.rows.rows[trial.candidate.switch]
         assert row.trial is trial
@@ -269,7 +270,7 @@ def test_the_report_is_that_of_the_command(
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(page), "Markdown (*.md)"))
     click(shown.report_button)
     qtbot.waitUntil(page.exists)
-    assert page.read_text("utf-8") == trials_markdown(trials, "training.py")
+    assert page.read_text("utf-8") == as_markdown(trials_report(trials, "training.py"))
     click(shown.copy_button)
     assert QGuiApplication.clipboard().text() == page.read_text("utf-8")
 

@@ -20,7 +20,8 @@ from viewer.dialogs.trials.session import Subject, TrialSession, in_shown_order
 from viewer.jobs import Jobs
 from viewer.look.boxes import HorizontalLine, horizontal, scrolling, vertical
 from viewer.look.labels import ElidedLabel, Label
-from viewer.reports.trial_report import trials_markdown
+from viewer.reports.rendering.markdown_report import as_markdown
+from viewer.reports.trial_report import trials_report
 
 FIRST_SIZE = (1180, 780)
 SHARE_OF_SCREEN = 0.92
@@ -110,13 +111,13 @@ class TrialsWindow(QDialog):
     def copy_report(self) -> None:
         """The report as Markdown on the clipboard."""
         if self.session.trials is not None:
-            QGuiApplication.clipboard().setText(trials_markdown(self.session.trials, self.name))
+            QGuiApplication.clipboard().setText(as_markdown(trials_report(self.session.trials, self.name)))
 
     def export_report(self) -> None:
         """Ask for a file and write the same Markdown as the command."""
         trials = self.session.trials
         if trials is not None:
-            makers = {"markdown": lambda: trials_markdown(trials, self.name).encode()}
+            makers = {"markdown": lambda: as_markdown(trials_report(trials, self.name)).encode()}
             ask_for_report(makers, "trial", self._jobs, self, self._say_problem)
 
     def _say_problem(self, problem: str, hint: str) -> None:
