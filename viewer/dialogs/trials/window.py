@@ -28,7 +28,7 @@ SHARE_OF_SCREEN = 0.92
 SECONDS, MIN_SECONDS, MAX_SECONDS = 120, 5, 24 * 3600
 HOW = "Each change is made in the running program and taken back, block by block, and timed."
 OUT_OF_THE_WAY = "Its arguments and its environment keep them out of the way, as in WANDB_MODE=offline."
-FOOT_HEIGHT = 168
+FOOT_HEIGHT = 176
 
 
 class TrialsWindow(QDialog):

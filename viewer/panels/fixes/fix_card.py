@@ -120,13 +120,8 @@ class FixCard(QFrame):
         if unknown := depends_on(promise):
             layout.addWidget(Label(f"Depends on {unknown}.", "faint", pixels=12, wrap=True))
         self.try_button = self._make_try_button() if switches_of(proposal.fix) else None
-        foot = horizontal(spacing=8)
-        if removed:
-            foot.addLayout(self._removed(removed), 1)
-        if self.try_button is not None:
-            foot.addStretch(0 if removed else 1)
-            foot.addWidget(self.try_button, 0, Qt.AlignmentFlag.AlignBottom)
-        layout.addLayout(foot)
+        if removed or self.try_button is not None:
+            layout.addLayout(self._foot(removed))
 
     def _make_try_button(self) -> QPushButton:
         button = QPushButton("Try")
@@ -150,10 +145,16 @@ class FixCard(QFrame):
         after = f"{duration(step_ns)} → {duration(step_ns / max(promise.expected, 1e-9))}"
         return f"{after} a step"
 
-    def _removed(self, removed: list[Finding]) -> QVBoxLayout:
+    def _foot(self, removed: list[Finding]) -> QVBoxLayout:
+        """The findings that go, and what tries the fix."""
         column = vertical(spacing=2)
         more = len(removed) - MOST_REMOVED
-        column.addWidget(Label(f"removes, and {more} more" if more > 0 else "removes", "faint", pixels=12))
+        said = "" if not removed else f"removes, and {more} more" if more > 0 else "removes"
+        head = horizontal(spacing=8)
+        head.addWidget(Label(said, "faint", pixels=12), 1, Qt.AlignmentFlag.AlignBottom)
+        if self.try_button is not None:
+            head.addWidget(self.try_button)
+        column.addLayout(head)
         for finding in removed[:MOST_REMOVED]:
             chip = LinkButton(finding.title, sentence=True)
             chip.setToolTip(tooltip(f"Show this finding: {finding.title}"))
