@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parsers.model import BOOL, F64, I64, CopyKind
+from parsers.model import BOOL, F64, I64, Attribute, CopyKind, EventKind
 from parsers.model.names.calls import WORK_CALLS
 from rules.analysis.arithmetic.intervals import measure, union
-from rules.fixes.changes import LEFT_ON_GPU, copies, of_nodes
+from rules.fixes.changes import LEFT_ON_GPU, copies, of_nodes, per_step
 from rules.fixes.compiling import compiling_ns
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.interrupted import interrupted_ns
@@ -19,6 +19,7 @@ from rules.replay.surroundings import Surroundings
 
 LONG_NS = 250_000.0  # host time before a call that no launching explains
 TOO_LONG_FOR_LAUNCHING_NS = 1_000_000.0  # operators that launch nothing for longer calculate on the CPU
+MUCH_DATA = 1_000_000  # bytes of a step
 LEAST_SILENT = 0.3  # of a gap or a phase: where it is less, what lies between is no part of it
 FEW_LAUNCHES = 20  # between two long gaps or waits of one phase
 FEW_WAITS = 16  # with no long gap between them: a loop of more is a fault of its own
@@ -44,7 +45,8 @@ class HostPhase:
 def own_work(replay: Replay, around: Surroundings) -> F64:
     """How much of the time before each call the CPU worked on something of its own (ns).
 
-    Where that is a good part of it, the operators in between belong to it: they compute on the CPU.
+    Where that is a good part of it, the operators in between belong to it: they compute on the CPU. What they take on
+    the GPU instead is left out.
     """
     silent = np.maximum(around.silent_ns - around.input_ns, 0.0)
     rest = np.maximum(replay.host.gap - around.input_ns, 0.0)
@@ -52,6 +54,20 @@ def own_work(replay: Replay, around: Surroundings) -> F64:
     own = np.where((silent >= LEAST_SILENT * rest) | dense, rest, silent)
     own = np.where((replay.host.gap >= LONG_NS) & (own >= LONG_NS), own, 0.0)
     return own * np.where(around.operators_ns > LEAST_SILENT * own, 1 - LEFT_ON_GPU, 1.0)
+
+
+def left_of_unknown(replay: Replay, copied: BOOL) -> tuple[float, float]:
+    """What the GPU may need for work on what these calls copy to the host: usually, and at most, as parts of it.
+
+    Operators say it themselves; where none were recorded, work on much data may be such.
+    """
+    if EventKind.CPU_OP in replay.analysis.trace.kinds:
+        return 0.0, 0.0
+    amount = replay.analysis.trace.attribute(Attribute.BYTES, replay.device.event)
+    sent = copies(replay, CopyKind.D2H) & copied[replay.device.launch]
+    if per_step(replay, float(amount[sent].sum())) < MUCH_DATA:
+        return 0.0, 0.0
+    return LEFT_ON_GPU / 2, LEFT_ON_GPU
 
 
 def host_phases(replay: Replay, around: Surroundings) -> list[HostPhase]:

@@ -153,3 +153,26 @@ def test_work_beside_which_the_gpu_is_busy_is_told_behind_what_lets_it_show(fixt
     last = made.promises[-1]
     assert last.proposal.fix == "move-host-phase"
     assert last.expected < 1.03 < 1.5 < last.after_others
+
+
+@pytest.mark.parametrize(
+    ("operators", "size", "left"),
+    [(True, 2_000_000, False), (False, 2_000_000, True), (False, 1_010_000, True), (False, 990_000, False)],
+    ids=["with operators", "without any", "a megabyte", "less"],
+)
+def test_work_on_much_data_of_which_nothing_was_recorded_may_need_the_gpu(
+    operators: bool, size: int, left: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        if operators:
+            trace.op(5, 8, "aten::linear")
+        trace.kernels(10, 10, 5, 10)
+        trace.copy(120, 200, "DtoH", 115, pageable=True, bytes=size, launch_us=90)
+        trace.kernels(10_210, 10, 5, 10)
+
+    plan = plan_of_body(body, length=10_320)
+    for fix in ("move-host-phase", "copy-less"):
+        told = next(each.proposal for each in plan.promises if each.proposal.fix == fix)
+        replay = plan.replay
+        most, expected = replay.gain([told.expected]), replay.gain([told.low or told.expected])
+        assert (most > 1.5 * expected) is left

@@ -26,7 +26,7 @@ from rules.fixes.changes import (
     without_calls,
     without_waiting,
 )
-from rules.fixes.host_phases import MOSTLY, HostPhase, host_phases
+from rules.fixes.host_phases import MOSTLY, HostPhase, host_phases, left_of_unknown
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.host_work import advice_by_name
@@ -63,7 +63,8 @@ What is changed in the replay
     The stretches in which nothing was recorded are gone, and so are the waits and small copies between them, and the
     shorter copies of what was made in them to the GPU.
     Everything that was launched in the phase is still launched. Of operators that compute on the CPU a twentieth of
-    the time is left for the GPU.
+    the time is left for the GPU. Where no operators were recorded, a fortieth of the work on more than 1 MB from the
+    GPU is left, or a twentieth at most.
 
 What makes it more or less
     Whether the work can move at all. If it only becomes half as long, half of the gain is left. What a step ends with
@@ -98,6 +99,8 @@ def _proposal(analysis: Analysis, replay: Replay, phase: HostPhase, plans: PlanB
     if prepares:
         categories.append(Category.INPUT_BOUND)
     several = prepares and not name and not _returns(replay, copied & ~made, made)
+    left, most_left = left_of_unknown(replay, copied)
+    least = OF_SEVERAL if several else 1 - most_left
     if (copied & ~made).any():
         categories.append(Category.COPY_D2H)
     elif (waits & stops).any():
@@ -118,8 +121,8 @@ def _proposal(analysis: Analysis, replay: Replay, phase: HostPhase, plans: PlanB
         advice=plans.advice
         if plans
         else advice_by_name(Culprit(CulpritKind.REGION, name)) or (*_ADVICE, *(() if name else _NAMELESS)),
-        expected=together(less_host_time(nodes, own), *gone),
-        low=together(less_host_time(nodes, OF_SEVERAL * own), *gone) if several else None,
+        expected=together(less_host_time(nodes, (1 - left) * own), *gone),
+        low=together(less_host_time(nodes, least * own), *gone) if least < 1 else None,
         depends_on="how many different lengths are left"
         if plans
         else "whether all that makes a batch can run beside the GPU, or on it, or only a part"
