@@ -55,8 +55,8 @@ When it applies
 
 What is changed in the replay
     The CPU does the body once. Of the other rounds the GPU's work is left, without the 1.5 us that each kernel takes
-    to start, and as far as its blocks fill the GPU (at least: as if all did). What they read back and wait for is gone,
-    and so is what puts the gradient of each part into one of the whole.
+    to start; at most, only as far as its blocks fill the GPU. What they read back and wait for is gone, and so is what
+    puts the gradient of each part into one of the whole.
 
 What makes it more or less
     Whether all items can have the same shape, and whether a round needs the one before. Work that fills the GPU for
@@ -155,7 +155,7 @@ def _proposal(analysis: Analysis, replay: Replay, times: int, later: BOOL, launc
         ),
         code=_TENSORS_CODE if tensors else _ITEMS_CODE,
         expected=together(_joined(replay, later), rest),
-        low=together(_joined(replay, later, filled=False), rest),
+        high=together(_joined(replay, later, as_filled=True), rest),
         depends_on="whether all items can be given the same shape",
     )
 
@@ -165,10 +165,10 @@ def _of_parts(analysis: Analysis) -> BOOL:
     return surroundings_of(analysis).inside(lambda name: _PARTS.match(name) is not None)
 
 
-def _joined(replay: Replay, later: BOOL, filled: bool = True) -> Change:
-    """The later rounds cost the CPU nothing, and the GPU what their blocks fill of it, or all but their start."""
+def _joined(replay: Replay, later: BOOL, as_filled: bool = False) -> Change:
+    """The later rounds cost the CPU nothing, and the GPU all but their start, or what their blocks fill of it."""
     started = later[replay.device.launch]
-    part = np.where(started, _filled(replay), 1.0) if filled else 1.0
+    part = np.where(started, _filled(replay), 1.0) if as_filled else 1.0
 
     def change(overlay: Overlay) -> None:
         overlay.gap[later] = 0.0
