@@ -107,6 +107,7 @@ class VerdictStrip(QWidget):
 
     def _details(self, trace: Trace) -> str:
         from rules.analysis.facts.completeness import is_cut, lacks_a_part
+        from rules.culprit import CulpritKind
         from rules.wording.promises import first_step, gain
         from rules.wording.verdict import COPY_AGAIN, beside_the_verdict, first_problem, of_the_cpu_alone
 
@@ -132,7 +133,8 @@ class VerdictStrip(QWidget):
             return sound or f"{length} analysed. Here is what the GPU does with its time."
         parts = []
         if problem.culprit.name and not problem.headline.names_culprit:
-            parts.append(f"In {problem.culprit.text}.")
+            where = "Mostly: " if problem.culprit.kind is CulpritKind.REASON else "In "
+            parts.append(f"{where}{problem.culprit.text}.")
         if problem.because:
             parts.append(problem.because)
         plan = self._document.plan
