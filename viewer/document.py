@@ -392,5 +392,7 @@ class Document(QObject):
 
     def _on_analysis_failure(self, error: Exception) -> None:
         self._ready()
-        self.failed.emit("The analysis failed; the timeline is complete.", f"{type(error).__name__}: {error}")
-        raise error
+        why = error.problem if isinstance(error, TraceError) else f"{type(error).__name__}: {error}"
+        self.failed.emit("The analysis failed; the timeline is complete.", why)
+        if not isinstance(error, TraceError):
+            raise error

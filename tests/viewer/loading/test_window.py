@@ -12,7 +12,7 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from parsers.model import Trace
+from parsers.model import Trace, TraceError
 from rules.thresholds import LEAST_SHARE, Thresholds
 from tests.limits import room_in_a_file
 from viewer.document import Stage
@@ -152,6 +152,20 @@ def test_a_killed_loading_process_is_told_and_what_was_open_is_still_there(
     assert "shorter recording" in window.banner.hint.text()
     assert window.document.trace is trace
     assert window.document.diagnosis is not None
+
+
+def test_an_analysis_whose_process_was_ended_is_told_and_is_no_mistake_of_the_program(
+    window: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(*_: object) -> None:
+        raise TraceError("run.json", "The process that read it was ended from outside (signal 15).")
+
+    monkeypatch.setattr("viewer.document.analysis_of", ended)
+    window.document.show(training_run(), (Path("run.json"),))
+    wait_until_ready(qtbot, window)
+    assert window.banner.problem.text() == "The analysis failed; the timeline is complete."
+    assert "ended from outside" in window.banner.hint.text()
+    assert window.document.trace is not None
 
 
 def test_a_newer_file_replaces_one_that_is_being_read(
