@@ -12,7 +12,7 @@ import numpy as np
 from parsers.base import Source, parser
 from parsers.model import Counter, Device, Effect, Progress, Trace, TraceInput, UnknownFormat
 from parsers.model.builder import TraceBuilder
-from parsers.model.memory import BEFORE
+from parsers.model.memory import BEFORE, UNTIMED
 from parsers.source import open_bytes
 from parsers.unpacking_limit import HIGHEST_RATIO, LimitedStream, UnpackingLimit
 
@@ -39,7 +39,7 @@ class MemorySnapshot:
     files: ClassVar[str] = "snapshots of the caching allocator (_dump_snapshot)"
     suffixes: ClassVar[tuple[str, ...]] = (".pickle", ".pkl")
     priority: ClassVar[int] = 30
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def recognises(self, source: Source) -> bool:
         return _PICKLE.match(source.head) is not None or _JSON.match(source.head) is not None
@@ -72,7 +72,14 @@ class MemorySnapshot:
             segments, annotations if isinstance(annotations, list) else [], history, histories, devices
         )
         builder.memory.append(memory)
-        builder.epoch_ns = 0 if any(len(each.time) for each in histories) else None
+        timed = all(each.timed for each in histories)
+        builder.epoch_ns = 0 if timed and any(len(each.time) for each in histories) else None
+        if not timed:
+            builder.quality.note(
+                UNTIMED,
+                Effect.NOTED,
+                "This version of torch recorded the order of the allocator's events and not their times.",
+            )
         builder.quality.read(len(history.action))
         builder.quality.keep(len(history.action))
         if (unseen := int((memory.allocations.start == BEFORE).sum())) and len(history.action):

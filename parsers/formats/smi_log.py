@@ -12,7 +12,7 @@ from parsers.base import Source, parser
 from parsers.model import Counter, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.runs.log_alignment import ASSUMED_ZONE
-from parsers.smi.clock import NS, local_ns, moment_of, zone_of
+from parsers.smi.clock import NS, day_comes_first, local_ns, moment_of, zone_of
 from parsers.smi.columns import Quantity, columns_of, dcgm_quantity, dmon_quantity, query_quantity
 from parsers.smi.readings import Readings
 from parsers.source import READ_ERRORS, open_bytes
@@ -41,14 +41,14 @@ class DeviceLog:
     files: ClassVar[str] = "dmon and query logs, as counters"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 70
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def recognises(self, source: Source) -> bool:
         lines = _decoded(source.head).splitlines()[:200]
         return any(map(_kind_of, lines)) or bool(lines and columns_of(_cells(lines[0])))
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        log = _Log(Readings())
+        log = _Log(Readings(), day_comes_first(_decoded(source.head)))
         cut = ""
         try:
             with open_bytes(source) as stream:
@@ -61,6 +61,12 @@ class DeviceLog:
         except READ_ERRORS as error:
             cut = str(error) or type(error).__name__
         counters = log.readings.counters()
+        if not counters and log.readings.unreadable:
+            raise Malformed(
+                source.path,
+                f"None of the log's lines fits its header. The first is {log.readings.example}",
+                "Let nvidia-smi write it: nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv -l 1",
+            )
         if not counters:
             raise Malformed(
                 source.path,
@@ -86,6 +92,12 @@ def _trace(source: Source, log: _Log, counters: list[Counter]) -> TraceBuilder:
         readings.example,
         readings.unreadable,
     )
+    if log.guessed_months:
+        builder.quality.note(
+            "order of dates",
+            Effect.NOTED,
+            "The log's dates end with the year, and nothing tells days from months: the month was taken to come first.",
+        )
     if log.headerless:
         reason = "The log has no header: what its columns are is told by their units."
         builder.quality.note("no-header", Effect.NOTED, reason)
@@ -123,8 +135,10 @@ def _trace(source: Source, log: _Log, counters: list[Counter]) -> TraceBuilder:
 class _Log:
     """Reads lines in order; a header may come again and again, and may change."""
 
-    def __init__(self, readings: Readings) -> None:
+    def __init__(self, readings: Readings, day_first: bool | None) -> None:
         self.readings = readings
+        self.guessed_months = False
+        self._day_first = day_first
         self.producer = "nvidia-smi"
         self.dated = False
         self.timed = False
@@ -213,7 +227,10 @@ class _Log:
         row = dict(zip(self._columns, cells, strict=True))
         gpu = self._gpu(row)
         if stated := row.get("timestamp", "").strip():
-            moment, zoned = moment_of(stated)
+            moment, zoned = moment_of(stated, bool(self._day_first))
+            self.guessed_months |= (
+                self._day_first is None and moment is not None and not stated[2:4].isdigit()
+            )
             self.timed = self.dated = True
             self.zoned = self.zoned or zoned
         else:
@@ -243,7 +260,7 @@ class _Log:
     def _moment(self, date: str, time: str, gpu: str) -> int | None:
         """ns of one reading; without a clock the readings of each GPU are one second apart."""
         if time:
-            moment = local_ns(date, time)
+            moment = local_ns(date, time, bool(self._day_first))
             self.timed = True
             self.dated = self.dated or bool(date)
             return moment

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.memory.event_layouts import Bytes, Events, Layout, Objects, decoded, openings
-from parsers.memory.history import History
+from parsers.memory.history import History, is_event
 from parsers.model import I64, Progress
 
 _WINDOW = 1 << 20  # bytes whose events are decoded at once
@@ -57,10 +57,14 @@ class EventRuns:
 
     def made(self, whole: dict[Any, Any]) -> Any:
         """The number of an event that was read by itself, whose layout is then known; any other dict as it is."""
-        if "action" not in whole or "frames" not in whole:
+        if not is_event(whole):
             return whole
         keys = tuple(whole)
-        if len(self._layouts) < _MOST_LAYOUTS and all(each.keys != keys for each in self._layouts):
+        if (
+            "frames" in whole
+            and len(self._layouts) < _MOST_LAYOUTS
+            and all(each.keys != keys for each in self._layouts)
+        ):
             self._learn(keys)
         return self.history.taken(whole)
 

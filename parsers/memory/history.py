@@ -44,14 +44,14 @@ class History:
 
     def taken(self, whole: dict[Any, Any]) -> Any:
         """The row of an event in its place; any other dict as it is."""
-        if "action" not in whole or "frames" not in whole:
+        if not is_event(whole):
             return whole
         self.action.append(self.action_of(whole["action"]))
         self.address.append(number(whole.get("addr", whole.get("address"))))
         self.size.append(number(whole.get("size")))
         self.time.append(number(whole.get("time_us"), -1))
         self.free.append(number(whole.get("device_free"), -1))
-        self.stack.append(self.stack_of(whole["frames"]))
+        self.stack.append(self.stack_of(whole.get("frames")))
         whole.clear()
         return len(self.action) - 1
 
@@ -93,6 +93,11 @@ class History:
         flat = np.fromiter(chain.from_iterable(self._stacks), np.int32)
         offset = np.fromiter(accumulate(map(len, self._stacks), initial=0), np.int64)
         return tuple(self._frames), offset, flat
+
+
+def is_event(whole: Mapping[Any, Any]) -> bool:
+    """Whether a dict is an event of the allocator; torch 2.0 states no frames where memory is given back."""
+    return "action" in whole and ("frames" in whole or "size" in whole)
 
 
 def _possible(column: I64, otherwise: int) -> I64:

@@ -39,7 +39,7 @@ ROUNDING = 512  # bytes: what torch's allocator rounds to; the history states wh
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceHistory:
-    """The events of one device in the order in which they happened; times in ns."""
+    """The events of one device in the order in which they happened; times in ns, their order in us unless ``timed``."""
 
     device: int
     action: U8
@@ -48,6 +48,7 @@ class DeviceHistory:
     time: I64
     free: I64
     stack: I32
+    timed: bool
 
     @staticmethod
     def of(history: History, device: int, rows: Sequence[Any]) -> DeviceHistory:
@@ -55,8 +56,8 @@ class DeviceHistory:
         total = len(history.action)
         chosen = np.fromiter((row for row in rows if type(row) is int and 0 <= row < total), np.int64)
         time = np.array(history.time, np.int64)[chosen]
-        # Recordings of torch before 2.1 state no times: their order is all there is.
-        time = np.arange(len(chosen), dtype=np.int64) if (time < 0).any() else time
+        timed = not bool((time < 0).any())  # torch before 2.1 states no times: their order is all there is
+        time = time if timed else np.arange(len(chosen), dtype=np.int64)
         return DeviceHistory(
             device,
             np.array(history.action, np.uint8)[chosen],
@@ -65,6 +66,7 @@ class DeviceHistory:
             np.maximum.accumulate(time) * 1000 if len(time) else time,
             np.array(history.free, np.int64)[chosen],
             np.array(history.stack, np.int32)[chosen],
+            timed,
         )
 
     def reserved(self, at_end: int) -> tuple[I64, I64]:

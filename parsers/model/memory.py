@@ -13,6 +13,7 @@ from parsers.model.arrays import BOOL, I32, I64, U8, Array
 
 BEFORE = np.iinfo(np.int64).min  # start of an allocation that is older than the recorded history
 AFTER = np.iinfo(np.int64).max  # end of an allocation that was still held when the recording ended
+UNTIMED = "no times"  # kind of the quality note of a history that states the order of its events alone
 INACTIVE, ACTIVE, PENDING_FREE = 0, 1, 2  # state of a block; pending: freed, and still used by another stream
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from parsers.model import U8, DerivedValues, Progress, Trace, derived
+from parsers.model.memory import UNTIMED
 from parsers.model.names.per_name import distinct
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import Intervals, length, union
@@ -60,7 +61,14 @@ class Analysis:
         return self.window[1] - self.window[0]
 
     @derived
+    def is_timed(self) -> bool:
+        """Whether moments and durations mean something: an old memory snapshot states the order of events alone."""
+        return len(self.trace.events) > 0 or all(note.kind != UNTIMED for note in self.trace.quality.notes)
+
+    @derived
     def window_text(self) -> str:
+        if not self.is_timed:
+            return "events in their order, without times"
         if not self.steady_steps:
             return "first to last GPU operation" if len(self.trace.gpu_operations) else "whole recording"
         count, first = self.steps_in_window, self.steady_steps[0]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from parsers.model import Trace
 from parsers.model.units import duration, percent, size
+from rules.analysis.analysis import Analysis
 from rules.memory.summary import MemorySummary
 
 _LEAST_SHARE = 0.01  # of the peak; smaller kinds are not told
@@ -42,14 +42,13 @@ def given_back_sentence(times: int) -> str:
     )
 
 
-def memory_lines(summary: MemorySummary, trace: Trace) -> list[str]:
+def memory_lines(summary: MemorySummary, analysis: Analysis) -> list[str]:
     """The account of one GPU: a line of its peak, and indented ones of what filled it and what steps leave."""
-    device = trace.devices[summary.device]
+    device = analysis.trace.devices[summary.device]
     name = f"rank {device.rank}, GPU {device.id}" if device.rank is not None else f"GPU {device.id}"
     reserved = f" of {size(summary.peak_reserved)} reserved" if summary.peak_reserved else ""
-    lines = [
-        f"Memory of {name}: at most {size(summary.peak_allocated)} allocated{reserved}, at {duration(summary.peak_at)}"
-    ]
+    when = f", at {duration(summary.peak_at)}" if analysis.is_timed else ""
+    lines = [f"Memory of {name}: at most {size(summary.peak_allocated)} allocated{reserved}{when}"]
     if filled := composition(summary):
         lines.append(f"  at the peak: {filled}")
     after = summary.growth.after_steps

@@ -21,8 +21,11 @@ from parsers.data_pickle import NotData, TooMuch, read_data
 from parsers.memory.event_runs import EventRuns
 from parsers.memory.history import History
 from parsers.model import Cancelled, Progress, Trace, TraceError
-from parsers.model.memory import AFTER, BEFORE
+from parsers.model.memory import AFTER, BEFORE, UNTIMED
 from parsers.stored import traces
+from rules.analysis.analysis import Analysis
+from rules.memory.summary import memory_of
+from rules.wording.memory import memory_lines
 from tests.parsers.large_snapshots import write_snapshot
 from tests.parsers.snapshots import FORWARD, OWN, Snapshot
 
@@ -87,6 +90,29 @@ def test_allocations_end_where_they_are_freed_and_others_are_held_or_older(tmp_p
         (BEFORE, 30_000, 512),
         (BEFORE, int(AFTER), 4096),
     }
+
+
+def test_a_history_without_times_is_an_order_of_events(tmp_path: Path) -> None:
+    snapshot = Snapshot()
+    snapshot.event("segment_alloc", 0, 2 * MB, 10, OWN)
+    snapshot.event("alloc", 0, MB, 20, OWN)
+    snapshot.event("free_requested", 0, MB, 30)
+    snapshot.event("segment_free", 0, 2 * MB, 40)
+    for event in snapshot.events:
+        del event["time_us"]
+    del snapshot.events[-1]["frames"]  # as torch 2.0 states what it gives back
+    snapshot.segment(4 * MB, (MB, True))
+    trace = opened(tmp_path, snapshot)
+    assert any(note.kind == UNTIMED for note in trace.quality.notes)
+    assert trace.epoch_ns is None
+    reserved = next(each for each in trace.counters if "reserved" in each.name)
+    assert reserved.value.tolist() == [MB, 3 * MB, MB]
+    analysis = Analysis(trace)
+    (summary,) = memory_of(analysis)
+    assert memory_lines(summary, analysis)[0] == (
+        "Memory of GPU 0: at most 2.10 MB allocated of 3.15 MB reserved"
+    )
+    assert analysis.window_text == "events in their order, without times"
 
 
 def test_a_snapshot_as_json_is_the_same(tmp_path: Path) -> None:

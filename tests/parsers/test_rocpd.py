@@ -224,3 +224,15 @@ def test_a_database_cut_before_its_rows_is_refused_as_damaged(tmp_path: Path, sh
     with pytest.raises(TraceError, match=r"damaged|cannot be read") as refused:
         open_trace([path])
     assert refused.value.hint
+
+
+@pytest.mark.parametrize("selects", [5, 400])
+def test_a_view_that_joins_many_queries_is_no_damage(tmp_path: Path, selects: int) -> None:
+    path = Rocpd(tmp_path / "run.db", False).path
+    with sqlite3.connect(path) as connection:
+        joined = " UNION ALL ".join(f'SELECT id FROM "rocpd_kernel_dispatch{GUID}"' for _ in range(selects))
+        connection.execute(f"CREATE VIEW top AS {joined}")
+    connection.close()
+    trace = open_trace([path])
+    assert named(trace, EventKind.KERNEL) == ["gemm(float*)"]
+    assert all(note.kind != "cut-off database" for note in trace.quality.notes)

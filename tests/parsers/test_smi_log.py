@@ -166,10 +166,54 @@ def test_a_log_that_a_script_wrote_tells_gpus_by_its_own_column_and_time_by_iso_
         ("1970-01-01 00:00:01", 1_000_000_000, False),
         ("1970-01-01T00:00:01+99:99", None, False),
         ("Tuesday", None, False),
+        ("1762903990", 1_762_903_990 * NS, True),
+        ("1762903990.25", 1_762_903_990 * NS + NS // 4, True),
+        ("1762903990123", 1_762_903_990 * NS + 123_000_000, True),
+        ("1762903990123456789", 1_762_903_990 * NS + 123_456_789, True),
+        ("7258118400", None, True),  # the year 2200
+        ("12345678", None, False),
+        ("01/02/1970 00:00:01", 86_401 * NS, False),
+        ("1-2-1970 00:00:01", 86_401 * NS, False),
     ],
 )
 def test_written_moments(text: str, ns: int | None, zoned: bool) -> None:
     assert moment_of(text) == (ns, zoned)
+
+
+def stamped(*moments: str) -> str:
+    return "timestamp, index, power.draw [W]\n" + "".join(f"{each}, 0, 70 W\n" for each in moments)
+
+
+def test_a_log_that_counts_seconds_since_1970_is_on_the_wall_clock(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(stamped("1762903990", "1762904051"))
+    trace = open_trace([path])
+    assert trace.epoch_ns == 1_762_903_990 * NS
+    assert trace.counters[0].time.tolist() == [0, 61 * NS]
+    assert not trace.quality.notes
+
+
+@pytest.mark.parametrize(
+    ("moments", "days", "guessed"),
+    [
+        (("12-31-2026 00:00:00", "01-01-2027 00:00:00"), 1, False),
+        (("31/12/2026 00:00:00", "01/01/2027 00:00:00"), 1, False),
+        (("03-11-2026 00:00:00", "03-12-2026 00:00:00"), 1, True),
+        (("13-11-2026 00:00:00", "03-12-2026 00:00:00"), 20, False),
+    ],
+)
+def test_a_number_above_12_tells_days_from_months(
+    tmp_path: Path, moments: tuple[str, str], days: int, guessed: bool
+) -> None:
+    power = opened(tmp_path, stamped(*moments))["GPU 0 power"]
+    assert np.diff(power.time).tolist() == [days * 86_400 * NS]
+    notes = open_trace([tmp_path / "log.txt"]).quality.notes
+    assert any(note.kind == "order of dates" for note in notes) is guessed
+
+
+def test_a_log_whose_lines_do_not_fit_quotes_the_first(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="line 2: Tuesday, 0, 70 W"):
+        opened(tmp_path, stamped("Tuesday"))
 
 
 def test_a_column_with_the_name_of_the_gpu_is_no_number(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from rules.wording.promises import first_step
 from rules.wording.verdict import verdict
 from tests.benchmarks.generate_nsys import write_export
 from tests.opened import opened
+from tests.rules.builder import TinyTrace
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 SAID = "Part of this recording is in another unit of time"
@@ -132,6 +133,16 @@ def test_events_of_chrome_in_another_unit_are_told(
 ) -> None:
     path = chrome(tmp_path, lambda place, each: factor if which(place, each) else 1.0)
     require_said(open_trace([path]))
+
+
+@pytest.mark.parametrize(("call", "told"), [("__hipPushCallConfiguration", False), ("hipLaunchKernel", True)])
+def test_calls_that_only_hand_over_a_configuration_may_be_over_at_once(call: str, told: bool) -> None:
+    tiny = TinyTrace()
+    for round_ in range(LEAST_EVENTS):
+        at = 100.0 * round_
+        tiny.call(at, at + 0.06, call)
+        tiny.operation(at + 10, at + 20, "gemm", at + 1)
+    assert bool(other_units(tiny.build())) is told
 
 
 def test_a_recording_that_is_wholly_in_another_place_of_time_is_judged(tmp_path: Path) -> None:

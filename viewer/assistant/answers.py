@@ -45,7 +45,9 @@ def about(analysis: Analysis, progress: Progress) -> dict[str, Any]:
         "events": len(trace.events),
         "length_ns": trace.duration,
         "analysed_ns": [t0, t1],
-        "analysed": f"{duration(t1 - t0)}, {analysis.window_text}",
+        "analysed": f"{duration(t1 - t0)}, {analysis.window_text}"
+        if analysis.is_timed
+        else analysis.window_text,
         "software": list(software_of(trace)),
         "devices": [
             {"rank": each.rank, "device": each.id, "name": each.name} for each in trace.devices[:MOST_ROWS]

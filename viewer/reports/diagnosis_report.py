@@ -84,7 +84,7 @@ def diagnosis_report(
         if lacks_a_gpu(trace, diagnosis)
         else [f"{rule}: {reason}" for rule, reason in sorted(diagnosis.skipped.items())]
     )
-    memory = [line for each in memory_of(analysis) for line in memory_lines(each, trace)]
+    memory = [line for each in memory_of(analysis) for line in memory_lines(each, analysis)]
     tables = (
         tables_blocks(every_table(analysis), MOST_PRINTED)
         if all_tables

@@ -68,7 +68,7 @@ def as_text(
             lines += [*textwrap.wrap(cost.text, WIDTH), ""]
         lines += fixes_text(analysis)
     lines += serving_text(trace)
-    lines += _memory(trace, analysis)
+    lines += _memory(analysis)
     shared_limits = Counter(finding.cannot_tell for finding in diagnosis.findings if finding.cannot_tell)
     for number, finding in enumerate(diagnosis.findings, 1):
         lines += _finding(number, finding, gain(finding, plan), shared_limits[finding.cannot_tell] > 1)
@@ -97,7 +97,8 @@ def _about(trace: Trace, analysis: Analysis) -> list[str]:
         lines.append(f"software: {', '.join(software)}")
     t0, t1 = analysis.window
     if t1 > t0:
-        lines.append(f"analysed: {duration(t1 - t0)}, {analysis.window_text}")
+        took = f"{duration(t1 - t0)}, " if analysis.is_timed else ""
+        lines.append(f"analysed: {took}{analysis.window_text}")
     return [*lines, "", *_notes(trace)]
 
 
@@ -224,10 +225,10 @@ def _budget_table(trace: Trace, analysis: Analysis) -> list[str]:
     return table_lines(Table("", columns, rows, few=len(rows), prose=(0, 5)))
 
 
-def _memory(trace: Trace, analysis: Analysis) -> list[str]:
+def _memory(analysis: Analysis) -> list[str]:
     lines = []
     for summary in memory_of(analysis)[:DETAILED_DEVICES]:
-        for line in memory_lines(summary, trace):
+        for line in memory_lines(summary, analysis):
             lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
     return [*lines, ""] if lines else []
 

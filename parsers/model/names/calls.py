@@ -92,6 +92,9 @@ _STARTED = {
     EventKind.KERNEL: Call.LAUNCH,
 }
 
+# The first runs on a processor once the GPU gets there, the second only hands over what a launch after it is made with.
+_NO_KERNEL = ("LaunchHostFunc", "CallConfiguration")
+
 BLOCKING = (Call.SYNCHRONIZE, Call.ALLOCATE)
 WORK_CALLS = (Call.GRAPH_LAUNCH, Call.MEMSET, Call.COPY, Call.BLOCKING_COPY, Call.LAUNCH)
 
@@ -110,6 +113,11 @@ def api_of(calls: Iterable[str]) -> str:
 def call_of(name: str) -> Call:
     """The class of an API call's name."""
     return next((call for call, pattern in _COMPILED if pattern.match(name)), Call.OTHER)
+
+
+def runs_a_kernel(launch: str) -> bool:
+    """Whether a call of the class ``LAUNCH`` makes the GPU run something."""
+    return not any(each in launch for each in _NO_KERNEL)
 
 
 @derived

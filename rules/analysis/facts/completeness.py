@@ -9,11 +9,9 @@ import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
 from parsers.model.arrays import stable_order
-from parsers.model.names.calls import Call, calls_of
+from parsers.model.names.calls import Call, calls_of, runs_a_kernel
 from parsers.model.names.per_name import named
 
-# The first runs on a processor once the GPU gets there, the second only hands over what a launch after it is made with.
-_NO_KERNEL = ("LaunchHostFunc", "CallConfiguration")
 _ENDED = ("cut", "cut-off database")
 _DAMAGED = "damaged stretch"
 _CUT = (*_ENDED, _DAMAGED, "damaged table")
@@ -61,7 +59,7 @@ def completeness_of(trace: Trace) -> Completeness:
     """
     calls = trace.events.of_kind(EventKind.API)
     launches = calls[calls_of(trace)[trace.events.name[calls]] == Call.LAUNCH]
-    launches = launches[~named(trace, launches, lambda name: any(each in name for each in _NO_KERNEL))]
+    launches = launches[named(trace, launches, runs_a_kernel)]
     operations = trace.gpu_operations
     if not len(operations):
         return Completeness(len(launches), launches)

@@ -9,7 +9,8 @@ import numpy as np
 
 from parsers.model import GPU_WORK, I64, EventKind, Trace, derived
 from parsers.model.arrays import BOOL, F64, I32, Array
-from parsers.model.names.calls import WORK_CALLS, calls_of
+from parsers.model.names.calls import WORK_CALLS, calls_of, runs_a_kernel
+from parsers.model.names.per_name import named
 
 # Units differ by these powers of ten: times of one part are so many decades larger than those of the others.
 _DECADES = (3, 6)
@@ -105,7 +106,9 @@ def _impossible_durations(trace: Trace) -> Iterator[OtherUnit]:
         "kernels": _evenly(events.of_kind(EventKind.KERNEL)),
         "launching calls": _evenly(events.of_kind(EventKind.API)),
     }
-    parts["launching calls"] = parts["launching calls"][launching[events.name[parts["launching calls"]]]]
+    calls = parts["launching calls"]
+    calls = calls[launching[events.name[calls]]]
+    parts["launching calls"] = calls[named(trace, calls, runs_a_kernel)]
     for part, found in parts.items():
         if len(found) < LEAST_EVENTS:
             continue
