@@ -82,6 +82,11 @@ def appended_results(count: int) -> bytes:
     ).encode() * count
 
 
+def empty_results(count: int) -> bytes:
+    """The headers of runs of nccl-tests, each with blank lines instead of rows."""
+    return (NCCL_HEADER.encode() + b"\n" * 150) * count
+
+
 def measurements(count: int) -> bytes:
     head = b"<torch.utils.benchmark.utils.common.Measurement object at 0x7f>\nf()\n  Median: 3.00 us\n\n"
     return head * count

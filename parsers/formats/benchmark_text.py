@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import islice, pairwise, takewhile
+from itertools import pairwise, takewhile
 from typing import ClassVar
 
 from parsers.base import Source, parser
@@ -124,7 +124,7 @@ def _nccl(text: str, lines: list[str], headers: list[int], quality: QualityRecor
             seen.add(title)
             columns.append(ResultColumn(title + (side if timing else ""), _NCCL_UNITS.get(title, "")))
         rows: list[tuple[Cell, ...]] = []
-        for line in islice(lines, place + 1, until):
+        for line in lines[place + 1 : until]:
             cells = line.split()
             if line.lstrip().startswith("#"):
                 if rows:
@@ -159,7 +159,7 @@ def _measurements(lines: list[str]) -> Iterator[ResultTable]:
     starts = [place for place, line in enumerate(lines) if _MEASUREMENT.fullmatch(line)][:MOST_ROWS]
     rows: list[tuple[Cell, ...]] = []
     for place, until in pairwise([*starts, len(lines)]):
-        block = list(takewhile(bool, islice(lines, place + 1, until)))
+        block = list(takewhile(bool, lines[place + 1 : until]))
         named = [line.strip() for line in block if line.strip()]
         described = list(takewhile(lambda line: not _value(line) and "measurement" not in line, named))
         times = dict(filter(None, map(_value, block)))

@@ -51,6 +51,10 @@ class Place(Protocol):
         """End every process of the recording; those left."""
         ...
 
+    def kill_words(self, mark: str) -> list[str]:
+        """The command that ends processes on another machine, with ``process_tree`` as its input; none for this one."""
+        ...
+
     def files(self, plan: Plan) -> list[str]:
         """Names in the folder of the recording."""
         ...
@@ -85,6 +89,9 @@ class ThisMachine:
 
     def kill(self, mark: str, root: int) -> list[int]:
         return process_tree.kill(mark, root)
+
+    def kill_words(self, mark: str) -> list[str]:
+        return []
 
     def files(self, plan: Plan) -> list[str]:
         return sorted(os.listdir(plan.out))
@@ -162,13 +169,16 @@ class OtherMachine:
             contextlib.suppress(OSError, subprocess.TimeoutExpired),
         ):
             subprocess.run(
-                self._ssh_words(["python3", "-", "kill", mark]),
+                self.kill_words(mark),
                 stdin=source,
                 capture_output=True,
                 timeout=SSH_SECONDS,
                 check=False,
             )
         return process_tree.kill(mark, root)
+
+    def kill_words(self, mark: str) -> list[str]:
+        return self._ssh_words(["python3", "-", "kill", mark])
 
     def files(self, plan: Plan) -> list[str]:
         return sorted(filter(is_plain_name, self._ssh(["ls", "-1A", plan.out]).stdout.splitlines()))

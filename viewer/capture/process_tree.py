@@ -1,6 +1,7 @@
 """Finds and ends every process of a recording: children, children of children, and those that left the family.
 
-The file is plain Python that also runs by itself on another machine: ``python process_tree.py kill MARK``.
+The file is plain Python that also runs by itself: on another machine as ``python process_tree.py kill MARK``, and
+beside a recorder as ``python process_tree.py watch MARK``.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 MARK = "STALLSCOPE_CAPTURE"
 """Environment variable that every process of one recording inherits, whatever session or parent it ends up with."""
 END_SECONDS = 10.0
+FROZEN_WORD = "--recording-watcher"  # the frozen program has no interpreter: it starts itself with this word
 
 
 def members(mark: str, root: int = 0) -> set[int]:
@@ -55,6 +57,45 @@ def kill(mark: str, root: int = 0) -> list[int]:
             return sorted(alive)
         _signal(alive, signal.SIGKILL)
         time.sleep(0.05)
+
+
+class Watcher:
+    """A process that ends a recording as soon as the one that made this object ends, even by SIGKILL.
+
+    ``elsewhere`` is a command that ends what runs on another machine; it gets this file as its standard input.
+    """
+
+    def __init__(self, mark: str, elsewhere: Sequence[str] = ()) -> None:
+        frozen = getattr(sys, "frozen", False)
+        program = [sys.executable, FROZEN_WORD] if frozen else [sys.executable, "-I", "-S", __file__, "watch"]
+        self._process = subprocess.Popen(
+            [*program, mark, *elsewhere],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # the terminal's Ctrl+C and its end are for the recorder
+        )
+
+    def follow(self, root: int) -> None:
+        """Watch over this process and its descendants, where they cannot be found by the mark; 0 for none."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(b"%d\n" % root)
+            self._process.stdin.flush()
+
+    def dismiss(self) -> None:
+        """Stop watching."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def watch(mark: str, elsewhere: Sequence[str] = ()) -> None:
+    """Wait for the end of standard input, then end the recording. See ``Watcher``."""
+    said = sys.stdin.buffer.read().split()
+    kill(mark, 0 if os.path.isdir("/proc/self") or not said else int(said[-1]))
+    if elsewhere:
+        with open(__file__, "rb") as source:
+            subprocess.run(list(elsewhere), stdin=source, capture_output=True, check=False)
 
 
 def interrupt(pids: Iterable[int]) -> None:
@@ -116,5 +157,7 @@ def _kill_without_proc(root: int) -> list[int]:
     return []
 
 
-if __name__ == "__main__" and len(sys.argv) == 3 and sys.argv[1] == "kill":
+if __name__ == "__main__" and sys.argv[1:2] == ["watch"]:
+    watch(sys.argv[2], sys.argv[3:])
+elif __name__ == "__main__" and sys.argv[1:2] == ["kill"]:
     sys.exit(1 if kill(sys.argv[2]) else 0)

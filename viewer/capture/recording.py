@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -72,6 +72,7 @@ class Recording:
         self._place: Place = place_for(request)
         self._plan: Plan | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._watcher: process_tree.Watcher | None = None
         self._killed = threading.Event()
         self._finishing = threading.Event()
         self._tail: deque[str] = deque()
@@ -104,7 +105,7 @@ class Recording:
         exit_code = -1
         problem, fix = "", ""
         try:
-            with log as self._log:
+            with log as self._log, self._watched():
                 exit_code = self._execute(plan.command, plan)
                 if not self._killed.is_set():
                     recordings = self._finished_files(plan)
@@ -149,6 +150,19 @@ class Recording:
         self._killed.set()
         return self._place.kill(self.mark, self.pid) if self._process is not None else []
 
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Should this process be killed meanwhile, the recording ends with it."""
+        try:
+            self._watcher = process_tree.Watcher(self.mark, self._place.kill_words(self.mark))
+        except OSError:
+            _LOG.warning("no process can be started that would end the recording", exc_info=True)
+        try:
+            yield
+        finally:
+            if self._watcher is not None:
+                self._watcher.dismiss()
+
     def _execute(self, words: Sequence[str], plan: Plan, settings: Mapping[str, str] | None = None) -> int:
         if self._killed.is_set():
             return -9
@@ -170,6 +184,8 @@ class Recording:
             raise CaptureProblem(
                 f"{words[0]} does not start: {error.strerror or error}.", "Check its path."
             ) from error
+        if self._watcher is not None:
+            self._watcher.follow(self._process.pid)
         if self._killed.is_set():
             self.kill()
         reader = threading.Thread(
@@ -177,6 +193,8 @@ class Recording:
         )
         reader.start()
         exit_code = self._process.wait()
+        if self._watcher is not None:
+            self._watcher.follow(0)
         self._end_what_is_left()
         reader.join(LEFT_BEHIND_SECONDS)
         return exit_code
