@@ -84,6 +84,11 @@ def page(folder: Path) -> str:
         line for stem, line in SYSTEM_LIBRARIES.items() if any(name.startswith(stem) for name in names)
     ]
     parts.append(f"{'=' * 100}\nLibraries of the system that come along\n\n" + "\n".join(carried) + "\n")
+    fonts = Path(__file__).parent.parent / "resources" / "fonts"
+    parts += [
+        f"{'=' * 100}\nThe font {each.stem.removeprefix('LICENSE-')}\n\n{each.read_text('utf-8')}"
+        for each in sorted(fonts.glob("LICENSE-*.txt"))
+    ]
     if missing:
         raise SystemExit(f"no licence is known of: {', '.join(missing)}")
     return "\n".join(parts)

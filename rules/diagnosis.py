@@ -22,13 +22,18 @@ from rules.base import Finding, Need, NeedsMore, rules
 from rules.catalog import counter_rules
 from rules.category import Category
 from rules.fixes.plan import make_plan, plan_of
+from rules.kernels.join import is_foreign_report
 from rules.ranking import ranked, told_first_as_mended
 from rules.thresholds import DEFAULTS, Thresholds
-from rules.wording.words import Reader, Words, said
+from rules.wording.words import Reader, Words, ours, said
 
 _LOG = logging.getLogger(__name__)
 _MEMORY = re.compile(
     r"\b(allocated|reserved|used)\b.*\bmemory\b|\bmemory\b.*\b(allocated|reserved|used)\b", re.IGNORECASE
+)
+
+FOREIGN_COUNTERS = ours(
+    "None of the profiled kernels is on this timeline: the kernel report is of another program"
 )
 
 
@@ -147,8 +152,10 @@ def _unmet(analysis: Analysis) -> dict[Need, Words]:
         Need.COMPILER_LOG: has_compiler_log(trace),
         Need.SAMPLED_STACKS: EventKind.SAMPLED_FRAME in kinds,
         Need.CLOCKS: has_clocks(trace),
-        Need.KERNEL_COUNTERS: bool(trace.kernels),
+        Need.KERNEL_COUNTERS: bool(trace.kernels) and not is_foreign_report(trace),
         Need.DEVICE_LOG: bool(device_logs(trace)),
     }
     unmet = {need: need.value for need in Need if not met[need]}
+    if trace.kernels and Need.KERNEL_COUNTERS in unmet:
+        unmet[Need.KERNEL_COUNTERS] = FOREIGN_COUNTERS
     return unmet if has_operations else unmet | {Need.GPU_EVENTS: Need.GPU_OPERATIONS.value}

@@ -7,7 +7,7 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ from viewer.look import theme
 from viewer.look.tab_order import tell_roles
 
 if TYPE_CHECKING:
-    from parsers.model import Trace
     from viewer.desktop.single_instance import Request
     from viewer.window.main_window import MainWindow
 
@@ -94,7 +93,6 @@ def answer(request: Request) -> MainWindow:
 
 def _offer_both(window: MainWindow, earlier: MainWindow) -> None:
     """Let ``window`` offer to join what it opens with the recording of another window, or to compare the two."""
-    from parsers.runs.joining import complete_each_other, may_join
     from viewer.comparison.window import compare_with
     from viewer.dialogs.second_recording import SecondRecordingOffer
 
@@ -119,11 +117,7 @@ def _offer_both(window: MainWindow, earlier: MainWindow) -> None:
             come_forward()
             compare_with(earlier.document, window.document.paths, earlier)
 
-    def both(holds: Callable[[Trace, Trace], bool]) -> bool:
-        one, other = earlier.document.trace, window.document.trace
-        return is_open() and one is not None and other is not None and holds(one, other)
-
-    offer.join_only_if(lambda: both(may_join), lambda: both(complete_each_other))
+    offer.beside(lambda: earlier.document.trace if is_open() else None)
     offer.join_wanted.connect(join)
     offer.compare_wanted.connect(compare)
     earlier.destroyed.connect(offer.leave)
@@ -149,7 +143,9 @@ def run(paths: Sequence[Path], at: int | None = None, separate: bool = False) ->
 
     sys.setswitchinterval(GIL_SWITCH_S)
     install()
-    theme.apply(app, Preferences().theme)
+    preferences = Preferences()
+    theme.use_letters(int(preferences.letters) / 100)
+    theme.apply(app, preferences.theme)
     open_window(paths, at)
     instance.asked.connect(answer)
     if sys.platform == "darwin":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,9 @@ from rules.analysis.steps.steps import Step
 CONFIDENCE = 0.95
 RESAMPLES = 4000
 MOST_BLOCKS = 1000  # of consecutive steps: more are not resampled one by one
-SEED = 0  # the same two recordings give the same interval
+SEED = (
+    0  # with what was measured: the same two recordings give the same interval, and swapped ones its inverse
+)
 STEP_SPREAD = 0.02  # of one step on a quiet machine: what a few steps may not show of their own spread
 FEWEST_STEPS = 2  # of one, nothing is known about the spread
 SLOW_STEP = 2.0  # times the median
@@ -84,6 +87,10 @@ class StepTimes:
             and int(slow[0]) < gaps[0]
             and len(self.ns) - 1 - int(slow[-1]) < gaps[0]
         )
+
+    def random(self) -> np.random.Generator:
+        """Random numbers of these times alone, whatever they are compared with."""
+        return np.random.default_rng([SEED, zlib.crc32(self.ns.tobytes())])
 
     def resampled_means(self, random: np.random.Generator) -> F64:
         """Means of RESAMPLES bootstrap samples, ns (Efron, 1979; in blocks where steps drift: Kuensch, 1989)."""
@@ -196,16 +203,18 @@ def ratio_of(before: StepTimes, after: StepTimes) -> StepRatio | None:
         return None
     if np.array_equal(before.ns, after.ns):
         return StepRatio(before, after, 1.0, 1.0)
-    random = np.random.default_rng(SEED)
-    return _ratio(before, after, before.resampled_means(random), after.resampled_means(random))
+    return _ratio(
+        before, after, before.resampled_means(before.random()), after.resampled_means(after.random())
+    )
 
 
 def ratio_of_blocks(before: StepTimes, after: StepTimes) -> StepRatio | None:
     """The ratio of the medians with its interval, of blocks of steps; None where one side has fewer than two."""
     if min(len(before.ns), len(after.ns)) < FEWEST_STEPS or not before.median or not after.median:
         return None
-    random = np.random.default_rng(SEED)
-    return _ratio(before, after, before.resampled_medians(random), after.resampled_medians(random))
+    return _ratio(
+        before, after, before.resampled_medians(before.random()), after.resampled_medians(after.random())
+    )
 
 
 def _ratio(before: StepTimes, after: StepTimes, samples_before: F64, samples_after: F64) -> StepRatio:
@@ -224,9 +233,8 @@ def ratio_of_runs(before: Sequence[StepTimes], after: Sequence[StepTimes]) -> St
     sides = [[run for run in runs if run.mean] for runs in (before, after)]
     if not all(len(runs) > 1 or (runs and len(runs[0].ns) >= FEWEST_STEPS) for runs in sides):
         return None
-    random = np.random.default_rng(SEED)
-    means = [_logarithms(runs, random) for runs in sides]
     pooled = [StepTimes(np.concatenate([run.ns for run in runs])) for runs in sides]
+    means = [_logarithms(runs, whole.random()) for runs, whole in zip(sides, pooled, strict=True)]
     low, high = np.exp(
         np.quantile(means[1] - means[0], [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     ).tolist()

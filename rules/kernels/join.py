@@ -103,6 +103,11 @@ def kernel_join(trace: Trace) -> KernelJoin:
     return KernelJoin(events, profile, certainty, trace.kernels)
 
 
+def is_foreign_report(trace: Trace) -> bool:
+    """Whether the profiled kernels are of another program: none of them is among the kernels on the timeline."""
+    return bool(trace.kernels) and bool(len(kernel_join(trace).event)) and not kernel_join(trace).matched
+
+
 def _choose(
     trace: Trace, candidates: list[int], name: str, shape: tuple[str, str]
 ) -> tuple[list[int], Certainty]:

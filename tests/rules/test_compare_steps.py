@@ -8,7 +8,7 @@ import pytest
 from parsers.model import Trace
 from rules.comparison.compare import compare
 from rules.comparison.gate import Decision, Judgement, Outcome
-from rules.comparison.step_times import StepRatio, StepTimes, ratio_of
+from rules.comparison.step_times import StepRatio, StepTimes, ratio_of, ratio_of_runs
 from tests.rules.builder import TinyTrace, steps
 
 MS = 1e6
@@ -94,6 +94,20 @@ def test_many_thousand_steps_give_a_narrow_interval_too() -> None:
 def test_the_same_two_recordings_give_the_same_interval() -> None:
     first, second = (ratio(RECORDED["two levels"], WITHOUT_CHECKPOINT) for _ in range(2))
     assert (first.low, first.high) == (second.low, second.high)
+
+
+def test_swapped_recordings_give_the_inverse_interval() -> None:
+    random = np.random.default_rng(3)
+    before, after = (StepTimes(random.lognormal(mean, 0.2, count)) for mean, count in ((17.0, 9), (16.5, 14)))
+    there, back = ratio_of(before, after), ratio_of(after, before)
+    assert there is not None
+    assert back is not None
+    assert (back.low, back.high) == pytest.approx((1 / there.high, 1 / there.low))
+    runs = [before, StepTimes(before.ns * 1.1)]
+    there, back = ratio_of_runs(runs, [after]), ratio_of_runs([after], runs)
+    assert there is not None
+    assert back is not None
+    assert (back.low, back.high) == pytest.approx((1 / there.high, 1 / there.low))
 
 
 def test_a_single_step_allows_no_verdict() -> None:

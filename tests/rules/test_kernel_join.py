@@ -258,3 +258,11 @@ def test_two_reports_are_compared_by_their_kernels() -> None:
     assert "some_kernel: 4 times faster (400 us -> 100 us)" in text
     assert as_json(comparison)["profiles"][0]["speedup"] == 4.0
     assert "4 times faster" in page_of(comparison_report(comparison)).text
+
+
+@pytest.mark.parametrize(
+    ("profiled", "checked"), [(REPORT_GELU, True), ("void somebody_elses(float*)", False)]
+)
+def test_a_kernel_report_of_another_program_is_told_apart(profiled: str, checked: bool) -> None:
+    skipped = diagnose(timeline((kernel(name=profiled),), [(TIMELINE_GELU, "1,1,1", 1000)] * 3)).skipped
+    assert any("another program" in why for why in skipped.values()) is not checked

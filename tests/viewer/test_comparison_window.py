@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from tests.viewer.every_window import WAIT_MS, until
 from tests.viewer.test_home import click, press
 from viewer.comparison.bridge_chart import rows_of
 from viewer.comparison.finding_list import FindingRow
+from viewer.comparison.menus import title_of
 from viewer.comparison.step_dots import DotAxis
 from viewer.comparison.twins import Alignment
 from viewer.comparison.window import ComparisonWindow
@@ -280,6 +282,34 @@ def test_the_first_recording_can_be_looked_at_while_the_second_is_read_and_both_
     assert window.result.files == first.files[::-1]
     assert (window.result.step.before, window.result.step.after) == (first.step.after, first.step.before)
     close(window)
+
+
+def test_keys_and_menu_close_it_and_the_title_names_both(qtbot: QtBot, qapp: QApplication) -> None:
+    for key, modifier in (
+        (Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier),
+        (Qt.Key.Key_Escape, Qt.KeyboardModifier.NoModifier),
+    ):
+        window = opened(BEFORE)
+        qtbot.waitUntil(window.isActiveWindow)
+        assert window.windowTitle() == f"{BEFORE.name} - Comparison"
+        window.twins.views[0].setFocus()
+        window.twins.views[0].state.select_event(0)
+        qtbot.keyClick(window.twins.views[0], key, modifier)
+        if key is Qt.Key.Key_Escape:
+            assert window.isVisible(), "the first Esc takes the selection away"
+            qtbot.keyClick(window.twins.views[0], key)
+        qtbot.waitUntil(lambda window=window: not window.isVisible())
+        close(window)
+
+
+def test_the_title_tells_recordings_of_one_name_apart() -> None:
+    trace = training_run()
+    one, other = (replace(trace, epoch_ns=1_700_000_000 * 10**9 + later) for later in (0, 60 * 10**9))
+    assert title_of(one, training_run()) == "run.json (.) → run.json (.) - Comparison"
+    told = title_of(one, other)
+    assert told.startswith("run.json (20")
+    assert len(set(told.split(" → "))) == 2
+    assert title_of(open_trace([BEFORE]), open_trace([AFTER])) == f"{BEFORE.name} → {AFTER.name} - Comparison"
 
 
 def test_a_file_dropped_beside_an_open_one_is_compared_and_what_cannot_be_gives_a_banner(

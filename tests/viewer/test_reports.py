@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import xml.etree.ElementTree as ET
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import resources
@@ -23,6 +26,8 @@ from rules.gates.limits import limit_of
 from rules.wording.verdict import verdict
 from viewer.cli import main
 from viewer.dialogs.report_export import write_report
+from viewer.look import theme
+from viewer.reports.blocks import Report, Text
 from viewer.reports.comparison_blocks import comparison_report
 from viewer.reports.diagnosis_report import diagnosis_report
 from viewer.reports.junit_report import comparison_junit, diagnosis_junit
@@ -30,6 +35,7 @@ from viewer.reports.pictures.charts import bridge_chart, steps_chart
 from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
 from viewer.reports.rendering.markdown_report import as_markdown, plain
 from viewer.reports.rendering.pages import page_of
+from viewer.reports.rendering.pdf_report import as_pdf
 from viewer.reports.report_files import diagnosis_files
 from viewer.window.main_window import MainWindow
 
@@ -160,6 +166,28 @@ def test_the_command_line_writes_every_kind_of_report(tmp_path: Path, qapp: obje
     assert files["markdown"].read_text("utf-8").startswith("## ✅ Passed")
     assert ET.fromstring(files["junit"].read_text("utf-8")).get("tests") == "1"
     assert main(["diagnose", path, "--pdf", str(tmp_path / "no folder" / "report.pdf")]) == 2
+
+
+@pytest.mark.parametrize("name", ["dark", "contrast"])
+def test_a_pdf_is_dark_on_white_whatever_the_theme_of_the_window(name: str, qapp: QApplication) -> None:
+    page = page_of(Report("Title", (Text(("A sentence.",)),)), printed=True)
+    theme.apply(qapp, name)
+    try:
+        colors = _colors_in(as_pdf(page))
+    finally:
+        theme.apply(qapp, "dark")
+    assert colors
+    assert max(max(each) for each in colors) < 0.5
+
+
+def _colors_in(pdf: bytes) -> set[tuple[float, ...]]:
+    """The colours that a PDF paints with but white, red, green and blue from 0 to 1."""
+    found: set[tuple[float, ...]] = set()
+    for stream in re.findall(rb"stream\r?\n(.*?)\r?\nendstream", pdf, re.DOTALL):
+        with contextlib.suppress(zlib.error):
+            colors = re.findall(rb"((?:[\d.]+ ){3})(?:scn|rg)", zlib.decompress(stream))
+            found |= {tuple(map(float, each.split())) for each in colors}
+    return found - {(1.0, 1.0, 1.0)}
 
 
 def test_the_window_writes_the_kind_that_the_ending_names(

@@ -18,14 +18,23 @@ from pytestqt.qtbot import QtBot
 import resources
 import viewer.app
 from viewer.app import local_path
-from viewer.desktop.single_instance import Request, SingleInstance, runtime_folder, session_key
+from viewer.desktop.single_instance import (
+    AGREED,
+    ANSWER,
+    PROTOCOL,
+    Request,
+    SingleInstance,
+    runtime_folder,
+    session_key,
+)
 from viewer.dialogs.second_recording import SecondRecordingOffer
 from viewer.document import Stage
 from viewer.window.main_window import MainWindow
 
 KEY = "test"
 SAMPLES = resources.path("samples")
-ONE, OTHER = SAMPLES / "elementwise_chain.pt.trace.json.gz", SAMPLES / "pageable_copy.pt.trace.json.gz"
+ONE, OTHER = SAMPLES / "sync_item.pt.trace.json.gz", SAMPLES / "pageable_copy.pt.trace.json.gz"
+UNRELATED = SAMPLES / "elementwise_chain.pt.trace.json.gz"
 
 
 @pytest.fixture
@@ -90,9 +99,9 @@ def test_relative_paths_are_those_of_the_later_start(tmp_path: Path, monkeypatch
         b"hello\n",
         b"[]\n",
         b'{"protocol": 99, "paths": [], "at": null, "tokens": {}}\n',
-        b'{"protocol": 1}\n',
-        b'{"protocol": 1, "paths": 3, "at": null, "tokens": {}}\n',
-        b'{"protocol": 1, "paths": [], "at": null, "tokens": []}\n',
+        b'{"protocol": 2}\n',
+        b'{"protocol": 2, "paths": 3, "at": null, "tokens": {}}\n',
+        b'{"protocol": 2, "paths": [], "at": null, "tokens": []}\n',
     ],
 )
 def test_what_is_no_request_is_refused(line: bytes) -> None:
@@ -137,6 +146,46 @@ def test_what_a_killed_program_left_does_not_matter(
     instance = make_instance()
     assert instance.start(Request())
     assert instance.is_first
+
+
+def test_whoever_gave_up_waiting_is_not_opened_a_second_time(
+    asked: list[Request], fresh_home: Path, qtbot: QtBot
+) -> None:
+    for request, agrees in ((Request((Path("/gave up"),)), False), (Request((Path("/waited"),)), True)):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(fresh_home / ".run" / KEY))
+            client.sendall(request.packed())
+            if agrees:
+                client.setblocking(False)
+                qtbot.waitUntil(lambda client=client: _answered(client))
+                client.sendall(AGREED)
+    qtbot.waitUntil(lambda: bool(asked))
+    assert asked == [Request((Path("/waited"),))]
+
+
+def _answered(client: socket.socket) -> bool:
+    try:
+        return client.recv(64) == ANSWER
+    except BlockingIOError:
+        return False
+
+
+def test_files_handed_over_at_once_while_the_program_is_busy_are_each_opened_once(
+    asked: list[Request], fresh_home: Path, qtbot: QtBot
+) -> None:
+    wanted = [Request((Path(f"/tmp/rank{number}.json"),)) for number in range(3)]
+    command = [sys.executable, "-c", LATER, str(fresh_home / ".run"), KEY]
+    others: list[subprocess.Popen[bytes]] = []
+    for each in wanted:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE)
+        assert process.stdin is not None
+        process.stdin.write(each.packed())
+        process.stdin.close()
+        others.append(process)
+    time.sleep(0.5)  # the first hears nothing meanwhile
+    qtbot.waitUntil(lambda: all(each.poll() is not None for each in others))
+    assert [each.returncode for each in others] == [0] * len(wanted), "none opens a window of its own"
+    assert sorted(each.paths for each in asked) == [each.paths for each in wanted]
 
 
 def test_a_program_that_does_not_answer_is_not_waited_for_long(
@@ -255,6 +304,15 @@ def test_what_is_no_rank_of_the_run_is_not_offered_as_one(
     assert offered == [["Compare the two"], ["Show both together"]]
 
 
+def test_another_program_is_not_offered_for_comparison(windows: list[MainWindow], qtbot: QtBot) -> None:
+    viewer.app.answer(Request((ONE,)))
+    read(windows[0], qtbot)
+    second = viewer.app.answer(Request((UNRELATED,)))
+    read(second, qtbot)
+    qtbot.waitUntil(lambda: second.findChild(SecondRecordingOffer) is None)
+    assert windows[0].document.paths == (ONE,)
+
+
 def test_what_is_no_recording_makes_no_offer(windows: list[MainWindow], qtbot: QtBot, tmp_path: Path) -> None:
     viewer.app.answer(Request((ONE,)))
     read(windows[0], qtbot)
@@ -334,7 +392,7 @@ def test_a_start_without_files_shows_a_window_with_the_start_page(
     "line",
     [
         b"[" * 100_000,
-        b'{"protocol": 1, "paths": ' + b"[" * 100_000 + b', "at": null, "tokens": {}}',
+        b'{"protocol": 2, "paths": ' + b"[" * 100_000 + b', "at": null, "tokens": {}}',
         b"\xff\xfe",
         b"",
     ],
@@ -345,7 +403,7 @@ def test_a_line_that_is_no_request_is_none(line: bytes) -> None:
 
 def test_names_that_cannot_be_files_and_tokens_that_are_no_text_are_left_out() -> None:
     stated = {
-        "protocol": 1,
+        "protocol": PROTOCOL,
         "paths": ["/run/a.json", "/run/\0b.json", "/run/\ud800.json", "/run/\udcff.json", 3],
         "at": 10**30,
         "tokens": {"XDG_ACTIVATION_TOKEN": "a\0b", "DESKTOP_STARTUP_ID": "id_1"},

@@ -289,6 +289,12 @@ class TwinTimelines(QWidget):
                 view.state.reveal(float(longest.start), float(longest.end))
                 return
 
+    @property
+    def is_marked(self) -> bool:
+        """Whether something is selected or marked on either side."""
+        states = [view.state for view in self.views]
+        return any(each.selected >= 0 or each.gap >= 0 or each.area or each.evidence for each in states)
+
     def clear(self) -> None:
         for view in self.views:
             view.clear_selection()

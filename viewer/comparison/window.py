@@ -16,10 +16,7 @@ from PySide6.QtGui import (
     QMouseEvent,
     QShortcut,
 )
-from PySide6.QtWidgets import (
-    QSplitter,
-    QWidget,
-)
+from PySide6.QtWidgets import QMenuBar, QSplitter, QWidget
 
 from parsers.model import Progress, Trace, TraceError
 from parsers.model.errors import SYSTEM_ERRORS, refused_by_system
@@ -29,6 +26,7 @@ from viewer.comparison.bridge_chart import BridgePanel
 from viewer.comparison.comparing import Compared, compared
 from viewer.comparison.control_bar import ControlBar
 from viewer.comparison.details import Details
+from viewer.comparison.menus import menu_bar, title_of
 from viewer.comparison.page_buttons import PageButtons
 from viewer.comparison.twins import TwinTimelines
 from viewer.comparison.verdict_head import VerdictHead
@@ -79,7 +77,6 @@ class ComparisonWindow(QWidget):
 
     def __init__(self, before: Trace, thresholds: Thresholds, parent: QWidget | None = None) -> None:
         super().__init__(parent, Qt.WindowType.Window)
-        self.setWindowTitle("Comparison")
         self.setAcceptDrops(True)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setMinimumSize(960, 600)
@@ -132,6 +129,7 @@ class ComparisonWindow(QWidget):
         self._split.setChildrenCollapsible(False)
         self.details.setCornerWidget(self.buttons, Qt.Corner.TopRightCorner)
         layout = vertical(self, NO_MARGINS, 0)
+        layout.setMenuBar(self._menus())
         layout.addWidget(self.head)
         layout.addWidget(HorizontalLine())
         layout.addWidget(self._split, 1)
@@ -142,6 +140,25 @@ class ComparisonWindow(QWidget):
         layout.addLayout(line)
         upper = round(self.height() * UPPER)
         self._split.setSizes([upper, self.height() - upper])
+
+    def _menus(self) -> QMenuBar:
+        bar, buttons = self.bar, self.buttons
+        return menu_bar(
+            self,
+            {
+                "File": (
+                    ("Export page ...", "Ctrl+Shift+E", buttons.export),
+                    ("Copy as text", "Ctrl+Shift+C", buttons.copy),
+                    ("Close", "Ctrl+W", self.close),
+                ),
+                "View": (
+                    ("Link both timelines", "Shift+L", bar.link),
+                    ("Same scale or same length", "T", bar.toggle_length),
+                    ("All lanes", "", bar.lanes),
+                    ("Swap before and after", "X", buttons.swap),
+                ),
+            },
+        )
 
     def _connect(self) -> None:
         bar, twins = self.bar, self.twins
@@ -158,15 +175,9 @@ class ComparisonWindow(QWidget):
         self.buttons.told.connect(self.foot.setText)
         self.buttons.swap.clicked.connect(self.swap_sides)
         twins.event_selected.connect(self._on_event)
-        for keys, slot in (
-            ("Shift+L", bar.link.toggle),
-            ("T", bar.toggle_length),
-            ("X", self.swap_sides),
-            ("Escape", self.leave),
-        ):
-            shortcut = QShortcut(QKeySequence(keys), self)
-            shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-            shortcut.activated.connect(slot)
+        leave = QShortcut(QKeySequence("Escape"), self)
+        leave.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        leave.activated.connect(self.leave)
 
     # Reading and comparing
 
@@ -374,11 +385,13 @@ class ComparisonWindow(QWidget):
         )
 
     def leave(self) -> None:
-        """Back to the timelines; who is there already clears the marks."""
+        """Back to the timelines, then without marks, then close."""
         if self.home.is_elsewhere:
             self.home.go()
-        else:
+        elif self.twins.is_marked:
             self.twins.clear()
+        else:
+            self.close()
 
     def _on_event(self, side: int, event: int) -> None:
         trace = self.traces[side]
@@ -404,6 +417,7 @@ class ComparisonWindow(QWidget):
 
         for header, trace in zip(self.twins.headers, self.traces, strict=True):
             header.about.setText(about(trace) if trace is not None else "")
+        self.setWindowTitle(title_of(*self.traces))
         self._say_figures()
         events = [f"{len(trace.events):,}" for trace in self.traces if trace is not None]
         producers = dict.fromkeys(

@@ -16,11 +16,11 @@ from PySide6.QtCore import QCoreApplication, QDeadlineTimer, QEvent, QLockFile, 
 from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
-PROTOCOL = 1
-ANSWER = b"taken\n"
+PROTOCOL = 2
+ANSWER, AGREED = b"taken\n", b"agreed\n"
 LONGEST_REQUEST = 1 << 20
-ANSWER_MS = 3000  # a first program that is busy for longer is not waited for
-START_MS = 5000  # how long a first program may need from its start to its first answer
+ANSWER_MS = 60_000  # a first program that hangs for longer is given up; a busy machine takes seconds
+START_MS = 60_000  # how long a first program may need from its start to its first answer
 _RETRY_MS = 30
 _TOKENS = ("XDG_ACTIVATION_TOKEN", "DESKTOP_STARTUP_ID")
 
@@ -137,7 +137,11 @@ class SingleInstance(QObject):
         return self._server is not None
 
     def hand_over(self, request: Request) -> bool:
-        """Give a request to the first program; False when there is none, or it does not answer in time."""
+        """Give a request to the first program; False when there is none, or it does not answer in time.
+
+        The first program opens the files only once this one has agreed that it answered: whoever gives up waiting opens
+        them alone, and nobody opens them twice.
+        """
         socket = QLocalSocket()
         socket.connectToServer(self._name)
         if not socket.waitForConnected(ANSWER_MS):
@@ -150,7 +154,10 @@ class SingleInstance(QObject):
                 answer += bytes(socket.readAll().data())
             elif socket.state() != QLocalSocket.LocalSocketState.ConnectedState:
                 break
-        return answer == ANSWER
+        if answer != ANSWER:
+            return False
+        socket.write(AGREED)
+        return socket.waitForBytesWritten(ANSWER_MS)
 
     def close(self) -> None:
         """Let another program be the first."""
@@ -172,6 +179,8 @@ class SingleInstance(QObject):
         if server.listen(self._name):
             server.newConnection.connect(self._accept)
             self._server = server
+        else:
+            self._lock.unlock()
         return True
 
     def _accept(self) -> None:
@@ -200,15 +209,17 @@ class SingleInstance(QObject):
             return
         received = self._requests[socket] + bytes(socket.readAll().data())
         self._requests[socket] = received
-        if b"\n" not in received and len(received) < LONGEST_REQUEST:
+        line, ended, agreed = received.partition(b"\n")
+        if not ended and len(received) < LONGEST_REQUEST:
             return
-        del self._requests[socket]
-        request = Request.unpacked(received.partition(b"\n")[0])
-        if request is not None:
+        request = Request.unpacked(line)
+        if request is not None and not agreed:
             socket.write(ANSWER)
             socket.flush()
+            return
+        del self._requests[socket]
         socket.disconnectFromServer()
-        if request is not None:
+        if request is not None and agreed == AGREED:
             self.asked.emit(request)
 
 

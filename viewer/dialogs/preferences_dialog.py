@@ -21,7 +21,15 @@ from PySide6.QtWidgets import (
 )
 
 from rules.thresholds import Threshold, Thresholds, known_thresholds
-from viewer.kept.preferences import COLOR_MODES, FIRST_VIEWS, HIGHEST_PRICE, THEMES, WHEELS, Preferences
+from viewer.kept.preferences import (
+    COLOR_MODES,
+    FIRST_VIEWS,
+    HIGHEST_PRICE,
+    LETTERS,
+    THEMES,
+    WHEELS,
+    Preferences,
+)
 from viewer.look import theme
 from viewer.look.boxes import MARGIN, NO_MARGINS, Form, HorizontalLine, vertical
 from viewer.look.labels import Label, tooltip
@@ -76,8 +84,8 @@ class ThresholdForm(QScrollArea):
         column = vertical(body, (16, 14, 16, 14), 12)
         column.addWidget(
             Label(
-                "What the checks decide by. A diagnosis that was made with other numbers says so; the command line "
-                "keeps the defaults.",
+                "What the checks decide by. A diagnosis made with other values says so. The command line always uses "
+                "the defaults.",
                 "secondary",
                 wrap=True,
             )
@@ -94,7 +102,7 @@ class ThresholdForm(QScrollArea):
             grid.addWidget(usual, row, 2)
         grid.setColumnStretch(0, 1)
         column.addLayout(grid)
-        self.reset_button = QPushButton("Back to the defaults")
+        self.reset_button = QPushButton("Restore defaults")
         self.reset_button.clicked.connect(self.reset)
         column.addWidget(self.reset_button, 0, Qt.AlignmentFlag.AlignLeft)
         column.addStretch(1)
@@ -124,10 +132,11 @@ class PreferencesDialog(QDialog):
         self.setWindowTitle("Preferences")
         self._preferences = preferences
         self.theme = _choice(THEMES, preferences.theme)
+        self.letters = _choice(LETTERS, preferences.letters)
         self.color_mode = _choice(COLOR_MODES, preferences.color_mode)
         self.first_view = _choice(FIRST_VIEWS, preferences.first_view)
         self.wheel = _choice(WHEELS, preferences.wheel)
-        self.animate = QCheckBox("Fly to places instead of jumping")
+        self.animate = QCheckBox("Animate moves on the timeline")
         self.animate.setChecked(preferences.animate)
         self.keep_recent = QCheckBox("Remember opened files")
         self.keep_recent.setChecked(preferences.keep_recent)
@@ -144,18 +153,21 @@ class PreferencesDialog(QDialog):
         window = QWidget()
         form = Form(window)
         form.setContentsMargins(MARGIN, MARGIN, MARGIN, MARGIN)
-        form.heading("Look")
+        form.heading("Appearance")
         form.add("Theme", self.theme)
-        form.add("Colours tell", self.color_mode)
+        form.add("Text size", self.letters, Label("in windows opened from now on", "secondary"))
+        form.add("Colour by", self.color_mode)
         form.add("Motion", self.animate)
         form.heading("Opening a recording")
         form.add("Show first", self.first_view)
         form.add("Recent files", self.keep_recent, forget)
         form.heading("Timeline")
-        form.add("The wheel", self.wheel)
+        form.add("Mouse wheel", self.wheel)
         form.heading("Costs")
         form.add(
-            "A GPU-hour", self.price, Label("in any currency: what idle GPUs cost is told then", "secondary")
+            "A GPU-hour",
+            self.price,
+            Label("in any currency; findings then say what idle GPUs cost", "secondary"),
         )
         buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
@@ -176,6 +188,7 @@ class PreferencesDialog(QDialog):
     def accept(self) -> None:
         chosen = self._preferences
         chosen.theme = str(self.theme.currentData())
+        chosen.letters = str(self.letters.currentData())
         chosen.color_mode = str(self.color_mode.currentData())
         chosen.first_view = str(self.first_view.currentData())
         chosen.wheel = str(self.wheel.currentData())

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 
+from parsers.model import Trace
+from parsers.runs.joining import complete_each_other, may_join
 from viewer.document import Document
 from viewer.look import theme
 from viewer.look.boxes import horizontal
 from viewer.look.labels import ElidedLabel
+
+
+@dataclass(frozen=True, slots=True)
+class Possible:
+    """What can be done with two recordings: read as ranks of one run, shown together, or compared."""
+
+    join: bool
+    complete: bool
+    compare: bool
+
+
+def possible(one: Trace, other: Trace) -> Possible:
+    """What makes sense for these two."""
+    from rules.comparison.related import related
+
+    complete = complete_each_other(one, other)
+    return Possible(may_join(one, other), complete, not complete and related(one, other))
 
 
 class SecondRecordingOffer(QWidget):
@@ -41,29 +61,34 @@ class SecondRecordingOffer(QWidget):
             button.clicked.connect(self.leave)
             layout.addWidget(button)
         self._read = False
-        self._joins: Callable[[], bool] = lambda: True
-        self._adds: Callable[[], bool] = lambda: False
+        self._earlier: Callable[[], Trace | None] = lambda: None
         self.hide()
         document.trace_changed.connect(self._on_trace)
         document.failed.connect(self.leave)
 
-    def _on_trace(self, trace: object) -> None:
+    def beside(self, earlier: Callable[[], Trace | None]) -> None:
+        """Set who knows the recording of the other window; None once that is gone."""
+        self._earlier = earlier
+
+    def _on_trace(self, trace: Trace | None) -> None:
         if self._document.preview:
             return
-        if trace is None or self._read:
+        one = self._earlier()
+        if trace is None or one is None or self._read:
             self.leave()
-        else:
-            self._read = True
-            adds = self._adds()
-            if adds:
-                self.join_button.setText("Show both together")
-            self.join_button.setVisible(adds or self._joins())
-            self.compare_button.setVisible(not adds)
-            self.show()
+            return
+        self._read = True
+        self._document.jobs.ask("offer", lambda _: possible(one, trace), self._show)
 
-    def join_only_if(self, joins: Callable[[], bool], adds: Callable[[], bool]) -> None:
-        """What is asked once both are read: whether they can be ranks of one run, or complete each other."""
-        self._joins, self._adds = joins, adds
+    def _show(self, can: Possible) -> None:
+        if not (can.join or can.complete or can.compare):
+            self.leave()
+            return
+        if can.complete:
+            self.join_button.setText("Show both together")
+        self.join_button.setVisible(can.join or can.complete)
+        self.compare_button.setVisible(can.compare)
+        self.show()
 
     def leave(self, *_: object) -> None:
         self.hide()

@@ -9,7 +9,13 @@ from PySide6.QtCore import QByteArray, QSettings
 from rules.thresholds import Thresholds
 
 ORGANISATION: Final = "stallscope"
-THEMES: Final = {"system": "As the system", "dark": "Dark", "light": "Light", "contrast": "High contrast"}
+THEMES: Final = {
+    "system": "Same as the system",
+    "dark": "Dark",
+    "light": "Light",
+    "contrast": "High contrast",
+}
+LETTERS: Final = {"90": "Small", "100": "Normal", "115": "Large", "130": "Very large"}  # percent
 COLOR_MODES: Final = {
     "family": "Kind of kernel",
     "name": "Name",
@@ -49,6 +55,15 @@ class Preferences:
     @theme.setter
     def theme(self, value: str) -> None:
         self._settings.setValue("theme", value)
+
+    @property
+    def letters(self) -> str:
+        """The size of letters, percent of the usual one."""
+        return self._choice("letters", LETTERS, "100")
+
+    @letters.setter
+    def letters(self, value: str) -> None:
+        self._settings.setValue("letters", value)
 
     @property
     def color_mode(self) -> str:

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
 from PySide6.QtWidgets import QApplication, QStyleFactory
 
+import resources
 from parsers.collecting import without_garbage_collection
 from rules.analysis.idle.causes import Cause
 from rules.base import Category, Severity
@@ -19,6 +20,7 @@ from viewer.look.stylesheet import stylesheet
 BODY_PX = 13
 SECONDARY_PX = 11
 VERDICT_PX = 16
+BUNDLED_FONTS = ("Inter-Regular.ttf", "Inter-SemiBold.ttf")
 LEAST_CONTRAST = 4.5
 _INK = (QColor("#101218"), QColor("#ffffff"), QColor("#000000"))
 
@@ -212,6 +214,7 @@ class _Notifier(QObject):
 
 _notifier = _Notifier()
 changed = _notifier.changed
+_letters = 1.0  # of their usual size
 _current: Theme = DARK
 _mode = "system"
 
@@ -247,18 +250,29 @@ def font(
 ) -> QFont:
     """The interface font; ``tabular`` gives every digit the same width."""
     chosen = QFont(_family())
-    chosen.setPixelSize(pixels)
+    chosen.setPixelSize(max(1, round(pixels * _letters)))
     chosen.setWeight(weight)
     if tabular:
         chosen.setFeature(QFont.Tag("tnum"), 1)
     return chosen
 
 
+def use_letters(share: float) -> None:
+    """Letters of all windows made from now on: ``share`` of their usual size."""
+    global _letters
+    _letters = share
+
+
 @cache
 def _family() -> str:
-    if "Inter" in QFontDatabase.families():
-        return "Inter"
-    return QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont).family()
+    """The bundled font, or the system's where it cannot be loaded."""
+    added = [QFontDatabase.addApplicationFont(str(resources.path(f"fonts/{name}"))) for name in BUNDLED_FONTS]
+    families = [
+        family for number in added if number >= 0 for family in QFontDatabase.applicationFontFamilies(number)
+    ]
+    return (
+        families[0] if families else QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont).family()
+    )
 
 
 def _wanted_theme(app: QApplication) -> Theme:

@@ -58,7 +58,7 @@ class WindowActions(QObject):
         view.addSeparator()
         self._choices(view.addMenu("Theme"), THEMES, self._parts.preferences.theme, self.set_theme)
         self._choices(
-            view.addMenu("Colours tell"),
+            view.addMenu("Colour by"),
             COLOR_MODES,
             self._parts.preferences.color_mode,
             self.set_color_mode,
@@ -304,6 +304,7 @@ class WindowActions(QObject):
         dialog.open()
 
     def _apply_preferences(self) -> None:
+        theme.use_letters(int(self._parts.preferences.letters) / 100)
         self.set_theme(self._parts.preferences.theme)
         self._parts.timeline.set_animated(self._parts.preferences.animate)
         self._parts.timeline.gestures.use_wheel(self._parts.preferences.wheel)

@@ -6,18 +6,21 @@ import os
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMarginsF, QRectF, Qt, QUrl
 from PySide6.QtGui import (
+    QAbstractTextDocumentLayout,
+    QColor,
     QFont,
     QGuiApplication,
     QImage,
     QPageLayout,
     QPageSize,
     QPainter,
+    QPalette,
     QPdfWriter,
     QTextDocument,
 )
 from PySide6.QtSvg import QSvgRenderer
 
-from viewer.reports.rendering.pages import Page
+from viewer.reports.rendering.pages import PAPER_INK, Page
 
 DOTS_PER_INCH = 96
 MARGIN_MM = 14.0
@@ -48,6 +51,8 @@ def as_pdf(page: Page) -> bytes:
     document.setDefaultStyleSheet(_STYLE)
     document.setHtml(_fitting(page, width))
     document.setPageSize(QRectF(0, 0, width, writer.height() / SHARPER).size())
+    context = QAbstractTextDocumentLayout.PaintContext()
+    context.palette = _paper()  # else the text has the colour of the window, pale in a dark one
     painter = QPainter(writer)
     painter.scale(SHARPER, SHARPER)
     for number in range(document.pageCount()):
@@ -55,9 +60,9 @@ def as_pdf(page: Page) -> bytes:
             writer.newPage()
         painter.save()
         painter.translate(0, -number * writer.height() / SHARPER)
-        document.drawContents(
-            painter, QRectF(0, number * writer.height() / SHARPER, width, writer.height() / SHARPER)
-        )
+        context.clip = QRectF(0, number * writer.height() / SHARPER, width, writer.height() / SHARPER)
+        painter.setClipRect(context.clip)
+        document.documentLayout().draw(painter, context)
         painter.restore()
     painter.end()
     buffer.close()
@@ -70,6 +75,15 @@ h1 { font-size: 14pt; } h2 { font-size: 10.5pt; } h3 { font-size: 9pt; }
 td, th { padding-right: 10px; padding-bottom: 2px; } th { text-align: left; }
 pre { background: #eef0f4; font-size: 7pt; }
 """
+
+
+def _paper() -> QPalette:
+    """Ink on white, whatever the theme of the window."""
+    palette = QPalette()
+    for role in (QPalette.ColorRole.Text, QPalette.ColorRole.WindowText):
+        palette.setColor(role, QColor(PAPER_INK))
+    palette.setColor(QPalette.ColorRole.Base, QColor("#ffffff"))
+    return palette
 
 
 def _application() -> QGuiApplication:
