@@ -14,7 +14,7 @@ def main() -> int:
     if sys.argv[1:2] == ["--recording-watcher"]:
         from viewer.capture.process_tree import watch
 
-        watch(sys.argv[2], sys.argv[3:])
+        watch(sys.argv[2])
         return 0
     from viewer.__main__ import main as program
 

@@ -80,7 +80,7 @@ FULL = CaptureRequest(
     nsys=NsysOptions(("cuda", "nvtx", "cudnn"), "nvtx", 12, "epoch@mine", "node", True, True),
     ncu=NcuOptions("roofline", "regex:^gemm", "demangled", 5, 6, True, "whole", True),
     out="/tmp",
-    host="me@far",
+    on="ssh:me@far",
 )
 
 

@@ -18,7 +18,7 @@ from viewer.capture import advice, commands, storage
 from viewer.capture.gpu_use import gpu_use
 from viewer.capture.interpreters import found_interpreters, probe
 from viewer.capture.output_stream import Event, OutputStream
-from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, Window, retry_after
+from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Target, Tool, Window, retry_after
 from viewer.capture.storage import History, Presets
 
 MESSAGE = '\x1eSTALLSCOPE {"phase": "recording", "rank": 0, "step": 3, "of": 5}\n'
@@ -202,3 +202,11 @@ def test_the_runner_needs_nothing_of_this_program() -> None:
         ]
         outside = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names)
         assert outside <= {"torch"}, source
+
+
+def test_what_looks_like_a_secret_is_neither_kept_nor_shown() -> None:
+    environment = {"WANDB_API_KEY": "abc", "hf_token": "def", "WANDB_MODE": "offline"}
+    kept = CaptureRequest(target=Target(environment=environment)).to_json()
+    assert kept["target"]["environment"] == {"WANDB_MODE": "offline"}
+    shown = commands.shell_line(["train"], environment=environment, windows=False)
+    assert shown == 'WANDB_API_KEY="$WANDB_API_KEY" hf_token="$hf_token" WANDB_MODE=offline train'

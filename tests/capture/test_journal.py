@@ -38,14 +38,14 @@ def slow_and_mended() -> tuple[Analysed, Analysed]:
 
 
 def request(*arguments: str, host: str = "", tool: Tool = Tool.TORCH) -> CaptureRequest:
-    return CaptureRequest(tool=tool, target=Target(program="/a/train.py", arguments=arguments), host=host)
+    return CaptureRequest(tool=tool, target=Target(program="/a/train.py", arguments=arguments), on=host)
 
 
 def test_a_program_is_the_same_whatever_its_numbers() -> None:
     assert program_of(request("--lr", "1e-4", "--batch=64")) == program_of(
         request("--lr", "0.5", "--batch=128")
     )
-    others = [request("--lr"), request(host="me@there"), request(tool=Tool.NSYS)]
+    others = [request("--lr"), request(host="ssh:me@there"), request(tool=Tool.NSYS)]
     assert len({program_of(each) for each in (*others, request())}) == 4
 
 

@@ -9,7 +9,16 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Target, TargetKind, Tool, Window
+from viewer.capture.request import (
+    CaptureRequest,
+    NcuOptions,
+    NsysOptions,
+    Target,
+    TargetKind,
+    Tool,
+    Window,
+    without_secrets,
+)
 from viewer.capture.target_words import starts_python_itself
 from viewer.kept.storage import in_one_piece
 
@@ -159,7 +168,11 @@ def shell_line(
     """The command as one line to copy into a shell; only ever shown, never run."""
     if windows:
         return subprocess.list2cmdline(list(words))
-    settings = [f"{key}={shlex.quote(value)}" for key, value in (environment or {}).items()]
+    shown = without_secrets(environment or {})
+    settings = [
+        f"{name}={shlex.quote(shown[name])}" if name in shown else f'{name}="${name}"'
+        for name in environment or {}
+    ]
     line = " ".join([*settings, shlex.join(words)])
     return f"cd {shlex.quote(folder)} && {line}" if folder else line
 

@@ -40,7 +40,7 @@ def program_of(request: CaptureRequest) -> str:
         str(Path(target.folder or ".", target.program).resolve()) if "/" in target.program else target.program
     )
     arguments = " ".join(_NUMBER.sub("_", word) for word in target.arguments)
-    host = request.host or socket.gethostname()
+    host = request.on.removeprefix("ssh:") or socket.gethostname()
     return f"{request.tool.value}: {script} {arguments} on {host}".replace("  ", " ")[:LONGEST_NAME]
 
 

@@ -29,6 +29,9 @@ PHASE_TEXT = {
     "stopping": "recorded, stopping the script",
     "converting": "converting",
     "fetching": "fetching the recording",
+    "lost": "connection lost",
+    "found": "connected again",
+    "left": "",
     "done": "done",
     "failed": "the script failed",
     "problem": "problem",
@@ -49,13 +52,13 @@ class Event:
         words = [PHASE_TEXT.get(self.phase, self.phase)]
         if "step" in self.values:
             words.append(f"step {self.values['step']} of {self.values.get('of')}")
-        elif self.phase == "recording" and "text" in self.values:
+        elif self.phase in ("recording", "lost", "left") and "text" in self.values:
             words.append(str(self.values["text"]))
         elif "percent" in self.values:
             words.append(f"{self.values['percent']} %")
         if "kernel" in self.values:
             words.append(str(self.values["kernel"]))
-        return " ".join(words)
+        return (", " if self.phase == "lost" else " ").join(filter(None, words))
 
 
 class OutputStream:

@@ -1,7 +1,6 @@
 """Finds and ends every process of a recording: children, children of children, and those that left the family.
 
-The file is plain Python that also runs by itself: on another machine as ``python process_tree.py kill MARK``, and
-beside a recorder as ``python process_tree.py watch MARK``.
+The file is plain Python that also runs by itself beside a recorder, as ``python process_tree.py watch MARK``.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 MARK = "STALLSCOPE_CAPTURE"
 """Environment variable that every process of one recording inherits, whatever session or parent it ends up with."""
@@ -60,16 +59,13 @@ def kill(mark: str, root: int = 0) -> list[int]:
 
 
 class Watcher:
-    """A process that ends a recording as soon as the one that made this object ends, even by SIGKILL.
+    """A process that ends a recording as soon as the one that made this object ends, even by SIGKILL."""
 
-    ``elsewhere`` is a command that ends what runs on another machine; it gets this file as its standard input.
-    """
-
-    def __init__(self, mark: str, elsewhere: Sequence[str] = ()) -> None:
+    def __init__(self, mark: str) -> None:
         frozen = getattr(sys, "frozen", False)
         program = [sys.executable, FROZEN_WORD] if frozen else [sys.executable, "-I", "-S", __file__, "watch"]
         self._process = subprocess.Popen(
-            [*program, mark, *elsewhere],
+            [*program, mark],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -89,13 +85,10 @@ class Watcher:
         self._process.communicate()
 
 
-def watch(mark: str, elsewhere: Sequence[str] = ()) -> None:
+def watch(mark: str) -> None:
     """Wait for the end of standard input, then end the recording. See ``Watcher``."""
     said = sys.stdin.buffer.read().split()
     kill(mark, 0 if os.path.isdir("/proc/self") or not said else int(said[-1]))
-    if elsewhere:
-        with open(__file__, "rb") as source:
-            subprocess.run(list(elsewhere), stdin=source, capture_output=True, check=False)
 
 
 def interrupt(pids: Iterable[int]) -> None:
@@ -158,6 +151,4 @@ def _kill_without_proc(root: int) -> list[int]:
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["watch"]:
-    watch(sys.argv[2], sys.argv[3:])
-elif __name__ == "__main__" and sys.argv[1:2] == ["kill"]:
-    sys.exit(1 if kill(sys.argv[2]) else 0)
+    watch(sys.argv[2])

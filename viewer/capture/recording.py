@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import subprocess
 import threading
 import time
 import uuid
@@ -16,12 +15,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from viewer.capture import commands, process_tree
+from viewer.capture.elsewhere import Elsewhere, recordings_among
 from viewer.capture.failures import CaptureProblem, explain, explain_ending
+from viewer.capture.left_there import FarRun
 from viewer.capture.output_stream import Event, OutputStream
-from viewer.capture.places import Place, place_for
-from viewer.capture.plan import SUFFIXES, Plan
+from viewer.capture.places import Place, ThisMachine
+from viewer.capture.plan import Plan
 from viewer.capture.request import FOUND_NOTHING, CaptureRequest, Tool, retry_after
+from viewer.capture.running import Running
 from viewer.capture.storage import LAST_USED, History, Presets, Run, data_folder
+from viewer.places.names import HERE, Unreachable
 
 _LOG = logging.getLogger(__name__)
 LOG_BYTES = 32 << 20
@@ -63,15 +66,21 @@ class Recording:
         on_text: Callable[[str], None] = _nobody,
         on_event: Callable[[Event], None] = _nobody,
         history: History | None = None,
+        again: FarRun | None = None,
     ) -> None:
         self.request = request
         self.mark = uuid.uuid4().hex
         self._on_text = on_text
         self._on_event = on_event
         self._history = history or History()
-        self._place: Place = place_for(request)
+        self._elsewhere = (
+            Elsewhere(request, self.mark, lambda event: self._on_event(event), again)
+            if request.on not in ("", HERE)
+            else None
+        )
+        self._place: Place = self._elsewhere or ThisMachine()
         self._plan: Plan | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._running: Running | None = None
         self._watcher: process_tree.Watcher | None = None
         self._killed = threading.Event()
         self._finishing = threading.Event()
@@ -84,7 +93,7 @@ class Recording:
     @property
     def pid(self) -> int:
         """The process started by this program, 0 before it starts."""
-        return self._process.pid if self._process is not None else 0
+        return self._running.pid if self._running is not None else 0
 
     def run(self) -> Outcome:
         """Record; raises ``CaptureProblem`` when it cannot even start."""
@@ -109,8 +118,12 @@ class Recording:
                 exit_code = self._execute(plan.command, plan)
                 if not self._killed.is_set():
                     recordings = self._finished_files(plan)
+        except Unreachable:
+            problem, fix = self._left_there()
         except CaptureProblem as caught:
             problem, fix = caught.problem, caught.fix
+            if isinstance(caught.__cause__, Unreachable):
+                problem, fix = self._left_there()
         except BaseException:
             self.kill()
             raise
@@ -135,26 +148,24 @@ class Recording:
     def finish_now(self) -> None:
         """End the recording at the next chance and keep what there is."""
         plan = self._plan
-        if plan is None or self._process is None or self._finishing.is_set():
+        if plan is None or self._running is None or self._finishing.is_set():
             return
         self._finishing.set()
-        if commands.needs_runner(plan.request):
-            self._place.finish(plan)
-        elif plan.request.tool is Tool.NSYS or not Path("/proc/self").is_dir():
-            process_tree.interrupt([self.pid])
-        else:
-            process_tree.interrupt(process_tree.members(self.mark, self.pid) - {self.pid})
+        self._place.finish(plan, self.mark, self.pid)
 
     def kill(self) -> list[int]:
         """End every process of the recording now; those that could not be ended."""
         self._killed.set()
-        return self._place.kill(self.mark, self.pid) if self._process is not None else []
+        return self._place.kill(self.mark, self.pid) if self._running is not None else []
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
-        """Should this process be killed meanwhile, the recording ends with it."""
+        """Should this process be killed meanwhile, a recording here ends with it; elsewhere the run goes on."""
+        if self._elsewhere is not None:
+            yield
+            return
         try:
-            self._watcher = process_tree.Watcher(self.mark, self._place.kill_words(self.mark))
+            self._watcher = process_tree.Watcher(self.mark)
         except OSError:
             _LOG.warning("no process can be started that would end the recording", exc_info=True)
         try:
@@ -166,33 +177,14 @@ class Recording:
     def _execute(self, words: Sequence[str], plan: Plan, settings: Mapping[str, str] | None = None) -> int:
         if self._killed.is_set():
             return -9
-        folder, environment = self._place.start_folder_and_environment(plan, self.mark)
-        environment = {**environment, **(settings or {})}
-        new_group = subprocess.CREATE_NEW_PROCESS_GROUP if os.name == "nt" else 0  # type: ignore[attr-defined,unused-ignore]
-        try:
-            self._process = subprocess.Popen(
-                self._place.start_words(words, plan, self.mark),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-                env=environment,
-                start_new_session=True,
-                creationflags=new_group,
-            )
-        except OSError as error:
-            raise CaptureProblem(
-                f"{words[0]} does not start: {error.strerror or error}.", "Check its path."
-            ) from error
+        running = self._running = self._place.start(words, plan, self.mark, settings or {})
         if self._watcher is not None:
-            self._watcher.follow(self._process.pid)
+            self._watcher.follow(running.pid)
         if self._killed.is_set():
             self.kill()
-        reader = threading.Thread(
-            target=self._read, args=(self._process,), name="capture output", daemon=True
-        )
+        reader = threading.Thread(target=self._read, args=(running,), name="capture output", daemon=True)
         reader.start()
-        exit_code = self._process.wait()
+        exit_code = running.wait()
         if self._watcher is not None:
             self._watcher.follow(0)
         self._end_what_is_left()
@@ -202,18 +194,15 @@ class Recording:
     def _end_what_is_left(self) -> None:
         deadline = time.monotonic() + LEFT_BEHIND_SECONDS
         while not self._killed.is_set() and time.monotonic() < deadline:
-            if not process_tree.members(self.mark):
+            if not self._place.is_anything_left(self.mark):
                 return
             time.sleep(0.1)
         self._place.kill(self.mark, 0)
 
-    def _read(self, process: subprocess.Popen[bytes]) -> None:
+    def _read(self, running: Running) -> None:
         stream = OutputStream()
-        assert process.stdout is not None
-        descriptor = process.stdout.fileno()
-        with process.stdout:
-            while data := os.read(descriptor, 1 << 16):
-                self._take_all(stream.feed(data))
+        for data in running.pieces():
+            self._take_all(stream.feed(data))
         self._take_all(stream.feed(b"", last=True))
 
     def _take_all(self, parts: Iterable[Event | str]) -> None:
@@ -253,16 +242,12 @@ class Recording:
             made = self._converted(plan, made)
         if self._killed.is_set() or not made:
             return []
-        if self.request.host:
+        if self._elsewhere is not None:
             self._on_event(Event("fetching"))
         return self._place.collect(plan, made)
 
     def _made(self, plan: Plan) -> list[str]:
-        return [
-            name
-            for name in self._place.files(plan)
-            if name.startswith(f"{plan.name}.") and name.endswith(SUFFIXES[plan.request.tool])
-        ]
+        return recordings_among(self._place.files(plan), plan)
 
     def _converted(self, plan: Plan, names: list[str]) -> list[str]:
         reports = [name for name in names if name.endswith((".nsys-rep", ".qdrep"))]
@@ -294,6 +279,17 @@ class Recording:
                 )
             exported.append(output)
         return exported
+
+    def _left_there(self) -> tuple[str, str]:
+        assert self._elsewhere is not None
+        if self._killed.is_set():
+            return self._why_nothing(-9)
+        self._elsewhere.keep_for_later()
+        name = self._elsewhere.name
+        return (
+            f"The connection to {name} broke, and the run goes on there.",
+            f"`stallscope attach --on {name}` follows it again, and fetches what it recorded.",
+        )
 
     def _why_nothing(self, exit_code: int) -> tuple[str, str]:
         if self._killed.is_set():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
+
+_SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 
 
 class Tool(Enum):
@@ -121,7 +124,9 @@ class NcuOptions:
 
 @dataclass(frozen=True, slots=True)
 class CaptureRequest:
-    """One recording to make. ``host`` is ``user@machine`` or empty for this one; ``out`` empty: the data folder.
+    """One recording to make. ``on`` is a place or its name, empty for this machine; ``out`` empty: the data folder.
+
+    ``setup`` is the line of a shell that prepares the environment at that place.
 
     ``trial`` is what is tried instead of recording, as the JSON that the recorder reads; presets do not keep it.
     """
@@ -133,11 +138,14 @@ class CaptureRequest:
     nsys: NsysOptions = field(default_factory=NsysOptions)
     ncu: NcuOptions = field(default_factory=NcuOptions)
     out: str = ""
-    host: str = ""
+    on: str = ""
+    setup: str = ""
     trial: str = ""
 
     def to_json(self) -> dict[str, Any]:
+        """As it is kept: without what looks like a secret."""
         values: dict[str, Any] = _plain(self)
+        values["target"]["environment"] = without_secrets(self.target.environment)
         return values
 
     @staticmethod
@@ -156,9 +164,21 @@ class CaptureRequest:
         return CaptureRequest(
             tool=Tool(values.get("tool", "torch")),
             out=str(values.get("out", "")),
-            host=str(values.get("host", "")),
+            on=_place(values),
+            setup=str(values.get("setup", "")),
             **read,
         )
+
+
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that may be shown and kept: those whose names promise no password, token or key."""
+    return {name: value for name, value in environment.items() if not _SECRET.search(name)}
+
+
+def _place(values: Mapping[str, Any]) -> str:
+    """The place, which earlier versions kept as a host."""
+    host = str(values.get("host", ""))
+    return str(values.get("on", "")) or (f"ssh:{host}" if host else "")
 
 
 def _plain(value: Any) -> Any:

@@ -31,7 +31,7 @@ EPILOG = """examples:
   stallscope try -- python train.py --epochs 1
   stallscope try --fix fuse-optimizer-1 --recording run.pt.trace.json.gz -- python train.py
   stallscope try --fix tf32 --fix num-workers --time-limit 60 -- python train.py
-  stallscope try --host me@gpu-box -- torchrun --nproc_per_node=4 train.py
+  stallscope try --on ssh:me@gpu-box -- torchrun --nproc_per_node=4 train.py
 Ctrl+C once stops and tells what is known by then; twice kills the program."""
 
 
@@ -177,7 +177,7 @@ def _request(options: argparse.Namespace) -> CaptureRequest:
     if steps == "region" and not options.region:
         raise CaptureProblem("--steps region needs --region NAME.")
     window = Window(steps=steps, region=options.region)
-    return trial_request(CaptureRequest(target=target, window=window, host=options.host))
+    return trial_request(CaptureRequest(target=target, window=window, on=options.on, setup=options.setup))
 
 
 def _refuse_unknown(asked: Sequence[str], choose: Any) -> None:

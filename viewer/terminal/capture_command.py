@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from viewer.capture import advice
 from viewer.capture.commands import FILE_NAME, save_runner
 from viewer.capture.failures import CaptureProblem
+from viewer.capture.left_there import FarRun
 from viewer.capture.output_stream import Event
 from viewer.capture.plan import portable_lines
 from viewer.capture.recording import Outcome, Recording
@@ -193,7 +194,8 @@ def request_from(options: argparse.Namespace) -> CaptureRequest:
         nsys=_with(base.nsys, given) if tool is Tool.NSYS else base.nsys,
         ncu=_with(base.ncu, given) if tool is Tool.NCU else base.ncu,
         out=options.out or base.out,
-        host=options.host or base.host,
+        on=options.on or base.on,
+        setup=options.setup or base.setup,
     )
 
 
@@ -220,7 +222,24 @@ def target_from(options: argparse.Namespace, usual: Target) -> Target:
 def add_program(parser: argparse.ArgumentParser) -> None:
     """The options that say which program is started, where and how."""
     parser.add_argument(
-        "--host", default="", metavar="USER@HOST", help="record on another machine through ssh"
+        "--on",
+        default="",
+        metavar="PLACE",
+        help="where it runs: ssh:USER@HOST, container:NAME, pod:NAME, or a place that was given a name",
+    )
+    parser.add_argument(
+        "--host",
+        dest="on",
+        type=lambda host: f"ssh:{host}",
+        default=argparse.SUPPRESS,
+        metavar="USER@HOST",
+        help="the same as --on ssh:USER@HOST",
+    )
+    parser.add_argument(
+        "--setup",
+        default="",
+        metavar="LINE",
+        help="shell line that prepares the environment there, such as: module load cuda",
     )
     parser.add_argument("--cwd", default="", metavar="DIR", help="working folder of the program")
     parser.add_argument(
@@ -246,16 +265,28 @@ def run(options: argparse.Namespace) -> int:
             return DONE
         for warning in advice.warnings(request):
             print(f"note: {warning}", file=sys.stderr)
-        outcome = _record(request)
     except (UnreadableCommand, CaptureProblem) as error:
         complain(error)
         return BAD_USE
-    return _report(outcome, None if options.no_diagnosis else options.diagnose, options.journal)
+    return record_and_tell(request, None if options.no_diagnosis else options.diagnose, options.journal)
 
 
-def _record(request: CaptureRequest) -> Outcome:
-    recording = Recording(request, on_text=_show_text, on_event=_show_event)
-    return run_stoppably(recording.run, recording.finish_now, recording.kill, "finishing the recording now")
+def record_and_tell(
+    request: CaptureRequest,
+    diagnose: Callable[[Sequence[Path], str], int] | None,
+    journal: str,
+    again: FarRun | None = None,
+) -> int:
+    """Record, or take up ``again`` what goes on elsewhere, print the paths, diagnose; the exit code."""
+    try:
+        recording = Recording(request, on_text=_show_text, on_event=_show_event, again=again)
+        outcome = run_stoppably(
+            recording.run, recording.finish_now, recording.kill, "finishing the recording now"
+        )
+    except CaptureProblem as error:
+        complain(error)
+        return BAD_USE
+    return _report(outcome, diagnose, journal)
 
 
 def _show_text(text: str) -> None:

@@ -101,7 +101,10 @@ class CaptureDialog(QDialog):
     def request(self) -> CaptureRequest:
         """The recording as filled in; raises ``CaptureProblem`` where a field cannot be read."""
         filled = CaptureRequest(
-            target=self.target.target(), out=self._out, host=self.target.host.text().strip()
+            target=self.target.target(),
+            out=self._out,
+            on=self.target.where.place,
+            setup=self.target.where.setup.text().strip(),
         )
         return self.options.apply_to(filled)
 
@@ -112,11 +115,11 @@ class CaptureDialog(QDialog):
             return last
         if preset.target.program:
             return preset
-        return replace(preset, target=last.target, host=last.host, out=last.out)
+        return replace(preset, target=last.target, on=last.on, setup=last.setup, out=last.out)
 
     def show_request(self, request: CaptureRequest) -> None:
         self._out = request.out
-        self.target.show_target(request.target, request.host)
+        self.target.show_target(request.target, request.on, request.setup)
         self.options.show_request(request)
         self.tabs.setCurrentIndex(0)
         self._refresh()
@@ -201,9 +204,9 @@ class CaptureDialog(QDialog):
             self.warnings.setText("\n".join(f"• {warning}" for warning in advice.warnings(request)))
             missing = "" if request.target.program else "Pick the script or module to record."
             found = self._found.get(request.tool)
-            if not missing and found is not None and found.problem and not request.host:
+            if not missing and found is not None and found.problem and not request.on:
                 missing = found.problem
-            if not missing and not request.host and needs_interpreter(request):
+            if not missing and not request.on and needs_interpreter(request):
                 missing = self.target.problem
         except CaptureProblem as problem:
             missing = str(problem)
@@ -217,7 +220,7 @@ class CaptureDialog(QDialog):
         target = request.target
         if not target.program:
             return ""
-        if request.host:
+        if request.on:
             return "\n".join(portable_lines(request))
         found = self._found.get(request.tool)
         out = request.out or str(new_folder(request))

@@ -234,7 +234,7 @@ class RunView(QWidget):
     def _ask_gpu(self) -> None:
         if (
             self._recording is not None
-            and not self._recording.request.host
+            and not self._recording.request.on
             and not self._jobs.is_running("gpu use")
         ):
             self._jobs.ask("gpu use", lambda _: gpu_use(), self._show_gpu, lambda _: None)

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from viewer.capture.failures import CaptureProblem
+from viewer.capture.form.where import WhereField
 from viewer.capture.interpreters import Probe, found_interpreters, probe
 from viewer.capture.request import Target, TargetKind
 from viewer.capture.target_words import UnreadableCommand, read_target
@@ -45,7 +46,7 @@ class TargetForm(QWidget):
         self.interpreter_note = Label("", "secondary", wrap=True)
         self.folder = _field("the folder of the script")
         self.launcher = _field("torchrun --nproc_per_node=2")
-        self.host = _field("this machine, or user@machine to run there through ssh")
+        self.where = WhereField()
         self.environment = QPlainTextEdit()
         self.environment.setPlaceholderText("CUDA_VISIBLE_DEVICES=0")
         self.environment.setMaximumHeight(56)
@@ -85,20 +86,20 @@ class TargetForm(QWidget):
             self._environment(),
         )
 
-    def show_target(self, target: Target, host: str = "") -> None:
+    def show_target(self, target: Target, place: str = "", setup: str = "") -> None:
         self.kind.setCurrentIndex(list(KINDS.values()).index(target.kind))
         self.program.setText(target.program)
         self.arguments.setText(shlex.join(target.arguments))
         self.launcher.setText(shlex.join([*target.launcher]))
         self.folder.setText(target.folder)
-        self.host.setText(host)
+        self.where.show_place(place, setup)
         self.environment.setPlainText(
             "\n".join(f"{key}={value}" for key, value in target.environment.items())
         )
         if target.interpreter:
             self._pick_interpreter(target.interpreter)
             self._probe()
-        self._more.setChecked(bool(target.launcher or target.environment or host))
+        self._more.setChecked(bool(target.launcher or target.environment or place))
 
     def refresh_interpreters(self) -> None:
         """Look again for interpreters near the script."""
@@ -124,20 +125,23 @@ class TargetForm(QWidget):
         extra.add("Working folder", self.folder, _button("Browse ...", self._browse_folder))
         extra.add("Launcher", self.launcher)
         extra.add("Environment", self.environment)
-        extra.add("Machine", self.host)
+        extra.add("Where", self.where)
+        extra.add("Set up", self.where.setup)
         column = vertical(self, NO_MARGINS, 6)
         column.addLayout(form)
         column.addWidget(self._more, alignment=Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self._extra)
 
     def _connect(self) -> None:
-        for field in (self.program, self.arguments, self.folder, self.launcher, self.host):
+        for field in (self.program, self.arguments, self.folder, self.launcher):
             field.textChanged.connect(self.changed)
+        self.where.changed.connect(self.changed)
         self.environment.textChanged.connect(self.changed)
         self.kind.currentIndexChanged.connect(self._kind_changed)
         self.program.editingFinished.connect(self._program_entered)
         self.folder.editingFinished.connect(self.refresh_interpreters)
-        self.host.editingFinished.connect(self._probe)
+        self.where.entered.connect(self._place_entered)
+        self.where.problem.connect(self.interpreter_note.setText)
         self.interpreter.currentTextChanged.connect(self.changed)
         self.interpreter.currentIndexChanged.connect(self._probe)
         typed = self.interpreter.lineEdit()
@@ -161,19 +165,23 @@ class TargetForm(QWidget):
             words = shlex.split(text)
             if len(words) > 1 and not Path(text).exists():
                 target = read_target(words, self.folder.text(), self._interpreter_path())
-                self.show_target(target, self.host.text())
+                self.show_target(target, self.where.place, self.where.setup.text())
         except (ValueError, UnreadableCommand):
             pass
         self.refresh_interpreters()
 
+    def _place_entered(self) -> None:
+        """An interpreter that was found here is none of another place."""
+        if self.where.place and self.interpreter.findText(self.interpreter.currentText()) >= 0:
+            self.interpreter.setEditText("")
+        self._probe()
+
     def _probe(self) -> None:
         path = self._interpreter_path()
         self.problem = ""
-        if self.host.text().strip():
+        if self.where.place:
             self._jobs.forget("interpreter")
-            self.interpreter_note.setText(
-                "The other machine's own python3 is used unless a path on it is given."
-            )
+            self.interpreter_note.setText("The python3 of that place is used unless a path there is given.")
             return
         if not path:
             return

@@ -86,7 +86,7 @@ def trial_request(request: CaptureRequest) -> CaptureRequest:
         )
     steps = request.window.steps if request.window.steps in STEPS else "auto"
     window = Window(steps=steps, region=request.window.region if steps == "region" else "")
-    return CaptureRequest(target=request.target, window=window, host=request.host)
+    return CaptureRequest(target=request.target, window=window, on=request.on, setup=request.setup)
 
 
 def first_recording(request: CaptureRequest, folder: Path) -> Recording:

@@ -1,0 +1,86 @@
+"""The field *Where*: this machine, a place by how it is reached, or one that was given a name."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QComboBox, QInputDialog, QLineEdit, QPushButton, QWidget
+
+from viewer.look.boxes import NO_MARGINS, horizontal
+from viewer.places.names import PlaceProblem, place_kinds, place_of
+from viewer.places.remembered import remember, remembered
+
+THIS_MACHINE = "This machine"
+
+
+class WhereField(QWidget):
+    """``place`` is empty for this machine; ``setup`` prepares the environment at the place."""
+
+    changed = Signal()
+    entered = Signal()
+    problem = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.choice = QComboBox()
+        self.choice.setEditable(True)
+        self.choice.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.choice.setAccessibleName("Where it runs")
+        examples = [THIS_MACHINE, *(kind.example for kind in place_kinds().values())]
+        self.choice.setToolTip(f"One of: {', '.join(examples)}")
+        self.setup = QLineEdit()
+        self.setup.setPlaceholderText("module load cuda, source venv/bin/activate, conda run -n NAME")
+        self.setup.setAccessibleName("Line that prepares the environment there")
+        self.keep = QPushButton("Remember ...")
+        self.keep.setAutoDefault(False)
+        self.keep.setToolTip("Give this place a name, with its environment line")
+        row = horizontal(self, NO_MARGINS, 6)
+        row.addWidget(self.choice, 1)
+        row.addWidget(self.keep)
+        self._fill()
+        self.choice.currentTextChanged.connect(self._chosen)
+        self.setup.textChanged.connect(self.changed)
+        typed = self.choice.lineEdit()
+        if typed is not None:
+            typed.editingFinished.connect(self.entered)
+        self.choice.activated.connect(self.entered)
+        self.keep.clicked.connect(self._ask_for_a_name)
+        self._chosen()
+
+    @property
+    def place(self) -> str:
+        """As the command line has it."""
+        text = self.choice.currentText().strip()
+        return "" if text == THIS_MACHINE else text
+
+    def show_place(self, place: str, setup: str) -> None:
+        self.choice.setCurrentText(place or THIS_MACHINE)
+        self.setup.setText(setup)
+
+    def remember(self, name: str) -> None:
+        """Give the place that is filled in a name, and show it by that."""
+        try:
+            remember(name, place_of(self.place, self.setup.text().strip()))
+        except PlaceProblem as problem:
+            self.problem.emit(f"{problem.problem} {problem.hint}")
+            return
+        self._fill()
+        self.show_place(name, "")
+
+    def _fill(self) -> None:
+        text = self.choice.currentText()
+        self.choice.blockSignals(True)
+        self.choice.clear()
+        self.choice.addItems([THIS_MACHINE, *remembered()])
+        self.choice.setCurrentText(text or THIS_MACHINE)
+        self.choice.blockSignals(False)
+
+    def _chosen(self) -> None:
+        elsewhere = bool(self.place)
+        self.keep.setEnabled(elsewhere and self.place not in remembered())
+        self.setup.setEnabled(elsewhere)
+        self.changed.emit()
+
+    def _ask_for_a_name(self) -> None:
+        name, accepted = QInputDialog.getText(self, "Remember this place", "Name")
+        if accepted and name.strip():
+            self.remember(name.strip())

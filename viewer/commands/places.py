@@ -1,0 +1,77 @@
+"""``stallscope places``: gives places where programs run a name, with the line that prepares their environment."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from viewer.terminal.console import complain
+from viewer.terminal.exit_codes import BAD_INPUT, DONE
+
+
+def declare(commands: Any) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser("places", help="name the places where programs run")
+    actions = parser.add_subparsers(required=True, metavar="save|list|check|remove")
+    save = actions.add_parser("save", help="give a place a name, which --on then takes")
+    save.add_argument("name", metavar="NAME")
+    save.add_argument("place", metavar="PLACE", help="such as ssh:me@gpu-box")
+    save.add_argument(
+        "--setup", default="", metavar="LINE", help="shell line that prepares the environment there"
+    )
+    save.set_defaults(run=_save)
+    listed = actions.add_parser("list", help="say what has a name")
+    listed.set_defaults(run=_list)
+    check = actions.add_parser("check", help="connect to a place, and say whether a program can run there")
+    check.add_argument("place", metavar="PLACE")
+    check.set_defaults(run=_check)
+    remove = actions.add_parser("remove", help="forget a name")
+    remove.add_argument("name", metavar="NAME")
+    remove.set_defaults(run=_remove)
+
+
+def _save(options: argparse.Namespace) -> int:
+    from viewer.places.names import place_of
+    from viewer.places.remembered import remember
+
+    remember(options.name, place_of(options.place, options.setup))
+    return DONE
+
+
+def _list(options: argparse.Namespace) -> int:
+    from viewer.places.remembered import remembered
+    from viewer.reports.plain_text import one_line
+
+    known = remembered()
+    for name, place in known.items():
+        print(one_line(f"{name:<16} {place.text:<32} {place.setup}".rstrip()))
+    if not known:
+        complain("No place has a name. Give one with `stallscope places save NAME PLACE`.")
+    return DONE
+
+
+def _check(options: argparse.Namespace) -> int:
+    from viewer.places.far import Far
+    from viewer.places.names import PlaceProblem
+    from viewer.places.remembered import find_place
+
+    place = find_place(options.place)
+    if not place.steps:
+        raise PlaceProblem(options.place, "This is the machine you are on.", "Name another place.")
+    far = Far(place)
+    try:
+        far.open()
+        python = next((name for name in ("python3", "python") if far.has(name)), "")
+        print(f"{far.name}: reached; {'it has ' + python if python else 'it has no Python'}")
+    finally:
+        far.close()
+    return DONE
+
+
+def _remove(options: argparse.Namespace) -> int:
+    from viewer.places.remembered import forget
+
+    if not forget(options.name):
+        complain(f"No place is called {options.name}.")
+        return BAD_INPUT
+    return DONE
