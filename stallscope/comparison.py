@@ -38,6 +38,12 @@ class Comparison:
     def __repr__(self) -> str:
         return f"<Comparison: {self.verdict}>"
 
+    def _repr_html_(self) -> str:
+        from viewer.reports.comparison_blocks import comparison_report
+        from viewer.reports.rendering.pages import IN_A_NOTEBOOK, framed, page_of
+
+        return framed(page_of(comparison_report(self._found), most_bytes=IN_A_NOTEBOOK))
+
     @property
     def step_ns(self) -> tuple[float, float]:
         """The mean step before and after, ns; of runs without steps the whole analysed time."""

@@ -74,6 +74,8 @@ class Diagnosis:
         return as_json(self._analysis.trace, findings_of(self._analysis), self._analysis)
 
     def _repr_html_(self) -> str:
-        from viewer.reports.diagnosis_report import as_html
+        from viewer.reports.diagnosis_report import diagnosis_report
+        from viewer.reports.rendering.pages import IN_A_NOTEBOOK, framed, page_of
 
-        return as_html(self._analysis.trace, findings_of(self._analysis), self._analysis)
+        report = diagnosis_report(self._analysis.trace, findings_of(self._analysis), self._analysis)
+        return framed(page_of(report, most_bytes=IN_A_NOTEBOOK))

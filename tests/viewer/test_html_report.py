@@ -1,7 +1,9 @@
-"""Both pages say what the text says, show names as they are, and need nothing from outside."""
+"""Pages say what the text says, show names as they are, need nothing from outside, and run one script: their own."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import resources
+import stallscope
 from parsers import open_trace
 from parsers.model import EventKind, Trace
 from rules import diagnosis_of
@@ -20,7 +23,7 @@ from viewer.look import palette, theme
 from viewer.reports.comparison_blocks import comparison_report
 from viewer.reports.comparison_report import kernel_titles
 from viewer.reports.diagnosis_report import as_html
-from viewer.reports.rendering.pages import page_of
+from viewer.reports.rendering.pages import SCRIPTS, page_of
 
 NASTY = "<script>alert(1)</script>{{ 7 * 7 }}{% raw %}"
 
@@ -33,10 +36,20 @@ class Read(HTMLParser):
         self.tags: list[str] = []
         self.open: list[str] = []
         self.text = ""
+        self.attributes: list[tuple[str, str | None]] = []
+        self.inside: dict[str, list[str]] = {"script": [], "style": []}
+        self.types: list[str | None] = []
+        self.policy = ""
         self.feed(page)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        self.attributes += attributes
+        values = dict(attributes)
+        if tag == "script":
+            self.types.append(values.get("type"))
+        if values.get("http-equiv") == "Content-Security-Policy":
+            self.policy = values["content"] or ""
         if tag not in ("meta", "br"):
             self.open.append(tag)
 
@@ -44,8 +57,32 @@ class Read(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
+        if self.open[-1:] and self.open[-1] in self.inside:
+            self.inside[self.open[-1]].append(data)
+        else:
             self.text += data
+
+    def runs_nothing_else(self) -> bool:
+        """Whether the page's own script, which the policy names by its hash, is the only one."""
+        own = [text for text, kind in zip(self.inside["script"], self.types, strict=True) if kind is None]
+        data = [
+            text for text, kind in zip(self.inside["script"], self.types, strict=True) if kind is not None
+        ]
+        rules = dict(each.strip().partition(" ")[::2] for each in self.policy.split(";"))
+        return (
+            len(own) == 1
+            and rules["default-src"] == "'none'"
+            and rules["script-src"] == hash_of(own[0])
+            and rules["style-src"] == hash_of(self.inside["style"][0])
+            and all(re.fullmatch(r"[A-Za-z0-9+/=]*", each) for each in data)
+            and not any(
+                name.startswith("on") or name in ("src", "href", "style") for name, _ in self.attributes
+            )
+        )
+
+
+def hash_of(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 @pytest.fixture
@@ -69,7 +106,7 @@ def test_a_page_of_the_diagnosis_is_whole_and_shows_names_as_they_are(nasty: Tra
     page = as_html(nasty, diagnosis, analysis)
     read = Read(page)
     assert read.open == []
-    assert "script" not in read.tags
+    assert read.runs_nothing_else()
     assert not set(read.tags) & {"img", "link", "iframe", "a"}
     assert verdict(analysis, diagnosis) in read.text
     for finding in diagnosis.findings:
@@ -84,11 +121,11 @@ def test_a_page_of_a_comparison_is_whole_and_breaks_no_number(nasty: Trace) -> N
     page = page_of(comparison_report(result)).text
     read = Read(page)
     assert read.open == []
-    assert "script" not in read.tags
+    assert read.runs_nothing_else()
     assert result.verdict in read.text
     assert all(title in read.text for title in kernel_titles(result.kernels))
     assert "td.number, th.number { text-align: right; white-space: nowrap" in page
-    cells = re.findall(r'<td class="(\w+)">([^<]*)</td>', page)
+    cells = re.findall(r'<td class="(\w+)"[^>]*>([^<]*)</td>', page)
     assert {kind for kind, text in cells if re.fullmatch(r"[-+]?[\d.,]+ (?:ms|us|s|ns).*", text)} == {
         "number"
     }
@@ -97,3 +134,32 @@ def test_a_page_of_a_comparison_is_whole_and_breaks_no_number(nasty: Trace) -> N
 def test_pages_and_window_have_one_palette() -> None:
     keys = [*BUDGET_LABELS, *(cause.key for cause in palette.CAUSES)]
     assert {key: palette.part(key) for key in keys} == {key: theme.DARK.part(key).name() for key in keys}
+
+
+def test_the_script_of_a_page_has_no_way_to_make_markup_of_a_text() -> None:
+    script = "".join(resources.path(f"reports/page/{name}.js").read_text("utf-8") for name in SCRIPTS)
+    for way in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "Function(",
+        "fetch(",
+    ):
+        assert way not in script
+    assert script.isascii()
+    assert "</script" not in script
+
+
+def test_a_notebook_shows_the_page_in_a_frame_that_holds_it_apart() -> None:
+    path = resources.path("samples/elementwise_chain.pt.trace.json.gz")
+    for html in (
+        stallscope.open(path).diagnose()._repr_html_(),
+        stallscope.compare(path, path)._repr_html_(),
+    ):
+        read = Read(html)
+        values = dict(read.attributes)
+        assert read.tags == ["iframe"]
+        assert values["sandbox"] == "allow-scripts"
+        assert Read(values["srcdoc"] or "").runs_nothing_else()

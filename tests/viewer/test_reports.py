@@ -154,7 +154,9 @@ def test_a_page_of_a_comparison_shows_the_gate_both_timelines_and_where_the_time
     page = page_of(comparison_report(comparison, ANSWERS)).text
     assert page.count("<figure>") == 3 + len(comparison.bridges)
     assert "Not decided" in page
-    assert "<script" not in page
+    assert EVIL not in page
+    assert page.count('<script type="application/octet-stream" class="recording">') == 2
+    assert page.count("<script") == 3
 
 
 def test_the_command_line_writes_every_kind_of_report(tmp_path: Path, qapp: object) -> None:

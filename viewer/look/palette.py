@@ -77,6 +77,7 @@ SERIES = (
     "#d97b8c",
     "#8b94a7",
 )
+STEP_ON_DARK, STEP_ON_LIGHT = "#3a4150", "#cfd6e2"
 SEVERITIES = {"high": "#e4572e", "medium": "#e9b44c", "low": "#5b9dff", "info": GREY}
 PARTS = {"compute": "gemm", "communication": "communication", "copy": "copies"}  # of a budget: their families
 HATCHED = frozenset({"dependency", "unknown", "residual"})  # parts that nobody can act on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -41,7 +42,7 @@ class Table:
     """Rows of texts; nothing where there are none. ``left`` rows were too many for any format.
 
     Where room is scarce the first ``few`` rows are shown, and ``folded`` ones are opened by a click. Columns in
-    ``prose`` hold texts, all others numbers.
+    ``prose`` hold texts, all others numbers: ``values`` are these numbers, by which a page sorts the rows.
     """
 
     heading: str
@@ -51,6 +52,7 @@ class Table:
     few: int = 100
     folded: bool = False
     prose: tuple[int, ...] = (0,)
+    values: Sequence[Sequence[object]] = ()
     form: Form = Form.EVERYWHERE
     kind: ClassVar[str] = "table"
 
@@ -58,15 +60,26 @@ class Table:
         """What a column holds: a "name", a longer "answer" or a "number"."""
         return "number" if column not in self.prose else "answer" if column else "name"
 
+    def value(self, row: int, column: int) -> str | None:
+        """The number of a cell as a page sorts it, "" for one that is missing; None in columns that hold none."""
+        if column in self.prose or not self.values:
+            return None
+        value = self.values[row][column]
+        return repr(float(value)) if isinstance(value, int | float) and math.isfinite(value) else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A picture by the colour of its texts; where there are no pictures, the ``table`` says the same."""
+    """A picture by the colour of its texts; where there are no pictures, the ``table`` says the same.
+
+    Of a stretch of a timeline, ``recording`` packs the whole one into at most so many bytes, for pages that draw it.
+    """
 
     draw: Callable[[str], str]
     heading: str = ""
     caption: str = ""
     table: Table | None = None
+    recording: Callable[[int], bytes] | None = None
     form: Form = Form.EVERYWHERE
     kind: ClassVar[str] = "chart"
 
@@ -92,6 +105,16 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
+class Spot:
+    """A place on the timeline, in words and as lane, start and end (ns)."""
+
+    text: str
+    lane: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """One finding; ``gives`` is what mending it gives, ``short`` the same in a few letters."""
 
@@ -103,7 +126,7 @@ class Card:
     advice: tuple[str, ...]
     code: str
     cannot_tell: str
-    places: tuple[str, ...]
+    places: tuple[Spot, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from viewer.reports.comparison_report import (
     same_work_lines,
     sides,
 )
+from viewer.reports.interactive.recording import packed_recording
 from viewer.reports.pictures.charts import bridge_chart, steps_chart, trend_chart
 from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
 from viewer.reports.plain_text import one_line
@@ -84,13 +85,20 @@ def comparison_report(result: Comparison, answers: Sequence[Answer] = ()) -> Rep
                 )
                 for bridge in result.bridges
             ),
-            Table(f"Kinds of kernel that changed{each_step(result)}", calls, families, folded=True),
+            Table(
+                f"Kinds of kernel that changed{each_step(result)}",
+                calls,
+                families,
+                folded=True,
+                values=_values(result.families),
+            ),
             Table(
                 f"Kernels that changed most{each_step(result)}: {SIGNS}",
                 calls,
                 kernels,
                 few=MAX_KERNELS,
                 folded=True,
+                values=_values(result.kernels),
             ),
             *([] if any_kernel else [Text(("No kernel took noticeably more or less time.",))]),
             *(
@@ -129,7 +137,8 @@ def _pictures(result: Comparison) -> list[Block]:
         scale = max(t1 - t0 for t0, t1, _ in stretches)
         for name, side, (t0, t1, words) in zip(("Before", "After"), result.sides, stretches, strict=True):
             draw = partial(timeline_picture, side.analysis, (t0, t1), scale)
-            found.append(Chart(draw, caption=f"{name}: {words}", form=Form.PAGE))
+            pack = partial(packed_recording, side.analysis, (t0, t1))
+            found.append(Chart(draw, caption=f"{name}: {words}", recording=pack, form=Form.PAGE))
     if (ratio := result.judgement.ratio) is not None:
         steps = partial(steps_chart, ratio.before.ns, ratio.after.ns)
         found.append(Chart(steps, heading="Steady steps", form=Form.PAGE))
@@ -147,6 +156,10 @@ def _kernels(kernels: Sequence[KernelChange], titles: Sequence[str]) -> list[tup
         )
         for each, title in zip(kernels, titles, strict=True)
     ]
+
+
+def _values(kernels: Sequence[KernelChange]) -> list[tuple[object, ...]]:
+    return [("", each.ns_before, each.ns_after, each.calls_before, each.calls_after) for each in kernels]
 
 
 def trend_report(name: str, points: Sequence[Point]) -> Report:

@@ -33,14 +33,23 @@ from viewer.reports.blocks import (
     Form,
     Points,
     Report,
+    Spot,
     Table,
     Text,
 )
+from viewer.reports.interactive.recording import packed_recording
 from viewer.reports.pictures.charts import budget_chart
 from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
 from viewer.reports.plain_text import one_line
 from viewer.reports.rendering.pages import page_of
-from viewer.reports.tables_report import FEW, MOST_PRINTED, every_table, rows_that_matter, tables_blocks
+from viewer.reports.tables_report import (
+    FEW,
+    MOST_ON_PAGE,
+    MOST_PRINTED,
+    every_table,
+    rows_that_matter,
+    tables_blocks,
+)
 from viewer.timeline.geometry.naming import place_name
 
 MOST_PLACES = 5
@@ -65,8 +74,10 @@ def diagnosis_report(
     blocks: list[Block] = [Text((first,))] if first else []
     blocks.append(Text((files,), quiet=True))
     if shown:
+        t0, t1, words = shown_stretch(analysis)
         draw = partial(timeline_picture, analysis)
-        blocks.append(Chart(lambda ink: draw(ink=ink), caption=shown_stretch(analysis)[2], form=Form.PAGE))
+        pack = partial(packed_recording, analysis, (t0, t1))
+        blocks.append(Chart(lambda ink: draw(ink=ink), caption=words, recording=pack, form=Form.PAGE))
     blocks += [
         _budget(trace, analysis, index, Form.EVERYWHERE if place < MAX_GPUS else Form.PAGE)
         for place, index in enumerate(shown)
@@ -86,9 +97,9 @@ def diagnosis_report(
     )
     memory = [line for each in memory_of(analysis) for line in memory_lines(each, analysis)]
     tables = (
-        tables_blocks(every_table(analysis), MOST_PRINTED)
+        tables_blocks(every_table(analysis), MOST_ON_PAGE, MOST_PRINTED)
         if all_tables
-        else tables_blocks(rows_that_matter(analysis), FEW)
+        else tables_blocks(rows_that_matter(analysis, MOST_ON_PAGE), MOST_ON_PAGE, FEW)
     )
     return Report(
         verdict(analysis, diagnosis),
@@ -111,7 +122,7 @@ def diagnosis_report(
 
 def _budget(trace: Trace, analysis: Analysis, index: int, form: Form) -> Chart:
     budget = analysis.budgets(index)
-    name = f"{device_name(trace, index)} {trace.devices[index].name}"
+    name = f"{device_name(trace, index)} {trace.devices[index].name}".rstrip()
     rows = [
         (share_of(ns, budget.window_ns), duration(ns), label)
         for _, label, ns in budget_parts(budget, analysis.idle)
@@ -137,7 +148,12 @@ def card(finding: Finding, gives: str, short: str) -> Card:
         code=finding.code,
         cannot_tell=finding.cannot_tell,
         places=tuple(
-            f"{place_name(each)} at {duration(each.start)}, {duration(each.end - each.start)}"
+            Spot(
+                f"{place_name(each)} at {duration(each.start)}, {duration(each.end - each.start)}",
+                each.lane,
+                int(each.start),
+                int(each.end),
+            )
             for each in finding.evidence[:MOST_PLACES]
         ),
     )

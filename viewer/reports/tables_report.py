@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from parsers.model.units import quantity
@@ -18,6 +18,7 @@ from viewer.statistics.operators import operator_columns, operator_times
 FEW = 5
 MOST_ROWS = 10_000  # of one table in JSON: more is asked for by a query
 MOST_PRINTED = 25
+MOST_ON_PAGE = 200
 _UNSAID = ("event",)
 _SHORT = {"name": "short_name"}
 
@@ -66,7 +67,7 @@ class Table:
         )
 
 
-def rows_that_matter(analysis: Analysis) -> list[Table]:
+def rows_that_matter(analysis: Analysis, most: int = FEW) -> list[Table]:
     """The kernels and the operators that take most time; needs no pandas, so that a diagnosis stays quick."""
     t0, t1 = analysis.window
     kernels = kernel_columns(analysis.trace, analysis, t0, t1)
@@ -75,7 +76,7 @@ def rows_that_matter(analysis: Analysis) -> list[Table]:
         ("kernels", "Most time on the GPU", kernels, _KERNELS),
         ("operators", "Most time in operators on the CPU", operators, _OPERATORS),
     )
-    return [_first(*each) for each in tables if len(each[2]["event"])]
+    return [_first(*each, most) for each in tables if len(each[2]["event"])]
 
 
 _KERNELS = {
@@ -94,9 +95,11 @@ _OPERATORS = {
 }
 
 
-def _first(id: str, title: str, columns: dict[str, Any], chosen: dict[str, tuple[str, str, str]]) -> Table:
+def _first(
+    id: str, title: str, columns: dict[str, Any], chosen: dict[str, tuple[str, str, str]], most: int
+) -> Table:
     names, units, about = zip(*chosen.values(), strict=True)
-    rows = tuple(zip(*(columns[key][:FEW].tolist() for key in chosen), strict=True))
+    rows = tuple(zip(*(columns[key][:most].tolist() for key in chosen), strict=True))
     left = len(columns["event"]) - len(rows)
     return Table(id, title, "the first rows, of the analysed time", names, units, about, rows, left)
 
@@ -153,9 +156,9 @@ def tables_json(tables: Sequence[Table]) -> dict[str, Any]:
     }
 
 
-def tables_blocks(tables: Sequence[Table], most: int) -> list[blocks.Table]:
-    """The first rows of each as a table of a page."""
-    return [_block(table, most, *_UNSAID) for table in tables]
+def tables_blocks(tables: Sequence[Table], most: int, few: int) -> list[blocks.Table]:
+    """The first rows of each as a table of a page, which shows ``few`` until more are wanted."""
+    return [replace(_block(table, most, *_UNSAID), few=few) for table in tables]
 
 
 def tables_text(tables: Sequence[Table], most: int = FEW) -> list[str]:
@@ -177,6 +180,7 @@ def _block(table: Table, most: int, *hidden: str) -> blocks.Table:
         table.left_out + max(len(table.rows) - most, 0),
         few=most,
         prose=tuple(place for place, is_text in enumerate(texts) if is_text),
+        values=shown.rows[:most],
         form=blocks.Form.PAGE,
     )
 

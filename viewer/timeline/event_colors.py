@@ -55,7 +55,6 @@ class EventColors:
     mode: str = COLOR_MODES[0]
     _classes: dict[LaneKind, _Classes] = field(default_factory=dict)
     _shades: dict[tuple[int, int], Shades] = field(default_factory=dict)
-    _numbers: dict[int, int] = field(default_factory=dict)
 
     def classes(self, lane: int, row: Row, event: I64) -> U8:
         """The colour class of events of a row (offsets)."""
@@ -96,7 +95,7 @@ class EventColors:
         keys = self._of_kind(each.kind).keys
         if self.mode == "name":
             return [now.named(int(key)) for key in keys]
-        row = StyledRow(each, self._number(lane), depth)
+        row = StyledRow(each, self.index.numbers.get(lane, 0), depth)
         return [style_of(each.kind).color(key, row, now) for key in keys]
 
     def legend(self, kind: LaneKind) -> list[tuple[str, QColor]]:
@@ -125,15 +124,3 @@ class EventColors:
             if key not in known.keys and len(known.keys) >= MOST_KEYS:
                 key = next(iter(known.keys))
             known.of_string[name] = known.keys.setdefault(key, len(known.keys))
-
-    def _number(self, lane: int) -> int:
-        """Which of the lanes of its kind a lane is, in its group."""
-        if not self._numbers:
-            counted: dict[tuple[LaneKind, str], int] = {}
-            for group in self.index.groups:
-                for track in group.tracks:
-                    if track.kind is not None:
-                        number = counted.get((track.kind, group.key), 0)
-                        self._numbers[track.lane] = number
-                        counted[track.kind, group.key] = number + 1
-        return self._numbers.get(lane, 0)

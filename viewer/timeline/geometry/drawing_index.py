@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from viewer.timeline.geometry.row_index import Row, lane_rows, row_index
 from viewer.timeline.geometry.tracks import Group, Track, busy_tracks, groups
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class DrawingIndex:
     """What ``build_index`` made.
 
@@ -41,6 +42,18 @@ class DrawingIndex:
         """The event of each entry of such a row; None where they follow one another."""
         nested = self.calls[track.lane].rows.get(depth) if track.calls >= 0 else None
         return None if nested is None else nested.events
+
+    @cached_property
+    def numbers(self) -> Mapping[int, int]:
+        """Which of the lanes of its kind a lane is, in its group."""
+        found: dict[int, int] = {}
+        counted: dict[tuple[LaneKind, str], int] = {}
+        for group in self.groups:
+            for track in group.tracks:
+                if track.kind is not None:
+                    found[track.lane] = counted.get((track.kind, group.key), 0)
+                    counted[track.kind, group.key] = found[track.lane] + 1
+        return found
 
     @property
     def nbytes(self) -> int:

@@ -11,18 +11,14 @@ import zlib
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
 from parsers.model import Counter, Lane, LaneKind, Trace
 from parsers.model.units import quantity
+from viewer.look.lane_colors import C, LaneColors
 from viewer.timeline.geometry.naming import plain_name
-
-if TYPE_CHECKING:
-    from PySide6.QtGui import QColor
-
-    from viewer.look.theme import Theme
 
 GREY = "#8b94a7"
 
@@ -96,7 +92,7 @@ class LaneStyle:
         """The colour key of events of this name."""
         return ""
 
-    def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
+    def color(self, key: str, row: StyledRow, theme: LaneColors[C]) -> C:
         return theme.plain(self.hue)
 
     def explained(self, key: str) -> str:
@@ -165,7 +161,7 @@ class CounterStyle:
         """A finite value with its unit."""
         return quantity(value, unit)
 
-    def color(self, number: int, theme: Theme) -> QColor:
+    def color(self, number: int, theme: LaneColors[C]) -> C:
         """The colour of the recording's counter of this number."""
         return theme.named(number)
 
@@ -176,7 +172,7 @@ class CounterStyle:
 
 
 L = TypeVar("L", bound=type[LaneStyle])
-C = TypeVar("C", bound=type[CounterStyle])
+K = TypeVar("K", bound=type[CounterStyle])
 _LANES: dict[LaneKind, LaneStyle] = {}
 _COUNTERS: dict[str, CounterStyle] = {}
 _PLAIN = CounterStyle()
@@ -188,7 +184,7 @@ def lane_style(cls: L) -> L:
     return cls
 
 
-def counter_style(cls: C) -> C:
+def counter_style(cls: K) -> K:
     """Register how counters of some units look."""
     _COUNTERS.update(dict.fromkeys(cls.units, cls()))
     return cls

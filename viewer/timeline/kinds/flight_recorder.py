@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from parsers.model import LaneKind
 from parsers.model.names.collectives import UNFINISHED
 from rules.analysis.idle.causes import Cause
+from viewer.look.lane_colors import C, LaneColors
 from viewer.timeline.kinds.base import LaneStyle, StyledRow, Wish, lane_style
-
-if TYPE_CHECKING:
-    from PySide6.QtGui import QColor
-
-    from viewer.look.theme import Theme
 
 _DID_NOT_END = "did not end"
 
@@ -33,5 +29,5 @@ class FlightRecorderStyle(LaneStyle):
     def key(self, name: str) -> str:
         return _DID_NOT_END if name.endswith(UNFINISHED) else "ended"
 
-    def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
+    def color(self, key: str, row: StyledRow, theme: LaneColors[C]) -> C:
         return theme.cause(Cause.SYNCHRONIZATION) if key == _DID_NOT_END else theme.plain(self.hue)

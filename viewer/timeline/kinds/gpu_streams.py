@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from parsers.model import Lane, LaneKind, Trace
 from parsers.model.names.kernels import kernel_name
 from rules.analysis.names.families import classify
+from viewer.look.lane_colors import C, LaneColors
 from viewer.timeline.kinds.base import LaneStyle, Place, StyledRow, Wish, lane_style
-
-if TYPE_CHECKING:
-    from PySide6.QtGui import QColor
-
-    from viewer.look.theme import Theme
 
 
 @lane_style
@@ -33,7 +29,7 @@ class GpuStreamStyle(LaneStyle):
     def key(self, name: str) -> str:
         return classify(name).family.label
 
-    def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
+    def color(self, key: str, row: StyledRow, theme: LaneColors[C]) -> C:
         return theme.family(key)
 
     def shown(self, name: str) -> str:

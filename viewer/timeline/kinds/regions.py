@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from parsers.model import Lane, LaneKind
 from parsers.model.names.steps import step_number
+from viewer.look.lane_colors import C, LaneColors
 from viewer.timeline.kinds.base import LaneStyle, Nested, Place, StyledRow, Wish, lane_style, stable_number
-
-if TYPE_CHECKING:
-    from PySide6.QtGui import QColor
-
-    from viewer.look.theme import Theme
 
 _SERIES = "series "
 _NUMBER = re.compile(r"\d+")
@@ -38,7 +34,7 @@ class _Named(LaneStyle):
         word = next((word for word, pattern in _WORDS if pattern.search(name)), "")
         return word or f"{_SERIES}{stable_number(_NUMBER.sub('#', name)) % 10}"
 
-    def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
+    def color(self, key: str, row: StyledRow, theme: LaneColors[C]) -> C:
         if key.startswith(_SERIES):
             return theme.named(int(key.removeprefix(_SERIES)))
         return theme.step if key == "step" else theme.regions[key]

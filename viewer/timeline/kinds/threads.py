@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from parsers.model import Lane, LaneKind, Trace
 from parsers.model.names.calls import Call, call_of
 from rules.analysis.facts.gpu_vendor import Vendor, vendor_of
 from rules.analysis.idle.causes import Cause
+from viewer.look.lane_colors import C, LaneColors
 from viewer.timeline.geometry.naming import python_name
 from viewer.timeline.kinds.base import LaneStyle, Nested, StyledRow, Wish, lane_style, stable_number
-
-if TYPE_CHECKING:
-    from PySide6.QtGui import QColor
-
-    from viewer.look.theme import Theme
 
 _THREADS = ("#5f86cf", "#8f84cf", "#5aa39a", "#b07fae", "#8c9a5b", "#6f93b8")
 _API_CALL = re.compile(r"(cuda|cu|hip|hsa_|ur|ze)[A-Z]\w+")  # as drawn inside of operators
@@ -34,7 +30,7 @@ def call_group(name: str) -> str:
     return next((group for group, calls in _CALLS.items() if call in calls), "other calls")
 
 
-def call_color(group: str, theme: Theme) -> QColor:
+def call_color(group: str, theme: LaneColors[C]) -> C:
     """The colour of such a group."""
     if group == "wait":
         return theme.cause(Cause.SYNCHRONIZATION)
@@ -63,7 +59,7 @@ class CpuThreadStyle(LaneStyle):
     def key(self, name: str) -> str:
         return call_group(name) if _API_CALL.match(name) else str(stable_number(name) % 3)
 
-    def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
+    def color(self, key: str, row: StyledRow, theme: LaneColors[C]) -> C:
         if not key.isdigit():
             return call_color(key, theme)
         hue = theme.plain(_THREADS[row.number % len(_THREADS)])
@@ -91,7 +87,7 @@ class PythonStyle(LaneStyle):
     def key(self, name: str) -> str:
         return str(stable_number(name.split("(")[0]) % 10)
 
-    def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
+    def color(self, key: str, row: StyledRow, theme: LaneColors[C]) -> C:
         return theme.muted(theme.named(int(key)), 0.45)
 
     def explained(self, key: str) -> str:
@@ -118,7 +114,7 @@ class CudaApiStyle(LaneStyle):
     def key(self, name: str) -> str:
         return call_group(name)
 
-    def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
+    def color(self, key: str, row: StyledRow, theme: LaneColors[C]) -> C:
         return call_color(key, theme)
 
     def titles(self, lane: Lane, trace: Trace) -> tuple[str, str]:

@@ -1,0 +1,1 @@
+"""Pages in a real browser: what the script does, what a recording cannot make it do."""
