@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 from rules.catalog import import_all
 from rules.category import Category as Category
 from rules.culprit import NOBODY, Culprit
+from rules.remedies.remedy import Remedy as Remedy
+from rules.remedies.remedy import remedy as remedy
 from rules.wording.headline import Headline
 from rules.wording.words import ANYBODY, Reader, Words, ours, said, told
 
@@ -80,7 +82,7 @@ class Finding:
     gone; ``intervals`` are the disjoint (start, end) times it rests on, so that ceilings can be combined without
     counting twice.
 
-    What it says are values: a headline, a culprit, and words that ``rules.wording`` says to its ``reader`` in
+    What it says are values: a headline, a culprit, a remedy, and words that ``rules.wording`` says to its ``reader`` in
     ``title``, ``explanation``, ``advice``, ``code`` and ``cannot_tell``. Nobody reads these sentences back.
     """
 
@@ -89,7 +91,7 @@ class Finding:
     severity: Severity
     headline: Headline
     account: Words  # what happens, with its numbers
-    remedies: tuple[Words, ...]  # what to try, for all sorts of readers
+    remedy: Remedy
     ceiling_ns: int
     window_ns: int
     culprit: Culprit = NOBODY
@@ -100,7 +102,6 @@ class Finding:
     evidence: tuple[Evidence, ...] = ()
     intervals: Sequence[tuple[int, int]] = ()
     after_steps: tuple[int, ...] = ()  # bytes that are held after each step, where that is what it speaks of
-    example: Words = ""  # a snippet that shows the change
     unknown: tuple[
         Words, ...
     ] = ()  # what this trace does not say, and which capture would; the first that fits
@@ -126,12 +127,12 @@ class Finding:
     @property
     def advice(self) -> tuple[str, ...]:
         """What its reader can try, the most useful first."""
-        return told(self.remedies, self.reader)
+        return self.remedy.advice_for(self.reader)
 
     @property
     def code(self) -> str:
         """A snippet that shows the change; empty where there is none for its reader."""
-        return said(self.example, self.reader)
+        return self.remedy.code_for(self.reader)
 
     @property
     def cannot_tell(self) -> str:

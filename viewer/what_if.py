@@ -95,7 +95,7 @@ class WhatIf(QObject):
     def as_text(self) -> str:
         """What is ticked as a plan: every fix with its advice, and what they give together."""
         from rules.wording.promises import worded
-        from rules.wording.words import Reader, told
+        from rules.wording.words import Reader
         from viewer.reports.fixes_report import outcome_text
 
         plan, trace = self.plan, self.document.trace
@@ -104,7 +104,7 @@ class WhatIf(QObject):
         chosen, lines = plan.chosen(self.prediction.ids), []
         for number, promise in enumerate(chosen, 1):
             lines.append(f"{number}. {promise.proposal.title}: alone {worded(promise)}")
-            lines += [f"   - {advice}" for advice in told(promise.proposal.advice, Reader.of(trace))]
+            lines += [f"   - {advice}" for advice in promise.proposal.remedy.advice_for(Reader.of(trace))]
         return "\n".join(lines) + "\n\n" + outcome_text(plan, self.prediction.outcome, chosen)
 
 

@@ -17,10 +17,10 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import IdleTime, idle_finding
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.remedies.memory import kept_memory
 from rules.thresholds import Unit, threshold
-from rules.wording.engine_advice import directive_advice
 from rules.wording.phrases import counted, share, without_stacks
-from rules.wording.words import Words, for_jax, for_native, for_python, for_pytorch, ours, with_native
+from rules.wording.words import Words, for_jax, for_native, ours
 
 LEAST_SHARE = threshold(
     "allocation",
@@ -35,41 +35,8 @@ LEAST_SHARE = threshold(
 MANY_CALLS = 50  # in a step that ask for memory: one for each tensor
 AS_MANY = 0.25  # by which the calls that give back may differ
 
-_CODE = """# 1. No torch.cuda.empty_cache() in the loop: it hands memory back that the next step asks for again.
-# 2. If shapes change from step to step, let blocks grow instead of being freed (set before CUDA starts):
-#    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
-# 3. Keep the largest shapes allocated by running them once first:
-with torch.no_grad():
-    model(largest_batch)"""
 
-
-_NATIVE_ADVICE = (
-    "Allocate once, before the loop, and use the memory again.",
-    ours("Or use $cudaMallocAsync with a pool that keeps its memory ($cudaMemPoolAttrReleaseThreshold)."),
-)
-_JAX_ADVICE = (
-    "The first call of a compiled function asks for its buffers: run it once before measuring.",
-    "Where it comes again, give arrays that are not needed any more to the call (donate_argnums), and keep "
-    "XLA_PYTHON_CLIENT_PREALLOCATE on.",
-)
-_ADVICE = (
-    "Remove torch.cuda.empty_cache() (and del followed by it) from the training loop.",
-    "Keep tensor shapes the same from step to step, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
-    "If memory is nearly full, lower the batch size a little: the allocator then stops freeing its cache.",
-)
 _OF_HOST_MEMORY = re.compile(r"(cuda|hip|cuMem)\w*Host|cudaMallocHost")
-_PINNED_ADVICE = (
-    "Allocate pinned memory once, before the loop, and copy into it: locking its pages takes longer than the copy that "
-    "it speeds up.",
-    for_python(
-        "Let the DataLoader pin in a thread of its own (pin_memory=True) instead of calling tensor.pin_memory() in "
-        "each step."
-    ),
-)
-_PINNED_CODE = """pinned = torch.empty(shape, dtype=dtype, pin_memory=True)   # once
-for batch in loader:
-    pinned.copy_(batch)
-    inputs = pinned.to("cuda", non_blocking=True)"""
 
 
 @rule
@@ -114,12 +81,7 @@ When it is wrong
             waiting,
             what="Allocating memory stalls the GPU",
             account=_explanation(analysis, waiting) + (_CACHE_IS_OFF if uncached else ""),
-            remedies=with_native(
-                (*directive_advice(trace), *_NATIVE_ADVICE),
-                _CACHE_ADVICE if uncached else _PINNED_ADVICE if pinned else map(for_pytorch, _ADVICE),
-                _JAX_ADVICE,
-            ),
-            example=for_pytorch(_PINNED_CODE if pinned else _CODE),
+            remedy=kept_memory(trace, pinned=pinned, uncached=uncached),
             unknown=(
                 for_jax("Which arrays: take a memory profile (jax.profiler.save_device_memory_profile)."),
                 for_native(ours("Which line allocates: record backtraces ($RecordBacktraces).")),
@@ -130,10 +92,6 @@ When it is wrong
 
 _CACHE_IS_OFF = (
     " As many calls give memory back as ask for it: PyTorch's cache, which makes neither, is switched off."
-)
-_CACHE_ADVICE = (
-    for_python("Switch the cache on: unset PYTORCH_NO_CUDA_MEMORY_CACHING (PYTORCH_NO_HIP_MEMORY_CACHING)."),
-    for_python("Where a plugged-in allocator takes its place, let that one keep memory for the next tensor."),
 )
 
 

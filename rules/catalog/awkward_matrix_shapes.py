@@ -18,8 +18,9 @@ from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import of_family, of_type, operations, operator_of, total
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Rule, rule
+from rules.base import Category, Finding, Rule, remedy, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.remedies.kernels import CHANNELS_LAST, PAD_SHAPES
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
@@ -32,20 +33,6 @@ ALIGNMENT = 8  # elements: 16 bytes of a 16-bit type (NVIDIA's deep learning per
 MISALIGNED_COST = 0.5  # of the time: unaligned loads move at most half as much for each instruction
 _MISALIGNED = re.compile(r"align[12](?!\d)")
 _TENSOR, _NUMBER = re.compile(r"\[([\d,\s]*)\]"), re.compile(r"\d+")
-
-_CODE = """vocabulary = 50_257
-padded = (vocabulary + 63) // 64 * 64                 # 50304: a multiple of 64
-head = torch.nn.Linear(hidden, padded, bias=False)
-logits = head(x)[..., :vocabulary]                    # drop the padding afterwards"""
-
-
-_PAD = f"Pad the dimensions (vocabulary, hidden size, batch) to multiples of {ALIGNMENT}, better of 64."
-_CHANNELS_LAST = (
-    "Keep the model and its input in channels_last (model.to(memory_format=torch.channels_last)): then the channels "
-    "are the inner dimension."
-)
-_CHANNELS_LAST_CODE = """model = model.to(memory_format=torch.channels_last)
-batch = batch.to("cuda", memory_format=torch.channels_last)"""
 
 
 @rule
@@ -112,13 +99,12 @@ When it is wrong
                     + (f" The longest multiplies {shapes}." if shapes else "")
                 )
             ),
-            remedies=(_CHANNELS_LAST if image else _PAD,),
+            remedy=CHANNELS_LAST if image else PAD_SHAPES,
             ceiling_ns=ceiling,
             culprit=_culprit(trace, longest, shapes),
             device=device,
             evidence=event_evidence(trace, events),
             intervals=pairs(busy),
-            example=_CHANNELS_LAST_CODE if image else _CODE,
             unknown=("" if shapes else "Which layer it is: record with shapes (record_shapes=True).",),
             confidence="medium",
         )
@@ -146,13 +132,13 @@ When it is wrong
                 f"{part_of_step(analysis, total(analysis, events))} with fewer "
                 f"blocks than half of the {processors} multiprocessors; the longest has {used}."
             ),
-            remedies=(
+            remedy=remedy(
                 "Combine them: a larger batch, batched products, one product for query, key and value.",
+                code="query, key, value = torch.nn.Linear(width, 3 * width)(x).chunk(3, dim=-1)  # one, not three",
             ),
             culprit=_culprit(trace, longest, _shapes(analysis, longest)),
             device=device,
             evidence=event_evidence(trace, events),
-            example=_CODE,
             unknown=(
                 ours(
                     "Whether they are bound by reading the weights: profile the longest with $NsightCompute."

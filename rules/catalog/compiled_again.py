@@ -13,7 +13,8 @@ from rules.analysis.facts.compilations import CompiledFunction, compiled_functio
 from rules.analysis.idle.lost_time import evidence_of
 from rules.base import Category, Finding, Need, Rule, Severity, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
-from rules.wording.compilations import advice_on, why
+from rules.remedies.compiling import advice_on, not_again
+from rules.wording.compilations import why
 from rules.wording.headline import Headline
 from rules.wording.phrases import short_place, shortened
 
@@ -22,9 +23,6 @@ LONGEST_NAME = 40  # characters in a title
 RECOMPILE_LIMIT = (
     8  # torch._dynamo.config.recompile_limit: with so many versions the function runs uncompiled
 )
-_CODE = """torch._dynamo.mark_dynamic(batch, 0)          # this size differs from call to call
-step = torch.compile(step, dynamic=True)      # all sizes may
-# TORCH_LOGS=recompiles python train.py       # prints each reason as it happens"""
 
 
 @rule
@@ -76,14 +74,13 @@ When it is wrong
                 names_culprit=True,
             ),
             account=_account(function, count, gives_up),
-            remedies=tuple(dict.fromkeys(map(advice_on, function.reasons))),
+            remedy=not_again(function.reasons),
             ceiling_ns=ceiling,
             window_ns=window,
             culprit=Culprit(CulpritKind.FRAME, f"{function.shown}, {short_place(function.place)}"),
             because=f"{shortened(why(function.reasons[0]), 100)}.",
             evidence=evidence_of(trace, mine[:MOST_SHOWN]),
             intervals=pairs(spent),
-            example=_CODE,
         )
 
 

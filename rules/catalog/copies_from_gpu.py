@@ -10,12 +10,8 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, worst_copies
 from rules.analysis.facts.host_link import (
-    ADVICE_ON_PAGES,
-    ASYNCHRONOUS_ALREADY,
     PAGES_FROM_GPU,
     copies_sentence,
-    copying_advice,
-    link_advice,
     link_sentence,
     link_use,
 )
@@ -23,34 +19,10 @@ from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.steps.concentration import Extent, extent
 from rules.base import Category, Finding, Rule, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.remedies.copies import less_from_gpu, slow_link
 from rules.thresholds import LEAST_SHARE
-from rules.wording.engine_advice import directive_advice
 from rules.wording.headline import Headline
-from rules.wording.host_work import advice_by_name
 from rules.wording.phrases import share
-from rules.wording.words import Words, for_python, for_pytorch, with_native
-
-_JAX_ADVICE = ("Start the copy with x.copy_to_host_async(), launch the next step, and only then read it.",)
-_REDUCE_FIRST = "Copy less: reduce on the GPU first."
-_COPY_WHAT_IS_NEEDED = for_python(
-    "Reduce on the GPU first and copy only what is needed (argmax, topk, a mean), in a smaller data type."
-)
-_INTO_PINNED = for_python(
-    "Copy into pinned memory with non_blocking=True on its own stream, and launch the next work before waiting."
-)
-_ON_ITS_OWN_STREAM = for_python(
-    "Copy with non_blocking=True on its own stream, and launch the next work before waiting."
-)
-_CODE = """host = torch.empty(output.shape, dtype=output.dtype, pin_memory=True)   # once, reused
-copies = torch.cuda.Stream()
-
-copies.wait_stream(torch.cuda.current_stream())
-with torch.cuda.stream(copies):
-    host.copy_(output, non_blocking=True)        # travels while the next request computes
-    output.record_stream(copies)
-done = copies.record_event()
-# ... launch the next request here ...
-done.synchronize()                               # only before host is read"""
 
 
 @rule
@@ -100,27 +72,14 @@ When it is wrong
                 found_in.share(worst.exposed_ns),
             ),
             account=_explanation(worst, found_in) + link_sentence(use, pageable),
-            remedies=ADVICE_ON_PAGES
-            if worst.are_migrations
-            else with_native(
-                (*directive_advice(trace), copying_advice(worst), _REDUCE_FIRST),
-                (*(advice_by_name(where) or _of_results(worst)), *link_advice(use, pageable)),
-                _JAX_ADVICE,
-            ),
+            remedy=less_from_gpu(trace, worst).and_then(*slow_link(use, pageable)),
             ceiling_ns=worst.exposed_ns,
             culprit=where,
             device=worst.device,
             evidence=event_evidence(trace, worst.events),
             intervals=pairs(worst.exposed),
-            example=for_pytorch(_CODE),
             unknown=("Which of the copied values are used later.",),
         )
-
-
-def _of_results(copies: Copies) -> tuple[Words, ...]:
-    if copies.are_asynchronous:
-        return (_COPY_WHAT_IS_NEEDED, for_python(ASYNCHRONOUS_ALREADY))
-    return (_COPY_WHAT_IS_NEEDED, _ON_ITS_OWN_STREAM if copies.from_pinned else _INTO_PINNED)
 
 
 def _explanation(copies: Copies, found_in: Extent) -> str:

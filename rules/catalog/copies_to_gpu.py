@@ -12,13 +12,9 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, worst_copies
 from rules.analysis.facts.host_link import (
-    ADVICE_ON_PAGES,
-    ASYNCHRONOUS_ALREADY,
     PAGES_TO_GPU,
     LinkUse,
     copies_sentence,
-    copying_advice,
-    link_advice,
     link_sentence,
     link_use,
 )
@@ -26,44 +22,11 @@ from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.steps.concentration import Extent, extent
 from rules.base import Category, Finding, Rule, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.remedies.copies import less_to_gpu, slow_link
 from rules.thresholds import LEAST_SHARE
-from rules.wording.engine_advice import directive_advice
 from rules.wording.headline import Headline
 from rules.wording.phrases import share, without_stacks
-from rules.wording.words import for_native, for_python, for_pytorch, ours, with_native
-
-MORE_THAN_A_BATCH = 256_000_000  # bytes a step: 256 images of 224 x 224 in 32 bits are 154 MB
-_JAX_ADVICE = (
-    "Move the next batch with jax.device_put, which returns at once, while this one is computed.",
-    "Hand arrays of JAX to jitted functions: arrays of numpy are copied at every call.",
-)
-_KEEP_ON_GPU = "Copy less: keep on the GPU what is used again."
-_SEND_LESS = "Send less: smaller data types (uint8 images, bf16), and decode or augment on the GPU."
-_OF_A_BATCH = (
-    'Copy the next batch with .to("cuda", non_blocking=True) on its own stream while this one computes.',
-    _SEND_LESS,
-)
-_PIN = "Pin the host memory: DataLoader(..., pin_memory=True), or tensor.pin_memory()."
-_OFFLOADING = (
-    "This is more than a batch usually is. If weights or optimizer states live in host memory (offloading), keep on "
-    "the GPU what fits, in fewer bits if need be.",
-    "Fetch the next layer's tensors with non_blocking=True on a stream of their own while this layer computes.",
-)
-
-_CODE = """loader = DataLoader(dataset, batch_size=64, num_workers=8, pin_memory=True)
-copies = torch.cuda.Stream()
-
-def prefetched(loader):
-    upcoming = None
-    for batch in loader:
-        with torch.cuda.stream(copies):                    # the next batch travels on its own stream
-            following = batch.to("cuda", non_blocking=True)   # asynchronous only from pinned memory
-        if upcoming is not None:
-            yield upcoming
-        torch.cuda.current_stream().wait_stream(copies)
-        following.record_stream(torch.cuda.current_stream())
-        upcoming = following
-    yield upcoming"""
+from rules.wording.words import for_native, ours
 
 
 @rule
@@ -111,30 +74,14 @@ When it is wrong
                 found_in.share(worst.exposed_ns),
             ),
             account=_explanation(worst, use, found_in) + link_sentence(use, pageable),
-            remedies=ADVICE_ON_PAGES
-            if worst.are_migrations
-            else with_native(
-                (*directive_advice(trace), copying_advice(worst), _KEEP_ON_GPU),
-                (
-                    *([for_python(_PIN)] if pageable else []),
-                    *map(
-                        for_python,
-                        _OFFLOADING
-                        if worst.bytes >= MORE_THAN_A_BATCH * found_in.sharing
-                        else (ASYNCHRONOUS_ALREADY, _SEND_LESS)
-                        if worst.are_asynchronous
-                        else _OF_A_BATCH,
-                    ),
-                    *link_advice(use, pageable),
-                ),
-                _JAX_ADVICE,
+            remedy=less_to_gpu(trace, worst, bytes_a_step=worst.bytes / found_in.sharing).and_then(
+                *slow_link(use, pageable)
             ),
             ceiling_ns=worst.exposed_ns,
             culprit=_culprit(trace, worst),
             device=worst.device,
             evidence=event_evidence(trace, worst.events),
             intervals=pairs(worst.exposed),
-            example=for_pytorch(_CODE),
             unknown=(
                 for_native(ours("Which line copies: record backtraces ($RecordBacktraces).")),
                 ""

@@ -14,7 +14,7 @@ from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import measure
 from rules.analysis.facts.completeness import is_cut
 from rules.analysis.idle.threads import ThreadActivity
-from rules.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.base import Category, Evidence, Finding, Need, Rule, remedy, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.headline import Headline
 
@@ -69,13 +69,13 @@ When it is wrong
             analysis,
             headline=Headline("No GPU activity was recorded, only the CPU's"),
             account=_account(trace, named, busy_ns, analysis.window_ns),
-            remedies=(
+            remedy=remedy(
                 "See Flame and Operators for what the CPU runs. Where it was meant to be a GPU, see whether model "
                 "and tensors are on it.",
+                code=_CODE,
             ),
             culprit=Culprit(kind, _name(trace, named[0][0])) if named else NOBODY,
             evidence=tuple(_place(trace, event) for event, _ in named),
-            example=_CODE,
             unknown=("Whether a GPU worked meanwhile.",),
         )
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.device_log import device_logs, log_summary
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Need, Rule, remedy, rule
 from rules.wording.headline import Headline
 from rules.wording.words import ours
 
@@ -49,11 +49,11 @@ When it is wrong
             analysis,
             headline=Headline(log_summary(trace).partition(":")[0]),
             account=" ".join(f"{log.text}." for log in logs),
-            remedies=(
+            remedy=remedy(
                 ours(
                     "Record what the GPU runs as well (torch.profiler, $RecordATimeline), and open both together."
                 ),
+                code=_CODE,
             ),
-            example=_CODE,
             unknown=("What ran on the GPU, and what it waited for: that takes a timeline.",),
         )

@@ -14,13 +14,14 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
-from rules.analysis.facts.host_language import Audience, is_python, program_of
+from rules.analysis.facts.host_language import is_python
 from rules.analysis.facts.inside_window import busiest_device, of_family, of_type, operations
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.kernels.gpu_peaks import peaks_of
+from rules.remedies.kernels import single_precision
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
@@ -32,12 +33,6 @@ HALF_THE_BYTES = 2.0  # what memory limits becomes this much faster with numbers
 MOSTLY = 0.5
 FIRST_WITH_TF32 = (8, 0)  # Ampere
 _VECTOR = re.compile(r"gemv|dot_kernel|gemmSN|reduce_1Block", re.IGNORECASE)
-
-_CODE = """array = numpy.load("features.npy").astype(numpy.float32)   # numpy makes float64 unless told otherwise
-batch = torch.from_numpy(array)
-assert batch.dtype is torch.float32
-model = model.float()                                      # parameters, too
-torch.get_default_dtype()                                  # should say torch.float32"""
 
 
 @rule
@@ -94,31 +89,15 @@ When it is wrong
                 f"{part_of_step(analysis, length(busy))}. The longest is {shortened(longest, 90)}. "
                 + _what_it_gives(trace, worst, ratio, vectors)
             ),
-            remedies=(
-                "Find where the first float64 tensor comes from (often a numpy array), and convert it: .float() or "
-                "dtype=torch.float32."
-                if program_of(trace) is Audience.PYTORCH
-                else "Find where the first 64-bit array comes from (numpy's default), and convert it: "
-                "array.astype(numpy.float32).",
-                *_THEN[_has_tf32(trace, worst) and vectors < MOSTLY],
-            ),
+            remedy=single_precision(trace, then_tf32=_has_tf32(trace, worst) and vectors < MOSTLY),
             ceiling_ns=ceiling,
             culprit=Culprit(CulpritKind.KERNEL, shortened(longest, 120)),
             device=worst,
             evidence=event_evidence(trace, events),
             intervals=pairs(busy),
-            example=_CODE,
             unknown=("Whether the computation needs double precision.",),
             confidence="medium",
         )
-
-
-_THEN: dict[bool, tuple[str, ...]] = {
-    True: (
-        'Then allow TF32, torch.set_float32_matmul_precision("high"), or use mixed precision (torch.autocast).',
-    ),
-    False: (),
-}
 
 
 def _what_it_gives(trace: Trace, device: int, ratio: float, vectors: float) -> Words:

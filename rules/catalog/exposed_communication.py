@@ -22,12 +22,12 @@ from rules.analysis.ranks.recorded import RecordedRun, ranks_of
 from rules.analysis.steps.concentration import extent
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.remedies.communication import EQUAL_WORK, hidden_communication
 from rules.thresholds import LEAST_SHARE
-from rules.wording.communication_advice import BESIDE_COMPUTATION, communication_remedy
 from rules.wording.headline import Headline
 from rules.wording.late_ranks import late_names
 from rules.wording.phrases import counted, share
-from rules.wording.words import Words, for_python, with_native
+from rules.wording.words import Words
 
 MOSTLY_WAITING = 0.5  # of the exposed communication
 FEW_LARGE_BYTES = 200_000_000  # one message this large cannot start before nearly all gradients are there
@@ -82,20 +82,18 @@ When it is wrong
         events = _kernels(analysis, ranks, worst)
         alone = clip(analysis.time(worst).communication, *analysis.window)
         found_in = extent(analysis, alone, worst)
-        remedy = communication_remedy(analysis, ranks.run.columns, worst)
         yield self.finding(
             analysis,
             headline=Headline("Communication stands alone", found_in.share(ceiling)),
             account=_explanation(analysis, ranks, worst, found_in.part(ceiling)),
-            remedies=with_native(
-                (BESIDE_COMPUTATION,), (*_first_of_all(analysis, ranks, events, worst), *remedy.advice)
+            remedy=hidden_communication(analysis, worst).after(
+                *_first_of_all(analysis, ranks, events, worst)
             ),
             ceiling_ns=ceiling,
             culprit=_culprit(trace, ranks, events),
             device=worst,
             evidence=event_evidence(trace, events),
             intervals=pairs(alone),
-            example=for_python(remedy.code),
             unknown=(_cannot_tell(ranks),),
             confidence="high" if len(ranks.run.meetings.row) and not ranks.unrecorded else "medium",
         )
@@ -119,12 +117,7 @@ def _first_of_all(
             "stream of the computation nothing can run beside it."
         )
     if _taking_turns(analysis, ranks) >= MOSTLY_WAITING * analysis.budgets(device).exposed_communication_ns:
-        advice.append(
-            for_python(
-                "Give all ranks equally much to do in every step: batches with the same number of tokens, samples "
-                "sorted or packed by length. In each step they wait for whoever got most."
-            )
-        )
+        advice += EQUAL_WORK.advice
     return tuple(advice)
 
 

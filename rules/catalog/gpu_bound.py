@@ -17,7 +17,7 @@ from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Rule, rule
+from rules.base import Category, Finding, Rule, remedy, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
@@ -111,14 +111,14 @@ When it is wrong
                 + _few_blocks(analysis, lowest.device, kernels)
                 + (f" {_STARTING.format(percent(starting))}" if starting >= NOTEWORTHY_STARTING else "")
             ),
-            remedies=(
+            remedy=remedy(
                 *_faster(families[0][0] if families else Family.OTHER),
                 ours("Profile its longest kernel with $NsightCompute."),
+                code=_CODE,
             ),
             culprit=Culprit(CulpritKind.WORK, families[0][0].label) if families else NOBODY,
             device=lowest.device,
             evidence=event_evidence(trace, kernels, 5),
-            example=_CODE,
             unknown=(ours("How well the kernels use the GPU: that takes $NsightComputes counters."),),
         )
 

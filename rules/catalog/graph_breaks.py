@@ -8,7 +8,7 @@ from typing import ClassVar
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.compilations import BrokenGraph, broken_at, broken_graphs
 from rules.analysis.idle.lost_time import evidence_of
-from rules.base import Category, Finding, Need, Rule, Severity, rule
+from rules.base import Category, Finding, Need, Rule, Severity, remedy, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import short_place, shortened
@@ -60,14 +60,14 @@ When it is wrong
             severity=Severity.LOW,
             headline=Headline(f"Graph break at {place}", shortened(broken.reason, LONGEST_REASON)),
             account=f"The graph breaks at {broken.place}{times}: {broken.reason.rstrip('.')}.{rest}",
-            remedies=(
+            remedy=remedy(
                 *((broken.hint,) if broken.hint else ()),
                 "Move what cannot be compiled out of the function, or around the loop that it stands in.",
+                code=_CODE,
             ),
             window_ns=analysis.trace.duration,
             culprit=Culprit(CulpritKind.FRAME, place),
             because=f"{broken.reason.rstrip('.')}.",
             evidence=evidence_of(analysis.trace, broken_at(analysis.trace, broken.place)[:MOST_SHOWN]),
-            example=_CODE,
             unknown=("What the break costs: record the run with torch.profiler, and open both together.",),
         )

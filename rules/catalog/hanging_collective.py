@@ -16,7 +16,7 @@ from rules.analysis.ranks.flight_recorders import (
     recorded_ranks,
     stuck_collectives,
 )
-from rules.base import Category, Finding, Need, Rule, Severity, rule
+from rules.base import Category, Finding, Need, Remedy, Rule, Severity, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.flight_recorders import (
     at_place,
@@ -92,7 +92,7 @@ When it is wrong
             severity=Severity.HIGH if missing and not follows else Severity.MEDIUM,
             headline=_headline(stuck, waiting),
             account=_account(trace, stuck, waiting, groups) + (_CIRCLE if in_a_circle else ""),
-            remedies=((_SAME_ORDER,) if in_a_circle else ()) + _remedies(stuck),
+            remedy=Remedy(((_SAME_ORDER,) if in_a_circle else ()) + _remedies(stuck), _CODE),
             ceiling_ns=0 if follows else min(end - first.start, trace.duration),
             window_ns=trace.duration,
             culprit=Culprit(CulpritKind.RANK, ranks_in_words(missing)) if missing else NOBODY,
@@ -100,7 +100,6 @@ When it is wrong
             rank=missing[0] if len(missing) == 1 else None,
             evidence=tuple(evidence_of_call(trace, each) for each in (*waiting, *_last_calls(stuck))[:20]),
             intervals=((first.start, end),) if end > first.start else (),
-            example=_CODE,
             unknown=(_unknown(trace, stuck),),
         )
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.flight_recorders import OpenMessage, unmet_messages
-from rules.base import Category, Finding, Need, Rule, Severity, rule
+from rules.base import Category, Finding, Need, Rule, Severity, remedy, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.wording.flight_recorders import (
     at_place,
@@ -70,10 +70,11 @@ When it is wrong
             severity=Severity.HIGH if unmet.is_recorded else Severity.MEDIUM,
             headline=Headline(never, names_culprit=True) if unmet.is_recorded else Headline(lost),
             account=_account(trace, unmet),
-            remedies=(
+            remedy=remedy(
                 f"Compare what {ranks_in_words([call.rank])} and {other} send and receive, in which order: as many "
                 "micro-batches, the same stages.",
                 "Use batch_isend_irecv where both directions are used at once.",
+                code=_CODE,
             ),
             ceiling_ns=min(end - call.start, trace.duration),
             window_ns=trace.duration,
@@ -82,7 +83,6 @@ When it is wrong
             rank=unmet.other,
             evidence=(evidence_of_call(trace, call),),
             intervals=((call.start, end),) if end > call.start else (),
-            example=_CODE,
             unknown=("Where the other rank is now: its stack (py-spy dump) or its log says that.",),
         )
 

@@ -11,7 +11,7 @@ from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.idle.attribution import QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY, WAIT_IN_GRAPH
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import IdleTime
-from rules.base import Category, Finding, Rule, rule
+from rules.base import Category, Finding, Rule, remedy, rule
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, part_of_step, share, shares
@@ -87,7 +87,7 @@ When it is wrong
                 "waits for an event, another GPU or the host, and what that is was not recorded. "
                 f"{_in_graphs(waiting)}What waits: {shares(analysis, waiting.by_next_operation, 3)}."
             ),
-            remedy=(
+            advice=(
                 "Record all processes and GPUs of the run together, without a filter, and look at what ends right "
                 "before the waiting operation starts."
             ),
@@ -110,7 +110,7 @@ When it is wrong
                 f"The GPU idles {part_of_step(analysis, waiting.ns)}, and this recording does not tell why: "
                 f"{listed(reasons)}." + _one_gap(waiting) + waiting.spread
             ),
-            remedy=(
+            advice=(
                 "Record CPU and GPU activity together, and start the recording one step earlier."
                 if analysis.trace.capture.has_api_calls
                 else ours("Record the calls of the CPU with what they start: $RecordATimeline.")
@@ -119,19 +119,18 @@ When it is wrong
         )
 
     def _told(
-        self, waiting: IdleTime, headline: Headline, account: Words, remedy: Words, unknown: Words
+        self, waiting: IdleTime, headline: Headline, account: Words, advice: Words, unknown: Words
     ) -> Finding:
         """A finding without a ceiling: nobody knows what there is to gain."""
         return self.finding(
             waiting.analysis,
             headline=headline,
             account=account,
-            remedies=(remedy,),
+            remedy=remedy(advice, code=_CODE + ours("$RecordItAll")),
             culprit=waiting.culprit,
             device=waiting.device,
             evidence=waiting.evidence(),
             intervals=pairs(waiting.intervals),
-            example=_CODE + ours("$RecordItAll"),
             unknown=(unknown,),
             confidence="low",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, rule
+from rules.base import Category, remedy, rule
 from rules.kernels.checks.memory import atomic_share
 from rules.kernels.checks.speed_of_light import LOW_PERCENT, speed_of_light
 from rules.kernels.checks.stalls import capped, stalls
@@ -63,10 +63,10 @@ When it is wrong
                 f"{100 * share:.0f} % of its memory requests are atomics, its warps wait for memory"
                 f" {100 * waiting:.0f} % of the time, and yet it uses only {sol.memory:.0f} % of the memory throughput."
             ),
-            advice=(
+            remedy=remedy(
                 "Reduce within the warp (shuffles) and the block (shared memory) first, then do one atomic per block.",
                 "Spread hot counters over several copies and add them up at the end.",
+                code="v = cub::BlockReduce(tmp).Sum(v); if (threadIdx.x == 0) atomicAdd(out, v);",
             ),
             saving=percent / 100.0,
-            code="v = cub::BlockReduce(tmp).Sum(v); if (threadIdx.x == 0) atomicAdd(out, v);",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, rule
+from rules.base import Category, remedy, rule
 from rules.kernels.checks.occupancy import is_warp_specialised
 from rules.kernels.findings import Fault, KernelRule, Reads, results_of, runs_at_the_compute_limit
 
@@ -53,11 +53,11 @@ When it is wrong
         return Fault(
             title="bank conflicts in shared memory",
             explanation=" ".join(each.text for each in results),
-            advice=(
+            remedy=remedy(
                 "Pad the rows of the shared array by one element so that a column spreads over all banks.",
                 "Or swizzle: index the column with (column ^ row), as matrix libraries do.",
+                code="__shared__ float tile[32][33];  // 33 instead of 32",
             ),
             saving=results[0].saving,
-            code="__shared__ float tile[32][33];  // 33 instead of 32",
             confidence="high",
         )

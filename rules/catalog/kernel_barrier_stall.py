@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, rule
+from rules.base import Category, remedy, rule
 from rules.kernels.checks.occupancy import is_warp_specialised
 from rules.kernels.explanations import STALLS
 from rules.kernels.findings import Fault, KernelRule, Reads, results_of, runs_at_the_compute_limit
@@ -45,7 +45,7 @@ When it is wrong
         return Fault(
             title="warps wait for each other at barriers",
             explanation=results[0].text,
-            advice=(
+            remedy=remedy(
                 STALLS[results[0].subject].fix,
                 "Try half the block size: the other block of the SM works while this one waits.",
             ),

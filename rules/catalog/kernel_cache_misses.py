@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, rule
+from rules.base import Category, remedy, rule
 from rules.kernels.checks.speed_of_light import dram_percent, speed_of_light
 from rules.kernels.checks.stalls import capped, stalls
 from rules.kernels.findings import Fault, KernelRule, Reads
@@ -59,7 +59,7 @@ When it is wrong
                 f"Warps wait {100 * waiting:.0f} % of the time for loads, only {hits:.0f} % of them hit L2, and DRAM"
                 f" is used to {dram:.0f} %: the loads follow each other instead of overlapping."
             ),
-            advice=(
+            remedy=remedy(
                 "Load several independent addresses at once, or prefetch the next one while working on this one.",
                 "Store the data in the order in which it is read; replace linked structures by arrays.",
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, rule
+from rules.base import Category, remedy, rule
 from rules.kernels.findings import Fault, KernelRule, Reads, results_of
 
 LEAST_SAVING = 0.05
@@ -52,7 +52,7 @@ When it is wrong
             if any(each.subject for each in loud)
             else "threads of a warp take different paths",
             explanation=" ".join(each.text for each in loud),
-            advice=(
+            remedy=remedy(
                 "Make the condition the same for all 32 threads of a warp (by warp index, not by thread index).",
                 "Sort or group the elements so that a warp handles one kind; choose block sizes divisible by 32.",
             ),

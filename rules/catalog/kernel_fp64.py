@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, rule
+from rules.base import Category, Remedy, rule
 from rules.kernels.checks.compute import BUSY_PIPE_PERCENT, floating_point, instruction_pipes, pipes
 from rules.kernels.checks.speed_of_light import speed_of_light
 from rules.kernels.findings import Fault, KernelRule, Reads, results_of
@@ -63,9 +63,8 @@ When it is wrong
         return Fault(
             title="double-precision arithmetic",
             explanation=results[0].text,
-            advice=_ADVICE,
+            remedy=Remedy(_ADVICE, "x = x.to(torch.float32)"),
             saving=results[0].saving,
-            code="x = x.to(torch.float32)",
         )
 
 
@@ -86,9 +85,8 @@ def _on_few_units(kernel: KernelProfile) -> Fault | None:
             f"The FP64 pipe is {busiest.percent:.0f} % busy and the next busiest unit {left:.0f} %: this GPU has at "
             f"most one FP64 unit for {FEWER_UNITS} of FP32."
         ),
-        advice=_ADVICE,
+        remedy=Remedy(_ADVICE, "y = 0.5f * x;  // not 0.5 * x"),
         saving=max(0.0, 1 - left / busiest.percent),
-        code="y = 0.5f * x;  // not 0.5 * x",
     )
 
 
@@ -109,7 +107,6 @@ def _conversions(kernel: KernelProfile) -> Fault | None:
             f"{100 * share:.0f} % of its floating-point operations are FP64, and the pipe that converts between float"
             f" and double is {converting:.0f} % busy: probably a constant without f or a call without f among floats."
         ),
-        advice=_ADVICE,
+        remedy=Remedy(_ADVICE, "y = 0.5f * x;  // not 0.5 * x"),
         saving=max(0.0, 1 - max([sol.memory, *others]) / converting),
-        code="y = 0.5f * x;  // not 0.5 * x",
     )

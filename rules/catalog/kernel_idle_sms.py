@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, rule
+from rules.base import Category, remedy, rule
 from rules.kernels.checks.speed_of_light import LOW_PERCENT, speed_of_light
 from rules.kernels.findings import Fault, KernelRule, Reads, results_of
 
@@ -48,8 +48,8 @@ When it is wrong
         return Fault(
             title="SMs without a block",
             explanation=results[0].text,
-            advice=(
-                "Launch at least as many blocks as there are SMs: smaller blocks, or a split along another axis.",
+            remedy=remedy(
+                "Launch at least as many blocks as there are SMs: smaller blocks, or a split along another axis."
             ),
             saving=results[0].saving,
         )

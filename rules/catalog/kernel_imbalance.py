@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, rule
+from rules.base import Category, remedy, rule
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, fills_the_gpu, speed_of_light
 from rules.kernels.findings import Fault, KernelRule, Reads, results_of
 
@@ -56,7 +56,7 @@ When it is wrong
         return Fault(
             title=f"uneven work: some {loud[0].subject} are busy much longer",
             explanation=loud[0].text,
-            advice=(
+            remedy=remedy(
                 "Split the work into more and smaller blocks, and start the largest ones first.",
                 "Or let blocks fetch their next piece of work from an atomic counter.",
             ),

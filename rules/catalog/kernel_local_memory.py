@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, rule
+from rules.base import Category, remedy, rule
 from rules.kernels.checks.memory import local_share, spilled_requests
 from rules.kernels.checks.stalls import stalls
 from rules.kernels.findings import Fault, KernelRule, Reads, runs_at_the_compute_limit
@@ -62,13 +62,13 @@ When it is wrong
         return Fault(
             title="register spills" if spills else "local memory instead of registers",
             explanation=f"{100 * share:.0f} % of its memory accesses go to local memory. {what}{used}",
-            advice=(
-                "Keep the arrays of a thread small and index them with constants (#pragma unroll), so that they stay"
-                " in registers.",
+            remedy=remedy(
+                "Keep the arrays of a thread small and index them with constants (#pragma unroll), so that they stay "
+                "in registers.",
                 "Let the compiler use more registers: raise or remove -maxrregcount, adjust __launch_bounds__.",
                 "Compile with -Xptxas -v: it reports the spills of every kernel.",
+                code="__launch_bounds__(256, 1) __global__ void kernel(...)",
             ),
             saving=share * (min(waiting, 1.0) or 1.0),
             category=Category.REGISTER_SPILL if spills else Category.LOCAL_MEMORY,
-            code="__launch_bounds__(256, 1) __global__ void kernel(...)",
         )

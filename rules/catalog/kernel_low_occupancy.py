@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, rule
-from rules.kernels.checks.occupancy import THEORETICAL, Advice, occupancy_verdict, remedy
+from rules.base import Category, remedy, rule
+from rules.kernels.checks.occupancy import THEORETICAL, Advice, occupancy_verdict, raised_limit
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, speed_of_light
 from rules.kernels.checks.stalls import capped
 from rules.kernels.findings import Fault, KernelRule, Reads
@@ -52,8 +52,8 @@ When it is wrong
         return Fault(
             title=f"low occupancy{f', limited by {named}' if named else ''}",
             explanation=verdict.text,
-            advice=(
-                *(f"{remedy(each)[0].upper()}{remedy(each)[1:]}." for each in verdict.limiters),
+            remedy=remedy(
+                *(f"{raised_limit(each)[0].upper()}{raised_limit(each)[1:]}." for each in verdict.limiters),
                 "Or hide the waits inside a thread: several independent loads or accumulators at once.",
             ),
             saving=min(percent / 100.0, max(reachable, 0.0)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, Severity, rule
+from rules.base import Category, Remedy, Severity, rule
 from rules.kernels.checks.compute import SATURATED_PIPE_PERCENT, Pipe, instruction_pipes, pipes
 from rules.kernels.findings import Fault, KernelRule, Reads
 
@@ -70,7 +70,7 @@ When it is wrong
                 f"{busiest.shown} runs at {busiest.percent:.0f} % of its peak; the next busiest, {rest.shown}, at"
                 f" {rest.percent:.0f} %."
             ),
-            advice=_ADVICE.get(busiest.name, _GENERAL),
+            remedy=Remedy(_ADVICE.get(busiest.name, _GENERAL)),
             saving=1 - rest.percent / busiest.percent if fault_is_clear else 0.0,
             severity=None if fault_is_clear else Severity.INFO,
             confidence="low",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, Severity, rule
+from rules.base import Category, Remedy, Severity, rule
 from rules.kernels.checks.compute import Pipe, instruction_pipes, pipes
 from rules.kernels.checks.occupancy import occupancy_verdict
 from rules.kernels.checks.speed_of_light import (
@@ -102,7 +102,9 @@ def _verdict(kernel: KernelProfile) -> Fault | None:
         title=sol.verdict,
         explanation=_explanation(kernel, sol)
         + (f" What makes it so: {'; '.join(causes)}." if causes else ""),
-        advice=_ADVICE[sol.bound][1:] if _has_nothing_for_tensor_cores(kernel, sol) else _ADVICE[sol.bound],
+        remedy=Remedy(
+            _ADVICE[sol.bound][1:] if _has_nothing_for_tensor_cores(kernel, sol) else _ADVICE[sol.bound]
+        ),
         saving=0.0 if causes else saving,
         category=sol.bound,
         confidence="high" if at_the_limit else "medium",
@@ -140,7 +142,7 @@ def _one_side(kernel: KernelProfile) -> Fault | None:
     return Fault(
         title=f"{VERDICTS[bound]} ({known:.0f} % {name}, {other} not measured)",
         explanation=f"It uses {known:.0f} % of the GPU's {name} throughput: that is close to what this GPU can do.",
-        advice=_ADVICE[bound],
+        remedy=Remedy(_ADVICE[bound]),
         saving=0.0,
         category=bound,
         severity=Severity.INFO,

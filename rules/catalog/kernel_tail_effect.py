@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, rule
+from rules.base import Category, remedy, rule
 from rules.kernels.checks.launch import idle_share_of_tail
 from rules.kernels.checks.occupancy import ACHIEVED, THEORETICAL
 from rules.kernels.checks.result import numbers
@@ -57,7 +57,7 @@ When it is wrong
         return Fault(
             title="the last wave of blocks leaves SMs idle",
             explanation=results[0].text,
-            advice=(
+            remedy=remedy(
                 "Use smaller blocks or less work per block, so that the last wave is short.",
                 "Size the grid to whole waves, or launch one block per SM slot and let blocks fetch work in a loop.",
             ),

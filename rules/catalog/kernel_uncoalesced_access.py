@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, rule
+from rules.base import Category, remedy, rule
 from rules.kernels.checks.memory import global_waste
 from rules.kernels.checks.result import KernelRuleResult
 from rules.kernels.checks.speed_of_light import (
@@ -70,13 +70,13 @@ When it is wrong
         return Fault(
             title=f"scattered memory accesses, {100 * _wasted(kernel, share):.0f} % of the traffic wasted",
             explanation=text,
-            advice=(
+            remedy=remedy(
                 "Let threadIdx.x be the fastest-changing index of what a warp reads and writes.",
                 "Store a structure of arrays instead of an array of structures; read wider types (float4).",
                 "For transposes and strided access go through a tile in shared memory; sort random indices.",
+                code="i = blockIdx.x * blockDim.x + threadIdx.x;  // a[i], not a[i * stride]",
             ),
             saving=saving,
-            code="i = blockIdx.x * blockDim.x + threadIdx.x;  // a[i], not a[i * stride]",
             confidence="high" if results else "medium",
         )
 

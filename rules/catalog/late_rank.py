@@ -14,6 +14,7 @@ from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
 from rules.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.remedies.communication import keep_up
 from rules.replay.late_ranks import gain_without_late_ranks
 from rules.thresholds import LEAST_SHARE
 from rules.wording.late_ranks import (
@@ -23,21 +24,11 @@ from rules.wording.late_ranks import (
     explanation,
     headline,
     late_names,
-    remedies,
 )
 from rules.wording.phrases import share
 from rules.wording.words import ours
 
 MAX_EVIDENCE = 20
-
-_CODE = """# Which rank is late, and by how much, without a profiler:
-start = torch.cuda.Event(enable_timing=True)
-end = torch.cuda.Event(enable_timing=True)
-start.record()
-torch.distributed.barrier()
-end.record()
-torch.cuda.synchronize()
-print(torch.distributed.get_rank(), start.elapsed_time(end), "ms waited")   # the late rank waits least"""
 
 
 @rule
@@ -93,9 +84,8 @@ When it is wrong
             analysis,
             headline=headline(ranks, ceiling),
             account=explanation(ranks, ceiling),
-            remedies=(
-                *remedies(ranks),
-                "Compare the ranks' rows in the Ranks tab: compute, communication and waiting for each step.",
+            remedy=keep_up(ranks).and_then(
+                "Compare the ranks' rows in the Ranks tab: compute, communication and waiting for each step."
             ),
             ceiling_ns=ceiling,
             culprit=Culprit(CulpritKind.RANK, late_names(ranks)),
@@ -104,7 +94,6 @@ When it is wrong
             device=device,
             evidence=_evidence(analysis, ranks, patient),
             intervals=pairs(intervals),
-            example=_CODE,
             unknown=(cannot_tell(ranks) + _SLOWER + clocks_agree(ranks),),
         )
 

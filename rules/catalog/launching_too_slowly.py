@@ -18,12 +18,14 @@ from rules.analysis.facts.inside_window import api_calls, operations
 from rules.analysis.facts.training import is_training
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import IdleTime, idle_finding
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Need, Remedy, Rule, remedy, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.remedies.compiling import JIT_THE_STEP
+from rules.remedies.engines import launch_advice, queueing_advice
+from rules.remedies.launching import CAPTURE, FUSED_OPTIMIZER, captured, joined_loop, replayed_graph
 from rules.thresholds import LEAST_SHARE, Unit, threshold
-from rules.wording.engine_advice import launch_advice, queueing_advice
 from rules.wording.phrases import counted, part_of_step, share
-from rules.wording.words import Words, for_python, for_pytorch, ours, with_native
+from rules.wording.words import Words, for_python, ours
 
 SHORT_KERNEL_NS = threshold(
     "short-kernel",
@@ -37,38 +39,8 @@ SHORT_KERNEL_NS = threshold(
 GRAPH_GAP_NS = 1_500  # between two kernels of a replayed CUDA graph on current GPUs: 1 to 2 us
 ENOUGH_GAPS = 20_000  # of more, every second or third tells as much
 
-_OPTIMIZER_CODE = """# one kernel for many parameters
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)"""
-_COMPILE_CODE = ours("""# fuses kernels and replays them as $CUDA graphs
-model = torch.compile(model, mode="reduce-overhead")""")
-_GRAPH_CODE = """static_input = torch.zeros_like(example_input)
-stream = torch.cuda.Stream()
-stream.wait_stream(torch.cuda.current_stream())
-with torch.cuda.stream(stream):                       # warm up before capturing
-    for _ in range(3):
-        model(static_input)
-torch.cuda.current_stream().wait_stream(stream)
 
-graph = torch.cuda.CUDAGraph()
-with torch.cuda.graph(graph):
-    static_output = model(static_input)
-
-static_input.copy_(next_input)                        # then, for each request or step:
-graph.replay()                                        # one launch instead of thousands"""
-
-
-_JAX_ADVICE = (
-    "Put the whole step into one jax.jit: every operation outside of it is compiled and launched by itself.",
-    "Give each call more work: a larger batch, jax.vmap over small arrays, several steps in one jax.lax.scan.",
-)
 _COMPILE = "Fuse operators and cut launches: torch.compile with the backend of this accelerator."
-_NATIVE_ADVICE = (
-    ours(
-        "Capture the launches of a step once ($cudaStreamBeginCapture, $cudaGraphInstantiate) and repeat them with one "
-        "$cudaGraphLaunch."
-    ),
-    "Join small kernels, and give each more work.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,20 +96,7 @@ When it is wrong
             waiting,
             what="The CPU launches too slowly",
             account=_explanation(analysis, waiting, facts),
-            remedies=with_native(
-                queueing_advice(analysis.trace) or _NATIVE_ADVICE[0 if has_graphs(analysis.trace) else 1 :],
-                map(for_python, _advice(analysis, facts, culprit)),
-                _JAX_ADVICE,
-            ),
-            example=for_pytorch(
-                _OPTIMIZER_CODE
-                if facts.optimizer_share > 0.5
-                else ""
-                if not has_graphs(analysis.trace)
-                else _COMPILE_CODE
-                if facts.training
-                else _GRAPH_CODE
-            ),
+            remedy=_remedy(analysis, facts, culprit),
             unknown=(
                 for_python(
                     "How much of the launch time is the profiler's own: record once without shapes and stacks "
@@ -198,38 +157,28 @@ def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> Wor
     return text
 
 
-def _advice(analysis: Analysis, facts: _Launches, culprit: Culprit) -> tuple[Words, ...]:
-    if ready := launch_advice(analysis.trace):
-        return ready
-    advice: list[Words] = []
-    if facts.optimizer_share > 0.25:
-        advice.append(
-            "Let the optimizer update all parameters in a few kernels: fused=True (or foreach=True)."
-        )
-    graphs = has_graphs(analysis.trace)
-    if facts.training:
-        advice.append(
-            ours(
-                'Fuse operators and cut launches with torch.compile(model); mode="reduce-overhead" adds $CUDA graphs.'
-            )
-            if graphs
-            else _COMPILE
-        )
-        advice.append(
-            "Give each kernel more work: a larger batch, or several small tensors in one operation."
-        )
-    else:
-        advice.append(
-            ours(
-                'Capture the forward pass as a $CUDA graph, or use torch.compile(model, mode="reduce-overhead").'
-            )
-            if graphs
-            else _COMPILE
-        )
-        advice.append("Serve several requests as one batch: the same launches then do more work.")
+def _remedy(analysis: Analysis, facts: _Launches, culprit: Culprit) -> Remedy:
+    trace = analysis.trace
+    graphs = has_graphs(trace)
+    graph = replayed_graph(trace, training=facts.training)
+    native = queueing_advice(trace) or (
+        *((CAPTURE,) if graphs else ()),
+        "Join small kernels, and give each more work.",
+    )
+    code = FUSED_OPTIMIZER.code if facts.optimizer_share > 0.5 else graph.code if graphs else ""
+    advice = launch_advice(trace) or _advice(analysis, facts, culprit)
+    return remedy(*map(for_python, advice), native=native, jax=JIT_THE_STEP.advice, code=code)
+
+
+def _advice(analysis: Analysis, facts: _Launches, culprit: Culprit) -> list[Words]:
+    advice: list[Words] = list(FUSED_OPTIMIZER.advice) if facts.optimizer_share > 0.25 else []
+    advice += [
+        captured(training=facts.training) if has_graphs(analysis.trace) else _COMPILE,
+        "Give each kernel more work: a larger batch, or several small tensors in one operation."
+        if facts.training
+        else "Serve several requests as one batch: the same launches then do more work.",
+    ]
     inside = "" if culprit.is_in(CulpritKind.OUTSIDE) else f" in {culprit.text}"
     if facts.mean_kernel_ns < analysis.thresholds[SHORT_KERNEL_NS] and not facts.graphs:
-        advice.append(
-            f"Look for loops over small tensors{inside}, and replace them by one batched operation."
-        )
-    return tuple(advice)
+        advice.append(joined_loop(tensors=True, inside=inside).advice[0])
+    return advice

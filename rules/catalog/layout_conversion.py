@@ -17,14 +17,10 @@ from rules.analysis.facts.inside_window import busiest_device, of_family, operat
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Rule, rule
+from rules.remedies.kernels import CHANNELS_LAST
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
-
-_CODE = """model = model.to(memory_format=torch.channels_last)
-for images, labels in loader:
-    images = images.to("cuda", memory_format=torch.channels_last, non_blocking=True)
-    loss = criterion(model(images), labels)"""
 
 
 @rule
@@ -79,16 +75,12 @@ When it is wrong
                 f"{part_of_step(analysis, ceiling)}, {percent(total(analysis, events) / max(kernels, 1))} of "
                 "the kernels' time."
             ),
-            remedies=(
-                "Keep the model and its input in channels_last: model.to(memory_format=torch.channels_last).",
-                "Avoid .contiguous(), permute and view chains between layers.",
-            ),
+            remedy=CHANNELS_LAST,
             ceiling_ns=ceiling,
             culprit=kernel_culprit(trace, longest),
             device=worst,
             evidence=event_evidence(trace, events),
             intervals=pairs(busy),
-            example=_CODE,
             unknown=(
                 "Which layers cause the conversions: record with shapes and modules (record_shapes=True, "
                 "with_modules=True).",

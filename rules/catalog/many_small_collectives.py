@@ -14,6 +14,7 @@ from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.ranks.recorded import ranks_of
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.remedies.communication import JOIN_MESSAGES
 from rules.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, without_stacks
@@ -37,11 +38,6 @@ MANY_A_STEP = threshold(
     most=100_000,
     source="fewer cost less than the reduction of one bucket of gradients",
 )
-
-_CODE = """flat = torch._utils._flatten_dense_tensors(small_tensors)
-torch.distributed.all_reduce(flat)                       # one message instead of many
-for tensor, reduced in zip(small_tensors, torch._utils._unflatten_dense_tensors(flat, small_tensors)):
-    tensor.copy_(reduced)"""
 
 
 @rule
@@ -104,16 +100,12 @@ When it is wrong
                     f"{duration(float(np.median((columns.end - columns.start)[small])))} each, stand alone for "
                     f"{part_of_step(analysis, length(exposed))}. Most of that is latency, not transfer."
                 ),
-                remedies=(
-                    "Join small tensors into one message: larger DDP buckets, one flattened all-reduce.",
-                    "Let them run beside computation: async_op=True and wait() later.",
-                ),
+                remedy=JOIN_MESSAGES,
                 ceiling_ns=ceiling,
                 culprit=Culprit(CulpritKind.COLLECTIVE, str(np.array(columns.collective)[small][0])),
                 device=device,
                 evidence=event_evidence(trace, columns.event[small]),
                 intervals=pairs(exposed),
-                example=_CODE,
                 unknown=(
                     without_stacks(
                         trace, for_pytorch("Which code sends them: record with stacks (with_stack=True).")

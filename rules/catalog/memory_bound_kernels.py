@@ -16,18 +16,17 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import operator_of
 from rules.analysis.facts.memory_bound import MemoryBound, memory_bound
-from rules.analysis.facts.software import is_compiled
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.kernels.gpu_peaks import peaks_of
 from rules.kernels.operator_roofs import stated_work
+from rules.remedies.kernels import FUSED_ATTENTION, fused_kernels
 from rules.thresholds import LEAST_SHARE
-from rules.wording.engine_advice import fusing_advice
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shares
-from rules.wording.words import Words, for_python, for_pytorch, ours, with_native
+from rules.wording.words import ours
 
 
 def measured_sentence(trace: Trace, events: I64) -> str:
@@ -102,39 +101,10 @@ def pointwise_traffic(analysis: Analysis, device: int, kernels: I64) -> Traffic 
 
 ATTENTION_WORTH_A_WORD = 0.05  # of the time in such kernels
 
-_ATTENTION_CODE = """# instead of softmax(q @ k.transpose(-2, -1) / scale + mask) @ v
-out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"""
-_FUSE_CODE = """model = torch.compile(model)          # joins neighbouring elementwise operators into one Triton kernel
 
-@torch.compile
-def activation(x, bias, residual):    # or only the part that matters
-    return torch.nn.functional.gelu(x + bias) * 0.5 + residual"""
-
-
-_JAX_ADVICE = (
-    "Put neighbouring operations into one jax.jit: XLA joins them. For attention, use jax.nn.dot_product_attention.",
-)
-_NATIVE_ADVICE = ("Join neighbouring kernels, so that data stays in registers between them.",)
-_OF_ATTENTION = (
-    for_python(
-        "Use torch.nn.functional.scaled_dot_product_attention: one fused kernel, no scores in memory."
-    ),
-    "Pass masks as is_causal=True or as attn_mask instead of masked_fill.",
-)
-_OF_CHAINS = (
-    for_python("Compile the model: torch.compile joins neighbouring elementwise kernels into one."),
-    "Avoid casts and copies between operators: keep one data type and memory layout, use in-place or "
-    "fused operators.",
-)
 _UNKNOWN = ours(
     "How close each kernel is to the memory's bandwidth: profile the longest with $NsightCompute."
 )
-
-
-def _of_chains(trace: Trace) -> tuple[Words, ...]:
-    if by_engine := fusing_advice(trace):
-        return (*map(for_python, by_engine), *_OF_CHAINS[1:])
-    return _OF_CHAINS[1:] if is_compiled(trace) else _OF_CHAINS
 
 
 @rule
@@ -190,11 +160,7 @@ When it is wrong
                 names_culprit=attention,
             ),
             account=f"{_explanation(analysis, worst, length(busy), ceiling)} {measured}".strip(),
-            remedies=with_native(
-                _NATIVE_ADVICE,
-                _OF_ATTENTION if attention else _of_chains(trace),
-                _JAX_ADVICE,
-            ),
+            remedy=FUSED_ATTENTION if attention else fused_kernels(trace),
             ceiling_ns=ceiling,
             culprit=Culprit(
                 CulpritKind.WORK, "attention scores" if attention else f"{worst.families[0][0].label} kernels"
@@ -202,7 +168,6 @@ When it is wrong
             device=worst.device,
             evidence=event_evidence(trace, evidence),
             intervals=pairs(busy),
-            example=for_pytorch(_ATTENTION_CODE if attention else _FUSE_CODE),
             unknown=("" if measured else _UNKNOWN,),
             confidence="medium",
         )

@@ -9,7 +9,7 @@ from typing import ClassVar
 from parsers.model.units import percent, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.lost_time import any_stream
-from rules.base import Category, Evidence, Finding, Need, Rule, Severity, rule
+from rules.base import Category, Evidence, Finding, Need, Rule, Severity, remedy, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.memory.summary import MemorySummary, memory_of
 from rules.wording.headline import Headline
@@ -83,9 +83,10 @@ def _finding(growth: Rule, analysis: Analysis, summary: MemorySummary) -> Findin
         severity=Severity.MEDIUM,
         headline=Headline("Memory grows with every step", f"{size(grown.per_step)} more after each"),
         account=text,
-        remedies=(
+        remedy=remedy(
             "Keep numbers instead of tensors that hold their graph: loss.item(), loss.detach().",
             "Look for what collects outputs: lists of losses, caches, attributes of modules, closures of hooks.",
+            code=_CODE,
         ),
         culprit=culprit,
         rank=analysis.trace.devices[summary.device].rank,
@@ -95,6 +96,5 @@ def _finding(growth: Rule, analysis: Analysis, summary: MemorySummary) -> Findin
             for start, end in pairwise(grown.ends[-4:])
         ),
         after_steps=grown.after_steps,
-        example=_CODE,
         unknown=() if account is not None else ("Which line keeps it: take a memory snapshot.",),
     )

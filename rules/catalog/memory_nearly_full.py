@@ -12,7 +12,7 @@ from parsers.model.units import percent, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.software import is_serving_engine
 from rules.analysis.idle.lost_time import any_stream
-from rules.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.base import Category, Evidence, Finding, Need, Rule, remedy, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.memory.relief import ranks_of, reliefs
 from rules.memory.summary import MemorySummary, memory_of
@@ -109,15 +109,15 @@ When it is wrong
                 else Headline("Reserved memory is not used", size(unused))
             ),
             account=text + given_back_sentence(summary.given_back if summary is not None else 0),
-            remedies=(
+            remedy=remedy(
                 *(_helps(trace, summary) if full else ()),
                 "Lower the peak: smaller batches with gradient accumulation, activation checkpointing, 16-bit types.",
                 "Against fragmentation: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and constant shapes.",
+                code=_CODE,
             ),
             culprit=Culprit(CulpritKind.COUNTER, reserved.name),
             device=device,
             evidence=(_moment(trace, device, when, reserved.name),),
-            example=_CODE,
             unknown=()
             if summary is not None and summary.account is not None and summary.account.memory.frames
             else ("Which tensors fill it: take a memory snapshot.",),

@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model import Attribute, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.flight_recorders import Called, Mismatch, is_open, mismatches
-from rules.base import Category, Finding, Need, Rule, Severity, rule
+from rules.base import Category, Finding, Need, Rule, Severity, remedy, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.wording.flight_recorders import (
     at_place,
@@ -76,12 +76,13 @@ When it is wrong
             severity=Severity.HIGH if hangs else Severity.MEDIUM,
             headline=_headline(found, who),
             account=_account(trace, found, hangs),
-            remedies=(
-                f"Compare how the ranks come to these calls{at_place(odd)}: the same branches, as many batches, the "
-                "same order of groups."
+            remedy=remedy(
+                f"Compare how the ranks come to these calls{at_place(odd)}: the same branches, as many "
+                "batches, the same order of groups."
                 if found.collectives
                 else f"Give equal sizes on all ranks{at_place(odd)}: pad, or drop the last incomplete batch.",
                 "TORCH_DISTRIBUTED_DEBUG=DETAIL checks each collective against the other ranks before it runs.",
+                code=_CODE,
             ),
             ceiling_ns=min(end - start, trace.duration),
             window_ns=trace.duration,
@@ -92,7 +93,6 @@ When it is wrong
             rank=odd.rank if len(found.odd) == 1 else None,
             evidence=tuple(evidence_of_call(trace, each) for each in calls[:20]),
             intervals=((start, end),) if end > start else (),
-            example=_CODE,
         )
 
 

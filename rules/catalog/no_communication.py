@@ -8,10 +8,10 @@ from typing import ClassVar
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.lost_time import event_evidence
-from rules.base import Category, Finding, Need, Rule, rule
-from rules.wording.communication_advice import BESIDE_COMPUTATION
+from rules.base import Category, Finding, Need, Rule, remedy, rule
+from rules.remedies.communication import BESIDE_COMPUTATION
 from rules.wording.headline import Headline
-from rules.wording.words import for_python, with_native
+from rules.wording.words import for_python
 
 _CODE = """torch.distributed.init_process_group("nccl")
 model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])
@@ -53,15 +53,14 @@ When it is wrong
             headline=Headline(f"{len(ranks)} ranks and no communication between them"),
             account=(
                 f"{len(ranks)} ranks were recorded and ran GPU work, but none of their kernels is a "
-                "collective. If they train one "
-                "model, gradients are not exchanged."
+                "collective. If they train one model, gradients are not exchanged."
             ),
-            remedies=with_native(
-                (BESIDE_COMPUTATION,),
-                (for_python("Check that the model is wrapped in DistributedDataParallel or FSDP."),),
+            remedy=remedy(
+                for_python("Check that the model is wrapped in DistributedDataParallel or FSDP."),
+                native=(BESIDE_COMPUTATION,),
+                code=for_python(_CODE),
             ),
             evidence=event_evidence(trace, operations(analysis, analysis.active_devices[0]), 1),
-            example=for_python(_CODE),
             unknown=("Whether communication happens outside the recorded steps: record whole steps.",),
             confidence="low",
         )

@@ -18,38 +18,18 @@ from rules.analysis.facts.inside_window import busiest_device, of_family, operat
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Rule, rule
+from rules.remedies.kernels import tensor_cores
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
-from rules.wording.words import Words, for_python, for_pytorch, ours, with_native
+from rules.wording.words import Words, ours
 
 FIRST_CAPABILITY = 7  # tensor cores exist from compute capability 7.0 on (Kineto's plugin)
-TF32_CAPABILITY = 8
 # Peak dense tensor-core rate over peak FP32 rate, from NVIDIA's data sheets:
 # V100 FP16 125/15.7, A100 TF32 156/19.5, H100 TF32 495/67.
 SPEED_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
 USUAL_RATIO = 8.0
 FULL_PRECISION = ("fp32", None)
-
-_CODE = """torch.backends.cuda.matmul.allow_tf32 = True      # FP32 inputs, tensor cores inside (about 3 decimal digits)
-torch.backends.cudnn.allow_tf32 = True
-torch.set_float32_matmul_precision("high")
-
-with torch.autocast("cuda", dtype=torch.bfloat16):   # or mixed precision, faster still
-    loss = model(batch).mean()
-loss.backward()"""
-
-
-_JAX_ADVICE = (
-    'Allow TF32: jax.config.update("jax_default_matmul_precision", "tensorfloat32"). Or compute in bfloat16.',
-)
-_NATIVE_ADVICE = (ours("$AllowTf32 16-bit types."),)
-_FP16_CODE = """scaler = torch.amp.GradScaler("cuda")             # keeps small gradients from becoming 0 in fp16
-with torch.autocast("cuda", dtype=torch.float16):
-    loss = model(batch).mean()
-scaler.scale(loss).backward()
-scaler.step(optimizer)
-scaler.update()"""
 
 
 @rule
@@ -96,6 +76,7 @@ When it is wrong
         if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
         longest = int(events[np.argmax(durations(trace, events))])
+        convolutions = total(analysis, of_family(analysis, events, Family.CONVOLUTION))
         yield self.finding(
             analysis,
             headline=Headline(
@@ -103,15 +84,17 @@ When it is wrong
                 of_every_step(analysis, share(analysis, length(busy))),
             ),
             account=_explanation(analysis, worst, events, length(busy), trace.name(longest)),
-            remedies=with_native(
-                _NATIVE_ADVICE, map(for_python, _advice(analysis, worst, events)), _JAX_ADVICE
+            remedy=tensor_cores(
+                trace,
+                worst,
+                products=convolutions < total(analysis, events),
+                convolutions=convolutions > 0,
             ),
             ceiling_ns=ceiling,
             culprit=kernel_culprit(trace, longest),
             device=worst,
             evidence=event_evidence(trace, events),
             intervals=pairs(busy),
-            example=for_pytorch(_CODE if _has_tf32(trace, worst) else _FP16_CODE),
             unknown=(
                 ours(
                     "Whether the model tolerates lower precision, and how close these kernels are to the FP32 "
@@ -124,35 +107,6 @@ When it is wrong
 def _capable(trace: Trace, device: int) -> bool:
     capability = trace.devices[device].compute_capability
     return capability is None or capability[0] >= FIRST_CAPABILITY
-
-
-def _has_tf32(trace: Trace, device: int) -> bool:
-    capability = trace.devices[device].compute_capability
-    return not is_amd(trace) and (capability is None or capability[0] >= TF32_CAPABILITY)
-
-
-def _advice(analysis: Analysis, device: int, events: I64) -> tuple[str, ...]:
-    trace = analysis.trace
-    if is_amd(trace):
-        return (
-            'Use mixed precision: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass (ROCm calls its '
-            "GPUs cuda as well).",
-        )
-    if not _has_tf32(trace, device):
-        return (
-            'Use mixed precision: torch.autocast("cuda", dtype=torch.float16) around the forward pass, with a '
-            "GradScaler when training. This GPU knows neither TF32 nor bf16.",
-        )
-    convolutions = total(analysis, of_family(analysis, events, Family.CONVOLUTION))
-    advice = []
-    if convolutions < total(analysis, events):
-        advice.append('Allow TF32 for matrix products: torch.set_float32_matmul_precision("high").')
-    if convolutions:
-        advice.append("Allow TF32 for convolutions: torch.backends.cudnn.allow_tf32 = True.")
-    return (
-        *advice,
-        'Or use mixed precision: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.',
-    )
 
 
 def _ratio(trace: Trace, device: int) -> float:

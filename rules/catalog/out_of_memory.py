@@ -8,7 +8,7 @@ from typing import ClassVar
 from parsers.model.units import size
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.lost_time import any_stream
-from rules.base import Category, Evidence, Finding, Need, Rule, Severity, rule
+from rules.base import Category, Evidence, Finding, Need, Remedy, Rule, Severity, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.memory.account import DeviceMemory, Shortage
 from rules.memory.kinds import Kind
@@ -77,7 +77,7 @@ When it is wrong
             severity=Severity.HIGH,
             headline=Headline("Out of memory", f"{size(failure.requested)} were asked for, {_why(last)}"),
             account=_account(last, kinds, count) + given_back_sentence(given_back),
-            remedies=_remedies(analysis, account, last),
+            remedy=Remedy(_remedies(analysis, account, last), _CODE),
             culprit=(
                 Culprit(
                     CulpritKind.FRAME, f"{own[0].frame.function}, {own[0].frame.file}:{own[0].frame.line}"
@@ -95,7 +95,6 @@ When it is wrong
                     "up to the failed allocation",
                 ),
             ),
-            example=_CODE,
         )
 
 

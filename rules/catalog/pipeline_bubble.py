@@ -17,19 +17,13 @@ from rules.analysis.ranks.collectives import CollectiveColumns, collective_colum
 from rules.analysis.ranks.stages import NEIGHBOURS, messages_passed_on, stages_of, waiting_in_receives
 from rules.analysis.steps.concentration import extent
 from rules.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.remedies.communication import MICRO_BATCHES_FOR_STAGE, full_pipeline
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share
-from rules.wording.words import Words, for_python
 
 UNKNOWN = "Which stages have more layers than others, where all are busy all the time."
 # micro-batches for each stage: a fifth of the time is left empty at most (GPipe, Huang et al. 2019)
-ENOUGH = 4
-
-_CODE = """from torch.distributed.pipelining import Schedule1F1B
-
-schedule = Schedule1F1B(stage, n_microbatches=16, loss_fn=loss_fn)   # at least four for each stage
-schedule.step(batch)"""
 
 
 @rule
@@ -77,7 +71,7 @@ When it is wrong
             analysis,
             headline=Headline("Pipeline stages wait for one another", found_in.share(ceiling)),
             account=told_of(found_in.part(ceiling), each, passed_on(analysis)),
-            remedies=remedies(len(stages)),
+            remedy=full_pipeline(len(stages)),
             ceiling_ns=ceiling,
             culprit=NEIGHBOURS,
             device=worst,
@@ -86,7 +80,6 @@ When it is wrong
                 for start, end in sorted(pairs(waits[worst]), key=lambda pair: pair[0] - pair[1])[:20]
             ),
             intervals=pairs(waits[worst]),
-            example=for_python(_CODE),
             unknown=(UNKNOWN,),
         )
 
@@ -127,18 +120,6 @@ def told_of(part: str, each: Sequence[str], micro_batches: int) -> str:
     )
 
 
-def remedies(stages: int) -> tuple[Words, ...]:
-    """What to do about it."""
-    return (
-        f"Split each batch into more micro-batches: at least {ENOUGH * stages} for {stages} stages.",
-        for_python(
-            "Use a schedule that starts backward passes early: 1F1B, or interleaved with several parts of the "
-            "model on each GPU."
-        ),
-        "Give the stages equally much work, by moving layers between them.",
-    )
-
-
 def passed_on(analysis: Analysis) -> int:
     """Micro-batches in a step; 0 where that is unknown."""
     if not (steps := analysis.steady_steps):
@@ -150,7 +131,7 @@ def passed_on(analysis: Analysis) -> int:
 
 def _by_micro_batches(found: int, stages: int) -> str:
     """What a step with a few and with enough micro-batches leaves empty, by the formula."""
-    enough = ENOUGH * stages
+    enough = MICRO_BATCHES_FOR_STAGE * stages
     if found and found < enough:
         few = f"{found:,} micro-batch{'es' if found > 1 else ''} a step {'were' if found > 1 else 'was'} passed on. "
         return (

@@ -13,7 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, pairs, union
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import event_evidence
-from rules.base import Category, Finding, Rule, Severity, rule, severity_of
+from rules.base import Category, Finding, Rule, Severity, remedy, rule, severity_of
 from rules.culprit import reason
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
@@ -109,13 +109,14 @@ When it is wrong
                 )
             ),
             account=text.strip(),
-            remedies=(
+            remedy=remedy(
                 for_pytorch(_WITHOUT_EXTRAS),
                 for_native(_WITHOUT_EXTRAS),
                 for_jax(
                     "Record again without Python's frames for the times (ProfileOptions.python_tracer_level = 0), and "
                     "keep this one to see where."
                 ),
+                code=for_pytorch(_CODE),
             ),
             ceiling_ns=length(own),
             culprit=reason(
@@ -128,7 +129,6 @@ When it is wrong
             device=device,
             evidence=event_evidence(trace, trace.events.of_kind(EventKind.OVERHEAD), 10),
             intervals=pairs(own),
-            example=for_pytorch(_CODE),
             unknown=(ours("How long the step takes without the profiler: time it with $CUDA events."),),
             confidence="medium",
             of_recording=True,

@@ -11,7 +11,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.sampled_stacks import OwnFrame, OwnTime, own_time
 from rules.analysis.idle.lost_time import evidence_of
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Need, Rule, remedy, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, short_place, shortened
@@ -60,13 +60,13 @@ When it is wrong
             analysis,
             headline=_headline(time, named),
             account=_account(time, named),
-            remedies=(
+            remedy=remedy(
                 "See Flame for the whole stacks, and what the named lines call.",
                 "Where the GPU waits for this code, make it do less, or move it to other processes.",
+                code=_CODE,
             ),
             culprit=Culprit(CulpritKind.FRAME, _place(named[0])) if named else NOBODY,
             evidence=evidence_of(analysis.trace, np.array([each.longest for each in named], np.int64)),
-            example=_CODE,
             unknown=("Whether a GPU waited meanwhile: record it as well, with torch.profiler or nsys.",),
         )
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.warm_up import step_evidence, warm_up
-from rules.base import Category, Finding, Rule, rule
+from rules.base import Category, Finding, Rule, remedy, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
@@ -65,14 +65,16 @@ When it is wrong
                 f"{three_digits(slowest.duration / max(found.usual_ns, 1))} times the others",
             ),
             account=text + " It is left out of the other findings.",
-            remedies=("Start recording a step or two before the steps that matter.",),
+            remedy=remedy(
+                "Start recording a step or two before the steps that matter.",
+                code=for_pytorch(_CODE + ours("$StartTheRecorder")),
+            ),
             ceiling_ns=found.extra_ns,
             window_ns=found.recorded_ns,
             culprit=Culprit(CulpritKind.STEP, slowest.name),
             rank=slowest.rank,
             evidence=step_evidence(analysis, found.warm),
             intervals=tuple((step.start, step.end) for step in found.warm),
-            example=for_pytorch(_CODE + ours("$StartTheRecorder")),
             unknown=(
                 for_native(ours("What the step did besides: put $NVTX ranges around its parts.")),
                 without_stacks(

@@ -16,18 +16,13 @@ from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.kernels.operator_roofs import MEMORY_ROOF, OperatorRoof, shown_shapes, shown_type
 from rules.kernels.slow_operators import lost_ns, slow_operators
+from rules.remedies.kernels import faster_operator
 from rules.thresholds import LEAST_SHARE
-from rules.wording.faster_operators import faster
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, listed, of_every_step, part_of_step, share, shortened
-from rules.wording.words import for_pytorch, ours
+from rules.wording.words import ours
 
 MOST_NAMED = 3
-_CODE = """model = model.to(memory_format=torch.channels_last)      # images: neighbouring channels are read together
-batch = batch.to("cuda", memory_format=torch.channels_last)
-
-spread = pooled.expand(-1, -1, height, width)            # instead of enlarging one value with interpolate
-sums = torch.zeros(rows, width, device="cuda").index_add_(0, index, values.float())   # not added in 16 bits"""
 
 
 @rule
@@ -83,13 +78,12 @@ When it is wrong
                 names_culprit=True,
             ),
             account=_account(analysis, slow.rows, length(busy)),
-            remedies=faster(worst.name),
+            remedy=faster_operator(worst.name),
             ceiling_ns=ceiling,
             culprit=Culprit(CulpritKind.OPERATOR, worst.name, note=shown_shapes(worst.dims)),
             device=device,
             evidence=event_evidence(trace, slow.kernels[0]),
             intervals=pairs(busy),
-            example=for_pytorch(_CODE),
             unknown=(
                 ours(
                     f"What {shortened(kernel_name(trace.name(worst.kernel)), 60)} waits for: profile it with "

@@ -16,11 +16,11 @@ from rules.analysis.idle.blocking import read_back_calls, scalar_read_backs
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import IdleTime, idle_finding
 from rules.base import Category, Finding, Need, Rule, rule
-from rules.culprit import Culprit, CulpritKind
+from rules.culprit import CulpritKind
+from rules.remedies.waiting import fewer_waits
 from rules.thresholds import Unit, threshold
-from rules.wording.engine_advice import queueing_advice
 from rules.wording.phrases import counted, listed, share, without_stacks
-from rules.wording.words import Words, for_native, for_python, for_pytorch, ours, with_native
+from rules.wording.words import for_native, ours
 
 LEAST_SHARE = threshold(
     "synchronisation",
@@ -43,61 +43,6 @@ _SIZED = (
     "aten::unique_dim",
 )
 _SEARCHES = ("search for values (nonzero, x[mask])", "searches for values (nonzero, x[mask])")
-
-_READ_BACK_CODE = """losses = []
-for batch in loader:
-    loss = train_step(batch)
-    losses.append(loss.detach())              # stays on the GPU: nothing waits
-    if len(losses) == 100:
-        print(torch.stack(losses).mean().item())   # one read-back for a hundred steps
-        losses.clear()"""
-_SYNCHRONIZE_CODE = """start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-start.record()
-train_step(batch)
-end.record()                       # instead of torch.cuda.synchronize() around every part
-# ... later, once, outside the loop:
-torch.cuda.synchronize()
-print(start.elapsed_time(end), "ms")"""
-
-
-_JAX_ADVICE = (
-    "Read values back rarely, many at once, and after the next step was launched: float(x), x.item(), numpy.asarray(x) "
-    "and block_until_ready() wait for the GPU.",
-    "Keep conditions on the GPU: jnp.where, jax.lax.cond, jax.lax.while_loop.",
-)
-_NATIVE_ADVICE = (
-    ours(
-        "Wait for what is needed instead of everything: $cudaEventSynchronize on the CPU, or $cudaStreamWaitEvent, "
-        "with which the GPU waits and the CPU stays ahead."
-    ),
-    ours("Copy results with $cudaMemcpyAsync into pinned memory, and read them late and many at once."),
-)
-_OF_SIZES = (
-    for_python(
-        "Keep sizes fixed: torch.where or a product with the mask instead of x[mask] and nonzero, "
-        "torch.nonzero_static where the number is known."
-    ),
-    "Or compute the indices once, outside the loop.",
-)
-_OF_READ_BACKS = (
-    for_python(
-        "Keep values on the GPU and read them back once in many steps: collect loss.detach() and call "
-        ".item() on their mean."
-    ),
-    for_python(
-        "Replace conditions on tensors by torch.where, and copy results with non_blocking=True into pinned memory."
-    ),
-)
-_OF_SYNCHRONISATION = (
-    for_python(
-        ours(
-            "Remove torch.cuda.synchronize() from the step; to measure time, record $CUDA events and read them later."
-        )
-    ),
-    for_python(
-        "If another stream must wait, use stream.wait_event(event): it makes the GPU wait, not the CPU."
-    ),
-)
 
 
 @rule
@@ -146,10 +91,11 @@ When it is wrong
             waiting,
             what="Waiting for results stalls the GPU",
             account=_explanation(analysis, waiting, copied, calls - copied),
-            remedies=with_native(
-                (*queueing_advice(trace), *_NATIVE_ADVICE), _advice(culprit, read_back), _JAX_ADVICE
+            remedy=fewer_waits(
+                trace,
+                counts_rows=any(name.startswith(_SIZED) for name in culprit.names),
+                reads_values=read_back,
             ),
-            example=for_pytorch(_READ_BACK_CODE if read_back else _SYNCHRONIZE_CODE),
             unknown=(
                 for_native(ours("Which line calls it: record backtraces ($RecordBacktraces).")),
                 without_stacks(trace, "Which line calls it: record with stacks (with_stack=True)."),
@@ -211,9 +157,3 @@ def _scalars_without_operators(analysis: Analysis, device: int) -> I64:
     calls = scalar_read_backs(trace, read_back_calls(trace, threads, threads.drivers(device)[0]))
     t0, t1 = analysis.window
     return calls[(trace.events.end[calls] > t0) & (trace.events.start[calls] < t1)]
-
-
-def _advice(culprit: Culprit, read_back: bool) -> tuple[Words, ...]:
-    if any(name.startswith(_SIZED) for name in culprit.names):
-        return _OF_SIZES
-    return _OF_READ_BACKS if read_back else _OF_SYNCHRONISATION

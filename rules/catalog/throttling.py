@@ -10,11 +10,12 @@ from parsers.model.units import percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.clocks import ClockFacts, Limit, clock_facts
 from rules.analysis.idle.lost_time import any_stream
-from rules.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.base import Category, Evidence, Finding, Need, Rule, remedy, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.remedies.clocks import LOG_CLOCKS, higher_clock
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
-from rules.wording.words import Words, ours
+from rules.wording.words import ours
 
 LEAST_LOST = threshold(
     "throttled",
@@ -27,30 +28,6 @@ LEAST_LOST = threshold(
 )
 _MOST_SPANS = 20
 _THERMAL = (Limit.THERMAL, Limit.HW_THERMAL)
-_SUPPLY: tuple[Words, ...] = (
-    "Have the power supply of the node checked, and its cables: the board was told from outside to draw less, or "
-    "protects itself.",
-    "Move the job to another node and compare.",
-)
-_REMEDIES: dict[Limit, tuple[Words, ...]] = {
-    Limit.POWER: (
-        "Spend less energy on the same result: 16-bit or 8-bit types instead of TF32 and FP32, fewer bytes moved, no "
-        "work that is thrown away.",
-        ours("If the limit was lowered, raise it ($PowerLimit); the board's own maximum cannot be passed."),
-        "Compare runs at the same clock: a short test on a cold GPU looks faster than the same work after a minute.",
-    ),
-    Limit.POWER_BRAKE: _SUPPLY,
-    Limit.HW_SLOWDOWN: _SUPPLY,
-    Limit.SETTING: (ours("Reset the clocks ($ResetClocks), if nobody set them on purpose."),),
-    Limit.SYNC_BOOST: ("Look for the GPU of the group that is hot or short of power.",),
-}
-_COOLING: tuple[Words, ...] = (
-    "Look at the cooling: fans, airflow, dust, the temperature of the room and of neighbouring GPUs.",
-    "Move the job to another node and compare: a GPU that is slowed by itself there, too, may be faulty.",
-)
-_CODE = """# During the recording, and opened together with it:
-# nvidia-smi --query-gpu=timestamp,index,clocks.sm,clocks.max.sm,power.draw,power.limit,temperature.gpu,\\
-#     clocks_event_reasons.active --format=csv -lms 200 > clocks.csv"""
 
 
 @rule
@@ -136,7 +113,7 @@ When it is wrong
                 f"{facts.limited_clock:.0f} of {facts.highest:.0f} MHz",
             ),
             account=text,
-            remedies=_REMEDIES.get(main, _COOLING),
+            remedy=higher_clock(main),
             ceiling_ns=ceiling,
             culprit=Culprit(CulpritKind.COUNTER, f"GPU {trace.devices[facts.device].id} SM clock"),
             rank=trace.devices[facts.device].rank,
@@ -146,7 +123,6 @@ When it is wrong
                 for start, end in facts.spans[:_MOST_SPANS]
             ),
             intervals=facts.spans,
-            example=_CODE,
             unknown=(
                 "How much of it your kernels feel: those that wait for memory hardly follow this clock.",
             ),
@@ -163,13 +139,13 @@ When it is wrong
                 f"The memory of {device_name(trace, facts.device)} ran at {clocks} while the GPU worked. Kernels that "
                 "wait for memory take longer in that proportion."
             ),
-            remedies=(
+            remedy=remedy(
                 ours("Reset the clocks of the memory ($ResetMemoryClocks), if nobody set them on purpose."),
+                code=LOG_CLOCKS,
             ),
             culprit=Culprit(CulpritKind.COUNTER, f"GPU {trace.devices[facts.device].id} memory clock"),
             rank=trace.devices[facts.device].rank,
             device=facts.device,
-            example=_CODE,
             unknown=("Why: logs of clocks give reasons for that of the SMs alone.",),
         )
 
@@ -181,10 +157,10 @@ When it is wrong
             analysis,
             headline=Headline("The GPU reports errors", " and ".join(what)),
             account=f"The log of {device_name(trace, facts.device)} states {' and '.join(what)} in these seconds.",
-            remedies=(
+            remedy=remedy(
                 "Look into the kernel's log (dmesg) for the error, and have the GPU checked before you trust results.",
+                code=LOG_CLOCKS,
             ),
-            example=_CODE,
             culprit=Culprit(CulpritKind.COUNTER, f"GPU {trace.devices[facts.device].id}"),
             rank=trace.devices[facts.device].rank,
             device=facts.device,

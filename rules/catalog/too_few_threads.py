@@ -18,13 +18,13 @@ from rules.analysis.facts.host_language import is_python
 from rules.analysis.facts.inside_window import busiest_device, operations
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Rule, rule
+from rules.base import Category, Finding, Rule, remedy, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.remedies.engines import spreading_advice, spreading_code
 from rules.thresholds import LEAST_SHARE
-from rules.wording.engine_advice import spreading_advice, spreading_code
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
-from rules.wording.words import Words, for_python, ours, with_native
+from rules.wording.words import Words, for_python, ours
 
 # a shorter kernel takes as long as it takes to start and to end, however many threads it has
 LONG_NS = 100_000
@@ -111,21 +111,21 @@ When it is wrong
             account=f"{name} runs for {duration(int(took.max()))} with {_launched(analysis, longest)}: "
             + _reached(analysis, worst, longest)
             + f" Kernels like it run alone for {part_of_step(analysis, length(alone))}.",
-            remedies=with_native(
-                spreading_advice(trace)
+            remedy=remedy(
+                *map(for_python, _OF_PYTHON),
+                native=spreading_advice(trace)
                 or (
                     "Launch blocks of 128 to 256 threads, and as many blocks as there is work for: what one thread "
                     "does in a loop over elements, a thread for each element does at once.",
                     "Put small problems that do not need one another into one launch, or on several streams.",
                 ),
-                map(for_python, _OF_PYTHON),
+                code=_PYTHON_CODE if is_python(trace) else spreading_code(trace) or _CODE,
             ),
             ceiling_ns=ceiling,
             culprit=Culprit(CulpritKind.KERNEL, shortened(name, 120)),
             device=worst,
             evidence=event_evidence(trace, events),
             intervals=pairs(alone),
-            example=_PYTHON_CODE if is_python(trace) else spreading_code(trace) or _CODE,
             unknown=("Whether its rounds need one another: then another algorithm must come first.",),
             confidence="medium",
         )

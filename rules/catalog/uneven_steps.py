@@ -19,12 +19,13 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.steps.steps import Step
 from rules.analysis.steps.warm_up import step_evidence
-from rules.base import Category, Finding, Rule, rule, severity_of
+from rules.base import Category, Finding, Rule, remedy, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
+from rules.remedies.host_work import RARER_IN_SLOW_STEPS
 from rules.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share, shortened
-from rules.wording.words import for_native, for_python, for_pytorch
+from rules.wording.words import for_python, for_pytorch
 
 LEAST_RATIO = threshold(
     "uneven-step",
@@ -40,10 +41,6 @@ LEAST_STEPS = 3
 LEAST_SPREAD = 1.0  # standard deviation over mean of one kernel's duration (TraceLens) ...
 LEAST_CALLS = 10  # ... called more often than this ...
 LEAST_KERNEL_SHARE = 0.05  # ... and at least this part of the window
-
-_CODE = """lengths = sorted(len(sample) for sample in dataset)          # are the inputs equally long?
-print(lengths[len(lengths) // 2], lengths[-1])
-# Batch samples of similar length together, or pad to a few fixed lengths."""
 
 
 @rule
@@ -93,19 +90,15 @@ When it is wrong
                 "Steps take unequal time", f"{percent(share(analysis, extra))} above the median"
             ),
             account=_explanation(analysis, slow, usual, reasons),
-            remedies=(
+            remedy=RARER_IN_SLOW_STEPS.after(
                 f"Compare {longest.name} with its neighbours: what runs only there?",
-                for_python(
-                    "Batch inputs of similar length together, and move logging and saving out of the loop."
-                ),
-                for_native("Move what is written, checked or prepared now and then out of the loop."),
+                for_python("Batch inputs of similar length together, or pad to a few fixed lengths."),
             ),
             ceiling_ns=min(ceiling, analysis.window_ns),
             culprit=Culprit(CulpritKind.STEP, longest.name),
             rank=longest.rank,
             evidence=step_evidence(analysis, tuple(slow)),
             intervals=tuple((step.start, step.end) for step in slow),
-            example=_CODE,
             unknown=("Whether this repeats: record more steps.",),
             confidence="medium",
         )
@@ -142,11 +135,13 @@ When it is wrong
                     f"{duration(mean[worst])} on average, and its standard deviation is "
                     f"{three_digits(spread[worst])} times that. Often the same kernel serves small and large tensors."
                 ),
-                remedies=("Group its runs by grid size to see whether they do different amounts of work.",),
+                remedy=remedy(
+                    "Group its runs by grid size to see whether they do different amounts of work.",
+                    code="lengths = sorted(len(sample) for sample in dataset)          # are the inputs equally long?",
+                ),
                 culprit=kernel_culprit(trace, int(mine[0])),
                 device=device,
                 evidence=event_evidence(trace, mine, 5),
-                example=_CODE,
                 unknown=(
                     ""
                     if trace.capture.record_shapes

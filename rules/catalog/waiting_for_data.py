@@ -12,35 +12,9 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import IdleTime, idle_finding
 from rules.analysis.names.regions import is_loader
 from rules.base import Category, Finding, Need, Rule, rule
+from rules.remedies.waiting import prepared_input
 from rules.thresholds import LEAST_SHARE
 from rules.wording.phrases import listed, share, without_stacks
-from rules.wording.words import Words, for_python, for_pytorch, with_native
-
-_LOADER_CODE = """loader = DataLoader(
-    dataset,
-    batch_size=64,
-    num_workers=8,            # decode and collate in other processes
-    pin_memory=True,          # so that copies to the GPU can overlap
-    persistent_workers=True,
-    prefetch_factor=4,
-)
-for batch in loader:
-    batch = batch.to("cuda", non_blocking=True)"""
-_REGION_CODE = """from concurrent.futures import ThreadPoolExecutor
-
-pool = ThreadPoolExecutor(max_workers=1)
-upcoming = pool.submit(load_batch)        # load_batch: your input code
-for step in range(steps):
-    batch = upcoming.result()
-    upcoming = pool.submit(load_batch)    # the next batch is prepared while the GPU works
-    train_step(batch)"""
-
-
-_JAX_ADVICE = (
-    "Prepare the next batch in a thread or a process (grain, tf.data or a DataLoader), and move it with jax.device_put "
-    "while this one is computed.",
-)
-_NATIVE_ADVICE = ("Prepare the next input in another thread while the GPU works on this one.",)
 
 
 @rule
@@ -83,8 +57,9 @@ When it is wrong
             waiting,
             what="The GPU waits for data",
             account=_explanation(analysis, waiting) + below.text,
-            remedies=with_native(_NATIVE_ADVICE, _advice(culprit.name, loader), _JAX_ADVICE),
-            example=for_pytorch(_LOADER_CODE if loader else _REGION_CODE),
+            remedy=prepared_input(
+                culprit.name, loader=loader, workers="_MultiProcessingDataLoaderIter" in culprit.name
+            ),
             unknown=()
             if below
             else (
@@ -116,28 +91,3 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     elif "_MultiProcessingDataLoaderIter" in waiting.culprit.name:
         text += " The DataLoader has worker processes, but they deliver batches more slowly than the GPU uses them."
     return text
-
-
-def _advice(region: str, loader: bool) -> tuple[Words, ...]:
-    if "_MultiProcessingDataLoaderIter" in region:
-        return (
-            for_python(
-                "Use more workers (num_workers up to the number of CPU cores for each GPU) and a larger "
-                "prefetch_factor."
-            ),
-            "Make one sample cheaper: cache decoded data, use a faster decoder, move augmentation to the GPU.",
-        )
-    if loader:
-        return (
-            for_python(
-                "Load in worker processes: DataLoader(..., num_workers=8, pin_memory=True, persistent_workers=True)."
-            ),
-            for_python("Prepare the next batch while the GPU works on this one."),
-        )
-    return (
-        for_python(
-            f"Prepare the next batch in a thread or worker process while the GPU works, so that {region} is off "
-            "the critical path."
-        ),
-        for_python("Launch the next forward pass before preparing the batch after it."),
-    )

@@ -10,7 +10,6 @@ from parsers.model.names.calls import Call, call_of
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.host_language import host_code
-from rules.analysis.facts.host_link import ADVICE_ON_PAGES
 from rules.analysis.facts.software import is_compiled
 from rules.analysis.idle.attribution import TOUCHES_PAGES
 from rules.analysis.idle.beneath import beneath
@@ -18,24 +17,24 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lock_waits import locked_out
 from rules.analysis.idle.lost_time import IdleTime, idle_finding
 from rules.analysis.idle.plan_building import plan_building
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Need, Remedy, Rule, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.remedies.copies import PREFETCH_PAGES
+from rules.remedies.host_work import (
+    PROCESSES_FOR_THREADS,
+    beside_launches,
+    by_name,
+    few_lengths,
+    is_compilation,
+    is_pass,
+    off_the_path,
+)
 from rules.thresholds import LEAST_SHARE
-from rules.wording.host_work import OF_ONE_LOCK, advice_by_name, is_compilation, is_pass
 from rules.wording.phrases import share, shares
-from rules.wording.words import Words, for_native, for_python, for_pytorch, ours, with_native
+from rules.wording.words import Words, for_native, for_python, for_pytorch, ours
 
 MOSTLY_COMPILING = 0.5  # of the waiting
 MOST_OF_IT = 0.8  # of the waiting: then one culprit is all that needs saying
-
-_CODE = """from concurrent.futures import ThreadPoolExecutor
-
-pool = ThreadPoolExecutor(max_workers=1)
-pending = pool.submit(host_work, 0)       # host_work: what runs on the CPU between launches
-for step in range(steps):
-    train_step(batch)                     # launches the GPU's work and returns at once
-    result = pending.result()
-    pending = pool.submit(host_work, step + 1)"""
 
 
 @rule
@@ -97,18 +96,13 @@ When it is wrong
             + locked.text
             + (plans.text if plans else "")
             + (_RECOMPILES if recompiles else ""),
-            remedies=plans.advice
+            remedy=few_lengths(plans.is_of_attention)
             if plans
-            else OF_ONE_LOCK
+            else PROCESSES_FOR_THREADS
             if locked.is_most
-            else ADVICE_ON_PAGES
+            else PREFETCH_PAGES
             if culprit == TOUCHES_PAGES
-            else with_native(
-                _NATIVE_ADVICE[1:] if below else _NATIVE_ADVICE,
-                (*_advice(culprit, waiting.inside_culprit(), is_compiled(trace)), *_advice_by_steps(waiting)),
-                _JAX_ADVICE,
-            ),
-            example="" if plans else for_python(_CODE),
+            else _remedy(waiting, is_compiled(trace), is_known=bool(below)),
             unknown=()
             if below or plans or locked.is_most
             else ("" if is_call(culprit) else _UNKNOWN_OF_NATIVE, _cannot_tell(trace, culprit)),
@@ -147,27 +141,27 @@ def is_call(culprit: Culprit) -> bool:
     return culprit.kind is CulpritKind.CALL and call_of(culprit.name) is not Call.OTHER
 
 
-def _advice_by_steps(waiting: IdleTime) -> tuple[Words, ...]:
-    if not waiting.extent.few or advice_by_name(waiting.culprit):
-        return ()
-    return (
-        for_python(
-            f"It comes {waiting.extent.text}: look for what does not run in every step. Garbage collection can be "
-            "moved (gc.disable(), and gc.collect() every few hundred steps); logging, saving and evaluating can be "
-            "made rarer."
-        ),
+def _remedy(waiting: IdleTime, compiled: bool, *, is_known: bool) -> Remedy:
+    culprit = waiting.culprit
+    named = by_name(culprit)
+    sometimes = for_python(
+        f"It comes {waiting.extent.text}: look for what does not run in every step. Garbage collection can be moved "
+        "(gc.disable(), and gc.collect() every few hundred steps); logging, saving and evaluating can be made rarer."
     )
+    found = (
+        named
+        if named and not is_call(culprit)
+        else Remedy(_advice(culprit, waiting.inside_culprit(), compiled))
+    )
+    last = (sometimes,) if waiting.extent.few and not named else ()
+    return beside_launches((*found.advice, *last), found.code, is_known=is_known)
 
 
 def _advice(culprit: Culprit, launches: int, compiled: bool) -> tuple[Words, ...]:
-    if (known := advice_by_name(culprit)) and not is_call(culprit):
-        return known
-    if any("optimizer" in name.lower() for name in culprit.names):
-        return _OF_OPTIMIZERS
     if is_call(culprit):
         return _OF_CALLS
     if culprit.is_in(CulpritKind.OUTSIDE):
-        return _OUTSIDE
+        return off_the_path("")
     if culprit.kind is CulpritKind.OPERATOR and culprit.name.startswith("aten::"):
         return (
             for_python(
@@ -184,11 +178,7 @@ def _advice(culprit: Culprit, launches: int, compiled: bool) -> tuple[Words, ...
             ),
             *(() if compiled else (_COMPILE,)),
         )
-    return (
-        f"Take {culprit.text} off the critical path: do it once and keep the result, or in a worker process or a "
-        "thread that prepares the next step.",
-        for_python("Or launch the next forward pass first, and do this work while the GPU computes."),
-    )
+    return off_the_path(culprit.text)
 
 
 _COMPILE_AROUND = for_python(
@@ -200,18 +190,6 @@ _COMPILE = for_python(
 _RECOMPILES = (
     " torch.compile runs in steady steps: usually the shapes of its inputs change from step to step."
 )
-_JAX_ADVICE = (
-    "Launch the next step before this work: JAX runs ahead of the GPU as long as nobody reads a result.",
-    "To see what runs there, record Python's frames too (python_tracer_level=1), or put jax.profiler.TraceAnnotation "
-    "around the parts of a step.",
-)
-_NATIVE_ADVICE = (
-    ours(
-        "Find out what runs there: put $NVTX ranges ($nvtxRangePushA) around the parts of a step, or sample the CPU "
-        "($SampleTheCpu)."
-    ),
-    "Move it to another thread, or launch the next work for the GPU before it.",
-)
 _UNKNOWN_OF_NATIVE = for_native(ours("What the CPU does there: record $NVTX ranges or CPU samples."))
 _OF_CALLS = (
     ours(
@@ -220,16 +198,6 @@ _OF_CALLS = (
     ),
     "If it is slow in later steps too, look for what else holds the driver: other threads, other processes on "
     "this GPU, full memory.",
-)
-_OF_OPTIMIZERS = (
-    for_python("Let the optimizer run as few fused kernels: torch.optim.AdamW(params, fused=True)."),
-    for_python("Compile the step: torch.compile(optimizer.step)."),
-)
-_OUTSIDE = (
-    for_python(
-        "Find out what runs there: record with stacks, or put record_function regions around parts of the step."
-    ),
-    for_python("Then move it to a worker process or a thread, or launch the next forward pass before it."),
 )
 
 

@@ -9,10 +9,10 @@ from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.software import is_serving_engine
 from rules.analysis.steps.warm_up import WarmUp, step_evidence, warm_up
-from rules.base import Category, Finding, Rule, rule
+from rules.base import Category, Finding, Rule, remedy, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.remedies.engines import later_steps
 from rules.thresholds import LEAST_SHARE
-from rules.wording.engine_advice import later_steps
 from rules.wording.headline import Headline
 from rules.wording.words import Words, for_jax, for_pytorch, listed_words
 
@@ -67,9 +67,10 @@ When it is wrong
                 "Warm-up is in the recording", f"{_part(found.extra_ns / found.recorded_ns)} of it"
             ),
             account=_explanation(found),
-            remedies=(
+            remedy=remedy(
                 *later_steps(analysis.trace),
                 *_faster_start(found.compilers),
+                code="" if is_serving_engine(analysis.trace) else for_pytorch(_CODE),
             ),
             ceiling_ns=found.extra_ns,
             window_ns=found.recorded_ns,
@@ -77,7 +78,6 @@ When it is wrong
             rank=slowest.rank,
             evidence=step_evidence(analysis, found.warm),
             intervals=tuple((step.start, step.end) for step in found.warm),
-            example="" if is_serving_engine(analysis.trace) else for_pytorch(_CODE),
             unknown=(
                 "Whether later steps would be slow again, for instance by recompiling for new shapes: record "
                 "a longer run.",

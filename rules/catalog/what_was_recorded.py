@@ -13,9 +13,9 @@ from rules.analysis.facts.software import is_serving_engine
 from rules.analysis.facts.subject import Subject, SubjectKind, subject_of
 from rules.analysis.facts.time_units import other_units
 from rules.analysis.idle.lost_time import any_stream, evidence_of
-from rules.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.base import Category, Evidence, Finding, Need, Remedy, Rule, remedy, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
-from rules.wording.engine_advice import later_steps
+from rules.remedies.engines import later_steps
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed
 from rules.wording.words import Words, for_pytorch, ours
@@ -86,11 +86,10 @@ When it is wrong
             analysis,
             headline=headline,
             account=account,
-            remedies=remedies,
+            remedy=Remedy(remedies, "" if is_serving_engine(trace) else for_pytorch(_CODE)),
             culprit=NOBODY,
             evidence=evidence_of(trace, subject.events[:5]),
             intervals=pairs(subject.intervals),
-            example="" if is_serving_engine(trace) else for_pytorch(_CODE),
             of_recording=True,
         )
 
@@ -119,11 +118,12 @@ When it is wrong
             ),
             account=what
             + f". These {took} are left out; the {duration(analysis.window_ns)} after them are what is judged.",
-            remedies=(
+            remedy=remedy(
                 "Run a few warm-up steps before the recording begins."
                 if waited.starts_up
                 else "If the wait comes in every batch, record several of them: then it counts.",
                 *later_steps(analysis.trace),
+                code="" if is_serving_engine(trace) else for_pytorch(_CODE),
             ),
             culprit=Culprit(CulpritKind.CALL, call) if call else NOBODY,
             device=device,
@@ -135,7 +135,6 @@ When it is wrong
                     call or ("one long wait" if waited.in_code else "older work"),
                 ),
             ),
-            example="" if is_serving_engine(trace) else for_pytorch(_CODE),
             of_recording=True,
         )
 

@@ -11,8 +11,9 @@ from typing import ClassVar, Protocol, TypeVar
 
 from rules.analysis.analysis import Analysis
 from rules.category import Category
+from rules.remedies.remedy import Remedy as Remedy
+from rules.remedies.remedy import remedy as remedy
 from rules.replay.replay import Change, Replay
-from rules.wording.words import Words
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,14 +27,13 @@ class Proposal:
 
     title: str
     categories: tuple[Category, ...]
-    advice: tuple[Words, ...]
+    remedy: Remedy
     expected: Change
     key: str = ""  # one place: the same in every recording of the same program
     fix: str = ""  # the id of the fix that proposes it, which the plan puts in
     low: Change | None = None  # as expected
     high: Change | None = None
     culprit: str = ""
-    code: str = ""
     rank: int | None = None
     depends_on: str = ""
     redesign: bool = False

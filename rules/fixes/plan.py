@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from parsers.model import Cancelled, Progress, derived
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.host_language import is_python
 from rules.base import MOST_SPEEDUP
 from rules.fixes.base import Proposal, fixes
 from rules.replay.overlay import Overlay
@@ -123,12 +122,11 @@ def make_plan(analysis: Analysis, progress: Progress | None = None) -> Plan:
     promises: list[Promise] = []
     quiet: list[Promise] = []
     crashed: list[str] = []
-    python = is_python(analysis.trace)
     for number, each in enumerate(catalog):
         progress.step(0.5 * number / len(catalog), f"trying what {each.id} would give")
         try:
             proposals = sorted(each.proposals(analysis, replay), key=lambda one: one.key)
-            proposals = [replace(one, fix=each.id, code=one.code if python else "") for one in proposals]
+            proposals = [replace(one, fix=each.id) for one in proposals]
             made = [_alone(replay, f"{each.id}-{count}", one) for count, one in enumerate(proposals, 1)]
             promises += [_banded(replay, one) for one in made if not _is_quiet(one)]
         except Cancelled:

@@ -25,6 +25,7 @@ from rules.kernels.checks.result import KernelRuleResult
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, speed_of_light
 from rules.kernels.join import kernel_join
 from rules.kernels.launch_groups import KernelGroup, groups_worth_reading, kernel_groups, profiled_ns
+from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
 
 _OF_LIBRARIES = re.compile(
@@ -105,10 +106,9 @@ class Fault:
 
     title: str
     explanation: str
-    advice: tuple[str, ...]
+    remedy: Remedy
     saving: float
     category: Category | None = None
-    code: str = ""
     cannot_tell: str = ""
     confidence: str = "medium"
     severity: Severity | None = None
@@ -168,7 +168,7 @@ def findings(
             severity=fault.severity or severity_of(ceiling, weight.window_ns),
             headline=Headline(fault.title, subject=short_name(group.name), names_culprit=True),
             account=f"{_verdict_first(group.representative, fault)}{fault.explanation}{weight.text}",
-            remedies=of_library or fault.advice,
+            remedy=Remedy(of_library) if of_library else fault.remedy,
             ceiling_ns=ceiling,
             window_ns=weight.window_ns,
             culprit=Culprit(CulpritKind.KERNEL, group.name),
@@ -177,7 +177,6 @@ def findings(
             kernel=group.representative.id,
             evidence=event_evidence(trace, weight.events, MOST_EVIDENCE),
             intervals=pairs(union(trace.events.start[weight.events], trace.events.end[weight.events])),
-            example="" if of_library else fault.code,
             unknown=(" ".join(note for note in notes if note),),
             confidence=fault.confidence,
         )

@@ -18,6 +18,8 @@ from rules.catalog.many_small_collectives import SMALL_BYTES
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.diagnosis import Diagnosis
 from rules.ranking import ranked
+from rules.remedies.communication import EQUAL_STAGES, keep_up
+from rules.remedies.remedy import remedy
 from rules.summaries.balance import Imbalance
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.pipeline import pipeline_bubble
@@ -30,7 +32,6 @@ from rules.wording.late_ranks import (
     explanation,
     headline,
     late_names,
-    remedies,
     spends,
     when,
 )
@@ -72,7 +73,7 @@ def _late(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
         severity=severity_of(ceiling, run.window_ns),
         headline=headline(facts, ceiling),
         account=explanation(facts, ceiling),
-        remedies=(*remedies(facts), f"Open the trace of {run.name(late[0])} beside a typical one."),
+        remedy=keep_up(facts).and_then(f"Open the trace of {run.name(late[0])} beside a typical one."),
         ceiling_ns=ceiling,
         window_ns=run.window_ns,
         culprit=Culprit(CulpritKind.RANK, late_names(facts)),
@@ -147,7 +148,7 @@ def _links(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
                 f"{speed.count:,} in the analysed time. {link.groups:,} group{'s' if link.groups > 1 else ''} "
                 "share it."
             ),
-            remedies=(
+            remedy=remedy(
                 ours(
                     "See how these GPUs are connected ($Topology) and whether a link has errors ($LinkState)."
                 ),
@@ -180,7 +181,7 @@ def _uneven(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
                 f"The {len(pattern.rows):,} ranks of {pattern.name} take {duration(pattern.late_ns)} longer for a step "
                 f"than the median stage, {when(pattern.course, run.step_names)}.{why} All other stages wait for them."
             ),
-            remedies=("Give the stages equally much work, by moving layers from this one to the others.",),
+            remedy=remedy(EQUAL_STAGES),
             ceiling_ns=ceiling,
             window_ns=run.window_ns,
             culprit=Culprit(CulpritKind.RANK, pattern.name),
@@ -213,12 +214,13 @@ def _uneven_work(facts: ManyRanksDiagnosis, found: Imbalance, ceiling: int) -> F
             + (", another one in each step" if found.rotates else f", mostly {who}")
             + f". The others wait for it, {_of_step(facts, ceiling)}, as the mean of the ranks."
         ),
-        remedies=(
+        remedy=remedy(
             "Give all ranks equally many tokens in every step: sort or pack samples by length."
             if found.rotates
-            else "Spread tokens evenly over the experts: a balancing loss, a capacity limit, or more experts a rank."
+            else "Spread tokens evenly over the experts: a balancing loss, a capacity limit, or more experts "
+            "a rank."
             if found.of_experts
-            else f"Give {who} the same share of the work as the others.",
+            else f"Give {who} the same share of the work as the others."
         ),
         ceiling_ns=ceiling,
         window_ns=run.window_ns,

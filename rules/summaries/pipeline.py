@@ -10,7 +10,8 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.stages import NEIGHBOURS, messages_passed_on
 from rules.analysis.ranks.states import FIRST_IDLE
 from rules.base import Finding, severity_of
-from rules.catalog.pipeline_bubble import UNKNOWN, PipelineBubble, bubble, remedies, told_of
+from rules.catalog.pipeline_bubble import UNKNOWN, PipelineBubble, bubble, told_of
+from rules.remedies.communication import full_pipeline
 from rules.summaries.run import ManyRanks
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline, Part
@@ -35,7 +36,7 @@ def pipeline_bubble(run: ManyRanks) -> Iterator[Finding]:
             [f"{run.name(row)} {percent(waits[row] / whole)}" for row in waits],
             _micro_batches(run),
         ),
-        remedies=remedies(len(waits)),
+        remedy=full_pipeline(len(waits)),
         ceiling_ns=ceiling,
         window_ns=run.window_ns,
         culprit=NEIGHBOURS,

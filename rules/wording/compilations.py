@@ -1,45 +1,11 @@
-"""How compilations are spoken of: places without folders, why a function was compiled again, a log in one line."""
+"""How compilations are spoken of: why a function was compiled again, a log in one line."""
 
 from __future__ import annotations
-
-import re
 
 from parsers.model import Trace
 from parsers.model.units import duration
 from rules.analysis.arithmetic.intervals import length, union
 from rules.analysis.facts.compilations import broken_graphs, compiled_functions, compiling
-
-_ADVICE = (
-    (
-        re.compile(r"size mismatch|stride mismatch|\.size\(|\.shape|size\("),
-        "Sizes differ from call to call: say so (torch._dynamo.mark_dynamic(x, 0), or torch.compile(dynamic=True)), or "
-        "pad to a few sizes.",
-    ),
-    (
-        re.compile(r"grad_mode|GradMode|requires_grad|inference_mode"),
-        "Call it in one mode of gradients only, or compile a copy for each: training and evaluation differ.",
-    ),
-    (
-        re.compile(r"dtype|dispatch key|device"),
-        "Call it with one type and device, or compile a copy for each.",
-    ),
-    (
-        re.compile(r"check_(obj_)?id|check_type_id|object|___check"),
-        "It meets another object in each call: make it once, outside of what is compiled.",
-    ),
-    (
-        re.compile(r"=="),
-        "A number that changes is built into the code: hold it in a tensor, or keep it the same.",
-    ),
-)
-
-
-def advice_on(reason: str) -> str:
-    """What to change so that a function is not compiled again for such a reason."""
-    return next(
-        (advice for pattern, advice in _ADVICE if pattern.search(reason)),
-        "Keep what the reason names the same from call to call.",
-    )
 
 
 def why(reason: str) -> str:

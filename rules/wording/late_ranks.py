@@ -14,7 +14,6 @@ from rules.analysis.ranks.patterns import NEVER, Course, Party
 from rules.analysis.ranks.reasons import Reason, Why
 from rules.wording.headline import Headline, Part
 from rules.wording.phrases import listed, part_of_steps
-from rules.wording.words import Words, ours
 
 NEARLY_AS_LATE = 0.5  # of the waiting for late ranks: less ends with them, the rest is then for the next one
 AnyRanks: TypeAlias = Ranks[Any]
@@ -148,37 +147,6 @@ def spends(ranks: AnyRanks, reasons: Sequence[Reason], several: bool) -> str:
     parts = [f"{percent(each.share)} more {doing([each], several)}" for each in told]
     parts[0] = f"{percent(told[0].share)} more of the {whole} {doing(told, several)}"
     return f"{'spend' if several else 'spends'} {listed(parts)}"
-
-
-def remedies(ranks: AnyRanks) -> tuple[Words, ...]:
-    """What to change, for each late rank or group."""
-    return tuple(dict.fromkeys(_change(each.name, ranks.reasons(each.rows)) for each in ranks.parties))
-
-
-def _change(name: str, reasons: Sequence[Reason]) -> Words:
-    first = reasons[0] if reasons else Reason(Why.HELD_UP)
-    if first.why in (Why.CLOCK, Why.SLOW):
-        return (
-            f"Look at {name}'s GPU: "
-            + ours("$ClocksAndHeat says whether heat or a power limit slows it, and ")
-            + ours("$GpuMonitor whether another program uses it.")
-        )
-    if first.why in (Why.MORE, Why.COMPUTES):
-        return (
-            f"Give {name} the same amount of GPU work as the others: equal batches and sequence lengths, and "
-            "nothing that only it computes."
-        )
-    if first.cause is Cause.INPUT:
-        return (
-            f"Give {name} data as fast as the others get it: equal shares of the files, storage as near, and as many "
-            "loader workers with cores of their own."
-        )
-    if first.cause in (Cause.HOST, Cause.LAUNCH):
-        return (
-            f"Take CPU work off {name}: log, save and evaluate elsewhere or in a thread, and give its process cores "
-            "of its own."
-        )
-    return f"Find out what {name} does differently: its machine, its input, its clocks."
 
 
 def cannot_tell(ranks: AnyRanks) -> str:

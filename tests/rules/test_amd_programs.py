@@ -12,6 +12,7 @@ from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.base import Category, Finding, Severity
+from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
 from rules.wording.words import Reader, Vendor, ours
 from tests.opened import analysed, diagnosed
@@ -101,10 +102,12 @@ def test_the_names_that_pytorch_keeps_on_rocm_are_kept() -> None:
         Severity.HIGH,
         Headline(ours("No $tensor cores")),
         "at::native::CUDAKernel and cudaNothing are names",
-        (ours("Call torch.cuda.synchronize() less, $cudaDeviceSynchronize() too."),),
+        Remedy(
+            (ours("Call torch.cuda.synchronize() less, $cudaDeviceSynchronize() too."),),
+            'torch.cuda.cudart().cudaProfilerStart()\nmodel.to("cuda")',
+        ),
         1,
         2,
-        example='torch.cuda.cudart().cudaProfilerStart()\nmodel.to("cuda")',
         reader=Reader(vendor=Vendor.AMD),
     )
     assert told.title == "No matrix cores"

@@ -14,6 +14,7 @@ from rules.comparison.compare import compare
 from rules.comparison.findings import Change, compare_findings
 from rules.comparison.kernel_rows import Match
 from rules.culprit import Culprit, CulpritKind
+from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import kernel, trace_of
@@ -190,7 +191,9 @@ def finding(
     severity: Severity = Severity.HIGH, ceiling: int = 500, rule: str = "host", culprit: str = ""
 ) -> Finding:
     headline, culprit_ = Headline(f"{rule} {ceiling}"), Culprit(CulpritKind.REGION, culprit)
-    return Finding(rule, Category.HOST_BOUND, severity, headline, "", (), ceiling, 1000, culprit=culprit_)
+    return Finding(
+        rule, Category.HOST_BOUND, severity, headline, "", Remedy(), ceiling, 1000, culprit=culprit_
+    )
 
 
 def one_change(before: list[Finding], after: list[Finding], noise: float = 10) -> Change:

@@ -9,7 +9,7 @@ from rules.analysis.analysis import Analysis
 from rules.fixes.base import EXPLANATION_HEADINGS, fixes
 from rules.fixes.plan import HOST_UNSURE, NARROWEST, NOTHING, Plan, make_plan
 from rules.replay.overlay import Overlay
-from rules.wording.words import Reader, told
+from rules.wording.words import Reader
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_replay import RECORDINGS, replay
 
@@ -417,7 +417,7 @@ def test_a_native_program_is_shown_no_python() -> None:
     made = make_plan(Analysis(trace.build()))
     assert "use-tensor-cores" in promised(made)
     reader = Reader.of(made.replay.analysis.trace)
-    assert all(not each.proposal.code for each in made.promises)
+    assert all(not each.proposal.remedy.code_for(reader) for each in made.promises)
     assert "torch" not in " ".join(
-        text for each in made.promises for text in told(each.proposal.advice, reader)
+        text for each in made.promises for text in each.proposal.remedy.advice_for(reader)
     )

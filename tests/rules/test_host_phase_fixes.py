@@ -8,7 +8,7 @@ import pytest
 
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import make_plan
-from rules.wording.words import Reader, told
+from rules.wording.words import Reader
 from tests.opened import analysed
 from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body, promised
@@ -100,7 +100,7 @@ def test_a_data_loader_with_workers_is_given_more(workers: bool) -> None:
         trace.kernels(1210, 60, 10, 12)
 
     (made,) = (each for each in plan_of_body(body).promises if each.proposal.fix == "load-data-in-workers")
-    advice = " ".join(told(made.proposal.advice, Reader()))
+    advice = " ".join(made.proposal.remedy.advice_for(Reader()))
     assert ("more workers" in made.proposal.title) is workers
     assert ("num_workers=8" in advice) is not workers
 

@@ -22,6 +22,7 @@ from rules import Diagnosis, combined_ceiling, diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.base import Category, Finding, Severity
+from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace
 
@@ -241,7 +242,7 @@ def finding(ceiling: int, intervals: tuple[tuple[int, int], ...], window: int = 
         Severity.HIGH,
         Headline("t"),
         "e.",
-        ("a",),
+        Remedy(("a",)),
         ceiling,
         window,
         intervals=intervals,

@@ -9,6 +9,7 @@ import pytest
 from parsers import open_trace
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import Plan, make_plan
+from rules.wording.words import Reader
 from tests.rules.builder import AUTOGRAD, TinyTrace
 from tests.rules.test_fixes import plan_of_body, promised
 
@@ -324,7 +325,7 @@ def test_a_sparse_optimizer_is_not_told_to_be_fused(optimizer: str) -> None:
     (told,) = [each.proposal for each in made.promises if each.proposal.fix == "fuse-optimizer"]
     is_sparse = optimizer == "SparseAdam"
     assert told.title.startswith("Make the gradients dense" if is_sparse else "Use a fused optimizer")
-    assert ("sparse=False" in told.code) is is_sparse
+    assert ("sparse=False" in told.remedy.code_for(Reader())) is is_sparse
 
 
 # ---- as real programs have them --------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from rules.base import severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.fixes.base import Proposal
 from rules.fixes.plan import Plan, Promise, make_plan
+from rules.remedies.remedy import Remedy
 from rules.replay.replay import replay_of
 from rules.wording.headline import Headline, Part
 from rules.wording.promises import first_step, gain, promise_for, worded, worded_shortly
@@ -26,7 +27,7 @@ def promise(
         key="move",
         title="Move it",
         categories=(Category.HOST_BOUND, Category.COPY_D2H),
-        advice=(),
+        remedy=Remedy(()),
         expected=lambda _: None,
         depends_on="how many workers there are",
         redesign=redesign,
@@ -38,7 +39,7 @@ def promise(
 def finding(category: Category = Category.HOST_BOUND, ceiling: int = 50, amount: float = 0.5) -> Finding:
     headline = Headline("The GPU waits", Part(amount, 5))
     culprit = Culprit(CulpritKind.REGION, "tokenize")
-    return Finding("r", category, severity_of(ceiling, 100), headline, "", (), ceiling, 100, culprit)
+    return Finding("r", category, severity_of(ceiling, 100), headline, "", Remedy(), ceiling, 100, culprit)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rules.base import Category, Finding, severity_of
 from rules.ranking import AS_LARGE, ranked, told_first_as_mended, weight
+from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
 
 WINDOW = 1000
@@ -17,7 +18,7 @@ WINDOW = 1000
 
 def finding(category: Category, ceiling: int) -> Finding:
     return Finding(
-        category.value, category, severity_of(ceiling, WINDOW), Headline(""), "", (), ceiling, WINDOW
+        category.value, category, severity_of(ceiling, WINDOW), Headline(""), "", Remedy(), ceiling, WINDOW
     )
 
 

@@ -17,6 +17,7 @@ import resources
 from parsers.model import EventKind, Trace
 from rules import Category, Finding, Severity
 from rules.base import EXPLANATION_HEADINGS
+from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
 from viewer.panels.findings.check_list import CheckList, check_name
 from viewer.panels.findings.finding_card import FindingCard
@@ -85,10 +86,9 @@ def test_how_to_fix_shows_every_advice_and_the_code(qtbot: QtBot, qapp: object) 
         Severity.HIGH,
         Headline("T"),
         "E",
-        ("first", "second"),
+        Remedy(("first", "second"), "x = 1"),
         50,
         100,
-        example="x = 1",
         unknown=("why",),
     )
     card = FindingCard(finding, {heading: f"Text of {heading}." for heading in EXPLANATION_HEADINGS})

@@ -15,6 +15,7 @@ from rules.analysis.analysis import Analysis
 from rules.base import Category, Evidence, Finding, severity_of
 from rules.diagnosis import diagnosis_of
 from rules.ranking import ranked
+from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
 from rules.wording.verdict import beside_the_verdict, first_problem, larger_problem, verdict
 from tests.rules.builder import TinyTrace, steps
@@ -106,7 +107,7 @@ def told(**ceilings: int) -> Diagnosis:
                     severity_of(ns, 100),
                     Headline(""),
                     "",
-                    (),
+                    Remedy(),
                     ns,
                     100,
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from parsers.model import Trace
@@ -22,7 +23,7 @@ from rules.wording.verdict import (
     verdict,
     what_lacks_a_gpu,
 )
-from rules.wording.words import Reader, told
+from rules.wording.words import Reader
 from viewer.reports.blocks import (
     Block,
     Card,
@@ -37,6 +38,7 @@ from viewer.reports.blocks import (
     Table,
     Text,
 )
+from viewer.reports.fixes_report import advice_beside, numbers_of_changes
 from viewer.reports.interactive.recording import packed_recording
 from viewer.reports.pictures.charts import budget_chart
 from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
@@ -83,9 +85,13 @@ def diagnosis_report(
         for place, index in enumerate(shown)
         if analysis.window_ns
     ]
+    numbers = numbers_of_changes(plan.promises, reader) if is_run else {}
     changes = tuple(
         Change(
-            each.proposal.title, worded(each), tuple(told(each.proposal.advice, reader)), each.proposal.code
+            each.proposal.title,
+            worded(each),
+            each.proposal.remedy.advice_for(reader),
+            each.proposal.remedy.code_for(reader),
         )
         for each in plan.promises
         if is_run
@@ -109,7 +115,8 @@ def diagnosis_report(
             Text((about_replay(plan) if is_run else "",), quiet=True, form=Form.PAGE),
             Cards(
                 tuple(
-                    card(each, gain(each, plan), gain(each, plan, short=True)) for each in diagnosis.findings
+                    card(each, gain(each, plan), gain(each, plan, short=True), numbers)
+                    for each in diagnosis.findings
                 )
             ),
             Points("Memory", tuple(memory), form=Form.PAGE),
@@ -136,16 +143,16 @@ def _budget(trace: Trace, analysis: Analysis, index: int, form: Form) -> Chart:
     )
 
 
-def card(finding: Finding, gives: str, short: str) -> Card:
-    """A finding with what mending it gives."""
+def card(finding: Finding, gives: str, short: str, changes: Mapping[str, int]) -> Card:
+    """A finding with what mending it gives, and the advice that no change says."""
     return Card(
         severity=finding.severity.value,
         title=finding.title,
         gives=gives,
         short=short,
         explanation=finding.explanation,
-        advice=tuple(finding.advice),
-        code=finding.code,
+        advice=advice_beside(finding, changes),
+        code="" if finding.code in changes else finding.code,
         cannot_tell=finding.cannot_tell,
         places=tuple(
             Spot(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parsers.model.units import duration
-from rules import Diagnosis
+from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import Outcome, Plan, Promise, plan_of
 from rules.fixes.simulation import simulate
 from rules.replay.critical_path import critical_path_of
+from rules.wording.phrases import listed
 from rules.wording.promises import (
     ADDS_LITTLE,
     about_replay,
@@ -20,7 +22,7 @@ from rules.wording.promises import (
     together,
     worded,
 )
-from rules.wording.words import Reader, told
+from rules.wording.words import Reader
 from viewer.reports.plain_text import joined, one_line
 
 WIDTH = 96
@@ -65,9 +67,26 @@ def _fix(promise: Promise, diagnosis: Diagnosis, reader: Reader) -> dict[str, An
         "after_others": round(promise.after_others, 3),
         "redesign": proposal.redesign,
         "depends_on": depends_on(promise),
-        "advice": list(told(proposal.advice, reader)),
-        "code": proposal.code,
+        "advice": list(proposal.remedy.advice_for(reader)),
+        "code": proposal.remedy.code_for(reader),
     }
+
+
+def numbers_of_changes(promises: Sequence[Promise], reader: Reader) -> dict[str, int]:
+    """The number of the change that says a sentence of advice, or shows some code, by these."""
+    numbers: dict[str, int] = {}
+    for number, promise in enumerate(promises, 1):
+        remedy = promise.proposal.remedy
+        for text in (*remedy.advice_for(reader), remedy.code_for(reader)):
+            numbers.setdefault(text, number)
+    return numbers
+
+
+def advice_beside(finding: Finding, changes: Mapping[str, int]) -> tuple[str, ...]:
+    """The advice on a finding that no change above it says, after the numbers of the changes that say the rest."""
+    numbers = sorted({changes[each] for each in finding.advice if each in changes})
+    which = f"See change{'s' if len(numbers) > 1 else ''} {listed([str(each) for each in numbers])} above."
+    return (*((which,) if numbers else ()), *(each for each in finding.advice if each not in changes))
 
 
 def fixes_text(analysis: Analysis) -> list[str]:
@@ -90,7 +109,7 @@ def _promise_lines(number: int, promise: Promise, reader: Reader) -> list[str]:
         after = promise.after_others
         adds = f"{factor(after)} more" if after >= ADDS_LITTLE else "hardly anything more"
         lines.append(f"   After those above it adds {adds}.")
-    for advice in told(proposal.advice, reader):
+    for advice in proposal.remedy.advice_for(reader):
         lines += textwrap.wrap(advice, WIDTH, initial_indent="   -> ", subsequent_indent="      ")
     lines.append(f"   ({promise.id})")
     return lines

@@ -78,7 +78,7 @@ def many_ranks_report(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> Report
                 prose=(0, 1, 5),
             ),
             Points("Links and balance", (*page.links(facts), *page.balance(facts))),
-            Cards(tuple(card(each, "", "") for each in diagnosis.findings)),
+            Cards(tuple(card(each, "", "", {}) for each in diagnosis.findings)),
             Points("Look at next", tuple(page.next_steps(facts))),
             Points("Not checked", tuple(skipped), form=Form.PAGE),
             Points("Thresholds that were changed", tuple(diagnosis.thresholds.changed()), form=Form.PAGE),

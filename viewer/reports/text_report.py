@@ -29,8 +29,9 @@ from rules.wording.verdict import (
     verdict,
     what_lacks_a_gpu,
 )
+from rules.wording.words import Reader
 from viewer.reports.blocks import Table
-from viewer.reports.fixes_report import fixes_text
+from viewer.reports.fixes_report import advice_beside, fixes_text, numbers_of_changes
 from viewer.reports.plain_text import joined
 from viewer.reports.rendering.terminal_report import table_lines
 from viewer.reports.result_tables import table_text
@@ -60,6 +61,7 @@ def as_text(
     lines += textwrap.wrap(beside_the_verdict(analysis, diagnosis), WIDTH)
     lines += [*textwrap.wrap(first_step(plan, diagnosis), WIDTH), ""]
     lines += _about(trace, analysis)
+    changes: dict[str, int] = {}
     if not len(trace.gpu_operations):
         lines += _without_gpu(trace)
     elif not shows_no_run(analysis, diagnosis):
@@ -67,11 +69,15 @@ def as_text(
         if cost_per_hour and (cost := idle_cost(analysis, cost_per_hour)) is not None:
             lines += [*textwrap.wrap(cost.text, WIDTH), ""]
         lines += fixes_text(analysis)
+        changes = numbers_of_changes(plan.promises, Reader.of(trace))
     lines += serving_text(trace)
     lines += _memory(analysis)
     shared_limits = Counter(finding.cannot_tell for finding in diagnosis.findings if finding.cannot_tell)
     for number, finding in enumerate(diagnosis.findings, 1):
-        lines += _finding(number, finding, gain(finding, plan), shared_limits[finding.cannot_tell] > 1)
+        advice = advice_beside(finding, changes)
+        lines += _finding(
+            number, finding, gain(finding, plan), advice, shared_limits[finding.cannot_tell] > 1
+        )
     for limit in (text for text, count in shared_limits.items() if count > 1):
         lines += [*textwrap.wrap(f"Cannot tell: {limit}", WIDTH, subsequent_indent="  "), ""]
     for table in trace.tables:
@@ -233,11 +239,13 @@ def _memory(analysis: Analysis) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def _finding(number: int, finding: Finding, gives: str, limits_said_below: bool) -> list[str]:
+def _finding(
+    number: int, finding: Finding, gives: str, advice: tuple[str, ...], limits_said_below: bool
+) -> list[str]:
     lines = [f"{number}. {finding.title}" + (f"  ({gives})" if gives else "") + f"  [{finding.severity}]"]
     lines += textwrap.wrap(finding.explanation, WIDTH, initial_indent="   ", subsequent_indent="   ")
-    for advice in finding.advice:
-        lines += textwrap.wrap(advice, WIDTH, initial_indent="   -> ", subsequent_indent="      ")
+    for each in advice:
+        lines += textwrap.wrap(each, WIDTH, initial_indent="   -> ", subsequent_indent="      ")
     if finding.cannot_tell and not limits_said_below:
         lines += textwrap.wrap(
             f"Cannot tell: {finding.cannot_tell}", WIDTH, initial_indent="   ", subsequent_indent="   "

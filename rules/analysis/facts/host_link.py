@@ -10,7 +10,6 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.copies import Copies
 from rules.analysis.steps.concentration import Extent
 from rules.kernels.gpu_peaks import peaks_of
-from rules.wording.words import Words, ours
 
 LARGE_BYTES = 1_000_000  # a smaller copy takes about as long to start as to travel
 SLOW_LINK_SHARE = 0.5  # large pinned copies reach 84 to 88 % of PCIe 5 on an H200: half of the link is odd
@@ -63,40 +62,5 @@ def link_sentence(use: LinkUse | None, pageable: bool) -> str:
     return f" Copies above 1 MB reach {part}{slow}."
 
 
-ASYNCHRONOUS_ALREADY = (
-    "The copies are asynchronous already, but what follows waits for them: issue them earlier, on a stream of their "
-    "own, while the GPU still computes."
-)
-PINNED_AND_BESIDE = ours(
-    "Allocate the host's memory pinned ($cudaHostAlloc), and copy with $cudaMemcpyAsync on a stream of its own while "
-    "the GPU computes."
-)
 PAGES_TO_GPU = "Pages of unified memory move to the GPU one by one"
 PAGES_FROM_GPU = "Pages of unified memory move from the GPU one by one"
-ADVICE_ON_PAGES = (
-    ours(
-        "Fetch what a kernel or the CPU needs before it does, in one piece: $cudaMemPrefetchAsync; $cudaMemAdvise for "
-        "what both sides only read."
-    ),
-    ours("Or allocate on the GPU ($cudaMalloc) and copy once with $cudaMemcpyAsync."),
-)
-BESIDE = ours("Copy with $cudaMemcpyAsync on a stream of its own while the GPU computes.")
-
-
-def copying_advice(copies: Copies) -> Words:
-    """How copies come to run beside the GPU's work, from how they are made now, in terms of the API."""
-    if copies.are_asynchronous:
-        return ASYNCHRONOUS_ALREADY
-    return BESIDE if copies.from_pinned else PINNED_AND_BESIDE
-
-
-def link_advice(use: LinkUse | None, pageable: bool) -> tuple[Words, ...]:
-    """What to look at where even pinned memory is slow."""
-    if use is None or pageable or not use.slow:
-        return ()
-    return (
-        ours(
-            "Find out why pinned copies are slow: bind the process to the CPU cores next to its GPU ($Topology "
-            "lists them), and see whether GPUs share the link or the slot is narrower ($LinkState)."
-        ),
-    )

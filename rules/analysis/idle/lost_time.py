@@ -19,6 +19,7 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.steps.concentration import Extent, extent
 from rules.base import Category, Evidence, Finding, Rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
 from rules.wording.phrases import share, shares, shortened
 from rules.wording.words import Words
@@ -235,8 +236,7 @@ def idle_finding(
     waiting: IdleTime,
     what: Words,
     account: Words,
-    remedies: tuple[Words, ...],
-    example: Words,
+    remedy: Remedy,
     unknown: tuple[Words, ...],
     category: Category | None = None,
 ) -> Finding:
@@ -247,14 +247,13 @@ def idle_finding(
         category=category or rule.category,
         headline=Headline(what, waiting.extent.share(ceiling)),
         account=account + waiting.spread,
-        remedies=remedies,
+        remedy=remedy,
         ceiling_ns=ceiling,
         culprit=waiting.culprit,
         rank=waiting.rank,
         device=waiting.device,
         evidence=waiting.evidence(),
         intervals=pairs(waiting.intervals),
-        example=example,
         unknown=unknown,
         divided=rule.category is Category.HOST_BOUND and waiting.blames[0].ns < MOST_OF_IT * waiting.worst_ns,
     )

@@ -14,7 +14,6 @@ from parsers.model.units import duration
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.idle.lost_time import IdleTime
 from rules.culprit import CulpritKind
-from rules.wording.words import Words, for_pytorch
 
 _OPERATORS = re.compile(r"^aten::(_?cudnn_|_scaled_dot_product_cudnn|miopen_)")  # keep a plan for each shape
 _GENERATED = re.compile(r"^(void )?cudnn_generated_")
@@ -50,20 +49,8 @@ class PlanBuilding:
         return f"{seen}: it builds a new plan for each new shape, such as a prompt of a new length."
 
     @property
-    def advice(self) -> tuple[Words, ...]:
-        """What to change, the surest first."""
-        padding = (
-            "Pad to a few lengths (say, multiples of 128 with a mask), so that plans are used again, and run each of "
-            "these lengths once before the first request."
-        )
-        if not _ATTENTION.search(f"{self.operator} {self.who}"):
-            return (padding,)
-        return (
-            padding,
-            for_pytorch(
-                "Or use an attention that needs no plan: torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION)."
-            ),
-        )
+    def is_of_attention(self) -> bool:
+        return _ATTENTION.search(f"{self.operator} {self.who}") is not None
 
 
 def plan_building(waiting: IdleTime) -> PlanBuilding | None:

@@ -16,9 +16,9 @@ from rules.analysis.names.families import Family
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times
+from rules.remedies.kernels import CHANNELS_LAST, PAD_SHAPES
 from rules.replay.replay import Replay
 from rules.wording.phrases import shortened
-from rules.wording.words import for_pytorch
 
 LEAST_SHARE = 0.03  # of the GPU's time
 # Unaligned loads move 2 or 4 bytes for each instruction instead of 16, and libraries have their newest kernels for
@@ -26,11 +26,6 @@ LEAST_SHARE = 0.03  # of the GPU's time
 # learning performance guide shows 2 to 4 times on A100).
 ALIGNED_TIME, ALIGNED_AT_LEAST, ALIGNED_AT_MOST = 0.3, 0.6, 0.15
 _MISALIGNED = re.compile(r"align[12](?!\d)")
-
-_CODE = """vocabulary = 50_257
-padded = (vocabulary + 63) // 64 * 64                 # 50304: a multiple of 64
-head = torch.nn.Linear(hidden, padded, bias=False)
-logits = head(x)[..., :vocabulary]                    # drop the padding afterwards"""
 
 
 @fix
@@ -60,13 +55,7 @@ What makes it more or less
             title=f"Pad matrix dimensions: {percent(share)} of the GPU's time is kernels for unaligned data",
             categories=(Category.GEMM_SHAPE,),
             culprit=shortened(trace.name(int(device.event[longest])), 120),
-            advice=(
-                "Make the vocabulary, the hidden size and the batch multiples of 8, better of 64.",
-                for_pytorch(
-                    "For convolutions use channels_last, so that the channels are the inner dimension."
-                ),
-            ),
-            code=_CODE,
+            remedy=PAD_SHAPES.and_then(CHANNELS_LAST.advice[0]),
             expected=durations_times(awkward, ALIGNED_TIME),
             low=durations_times(awkward, ALIGNED_AT_LEAST),
             high=durations_times(awkward, ALIGNED_AT_MOST),

@@ -11,7 +11,7 @@ from parsers.model import I64, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.training import is_training
 from rules.category import Category
-from rules.fixes.base import Proposal, fix
+from rules.fixes.base import Proposal, fix, remedy
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 
@@ -49,7 +49,7 @@ What makes it more or less
             title=f"Serve several requests together: {threads} threads take turns, each with a model run of its own",
             categories=(Category.LAUNCH_BOUND, Category.HOST_BOUND),
             culprit=f"{threads} threads",
-            advice=(
+            remedy=remedy(
                 "Collect the requests that wait into a batch, run the model once, and hand the answers back: one "
                 "thread launches, the others only queue.",
                 "Serving programs such as vLLM or Triton Inference Server do that already.",

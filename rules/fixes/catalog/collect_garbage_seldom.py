@@ -12,23 +12,12 @@ from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step
+from rules.remedies.host_work import COLLECT_SELDOM
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.host_work import OF_COLLECTIONS
 
 LEAST_SHARE = 0.02  # of the step
 MADE_RARER = 0.9  # of the time is gone at least: ten times as seldom
-
-_CODE = """import gc
-
-model, loader = build()
-gc.collect()
-gc.freeze()                       # what was made so far stays: nobody looks at it again
-gc.disable()
-for step, batch in enumerate(loader):
-    train(batch)
-    if step % 500 == 0:
-        gc.collect()              # on all ranks in the same step"""
 
 
 @fix
@@ -60,8 +49,7 @@ What makes it more or less
             title=f"Collect Python's garbage seldom: it takes {duration(each)} of CPU work {replay.in_step}",
             categories=(Category.HOST_BOUND, *((Category.VARIABILITY,) if hit < replay.steps else ())),
             culprit="Python's garbage collection",
-            advice=OF_COLLECTIONS,
-            code=_CODE,
+            remedy=COLLECT_SELDOM,
             expected=less_host_time(nodes, garbage),
             low=less_host_time(nodes, garbage * MADE_RARER),
             depends_on="how much garbage may pile up until the next collection",

@@ -20,12 +20,11 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.fuse_optimizer import FuseOptimizer
 from rules.fixes.catalog.join_loop import JoinLoop, in_loops
 from rules.fixes.changes import of_nodes, together
+from rules.remedies.kernels import fused_kernels
 from rules.replay.loops import loops_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.engine_advice import fusing_advice
-from rules.wording.words import for_pytorch
 
 # What is left of a chain's time is what joining neighbours leaves, times this: the compiler also fuses over
 # reductions and keeps intermediate results in 16 bits (docs/predictions.md).
@@ -36,12 +35,6 @@ OTHER_HOST, OTHER_HOST_AT_LEAST = 0.6, 0.8  # ... and for launching what the com
 FILLED = 0.97  # of the step: a GPU that is busier does not wait for launches
 LEAST_SHARE = 0.1  # of the GPU's time in such kernels, or of the launches
 _NOT_FUSED = ("multi_tensor", "embedding", "index")
-
-_CODE = """model = torch.compile(model)          # joins neighbouring elementwise operators into one kernel
-
-@torch.compile
-def activation(x, bias, residual):    # or only the part that matters
-    return torch.nn.functional.gelu(x + bias) * 0.5 + residual"""
 
 
 @fix
@@ -87,19 +80,7 @@ What makes it more or less
             title=f"Compile the model: {percent(share)} of the GPU's time is kernels that only move memory",
             categories=categories,
             culprit=f"{Family(int(np.bincount(family[fusable], device.duration[fusable]).argmax())).label} kernels",
-            advice=(
-                *(
-                    fusing_advice(analysis.trace)
-                    or (
-                        for_pytorch(
-                            "torch.compile(model) joins neighbouring elementwise kernels, normalisations and "
-                            "reductions."
-                        ),
-                    )
-                ),
-                "Fuse by hand what comes often: losses, normalisations and activations as one kernel each.",
-            ),
-            code=_CODE,
+            remedy=fused_kernels(analysis.trace),
             expected=_compiled(replay, analysis, fusable, LEFT * left, (FUSED_HOST, OTHER_HOST)),
             low=_compiled(
                 replay,

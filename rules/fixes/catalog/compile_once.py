@@ -13,12 +13,9 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step, together, without_calls
 from rules.fixes.compiling import compiling_ns
 from rules.fixes.host_phases import own_work
+from rules.remedies.compiling import COMPILE_ONCE
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.host_work import OF_COMPILERS
-
-_CODE = """model = torch.compile(model, dynamic=True)
-# or, for one dimension of the input: torch._dynamo.mark_dynamic(batch, 1)"""
 
 
 @fix
@@ -52,8 +49,7 @@ What makes it more or less
             title=f"Compile once: the compiler runs again in most steps, {duration(taken)} {replay.in_step}",
             categories=(Category.RECOMPILATION, Category.HOST_BOUND),
             culprit="torch.compile",
-            advice=OF_COMPILERS,
-            code=_CODE,
+            remedy=COMPILE_ONCE,
             expected=gone,
             high=together(gone, less_host_time(compiling >= 0, own_work(replay, around))),
             depends_on="how much of the rest of a step is the first run of what was compiled",

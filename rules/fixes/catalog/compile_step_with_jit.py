@@ -14,6 +14,7 @@ from rules.analysis.names.families import Family
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import together
+from rules.remedies.compiling import JIT_THE_STEP
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
@@ -24,11 +25,6 @@ DISPATCH_NS = 100_000.0  # one call of a compiled step: docs/predictions.md
 LONG_NS = 1_000_000.0
 
 _STAYING = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION, Family.SORT)
-
-_CODE = """@jax.jit
-def update(weights, batch):
-    loss, gradients = jax.value_and_grad(loss_of)(weights, batch)
-    return jax.tree.map(lambda w, g: w - rate * g, weights, gradients), loss"""
 
 
 @fix
@@ -69,12 +65,7 @@ What makes it more or less
             title=f"Compile the step with jax.jit: {count:,.0f} functions are dispatched one by one in it",
             categories=(Category.LAUNCH_BOUND,),
             culprit="operations that JAX dispatches by themselves",
-            advice=(
-                "Put the whole step, with its gradient and the optimizer's update, into one function and decorate it "
-                "with jax.jit.",
-                "Loops over layers or time steps stay short to compile as jax.lax.scan.",
-            ),
-            code=_CODE,
+            remedy=JIT_THE_STEP,
             expected=_one_call(inside, first, loading),
             high=together(_one_call(inside, first, loading), _fused(analysis, replay, inside)),
             low=_one_call(inside, first, foreign) if (foreign > loading).any() else None,

@@ -11,47 +11,21 @@ from parsers.model import BOOL, F64, Attribute, CopyKind
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.copies import asynchronous
-from rules.analysis.facts.host_link import ASYNCHRONOUS_ALREADY
+from rules.analysis.facts.copies import worst_copies
 from rules.category import Category
-from rules.fixes.base import Proposal, fix
+from rules.fixes.base import Proposal, Remedy, fix
 from rules.fixes.changes import copies, of_nodes, per_step, together, without_calls
 from rules.fixes.host_phases import annotated, left_of_unknown
 from rules.fixes.round_trips import round_trips
+from rules.remedies.copies import less_from_gpu, less_to_gpu
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.words import for_native, for_python, for_pytorch
 
 LARGE_BYTES = 65_536
 LARGE_NS = 50_000.0
 LONG_NS = 250_000.0  # between two calls: operators that launch something are over sooner
 MOSTLY = 0.5
-
-_ADVICE = {
-    CopyKind.D2H: (
-        for_native("Keep on the GPU what the next step needs again, and copy back only what is read."),
-        for_python(
-            "Reduce on the GPU first (argmax, topk, a mean, the score itself) and copy only the result."
-        ),
-        "What must be copied: into pinned memory and asynchronously, while the next batch computes.",
-        for_pytorch("tensor.to('cpu', non_blocking=True) into a pinned buffer, and one event to wait for."),
-    ),
-    CopyKind.H2D: (
-        for_native("Keep on the GPU what the next step needs again, and send only what has changed."),
-        for_python(
-            "Send less: uint8 images instead of float32, indices instead of one-hot rows, and convert on the GPU."
-        ),
-        "Copy from pinned memory and asynchronously: then the copy runs beside the GPU's work.",
-        for_pytorch("pin_memory=True in the DataLoader, and tensor.to('cuda', non_blocking=True)."),
-    ),
-}
-_CODE = {
-    CopyKind.D2H: """correct += (logits.argmax(dim=-1) == labels).sum()   # on the GPU, one number
-# instead of logits.cpu().numpy()""",
-    CopyKind.H2D: """images = images.to("cuda", non_blocking=True)         # uint8, from pinned memory
-images = images.float().div_(255)                   # on the GPU""",
-}
 
 
 @fix
@@ -120,13 +94,19 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
         title=f"Copy less {direction}: {size(int(each))} take {duration(milliseconds * 1e6)} {replay.in_step}{handles}",
         categories=(Category.COPY_D2H if kind is CopyKind.D2H else Category.COPY_H2D,),
         culprit=analysis.trace.name(int(replay.device.event[np.flatnonzero(large)[0]])),
-        advice=(*_ADVICE[kind][:2], ASYNCHRONOUS_ALREADY)
-        if asynchronous(analysis.trace, replay.device.event[large], kind).all()
-        else _ADVICE[kind],
-        code=_CODE[kind],
+        remedy=_remedy(analysis, kind, each),
         expected=together(without_calls(replay, nodes, 0.0), _shorter(worked)),
         low=together(without_calls(replay, nodes, 0.0), _shorter(least)) if most_left else None,
     )
+
+
+def _remedy(analysis: Analysis, kind: CopyKind, each: float) -> Remedy:
+    found = worst_copies(analysis, kind)
+    if found is None:
+        return Remedy()
+    if kind is CopyKind.D2H:
+        return less_from_gpu(analysis.trace, found)
+    return less_to_gpu(analysis.trace, found, bytes_a_step=each)
 
 
 def _until_next_work(replay: Replay, nodes: BOOL) -> BOOL:

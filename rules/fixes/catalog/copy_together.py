@@ -11,7 +11,7 @@ from parsers.model import CopyKind
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.category import Category
-from rules.fixes.base import Proposal, fix
+from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import per_step, together, without_calls, without_waiting
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.replay.replay import Replay
@@ -51,13 +51,13 @@ What makes it more or less
             title=f"Send {often:,.0f} small copies as one: one by one they take {duration(taken)} {replay.in_step}",
             categories=(Category.COPY_H2D, Category.HOST_BOUND, Category.SYNCHRONIZATION),
             culprit="small copies to the GPU",
-            advice=(
+            remedy=remedy(
                 for_pytorch(
                     "Build one array or tensor on the CPU, and send it once: torch.stack before .to('cuda')."
                 ),
                 for_native("Put the pieces side by side into one pinned buffer, and send it once."),
+                code=for_pytorch(_CODE),
             ),
-            code=_CODE,
             expected=together(without_calls(replay, row), without_waiting(row)),
             low=together(without_calls(replay, row, 0.5), without_waiting(row)),
             depends_on="what the CPU does between two copies",

@@ -13,24 +13,11 @@ from rules.analysis.names.families import Family
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times
+from rules.remedies.clocks import higher_clock
 from rules.replay.replay import Replay
-from rules.wording.words import Words, ours
 
 LEAST_LOST = 0.03  # of the GPU's working time: the finding speaks from the same part on
 _COMPUTING = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION)
-
-_COOLING: tuple[Words, ...] = ("Look at the cooling: fans, airflow, dust, the temperature of the room.",)
-_SUPPLY: tuple[Words, ...] = ("Have the power supply of the node checked, and its cables.",)
-_ADVICE: dict[Limit, tuple[Words, ...]] = {
-    Limit.POWER: (
-        "Spend less energy on the same result: 16-bit or 8-bit types, fewer bytes moved.",
-        ours("If the limit was lowered, raise it ($PowerLimit)."),
-    ),
-    Limit.SETTING: (ours("Reset the clocks ($ResetClocks), if nobody set them on purpose."),),
-    Limit.SYNC_BOOST: ("Look for the GPU of the group that is hot or short of power.",),
-    Limit.POWER_BRAKE: _SUPPLY,
-    Limit.HW_SLOWDOWN: _SUPPLY,
-}
 
 
 @fix
@@ -70,7 +57,7 @@ What makes it more or less
                 ),
                 categories=(Category.THROTTLING,),
                 culprit=f"GPU {analysis.trace.devices[number].id}",
-                advice=_ADVICE.get(facts.main, _COOLING),
+                remedy=higher_clock(facts.main),
                 rank=analysis.trace.devices[number].rank,
                 expected=durations_times(computing, left),
                 low=durations_times(computing, least),

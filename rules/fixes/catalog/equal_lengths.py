@@ -13,6 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times
+from rules.remedies.communication import EQUAL_WORK
 from rules.replay.replay import Replay
 
 # the ranks' compute of all steps may differ by this part: then nobody has more work for good
@@ -63,10 +64,6 @@ What makes it more or less
             ),
             categories=(Category.LOAD_IMBALANCE, Category.STRAGGLER, Category.EXPOSED_COMMUNICATION),
             culprit="unequal batches",
-            advice=(
-                "Form batches of about the same number of tokens on every rank: sort by length into buckets, and let "
-                "all ranks draw from the same bucket in each step.",
-                "Pack several short sequences into one row instead of padding.",
-            ),
+            remedy=EQUAL_WORK.and_then("Pack several short sequences into one row instead of padding."),
             expected=durations_times(working, factor),
         )

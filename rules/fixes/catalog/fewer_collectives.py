@@ -10,10 +10,10 @@ import numpy as np
 from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
+from rules.remedies.communication import JOIN_MESSAGES
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import Surroundings, surroundings_of
-from rules.wording.words import for_pytorch
 
 MANY = 30  # collectives in a step
 SMALL_NS = 100_000.0  # median transfer: below, a collective is mostly its start
@@ -62,13 +62,7 @@ What makes it more or less
             f"{float(np.median(transfers)) / 1e3:.3g} us",
             categories=(Category.COMMUNICATION_LATENCY, Category.EXPOSED_COMMUNICATION),
             culprit="small collectives",
-            advice=(
-                "Communicate larger pieces: whole blocks instead of single layers, single values together.",
-                for_pytorch(
-                    "FSDP: wrap whole blocks. DDP: enlarge bucket_cap_mb. Metrics: reduce torch.stack(values)."
-                ),
-                "Reduce in 16 bits where that is allowed: half of the bytes.",
-            ),
+            remedy=JOIN_MESSAGES,
             expected=_joined(replay, around),
         )
 

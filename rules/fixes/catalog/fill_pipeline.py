@@ -12,6 +12,7 @@ from rules.analysis.ranks.collectives import collective_columns
 from rules.analysis.ranks.stages import mostly_passes_on
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
+from rules.remedies.communication import full_pipeline
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 
@@ -53,9 +54,6 @@ What makes it more or less
             title=f"Feed the pipeline more micro-batches: its {len(replay.spans)} stages wait for one another",
             categories=(Category.PIPELINE_BUBBLE, Category.EXPOSED_COMMUNICATION),
             culprit="pipeline",
-            advice=(
-                "Split each batch into at least four times as many micro-batches as there are stages (schedule 1F1B).",
-                "Give the stages equally much work, by moving layers between them.",
-            ),
+            remedy=full_pipeline(len(replay.spans)),
             expected=filled,
         )

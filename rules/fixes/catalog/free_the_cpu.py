@@ -8,7 +8,7 @@ from typing import ClassVar
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.category import Category
-from rules.fixes.base import Proposal, fix
+from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import less_host_time, per_step
 from rules.fixes.interrupted import interrupted_ns, interruptions_in_a_step
 from rules.replay.replay import Replay
@@ -48,7 +48,7 @@ What makes it more or less
             f"{duration(per_step(replay, float(stopped.sum())))}, at places that change",
             categories=(Category.LAUNCH_BOUND, Category.HOST_BOUND),
             culprit="the CPU",
-            advice=(
+            remedy=remedy(
                 "Look at what else runs on these cores (top, pidstat -t 1), and at the container's limit "
                 "(nr_throttled in cpu.stat of its cgroup).",
                 "Give each process cores of its own (taskset, numactl, --cpus-per-task), on the side of its GPU.",
@@ -57,8 +57,8 @@ What makes it more or less
                     "not exceed the cores."
                 ),
                 for_python("Count the threads of all libraries: OMP_NUM_THREADS limits most of them."),
+                code=for_pytorch(_CODE),
             ),
-            code=_CODE,
             expected=less_host_time(stopped > 0, stopped),
             depends_on="whether something else has the CPU meanwhile, or the program waits for a lock",
         )

@@ -14,17 +14,14 @@ from rules.analysis.facts.memory_bound import memory_bound
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.align_shapes import unaligned_products
+from rules.remedies.kernels import FUSED_ATTENTION
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
-from rules.wording.words import for_pytorch
 
 LEAST_SHARE = 0.03  # of the GPU's time
 LAUNCHES_LEFT = 0.1  # of the host's time for what stands between the products
 PADDED_TIME = 0.5  # of products for unaligned data: docs/predictions.md
 NEAR = 4  # places on a stream: the backward pass has two products on either side of the scores
-
-_CODE = """# instead of softmax(q @ k.transpose(-2, -1) / scale + mask) @ v
-out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"""
 
 
 @fix
@@ -65,13 +62,7 @@ What makes it more or less
             title=f"Use fused attention: {percent(share)} of the GPU's time writes and reads attention scores",
             categories=(Category.MEMORY_BOUND_KERNELS,),
             culprit="attention scores",
-            advice=(
-                "Use one fused kernel for attention, which keeps the scores out of memory.",
-                for_pytorch(
-                    "scaled_dot_product_attention is one; pass masks as is_causal=True or attn_mask."
-                ),
-            ),
-            code=_CODE,
+            remedy=FUSED_ATTENTION,
             expected=fused,
         )
 

@@ -12,30 +12,15 @@ from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times, host_time_times, together
+from rules.remedies.launching import DENSE_GRADIENTS, FUSED_OPTIMIZER
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.words import for_pytorch
 
 MANY = 100  # launches of one optimizer step
 FUSED_TIME = 0.4  # of the kernels' time: everything is read and written once (AdamW: 7 instead of 18 passes)
 FUSED_HOST = 0.1  # of the host's time: a few launches for lists of parameters
 
 MOSTLY = 0.5  # of the launches
-
-_ADVICE = (
-    "Update all parameters in a few kernels instead of several for each.",
-    for_pytorch("Pass fused=True (or foreach=True) to the optimizer."),
-)
-_SPARSE_ADVICE = (
-    "A sparse gradient is sorted, joined and masked by a dozen kernels for each table, and no such optimizer is fused.",
-    for_pytorch(
-        "With tables of up to some million rows: nn.Embedding(..., sparse=False) and one fused optimizer for all."
-    ),
-    "With larger ones: one table with offsets instead of many, or an optimizer made for it (torchrec, fbgemm).",
-)
-_SPARSE_CODE = """table = torch.nn.Embedding(rows, width, sparse=False)
-optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True)     # instead of SparseAdam"""
-_CODE = """optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)   # or foreach=True"""
 
 
 @fix
@@ -80,8 +65,7 @@ What makes it more or less
             ),
             categories=(Category.LAUNCH_BOUND,),
             culprit="sparse optimizer" if is_sparse else "optimizer",
-            advice=_SPARSE_ADVICE if is_sparse else _ADVICE,
-            code=_SPARSE_CODE if is_sparse else _CODE,
+            remedy=DENSE_GRADIENTS if is_sparse else FUSED_OPTIMIZER,
             expected=together(durations_times(operations, FUSED_TIME), host_time_times(nodes, FUSED_HOST)),
             depends_on="how many rows the tables have: a dense step updates all of them" if is_sparse else "",
         )

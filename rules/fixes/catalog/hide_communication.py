@@ -11,9 +11,9 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
+from rules.remedies.communication import hidden_communication
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
-from rules.wording.words import for_pytorch
 
 LEFT, LEFT_AT_MOST, LEFT_AT_LEAST = 0.4, 0.7, 0.1  # of the transfers' time: half of the bytes, partly hidden
 
@@ -48,12 +48,8 @@ What makes it more or less
             title=f"Hide or shorten communication: {percent(transfers / replay.recorded_ns)} of the time are transfers",
             categories=(Category.EXPOSED_COMMUNICATION,),
             culprit="communication",
-            advice=(
-                "Start each transfer as soon as its data are there, on its own stream, and wait as late as possible.",
-                for_pytorch(
-                    "DistributedDataParallel reduces during the backward pass; FSDP prefetches the next layer."
-                ),
-                for_pytorch("Reduce in 16 bits: FSDP's MixedPrecisionPolicy, or DDP's bf16_compress_hook."),
+            remedy=hidden_communication(
+                analysis, int(np.bincount(replay.device.device[replay.device.meeting >= 0]).argmax())
             ),
             expected=_shorter(replay, LEFT),
             low=_shorter(replay, LEFT_AT_MOST),

@@ -18,11 +18,11 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.remove_read_backs import counts_rows
 from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting
 from rules.fixes.independent_rounds import independent_rounds
+from rules.remedies.launching import joined_loop
 from rules.replay.loops import Loop, loops_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.words import for_pytorch
 
 START_NS = 1_500.0  # of a kernel's time is its start: one kernel for all items starts once
 SHORTEST_BODY = 4  # calls for each wait: a loop of fewer only reads values back, which is another fix
@@ -30,13 +30,6 @@ LEAST_LAUNCHES = 20  # in a step: fewer are not worth the work
 _WAYS_OF_THE_MODEL = (Family.NORMALISATION, Family.ATTENTION, Family.CONVOLUTION, Family.COLLECTIVE)
 _PARTS = re.compile(r"autograd::engine::evaluate_function: (Select|Slice|Narrow|Split|Unbind)\w*Backward")
 _PRODUCTS = (Family.GEMM, Family.TRITON)
-
-_TENSORS_CODE = """torch._foreach_lerp_(averages, weights, 0.001)     # all tensors in a few kernels
-optimizer = torch.optim.AdamW(parameters, fused=True)
-# instead of: for average, weight in zip(averages, weights): average.lerp_(weight, 0.001)"""
-_ITEMS_CODE = """best, index = scores.topk(100, dim=1)               # every item at once, one shape
-boxes = boxes.gather(1, index[..., None].expand(-1, -1, 4))
-# instead of: for score, box in zip(scores, boxes): ... box[score > 0.5] ..."""
 
 
 @fix
@@ -137,23 +130,7 @@ def _proposal(analysis: Analysis, replay: Replay, times: int, later: BOOL, launc
         title=f"{what}: a loop of {times} rounds makes {launches:,.0f} launches {replay.in_step}",
         categories=tuple(categories),
         culprit=f"a loop of {times} rounds",
-        advice=(
-            (
-                "Update lists of tensors with one call instead of one tensor after another.",
-                for_pytorch("torch._foreach_* functions take lists of tensors; optimizers have fused=True."),
-            )
-            if tensors
-            else (
-                "Stack the items into one tensor and do the same for all of them at once.",
-                "Where a round needs what the one before made, capture all rounds as one graph instead.",
-                "Give every item the same shape: keep the best 100 of each instead of those above a limit, and mask "
-                "the rest.",
-                for_pytorch(
-                    "torch.vmap, batched operators (topk, gather, bmm) and one big table replace such loops."
-                ),
-            )
-        ),
-        code=_TENSORS_CODE if tensors else _ITEMS_CODE,
+        remedy=joined_loop(tensors=tensors),
         expected=together(_joined(replay, later), rest),
         high=together(_joined(replay, later, as_filled=True), rest),
         depends_on="whether all items can be given the same shape",

@@ -12,7 +12,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.backward import autograd_functions
-from rules.fixes.base import Proposal, fix
+from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import without_calls
 from rules.memory.summary import memory_of
 from rules.replay.replay import Replay
@@ -72,15 +72,15 @@ What makes it more or less
             title=f"Keep activations instead of computing them again: {percent(share)} of the GPU's time",
             categories=(Category.GPU_BOUND, Category.LAUNCH_BOUND),
             culprit="activation checkpointing",
-            advice=(
+            remedy=remedy(
                 "The forward pass runs a second time inside the backward pass, to save memory. Where the GPU has room, "
                 "keep what it computed.",
                 for_pytorch(
                     "Switch checkpointing off, or checkpoint only as many blocks as the memory needs; "
                     "torch.cuda.max_memory_allocated() says what is used."
                 ),
+                code=for_pytorch(_CODE),
             ),
-            code=_CODE,
             expected=without_calls(replay, again),
             depends_on="whether the GPU's memory has room for the activations",
         )

@@ -13,8 +13,8 @@ from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import per_step, without_waiting
+from rules.remedies.memory import kept_memory
 from rules.replay.replay import Replay
-from rules.wording.words import for_pytorch
 
 
 @fix
@@ -46,14 +46,6 @@ What makes it more or less
             f"{duration(milliseconds * 1e6)}",
             categories=(Category.ALLOCATOR,),
             culprit=analysis.trace.name(int(replay.host.event[np.flatnonzero(nodes)[0]])),
-            advice=(
-                "Allocate once, before the loop, and reuse the buffers.",
-                for_pytorch(
-                    "Take torch.cuda.empty_cache() out of the loop; pin memory once, not in each step."
-                ),
-                for_pytorch(
-                    "Where shapes change, set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad to a few sizes."
-                ),
-            ),
+            remedy=kept_memory(analysis.trace),
             expected=without_waiting(nodes),
         )

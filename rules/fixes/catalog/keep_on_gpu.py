@@ -16,33 +16,13 @@ from rules.fixes.backward import optimizers_ns
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step, together, without_calls, without_waiting
 from rules.fixes.round_trips import RoundTrips, round_trips
+from rules.remedies.copies import KEEP_ON_GPU, KEEP_WEIGHTS, OPTIMIZER_ON_GPU
+from rules.remedies.host_work import by_name
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.host_work import advice_by_name
 from rules.wording.phrases import shortened
-from rules.wording.words import for_pytorch
 
 MOSTLY = 0.5
-
-_ADVICE = (
-    "Keep on the GPU what is sent to the host only to be calculated with: the copies go with the work.",
-    "Where it must stay on the host: pinned memory, and copies on a stream of their own.",
-)
-_OPTIMIZER_ADVICE = (
-    _ADVICE[0],
-    for_pytorch(
-        "Give the optimizer the parameters on the GPU. Where its state does not fit there: 8-bit states, or sharding "
-        "(FSDP), before offloading."
-    ),
-)
-_SWAPPING_ADVICE = (
-    "Weights that fit stay on the GPU: compare their size with the memory that is free.",
-    for_pytorch("Move modules once, before the loop, and none of them back: model.to('cuda')."),
-    "Of what does not fit, keep as much as there is room for, and fetch the next layer from pinned memory on a stream "
-    "of its own while this one computes; weights that were only read need not be copied back.",
-)
-_OPTIMIZER_CODE = """model.cuda()
-optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)   # its state lies where the parameters lie"""
 
 
 @fix
@@ -82,18 +62,18 @@ What makes it more or less
             if name
             else "Calculate on the GPU what returns to it"
         )
+        named = by_name(Culprit(CulpritKind.REGION, name))
         amount = size(round(per_step(replay, trips.bytes)))
         taken = per_step(replay, float(replay.host.cost[trips.calls].sum() + trips.work_ns.sum()))
         yield Proposal(
             title=f"{what}: {amount} go to the host and come back, {duration(taken)} {replay.in_step}",
             categories=(Category.COPY_D2H, Category.COPY_H2D, Category.HOST_BOUND, Category.SYNCHRONIZATION),
             culprit="optimizer on the CPU" if updates else name or "round trip over the host",
-            advice=_OPTIMIZER_ADVICE
+            remedy=OPTIMIZER_ON_GPU
             if updates
-            else _SWAPPING_ADVICE
+            else KEEP_WEIGHTS
             if trips.swapped
-            else (*advice_by_name(Culprit(CulpritKind.REGION, name)), *_ADVICE),
-            code=_OPTIMIZER_CODE if updates else "",
+            else KEEP_ON_GPU.after(*(named.advice if named else ())),
             expected=_without(replay, trips, trips.work_ns),
             high=_without(replay, trips, trips.work_ns + trips.left_ns),
             depends_on="how fast the GPU does this work, and whether its memory has room for it",

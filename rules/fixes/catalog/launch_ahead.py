@@ -12,7 +12,7 @@ from parsers.model.names.calls import Call
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.category import Category
-from rules.fixes.base import Proposal, fix
+from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import per_step
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
@@ -59,14 +59,14 @@ What makes it more or less
             ),
             categories=(Category.LAUNCH_BOUND, Category.HOST_BOUND, Category.SYNCHRONIZATION),
             culprit="CUDA_LAUNCH_BLOCKING",
-            advice=(
+            remedy=remedy(
                 "CUDA_LAUNCH_BLOCKING=1 is set, or a debugger or sanitizer does the same. It is for finding errors: "
                 "the CPU and the GPU take turns.",
                 for_python(
                     "Unset it in the shell, the job script and the container, and look for it in os.environ."
                 ),
+                code=for_python("unset CUDA_LAUNCH_BLOCKING"),
             ),
-            code="unset CUDA_LAUNCH_BLOCKING",
             expected=change,
         )
 

@@ -13,20 +13,12 @@ from rules.analysis.facts.software import names_that_ran
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step
+from rules.remedies.waiting import prepared_input
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.words import for_pytorch
 
 FETCH_NS = 300_000.0  # what taking a finished batch from a worker costs: docs/predictions.md
 _OF_WORKERS = "_MultiProcessingDataLoaderIter"
-_WORKERS = (
-    "Read and prepare the next batch in other threads or processes, while the GPU works on this one.",
-    for_pytorch("DataLoader(..., num_workers=8, pin_memory=True, persistent_workers=True)."),
-)
-_MORE_WORKERS = (
-    for_pytorch("The DataLoader has workers: give it more (num_workers) and a larger prefetch_factor."),
-    "Do less for each sample: decode and augment on the GPU, or in larger pieces.",
-)
 
 
 @fix
@@ -65,11 +57,9 @@ What makes it more or less
             title=f"{what}: {duration(milliseconds * 1e6)} {replay.in_step} load a batch",
             categories=(Category.INPUT_BOUND,),
             culprit="data loader",
-            advice=(
-                *(_MORE_WORKERS if workers else _WORKERS),
-                "Prepare once what does not change: tokenise or decode the data set beforehand.",
+            remedy=prepared_input("", loader=True, workers=workers).and_then(
+                "Prepare once what does not change: tokenise or decode the data set beforehand."
             ),
-            code="loader = DataLoader(dataset, batch_size, num_workers=8, pin_memory=True, persistent_workers=True)",
             expected=less_host_time(nodes, hidden),
             depends_on="how many workers can load at once without slowing one another down",
         )

@@ -12,13 +12,15 @@ from parsers.model import CopyKind
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.recorded import ranks_of
 from rules.category import Category
-from rules.fixes.base import Proposal, fix
+from rules.fixes.base import Proposal, Remedy, fix
 from rules.fixes.changes import copies, of_nodes
 from rules.fixes.work_of_one_rank import part_of_all_ranks
+from rules.remedies.communication import late_data, more_cpu_work, more_gpu_work, slow_gpu
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.phrases import listed
+from rules.wording.words import Words
 
 MORE_HOST = 0.1  # beyond the others' median, of their host time: less is chance
 MORE_COMPUTE = 0.05
@@ -85,7 +87,7 @@ What makes it more or less
             categories=tuple(categories),
             culprit=listed(names),
             rank=one,
-            advice=_advice(late, listed(names)),
+            remedy=_remedy(late, listed(names)),
             expected=_mended(analysis, replay, late),
         )
 
@@ -131,19 +133,15 @@ def _reasons(replay: Replay, late: list[_Excess]) -> str:
     )
 
 
-def _advice(late: list[_Excess], names: str) -> tuple[str, ...]:
-    found = []
+def _remedy(late: list[_Excess], names: str) -> Remedy:
+    advice: list[Words] = []
     if any(each.input_ns > 0 for each in late):
-        found.append(f"Look at where {names} reads its data from, and give its loader more workers.")
+        advice.append(late_data(names))
     if any(each.operations > 0 or each.own_ns > 0 or each.waits for each in late):
-        found.append(
-            f"Logging, evaluating and saving on {names} makes everybody wait: do it rarely, or in a thread."
-        )
+        advice.append(more_cpu_work(names))
     if any(each.compute > 1.0 for each in late):
-        found.append(
-            f"Compare the batch sizes of the ranks, and the clocks and temperature of the GPU of {names}."
-        )
-    return tuple(found)
+        advice += [more_gpu_work(names), slow_gpu(names)]
+    return Remedy(tuple(advice))
 
 
 def _excesses(analysis: Analysis, replay: Replay) -> list[_Excess]:

@@ -27,9 +27,9 @@ from rules.fixes.changes import (
     without_waiting,
 )
 from rules.fixes.host_phases import MOSTLY, HostPhase, host_phases, left_of_unknown
+from rules.remedies.host_work import beside_launches, by_name, few_lengths, off_the_path
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.host_work import advice_by_name
 from rules.wording.phrases import shortened
 
 BATCH_BYTES = 16_384  # a larger copy to the GPU right behind a stretch of work carries what was worked on
@@ -37,15 +37,12 @@ OF_SEVERAL = 1 / 3  # of what makes a batch and has no name: read, changed and p
 # longer copies are a fault of their own where they take more time than the host's work
 LONG_COPY_NS = 1_000_000
 
-_ADVICE = (
-    "Move it to the GPU where it can run there, do it less often, or hand it to another thread or process and go on "
-    "with the next step.",
-)
-_NAMELESS = (
-    "The recording does not say what it is. If it is several things, each of them gives a part of this.",
-)
 
 _WHEN = {"": "", "begin": " at the beginning of a step", "end": " at the end of a step"}
+
+_NAMELESS = (
+    "The recording does not say what it is. If it is several things, each of them gives a part of this."
+)
 
 
 @fix
@@ -118,9 +115,10 @@ def _proposal(analysis: Analysis, replay: Replay, phase: HostPhase, plans: PlanB
         ),
         categories=tuple(categories),
         culprit=name or f"{analysis.idle.host} outside any region",
-        advice=plans.advice
+        remedy=few_lengths(plans.is_of_attention)
         if plans
-        else advice_by_name(Culprit(CulpritKind.REGION, name)) or (*_ADVICE, *(() if name else _NAMELESS)),
+        else by_name(Culprit(CulpritKind.REGION, name))
+        or beside_launches(off_the_path(name)).and_then(*(() if name else (_NAMELESS,))),
         expected=together(less_host_time(nodes, (1 - left) * own), *gone),
         low=together(less_host_time(nodes, least * own), *gone) if least < 1 else None,
         depends_on="how many different lengths are left"

@@ -9,12 +9,13 @@ import numpy as np
 
 from rules.analysis.analysis import Analysis
 from rules.category import Category
-from rules.fixes.base import Proposal, fix
+from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.catalog.remove_read_backs import counts_rows
 from rules.fixes.changes import host_time_times, together, without_waiting
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
+from rules.wording.words import for_pytorch
 
 FEW = 4  # synchronised normalisations in a step: fewer cost next to nothing
 # of the host's time for one: a single call instead of statistics, a collective, a mask and the rest
@@ -66,11 +67,11 @@ What makes it more or less
                 Category.SYNCHRONIZATION,
             ),
             culprit="SyncBatchNorm",
-            advice=(
+            remedy=remedy(
                 "With 16 and more samples on each GPU take the statistics of these alone.",
                 "With fewer use a normalisation that needs no batch: group or layer normalisation.",
+                code=for_pytorch(_CODE),
             ),
-            code=_CODE,
             expected=together(
                 alone,
                 host_time_times(nodes, HOST_LEFT),

@@ -9,10 +9,11 @@ import numpy as np
 
 from rules.analysis.analysis import Analysis
 from rules.category import Category
-from rules.fixes.base import Proposal, fix
+from rules.fixes.base import Proposal, fix, remedy
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
+from rules.wording.words import for_pytorch
 
 _FORWARD, _UPDATE = "DistributedDataParallel.forward", "Optimizer.step"
 
@@ -71,7 +72,9 @@ What makes it more or less
             title=f"Reduce the gradients once for {times} backward passes instead of after each",
             categories=(Category.EXPOSED_COMMUNICATION, Category.COMMUNICATION_LATENCY),
             culprit="gradient accumulation",
-            advice=("Run all backward passes of an update but the last one inside model.no_sync().",),
-            code=_CODE,
+            remedy=remedy(
+                "Run all backward passes of an update but the last one inside model.no_sync().",
+                code=for_pytorch(_CODE),
+            ),
             expected=reduced_once,
         )

@@ -18,10 +18,9 @@ from rules.fixes.catalog.stop_checking_for_nan import nan_checks
 from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.round_trips import round_trips
+from rules.remedies.waiting import fewer_waits
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings, surroundings_of
-from rules.wording.engine_advice import queueing_advice
-from rules.wording.words import for_native, for_pytorch
 
 SMALL_BYTES = 65_536  # a larger copy is no value that a program looks at
 COUNTED = "counting rows"
@@ -32,27 +31,6 @@ _COUNTING = (
     "aten::unique_consecutive",
     "aten::unique_dim",
 )
-
-_ADVICE_COUNT = (
-    "Keep the shape: work on all rows and mask the result, so that nothing must be counted.",
-    for_pytorch("Multiply by the mask, or use torch.where instead of x[mask]."),
-    "Where rows must be picked, compute the indices once for the batch, on the CPU, or with a fixed size.",
-)
-_ADVICE_VALUE = (
-    "Keep the value on the GPU: add it up there and read it every hundred steps, or once at the end.",
-    for_pytorch(
-        "Stack several values into one tensor and read them back together: torch.stack(values).tolist()."
-    ),
-    for_native("Write several values side by side on the GPU, and copy them back together."),
-)
-_ADVICE_SYNC = ("Remove the synchronisation, or wait for the one event that is needed, as late as possible.",)
-_COUNT_CODE = """y = torch.where(mask[..., None], expert(x), x)     # every row, one shape, no wait
-# instead of
-y[mask] = expert(x[mask])                          # how many rows? the CPU waits for the GPU to count them"""
-_VALUE_CODE = """total_norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-running += loss.detach()                           # stays on the GPU
-if step % 100 == 0:
-    print(running.item() / 100)"""
 
 
 @fix
@@ -105,12 +83,7 @@ What makes it more or less
                 title=_title(name, counts, values, often, replay.in_step),
                 categories=(Category.SYNCHRONIZATION,),
                 culprit=name or "synchronisation",
-                advice=_ADVICE_COUNT
-                if counts
-                else _ADVICE_VALUE
-                if values
-                else (*queueing_advice(trace), *_ADVICE_SYNC),
-                code=_COUNT_CODE if counts else _VALUE_CODE if values else "",
+                remedy=fewer_waits(trace, counts_rows=counts, reads_values=values),
                 expected=together(
                     gone, without_waiting(nodes & waiting), without_calls(replay, nodes & in_a_row)
                 ),

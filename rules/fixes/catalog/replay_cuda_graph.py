@@ -18,11 +18,11 @@ from rules.fixes.catalog.fuse_optimizer import FuseOptimizer
 from rules.fixes.catalog.join_loop import JoinLoop
 from rules.fixes.catalog.remove_read_backs import counts_rows
 from rules.fixes.host_phases import own_work
+from rules.remedies.launching import replayed_graph
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.engine_advice import graph_advice
-from rules.wording.words import Reader, for_pytorch, ours, said
+from rules.wording.words import Reader, ours, said
 
 LEAST_LAUNCHES = 20  # between two waits: fewer are not worth a graph
 NODE_NS = 500.0  # what launching a graph costs for each of its kernels: docs/predictions.md
@@ -32,23 +32,6 @@ LEAST_OF_TRAINING = 1.5  # times faster: a training step is much work to capture
 FEW_WAITS = 4
 OTHER_LAUNCHES = 0.02  # of the launches of a step: a graph makes the same ones each time
 _CAPTURED = (Call.LAUNCH, Call.MEMSET, Call.COPY, Call.LOAD)
-
-_CODE = """graph = torch.cuda.CUDAGraph()
-with torch.cuda.graph(graph):                    # after a few warm-up runs on a side stream
-    static_output = model(static_input)
-
-static_input.copy_(batch)                        # every step: copy in, replay, read out
-graph.replay()
-# or: model = torch.compile(model, mode="reduce-overhead")"""
-
-
-_TRAINING_CODE = """step = torch.compile(step, mode="reduce-overhead")   # graphs of the forward and the backward pass
-
-graph = torch.cuda.CUDAGraph()                       # or the whole step, with capturable=True in the optimizer
-with torch.cuda.graph(graph):
-    loss = criterion(model(static_input), static_target)
-    loss.backward()
-    optimizer.step()"""
 
 
 @fix
@@ -105,13 +88,7 @@ What makes it more or less
             f"{launches:,.0f} kernels one by one {replay.in_step}",
             categories=(Category.LAUNCH_BOUND,),
             culprit="launches",
-            advice=graph_advice(analysis.trace)
-            or (
-                "Capture the launches of a step once, as a graph, and replay it.",
-                for_pytorch('torch.cuda.CUDAGraph does it, or torch.compile(model, mode="reduce-overhead").'),
-                "Static shapes are needed: pad the input to a few sizes and capture one graph for each.",
-            ),
-            code=_TRAINING_CODE if training else _CODE,
+            remedy=replayed_graph(analysis.trace, training=training),
             expected=graphed,
             broad=training,
         )

@@ -14,19 +14,13 @@ from rules.analysis.idle.lock_waits import busiest_frame, lock_waits
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step
+from rules.remedies.host_work import PROCESSES_FOR_THREADS
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.host_work import OF_ONE_LOCK
 from rules.wording.phrases import shortened
 
 LEAST_SHARE = 0.02  # of the step
 WAITED_AT_LEAST = 0.7  # of the time is gone: some of it may be a wait for what those threads make
-
-_CODE = """loader = DataLoader(dataset, num_workers=8, pin_memory=True)     # processes, not threads
-
-import multiprocessing
-worker = multiprocessing.get_context("spawn").Process(target=watch, daemon=True)
-worker.start()"""
 
 
 @fix
@@ -64,8 +58,7 @@ What makes it more or less
             ),
             categories=(Category.HOST_BOUND, Category.LAUNCH_BOUND),
             culprit=who or "Python's lock",
-            advice=OF_ONE_LOCK,
-            code=_CODE,
+            remedy=PROCESSES_FOR_THREADS,
             expected=less_host_time(nodes, waited),
             low=less_host_time(nodes, waited * WAITED_AT_LEAST),
             depends_on="how much of it waits for what those threads make",

@@ -14,7 +14,7 @@ from rules.analysis.facts.host_language import is_python
 from rules.analysis.facts.training import is_training
 from rules.analysis.names.families import Family
 from rules.category import Category
-from rules.fixes.base import Proposal, fix
+from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import durations_times
 from rules.replay.replay import Replay
 from rules.wording.words import for_pytorch
@@ -73,14 +73,14 @@ What makes it more or less
             "adds them up",
             categories=(Category.SLOW_OPERATOR, Category.MEMORY_BOUND_KERNELS),
             culprit=trace.name(int(device.event[np.flatnonzero(sorting)[0]])),
-            advice=(
+            remedy=remedy(
                 for_pytorch(
                     "torch.topk finds a few hundred candidates in one pass; softmax, cumsum and multinomial "
                     "then work on these."
                 ),
                 "A fused sampling kernel (FlashInfer, vLLM) needs no sort at all.",
+                code=for_pytorch(_CODE),
             ),
-            code=_CODE,
             expected=durations_times(found, LEFT),
             low=durations_times(found, LEFT_OF_MANY),
             depends_on="how many candidates are kept",

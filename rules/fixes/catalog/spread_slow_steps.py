@@ -14,10 +14,10 @@ from rules.analysis.inference.engine_steps import engine_steps
 from rules.analysis.names.regions import RegionRole, role_of
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
+from rules.remedies.host_work import RARER_IN_SLOW_STEPS
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.words import for_native, for_python
 
 SLOW = 1.5  # times the median step (nsys-ai: longest step over the median)
 OTHER_CALLS = 0.1  # more calls than the median step, or ...
@@ -77,17 +77,7 @@ What makes it more or less
             title=f"Take out what {count} of {replay.steps} steps do besides: it costs {duration(longer)} each time",
             categories=(Category.VARIABILITY, Category.HOST_BOUND),
             culprit=culprit,
-            advice=(
-                for_python(
-                    "Do it less often: saving, evaluating and printing need not happen every few steps."
-                ),
-                for_python(
-                    "Do it beside the training: write in a thread, from pinned memory, or evaluate in another process."
-                ),
-                for_native(
-                    "Do it less often, or in another thread while the GPU goes on: writing, checking, making input."
-                ),
-            ),
+            remedy=RARER_IN_SLOW_STEPS,
             expected=left_out,
         )
 

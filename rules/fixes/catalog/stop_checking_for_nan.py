@@ -11,7 +11,7 @@ from parsers.model import BOOL, derived
 from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.backward import autograd_functions
-from rules.fixes.base import Proposal, fix
+from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import together, without_calls, without_waiting
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
@@ -64,14 +64,14 @@ What makes it more or less
             title=f"Switch anomaly detection off: the backward pass asks {answers:,} times {replay.in_step} for NaN",
             categories=(Category.SYNCHRONIZATION, Category.LAUNCH_BOUND, Category.HOST_BOUND),
             culprit="anomaly detection",
-            advice=(
+            remedy=remedy(
                 "Anomaly detection waits for the GPU after every function of the backward pass, and notes down a stack "
                 "for every one of the forward pass.",
                 for_pytorch(
                     "Switch it on only to find a NaN that has been seen, for the steps that show it."
                 ),
+                code=for_pytorch(_CODE),
             ),
-            code=_CODE,
             expected=gone,
             high=together(gone, without_stacks),
             depends_on="how much of the CPU's time goes into the stacks of the forward pass",

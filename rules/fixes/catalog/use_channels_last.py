@@ -14,18 +14,13 @@ from rules.analysis.names.families import Family
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times, together, without_calls
+from rules.remedies.kernels import CHANNELS_LAST
 from rules.replay.replay import Replay
-from rules.wording.words import for_pytorch
 
 LEAST_SHARE = 0.01  # of the GPU's time converts layouts
 CHANNELS_LAST_NORM = 0.7  # of a batch normalisation's time: docs/predictions.md
 _SPATIAL = ("upsample", "interpolate", "pool", "grid_sample")
 SPATIAL_TIME = 0.7  # of interpolation and pooling: neighbouring channels are read together
-
-_CODE = """model = model.to(memory_format=torch.channels_last)
-for images, labels in loader:
-    images = images.to("cuda", memory_format=torch.channels_last, non_blocking=True)
-    loss = criterion(model(images), labels)"""
 
 
 @fix
@@ -65,13 +60,7 @@ What makes it more or less
             title=f"Keep images in channels_last: {percent(share)} of the GPU's time only converts their layout",
             categories=(Category.LAYOUT_CONVERSION,),
             culprit=trace.name(int(device.event[np.flatnonzero(layout)[0]])),
-            advice=(
-                "Keep images with the channels last (NHWC) from the input to the last layer.",
-                for_pytorch(
-                    "model.to(memory_format=torch.channels_last), the same for the input; no .contiguous()."
-                ),
-            ),
-            code=_CODE,
+            remedy=CHANNELS_LAST,
             expected=together(
                 without_calls(replay, only_layout, 0.0),
                 durations_times(layout, 0.0),

@@ -15,8 +15,8 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times, per_step
 from rules.kernels.operator_roofs import MEMORY_ROOF
 from rules.kernels.slow_operators import NORMAL_SHARE, slow_operators
+from rules.remedies.kernels import faster_operator
 from rules.replay.replay import Replay
-from rules.wording.faster_operators import faster
 
 # In channels_last the gradients of enlargements take a twelfth to a third of their time, batch normalisation a fifth to
 # a half, pooling all of it or four fifths: the operators of the explanation of slow-operators, on one H100.
@@ -72,7 +72,7 @@ What makes it more or less
                 ),
                 categories=(Category.SLOW_OPERATOR,),
                 culprit=name,
-                advice=faster(name),
+                remedy=faster_operator(name),
                 expected=durations_times(slow, left),
                 low=durations_times(slow, 1.0),
                 high=durations_times(slow, best),

@@ -15,17 +15,14 @@ from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import faster, together, total
 from rules.kernels.gpu_peaks import peaks_of
+from rules.remedies.kernels import single_precision
 from rules.replay.replay import Replay
-from rules.wording.words import for_pytorch
 
 # Peak rates of H100 over its FP64 units, for a GPU whose rates are not known: the tensor cores' FP64, FP32, TF32.
 USUAL_RATES = {"fp64": 1.0, "fp64_tensor": 2.0, "fp32": 2.0, "tf32": 14.8}
 REACHED, REACHED_AT_LEAST = 0.8, 0.4  # of a ratio of peak rates by real products
 HALF_THE_BYTES = 2.0  # what memory limits becomes this much faster with numbers of half the size
 LEAST = 0.05  # of the GPU's time
-
-_CODE = """array = numpy.load("features.npy").astype(numpy.float32)   # numpy makes float64 unless told otherwise
-model = model.float()                                      # parameters, too"""
 
 
 @fix
@@ -67,11 +64,7 @@ What makes it more or less
             title=f"Calculate with 32-bit numbers: {percent(share)} of the GPU's time calculates with 64 bits",
             categories=(Category.FP64,),
             culprit=trace.name(int(device.members[np.flatnonzero(double)[0]])),
-            advice=(
-                "Find where the first 64-bit array comes from (often numpy's default), and convert it and the model.",
-                for_pytorch('Then allow TF32: torch.set_float32_matmul_precision("high").'),
-            ),
-            code=_CODE,
+            remedy=single_precision(trace, then_tf32=bool(products.any())),
             expected=together(rest, faster(replay, products, np.maximum(REACHED * ratio, 1.0))),
             low=together(rest, faster(replay, products, np.maximum(REACHED_AT_LEAST * ratio, 1.0))),
             high=together(rest, faster(replay, products, most)),

@@ -15,8 +15,8 @@ from rules.analysis.names.families import Family
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import faster, together, total
+from rules.remedies.kernels import tensor_cores
 from rules.replay.replay import Replay
-from rules.wording.words import Words, for_pytorch
 
 # Peak dense rate of TF32 (before A100: FP16) over FP32, from NVIDIA's data sheets: V100 125/15.7, A100 156/19.5,
 # H100 495/67. In 16 bits it is twice as much from A100 on.
@@ -26,13 +26,6 @@ REACHED, REACHED_AT_LEAST = 0.8, 0.5  # of that ratio by real products: tensor c
 NEARLY_ALL = 0.9  # of the GPU's time: then 16 bits instead of TF32 are another gain, not only a larger one
 IN_16_BITS = 0.5  # of the time of kernels that move memory: tensors have half the size
 _CAPABLE, _TF32 = 7, 8
-
-_CODE = """torch.set_float32_matmul_precision("high")           # TF32: one line, about 3 decimal digits
-torch.backends.cudnn.allow_tf32 = True
-
-with torch.autocast("cuda", dtype=torch.bfloat16):   # or 16 bits, faster still
-    loss = model(batch).mean()
-loss.backward()"""
 
 
 @fix
@@ -85,8 +78,12 @@ What makes it more or less
             title=f"Use the tensor cores: {percent(share)} of the GPU's time is products in single precision",
             categories=(Category.NO_TENSOR_CORES,),
             culprit=trace.name(int(device.members[np.flatnonzero(single)[0]])),
-            advice=_advice(analysis, capability),
-            code=_CODE,
+            remedy=tensor_cores(
+                trace,
+                int(device.device[0]),
+                products=bool((single & (families[names] == Family.GEMM)).any()),
+                convolutions=bool((single & (families[names] == Family.CONVOLUTION)).any()),
+            ),
             expected=tf32 if training else in_16_bits,
             low=faster(replay, single, ratio * REACHED_AT_LEAST) if training else tf32,
             high=None if training and share < NEARLY_ALL else most,
@@ -102,25 +99,3 @@ _MOVING = (
     Family.REDUCTION,
     Family.EMBEDDING,
 )
-
-
-def _advice(analysis: Analysis, capability: tuple[int, int] | None) -> tuple[Words, ...]:
-    if is_amd(analysis.trace):
-        return (
-            "Compute products in 16 bits.",
-            for_pytorch('torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass does that.'),
-        )
-    if capability is not None and capability[0] < _TF32:
-        return (
-            "Compute products in 16 bits.",
-            for_pytorch(
-                'torch.autocast("cuda", dtype=torch.float16) does that; with a GradScaler when training.'
-            ),
-        )
-    return (
-        "Let the library use TF32 for products in single precision, or compute them in 16 bits, which is faster still.",
-        for_pytorch(
-            'TF32: torch.set_float32_matmul_precision("high"), torch.backends.cudnn.allow_tf32 = True.'
-        ),
-        for_pytorch('16 bits: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.'),
-    )

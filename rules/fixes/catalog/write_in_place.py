@@ -11,7 +11,7 @@ from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.category import Category
-from rules.fixes.base import Proposal, fix
+from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import durations_times
 from rules.replay.replay import Replay
 from rules.wording.words import for_pytorch
@@ -51,12 +51,12 @@ What makes it more or less
             title=f"Write into one buffer instead of concatenating: {percent(share)} of the GPU's time copies old data",
             categories=(Category.MEMORY_BOUND_KERNELS, Category.ALLOCATOR),
             culprit=analysis.trace.name(int(device.event[np.flatnonzero(joining)[0]])),
-            advice=(
+            remedy=remedy(
                 "Allocate the longest buffer once, and write only what is new into it.",
                 for_pytorch(
                     "For text generation use a static cache (transformers: cache_implementation='static')."
                 ),
+                code=for_pytorch(_CODE),
             ),
-            code=_CODE,
             expected=durations_times(joining, LEFT),
         )

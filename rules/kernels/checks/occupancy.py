@@ -55,7 +55,7 @@ def limiters(kernel: KernelProfile) -> tuple[str, ...]:
     return tuple(name for name, value in limits.items() if value == least)
 
 
-def remedy(limiter: str) -> str:
+def raised_limit(limiter: str) -> str:
     """What raises the limit."""
     return _REMEDIES.get(limiter, "lower what one block needs")
 
@@ -75,7 +75,7 @@ def theoretical_occupancy(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     percent, is_global = capped(kernel, 1 - share) if fired else (None, None)
     text = f"The launch lets a scheduler hold {possible:.0f} of {most:.0f} warps ({100 * share:.0f} %)."
     if fired and named:
-        text += f" What limits it: {' and '.join(named)}; {'; '.join(remedy(each) for each in named)}."
+        text += f" What limits it: {' and '.join(named)}; {'; '.join(raised_limit(each) for each in named)}."
     yield KernelRuleResult(
         "TheoreticalOccupancy",
         "Occupancy",

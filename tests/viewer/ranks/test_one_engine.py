@@ -14,9 +14,10 @@ from parsers import open_trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.recorded import ranks_of
+from rules.remedies.communication import keep_up
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.findings import diagnosis_of_many
-from rules.wording.late_ranks import because, doing, explanation, late_names, remedies, when
+from rules.wording.late_ranks import because, doing, explanation, late_names, when
 from tests.rank_runs import Run
 from viewer.loading.ranks import summaries
 from viewer.loading.ranks.opening import joined
@@ -39,7 +40,7 @@ def verdict(ranks: Ranks[Any]) -> dict[str, Any]:
             late_names(ranks),
             because(ranks),
             explanation(ranks, ranks.lost_to_late),
-            *map(str, remedies(ranks)),
+            *map(str, keep_up(ranks).advice),
         )
         if ranks.late
         else ()

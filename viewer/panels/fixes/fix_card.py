@@ -12,7 +12,7 @@ from parsers.model.units import duration
 from rules.fixes.base import switches_of
 from rules.wording.promises import depends_on, factor, worded, worded_shortly
 from rules.wording.trials import beside_promise
-from rules.wording.words import Reader, told
+from rules.wording.words import Reader
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label, tooltip, unbroken
@@ -107,7 +107,7 @@ class FixCard(QFrame):
         gives = Label("redesign" if proposal.redesign else worded_shortly(promise), pixels=12)
         top.addWidget(gives, 0, Qt.AlignmentFlag.AlignTop)
         layout.addLayout(top)
-        for advice in told(proposal.advice, reader)[:1]:
+        for advice in proposal.remedy.advice_for(reader)[:1]:
             layout.addWidget(Label(advice, "secondary", pixels=12, wrap=True))
         line = horizontal(spacing=8)
         line.addWidget(ElidedLabel(self._step_text(step_ns), pixels=12), 1)

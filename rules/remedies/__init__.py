@@ -1,0 +1,1 @@
+"""What to change and how, once for the rules and fixes that advise it."""

@@ -1,0 +1,246 @@
+"""Communication between ranks: hidden, joined or sent less often, and work that is spread evenly over them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.software import names_that_ran
+from rules.analysis.facts.training import is_training
+from rules.analysis.idle.causes import Cause
+from rules.analysis.ranks.collectives import CollectiveColumns
+from rules.analysis.ranks.late import Ranks
+from rules.analysis.ranks.reasons import Reason, Why
+from rules.analysis.ranks.recorded import ranks_of
+from rules.remedies.remedy import Remedy, remedy
+from rules.wording.words import Words, for_python, for_pytorch, ours
+
+SMALL_BYTES = 1_000_000  # below this the latency is most of a collective
+
+MANY = 8  # collectives a step: gradients travel in fewer, sums of split layers in two for each layer
+
+
+BESIDE_COMPUTATION = (
+    "Start each transfer on a stream of its own as soon as its data is there, and compute meanwhile."
+)
+
+
+_DDP_CODE = for_python("""model = torch.nn.parallel.DistributedDataParallel(
+    model,
+    device_ids=[local_rank],
+    bucket_cap_mb=25,              # several buckets: the first is reduced while backward computes the rest
+    gradient_as_bucket_view=True,
+    static_graph=True,
+)""")
+_HALVES_CODE = for_python(
+    """work = dist.all_to_all_single(received, tokens, async_op=True)   # one half of the batch travels
+out = shared_expert(other_half)                                   # while the other half is computed
+work.wait()                                                       # all_reduce and all_gather likewise"""
+)
+_RING_CODE = for_python("""pair = [dist.P2POp(dist.isend, block, following), dist.P2POp(dist.irecv, upcoming, previous)]
+requests = dist.batch_isend_irecv(pair)     # the next piece travels
+out = compute(block)                        # while this one is used
+for request in requests:
+    request.wait()""")
+
+_OF_GRADIENTS = remedy(
+    for_python(
+        "Reduce gradients in several buckets while backward still runs: DistributedDataParallel(bucket_cap_mb=25), "
+        "not one all-reduce after it."
+    ),
+    for_python(
+        "Reduce less often (gradient accumulation with model.no_sync()) or less data (bf16 compression hook)."
+    ),
+    code=_DDP_CODE,
+)
+_OF_SHARDS = remedy(
+    "Let FSDP fetch the next layer's parameters earlier: forward_prefetch=True, "
+    "backward_prefetch=BackwardPrefetch.BACKWARD_PRE.",
+    "Wrap larger units (auto_wrap_policy), so that each transfer is larger and covered by more computation.",
+    "Shard inside a node only (HYBRID_SHARD) when the links between nodes are slow.",
+    code=_DDP_CODE,
+)
+JOIN_MESSAGES = remedy(
+    for_python(
+        "The messages are small: join them (larger DDP buckets, FSDP units of whole blocks, one flattened tensor), or "
+        "hide them in computation."
+    ),
+    ours(
+        "Capture computation and communication as one $CUDA graph, so that no rank is late in launching them."
+    ),
+    "Send 16 bits instead of 32 where that is precise enough.",
+    code=for_pytorch("""flat = torch._utils._flatten_dense_tensors(small_tensors)
+torch.distributed.all_reduce(flat)                       # one message instead of many
+for tensor, reduced in zip(small_tensors, torch._utils._unflatten_dense_tensors(flat, small_tensors)):
+    tensor.copy_(reduced)"""),
+)
+EQUAL_WORK = remedy(
+    for_python(
+        "Give all ranks equally much to do in every step: batches with the same number of tokens, samples sorted or "
+        "packed by length. In each step they wait for whoever got most."
+    )
+)
+EQUAL_STAGES = "Give the stages equally much work, by moving layers between them."
+MICRO_BATCHES_FOR_STAGE = 4  # below this a stage is idle for a good part of the step, with schedule 1F1B
+_TABLES_CODE = for_python("""pipeline = torchrec.distributed.TrainPipelineSparseDist(model, optimizer, device)
+for _ in range(steps):
+    pipeline.progress(batches)     # sends the next batch's embeddings while this batch computes""")
+
+_OF_TABLES = remedy(
+    for_python(
+        "Exchange the embeddings of the next batch while this one computes: TorchRec's TrainPipelineSparseDist."
+    ),
+    "Spread the embedding tables evenly over the ranks: everybody waits for the one that has most to look up.",
+    "Send less: embeddings and their gradients in 16 or 8 bits.",
+    code=_TABLES_CODE,
+)
+_OF_ACTIVATIONS = remedy(
+    for_python(
+        "Where layers are split over GPUs (tensor parallel), every layer waits for these sums: use only as many "
+        "GPUs for one model as its memory needs, and serve copies of it instead."
+    ),
+    for_python(
+        "Use the serving engine's own all-reduce inside a node, and hide it behind the other half of the batch."
+    ),
+    code=_HALVES_CODE,
+)
+_OF_EXPERTS = remedy(
+    for_python(
+        "Compute what needs no exchanged tokens meanwhile: shared experts, or the other half of the batch (two "
+        "micro-batches that take turns)."
+    ),
+    "Send less: 8-bit or 16-bit tokens, fewer experts for each token, experts of one token inside one node.",
+    "Spread the tokens evenly: everybody waits for the busiest expert.",
+    code=_HALVES_CODE,
+)
+_OF_NEIGHBOURS = remedy(
+    for_python(
+        "In a pipeline a stage waits here for its neighbour: use more micro-batches, an interleaved schedule, and "
+        "stages of equal work."
+    ),
+    for_python(
+        "Where pieces travel around a ring or between experts, start the next transfer (batch_isend_irecv on a "
+        "stream of its own) before computing on this one."
+    ),
+    code=_RING_CODE,
+)
+
+_TOKENS = re.compile(r"all_?(to|2)_?all", re.IGNORECASE)
+_TABLES = re.compile(r"All2All_Pooled|all2all_data|alltoall_fwd_single|torchrec|\bKJT|kjt ", re.IGNORECASE)
+_SHARDS = re.compile(r"_?(all_?gather|reduce_?scatter)", re.IGNORECASE)
+_NEIGHBOURS = re.compile(r"send|recv", re.IGNORECASE)
+
+
+def hidden_communication(analysis: Analysis, device: int) -> Remedy:
+    """What hides or shortens transfers, by what is sent: gradients, shards, tokens, activations."""
+    found = _by_collective(analysis, ranks_of(analysis).run.columns, device)
+    return remedy(*found.advice, native=(BESIDE_COMPUTATION,), code=found.code)
+
+
+def _by_collective(analysis: Analysis, columns: CollectiveColumns, device: int) -> Remedy:
+    """By the collective that takes most of the time on a device inside the window."""
+    t0, t1 = analysis.window
+    inside = (columns.device == device) & (columns.end > t0) & (columns.start < t1)
+    time: dict[str, int] = {}
+    rows = np.flatnonzero(inside)
+    for row, took in zip(rows.tolist(), (columns.end - columns.start)[rows].tolist(), strict=True):
+        kind = columns.collective[row]
+        time[kind] = time.get(kind, 0) + took
+    longest = max(sorted(time), key=lambda kind: time[kind], default="")
+    if _TOKENS.search(longest) or _NEIGHBOURS.search(longest):
+        names = names_that_ran(analysis.trace)
+        if any(map(_TABLES.search, names)):
+            return _OF_TABLES
+        # NCCL runs an all-to-all as sends and receives: only its callers say which it is.
+        everybody = _TOKENS.search(longest) or any(map(_TOKENS.search, names))
+        return _OF_EXPERTS if everybody else _OF_NEIGHBOURS
+    sizes = columns.bytes[columns.bytes > 0]
+    if len(sizes) and float(np.median(sizes)) < SMALL_BYTES:
+        return JOIN_MESSAGES
+    if inside.sum() >= MANY * max(analysis.steps_in_window, 1) and not is_training(analysis):
+        return _OF_ACTIVATIONS
+    shards = any(_SHARDS.search(kind) for kind in time)
+    return _OF_SHARDS if shards else _OF_GRADIENTS
+
+
+def full_pipeline(stages: int) -> Remedy:
+    """More micro-batches for a pipeline of so many stages."""
+    return remedy(
+        f"Split each batch into more micro-batches: at least {MICRO_BATCHES_FOR_STAGE * stages} for {stages} "
+        "stages.",
+        for_python(
+            "Use a schedule that starts backward passes early: 1F1B, or interleaved with several parts of the model on "
+            "each GPU."
+        ),
+        EQUAL_STAGES,
+        code=for_python("""from torch.distributed.pipelining import Schedule1F1B
+
+schedule = Schedule1F1B(stage, n_microbatches=16, loss_fn=loss_fn)   # at least four for each stage
+schedule.step(batch)"""),
+    )
+
+
+def slow_gpu(name: str) -> Words:
+    """A rank whose GPU computes the same more slowly."""
+    return (
+        f"Look at {name}'s GPU: "
+        + ours("$ClocksAndHeat says whether heat or a power limit slows it, and ")
+        + ours("$GpuMonitor whether another program uses it.")
+    )
+
+
+def more_gpu_work(name: str) -> Words:
+    """A rank whose GPU has more to do."""
+    return (
+        f"Give {name} the same amount of GPU work as the others: equal batches and sequence lengths, and nothing that "
+        "only it computes."
+    )
+
+
+def late_data(name: str) -> Words:
+    """A rank that gets its data later."""
+    return (
+        f"Give {name} data as fast as the others get it: equal shares of the files, storage as near, and as many "
+        "loader workers with cores of their own."
+    )
+
+
+def more_cpu_work(name: str) -> Words:
+    """A rank whose CPU has more to do."""
+    return (
+        f"Take CPU work off {name}: log, save and evaluate elsewhere or in a thread, and give its process cores of its "
+        "own."
+    )
+
+
+def keep_up(ranks: Ranks[Any]) -> Remedy:
+    """What to change, for each late rank or group."""
+    advice = dict.fromkeys(_change(each.name, ranks.reasons(each.rows)) for each in ranks.parties)
+    return Remedy(
+        tuple(advice),
+        for_pytorch("""# Which rank is late, and by how much, without a profiler:
+start = torch.cuda.Event(enable_timing=True)
+end = torch.cuda.Event(enable_timing=True)
+start.record()
+torch.distributed.barrier()
+end.record()
+torch.cuda.synchronize()
+print(torch.distributed.get_rank(), start.elapsed_time(end), "ms waited")   # the late rank waits least"""),
+    )
+
+
+def _change(name: str, reasons: Sequence[Reason]) -> Words:
+    first = reasons[0] if reasons else Reason(Why.HELD_UP)
+    if first.why in (Why.CLOCK, Why.SLOW):
+        return slow_gpu(name)
+    if first.why in (Why.MORE, Why.COMPUTES):
+        return more_gpu_work(name)
+    if first.cause is Cause.INPUT:
+        return late_data(name)
+    if first.cause in (Cause.HOST, Cause.LAUNCH):
+        return more_cpu_work(name)
+    return f"Find out what {name} does differently: its machine, its input, its clocks."

@@ -1,0 +1,69 @@
+"""Functions that are compiled: once, as a whole, and not again for each size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from rules.remedies.remedy import Remedy, remedy
+from rules.wording.words import for_jax, for_python, for_pytorch
+
+COMPILE_ONCE = remedy(
+    "If this comes again in later steps, the model is compiled anew: TORCH_LOGS=recompiles says why.",
+    for_python(
+        "Mark sizes that change as dynamic (torch._dynamo.mark_dynamic, torch.compile(dynamic=True)), or pad inputs to "
+        "a few sizes."
+    ),
+    code=for_pytorch("""torch._dynamo.mark_dynamic(batch, 0)          # this size differs from call to call
+step = torch.compile(step, dynamic=True)      # all sizes may
+# TORCH_LOGS=recompiles python train.py       # prints each reason as it happens"""),
+)
+JIT_THE_STEP = remedy(
+    for_jax(
+        "Put the whole step, with its gradient and the optimizer's update, into one jax.jit: every operation outside "
+        "of it is compiled and launched by itself."
+    ),
+    for_jax(
+        "Give each call more work: a larger batch, jax.vmap over small arrays, several steps in one jax.lax.scan."
+    ),
+    code=for_jax("""@jax.jit
+def update(weights, batch):
+    loss, gradients = jax.value_and_grad(loss_of)(weights, batch)
+    return jax.tree.map(lambda w, g: w - rate * g, weights, gradients), loss"""),
+)
+_BY_REASON = (
+    (
+        re.compile(r"size mismatch|stride mismatch|\.size\(|\.shape|size\("),
+        "Sizes differ from call to call: say so (torch._dynamo.mark_dynamic(x, 0), or torch.compile(dynamic=True)), or "
+        "pad to a few sizes.",
+    ),
+    (
+        re.compile(r"grad_mode|GradMode|requires_grad|inference_mode"),
+        "Call it in one mode of gradients only, or compile a copy for each: training and evaluation differ.",
+    ),
+    (
+        re.compile(r"dtype|dispatch key|device"),
+        "Call it with one type and device, or compile a copy for each.",
+    ),
+    (
+        re.compile(r"check_(obj_)?id|check_type_id|object|___check"),
+        "It meets another object in each call: make it once, outside of what is compiled.",
+    ),
+    (
+        re.compile(r"=="),
+        "A number that changes is built into the code: hold it in a tensor, or keep it the same.",
+    ),
+)
+
+
+def advice_on(reason: str) -> str:
+    """What to change so that a function is not compiled again for such a reason."""
+    return next(
+        (advice for pattern, advice in _BY_REASON if pattern.search(reason)),
+        "Keep what the reason names the same from call to call.",
+    )
+
+
+def not_again(reasons: Iterable[str]) -> Remedy:
+    """What to change so that a function is not compiled again for such reasons."""
+    return Remedy(tuple(dict.fromkeys(map(advice_on, reasons))), COMPILE_ONCE.code)

@@ -1,0 +1,163 @@
+"""Copies between host and GPU: fewer, smaller, and beside the GPU's work."""
+
+from __future__ import annotations
+
+from parsers.model import Trace
+from rules.analysis.facts.copies import Copies
+from rules.analysis.facts.host_link import LinkUse
+from rules.culprit import Culprit, CulpritKind
+from rules.remedies.engines import directive_advice
+from rules.remedies.host_work import by_name
+from rules.remedies.remedy import Remedy, remedy
+from rules.wording.words import Words, for_python, for_pytorch, ours
+
+MORE_THAN_A_BATCH = 256_000_000  # bytes a step: 256 images of 224 x 224 in 32 bits are 154 MB
+
+ASYNCHRONOUS_ALREADY = (
+    "The copies are asynchronous already, but what follows waits for them: issue them earlier, on a stream of their "
+    "own, while the GPU still computes."
+)
+PREFETCH_PAGES = remedy(
+    ours(
+        "Fetch what a kernel or the CPU needs before it does, in one piece: $cudaMemPrefetchAsync; $cudaMemAdvise for "
+        "what both sides only read."
+    ),
+    ours("Or allocate on the GPU ($cudaMalloc) and copy once with $cudaMemcpyAsync."),
+)
+KEEP_ON_GPU = remedy(
+    "Keep on the GPU what is sent to the host only to be calculated with: the copies go with the work.",
+    "Where it must stay on the host: pinned memory, and copies on a stream of their own.",
+)
+OPTIMIZER_ON_GPU = remedy(
+    KEEP_ON_GPU.advice[0],
+    for_pytorch(
+        "Give the optimizer the parameters on the GPU. Where its state does not fit there: 8-bit states, or sharding "
+        "(FSDP), before offloading."
+    ),
+    code=for_pytorch("""model.cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)   # its state lies where the parameters lie"""),
+)
+KEEP_WEIGHTS = remedy(
+    "Weights that fit stay on the GPU: compare their size with the memory that is free.",
+    for_pytorch("Move modules once, before the loop, and none of them back: model.to('cuda')."),
+    "Of what does not fit, keep as much as there is room for, and fetch the next layer from pinned memory on a stream "
+    "of its own while this one computes; weights that were only read need not be copied back.",
+)
+_PIN = for_python("Pin the host memory: DataLoader(..., pin_memory=True), or tensor.pin_memory().")
+_SEND_LESS = for_python(
+    "Send less: smaller data types (uint8 images, bf16, indices instead of one-hot rows), and decode or augment "
+    "on the GPU."
+)
+_NEXT_BATCH = for_python(
+    'Copy the next batch with .to("cuda", non_blocking=True) on its own stream while this one computes.'
+)
+_OFFLOADING = (
+    for_python(
+        "This is more than a batch usually is. If weights or optimizer states live in host memory (offloading), keep "
+        "on the GPU what fits, in fewer bits if need be."
+    ),
+    for_python(
+        "Fetch the next layer's tensors with non_blocking=True on a stream of their own while this layer computes."
+    ),
+)
+_PREFETCH_CODE = for_pytorch("""loader = DataLoader(dataset, batch_size=64, num_workers=8, pin_memory=True)
+copies = torch.cuda.Stream()
+
+def prefetched(loader):
+    upcoming = None
+    for batch in loader:
+        with torch.cuda.stream(copies):                    # the next batch travels on its own stream
+            following = batch.to("cuda", non_blocking=True)   # asynchronous only from pinned memory
+        if upcoming is not None:
+            yield upcoming
+        torch.cuda.current_stream().wait_stream(copies)
+        following.record_stream(torch.cuda.current_stream())
+        upcoming = following
+    yield upcoming""")
+_RESULTS_CODE = for_pytorch(
+    """correct += (logits.argmax(dim=-1) == labels).sum()   # on the GPU, one number: no logits.cpu()
+
+host = torch.empty(output.shape, dtype=output.dtype, pin_memory=True)   # once, reused
+copies = torch.cuda.Stream()
+
+copies.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(copies):
+    host.copy_(output, non_blocking=True)        # travels while the next request computes
+    output.record_stream(copies)
+done = copies.record_event()
+# ... launch the next request here ...
+done.synchronize()                               # only before host is read"""
+)
+
+
+def less_to_gpu(trace: Trace, copies: Copies, *, bytes_a_step: float) -> Remedy:
+    """What shortens or hides copies to the GPU, from how they are made now and how many there are."""
+    if copies.are_migrations:
+        return PREFETCH_PAGES
+    shorter: tuple[Words, ...] = (
+        _OFFLOADING
+        if bytes_a_step >= MORE_THAN_A_BATCH
+        else (for_python(ASYNCHRONOUS_ALREADY), _SEND_LESS)
+        if copies.are_asynchronous
+        else (_NEXT_BATCH, _SEND_LESS)
+    )
+    return remedy(
+        *([_PIN] if copies.from_pageable else []),
+        *shorter,
+        native=(*directive_advice(trace), _by_api(copies), "Copy less: keep on the GPU what is used again."),
+        jax=(
+            "Move the next batch with jax.device_put, which returns at once, while this one is computed.",
+            "Hand arrays of JAX to jitted functions: arrays of numpy are copied at every call.",
+        ),
+        code=_PREFETCH_CODE,
+    )
+
+
+def less_from_gpu(trace: Trace, copies: Copies) -> Remedy:
+    """What shortens or hides copies from the GPU, from how they are made now and who asks for them."""
+    if copies.are_migrations:
+        return PREFETCH_PAGES
+    named = by_name(Culprit(CulpritKind.REGION, copies.regions[0])) if copies.regions else None
+    beside = "on its own stream, and launch the next work before waiting."
+    of_results: tuple[Words, ...] = (
+        for_python(
+            "Reduce on the GPU first and copy only what is needed (argmax, topk, a mean), in a smaller data type."
+        ),
+        for_python(
+            ASYNCHRONOUS_ALREADY
+            if copies.are_asynchronous
+            else f"Copy with non_blocking=True {beside}"
+            if copies.from_pinned
+            else f"Copy into pinned memory with non_blocking=True {beside}"
+        ),
+    )
+    return remedy(
+        *(named.advice if named else of_results),
+        native=(*directive_advice(trace), _by_api(copies), "Copy less: reduce on the GPU first."),
+        jax=("Start the copy with x.copy_to_host_async(), launch the next step, and only then read it.",),
+        code=_RESULTS_CODE,
+    )
+
+
+def _by_api(copies: Copies) -> Words:
+    """How copies come to run beside the GPU's work, from how they are made now, in terms of the API."""
+    if copies.are_asynchronous:
+        return ASYNCHRONOUS_ALREADY
+    if copies.from_pinned:
+        return ours("Copy with $cudaMemcpyAsync on a stream of its own while the GPU computes.")
+    return ours(
+        "Allocate the host's memory pinned ($cudaHostAlloc), and copy with $cudaMemcpyAsync on a stream of its own "
+        "while the GPU computes."
+    )
+
+
+def slow_link(use: LinkUse | None, pageable: bool) -> tuple[Words, ...]:
+    """What to look at where even pinned memory is slow."""
+    if use is None or pageable or not use.slow:
+        return ()
+    return (
+        ours(
+            "Find out why pinned copies are slow: bind the process to the CPU cores next to its GPU ($Topology lists "
+            "them), and see whether GPUs share the link or the slot is narrower ($LinkState)."
+        ),
+    )

@@ -1,0 +1,213 @@
+"""Kernels that calculate faster or move less: types, shapes, layouts, fusing, other ways to the same result."""
+
+from __future__ import annotations
+
+import re
+
+from parsers.model import Trace
+from rules.analysis.facts.gpu_vendor import is_amd
+from rules.analysis.facts.host_language import Audience, program_of
+from rules.analysis.facts.software import is_compiled
+from rules.remedies.engines import fusing_advice
+from rules.remedies.remedy import Remedy, remedy
+from rules.wording.words import Words, for_python, for_pytorch, ours
+
+TF32_CAPABILITY = 8
+
+PAD_SHAPES = remedy(
+    "Pad the dimensions (vocabulary, hidden size, batch) to multiples of 8, better of 64.",
+    code=for_pytorch("""vocabulary = 50_257
+padded = (vocabulary + 63) // 64 * 64                 # 50304: a multiple of 64
+head = torch.nn.Linear(hidden, padded, bias=False)
+logits = head(x)[..., :vocabulary]                    # drop the padding afterwards"""),
+)
+CHANNELS_LAST = remedy(
+    "Keep images with the channels last (NHWC, channels_last) from the input to the last layer.",
+    for_pytorch(
+        "Call model.to(memory_format=torch.channels_last) and convert the input the same way; avoid "
+        ".contiguous(), permute and view between layers."
+    ),
+    code=for_pytorch("""model = model.to(memory_format=torch.channels_last)
+for images, labels in loader:
+    images = images.to("cuda", memory_format=torch.channels_last, non_blocking=True)
+    loss = criterion(model(images), labels)"""),
+)
+FUSED_ATTENTION = remedy(
+    for_python(
+        "Use torch.nn.functional.scaled_dot_product_attention: one fused kernel, no scores in memory."
+    ),
+    for_python("Pass masks as is_causal=True or attn_mask instead of calling masked_fill."),
+    native=("Use one fused kernel for attention, which never writes the scores to memory.",),
+    jax=("Use jax.nn.dot_product_attention: one fused kernel, no scores in memory.",),
+    code=for_pytorch("""# instead of softmax(q @ k.transpose(-2, -1) / scale + mask) @ v
+out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"""),
+)
+_FUSED = (
+    for_python("Compile the model: torch.compile joins neighbouring elementwise kernels into one."),
+    "Avoid casts and copies between operators: keep one data type and memory layout, use in-place or fused operators.",
+)
+_FUSED_CODE = for_pytorch(
+    """model = torch.compile(model)          # joins neighbouring elementwise operators into one kernel
+
+@torch.compile
+def activation(x, bias, residual):    # or only the part that matters
+    return torch.nn.functional.gelu(x + bias) * 0.5 + residual"""
+)
+
+_TF32_CODE = """torch.set_float32_matmul_precision("high")           # TF32: one line, about 3 decimal digits
+torch.backends.cudnn.allow_tf32 = True
+
+with torch.autocast("cuda", dtype=torch.bfloat16):   # or 16 bits, faster still
+    loss = model(batch).mean()
+loss.backward()"""
+_FP16_CODE = """scaler = torch.amp.GradScaler("cuda")             # keeps small gradients from becoming 0 in fp16
+with torch.autocast("cuda", dtype=torch.float16):
+    loss = model(batch).mean()
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()"""
+
+
+def fused_kernels(trace: Trace) -> Remedy:
+    """Neighbouring kernels that only move memory become one, in terms of the engine that was recorded."""
+    by_engine = fusing_advice(trace)
+    first = tuple(map(for_python, by_engine)) or (() if is_compiled(trace) else _FUSED[:1])
+    return remedy(
+        *first,
+        *_FUSED[1:],
+        native=("Join neighbouring kernels, so that data stays in registers between them.",),
+        jax=("Put neighbouring operations into one jax.jit: XLA joins them.",),
+        code=_FUSED_CODE,
+    )
+
+
+def has_tf32(trace: Trace, device: int) -> bool:
+    """Whether a device's tensor cores take products in single precision, as far as it is known."""
+    capability = trace.devices[device].compute_capability
+    return not is_amd(trace) and (capability is None or capability[0] >= TF32_CAPABILITY)
+
+
+def tensor_cores(trace: Trace, device: int, *, products: bool, convolutions: bool) -> Remedy:
+    """What moves matrix products, convolutions or both to the tensor cores of a device."""
+    known = has_tf32(trace, device)
+    advice: tuple[str, ...]
+    if is_amd(trace):
+        advice = (
+            'Use mixed precision: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass (ROCm calls its '
+            "GPUs cuda as well).",
+        )
+    elif not known:
+        advice = (
+            'Use mixed precision: torch.autocast("cuda", dtype=torch.float16) around the forward pass, with a '
+            "GradScaler when training. This GPU knows neither TF32 nor bf16.",
+        )
+    else:
+        advice = (
+            *(
+                ['Allow TF32 for matrix products: torch.set_float32_matmul_precision("high").']
+                if products
+                else []
+            ),
+            *(
+                ["Allow TF32 for convolutions: torch.backends.cudnn.allow_tf32 = True."]
+                if convolutions
+                else []
+            ),
+            'Or use mixed precision: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.',
+        )
+    return remedy(
+        *map(for_python, advice),
+        native=(ours("$AllowTf32 16-bit types."),),
+        jax=(
+            'Allow TF32: jax.config.update("jax_default_matmul_precision", "tensorfloat32"). Or compute in '
+            "bfloat16.",
+        ),
+        code=for_pytorch(_TF32_CODE if known else _FP16_CODE),
+    )
+
+
+def single_precision(trace: Trace, *, then_tf32: bool) -> Remedy:
+    """Python programs that calculate with 64-bit numbers do so with 32 bits; then TF32 may be allowed."""
+    return remedy(
+        "Find where the first float64 tensor comes from (often a numpy array), and convert it: .float() or "
+        "dtype=torch.float32."
+        if program_of(trace) is Audience.PYTORCH
+        else "Find where the first 64-bit array comes from (numpy's default), and convert it: "
+        "array.astype(numpy.float32).",
+        *(
+            [
+                for_pytorch(
+                    'Then allow TF32, torch.set_float32_matmul_precision("high"), or use mixed precision '
+                    "(torch.autocast)."
+                )
+            ]
+            if then_tf32
+            else []
+        ),
+        code="""array = numpy.load("features.npy").astype(numpy.float32)   # numpy makes float64 unless told otherwise
+batch = torch.from_numpy(array)
+model = model.float()                                      # parameters, too
+torch.get_default_dtype()                                  # should say torch.float32""",
+    )
+
+
+_IMAGES = for_pytorch(
+    "Keep images in channels_last (model.to(memory_format=torch.channels_last), the same for the input): then "
+    "neighbouring channels are read together."
+)
+_BY_NAME: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
+    (
+        re.compile(r"(upsample|grid_sampler)\w*_backward"),
+        (
+            _IMAGES,
+            for_pytorch(
+                "Where one value is enlarged to a whole picture, spread it with x.expand(...): else all gradients are "
+                "added at one place."
+            ),
+            for_pytorch(
+                "Enlarge with mode='nearest' where that is good enough, or in float32: additions in 16 bits that meet "
+                "at one place take several times longer."
+            ),
+        ),
+    ),
+    (re.compile(r"upsample|grid_sampler|batch_norm|pool"), (_IMAGES,)),
+    (
+        re.compile(r"convolution"),
+        (
+            _IMAGES,
+            "Give it channels in multiples of 8: pad the three of a picture. With one channel for each group there is "
+            "little arithmetic for what is read: choose larger groups.",
+        ),
+    ),
+    (
+        re.compile(r"index_add|scatter|index_put|embedding_dense_backward"),
+        (
+            "Additions at the same place wait for one another: sort by index and reduce in segments, or multiply with "
+            "a matrix of ones and zeros.",
+            for_python("Add in float32: in 16 bits each addition may have to be tried again and again."),
+        ),
+    ),
+    (
+        re.compile(r"cumsum|cumprod|sum|mean|max|min|norm|softmax"),
+        ("Work along the last dimension, whose elements lie beside each other: transpose before and after.",),
+    ),
+)
+_ANY: tuple[Words, ...] = (
+    "Give it more to do at once: a larger batch, or several small tensors in one call.",
+    for_python("Let a compiler write it (torch.compile), or write it as one kernel in Triton."),
+)
+
+
+_FASTER_CODE = for_pytorch(
+    """model = model.to(memory_format=torch.channels_last)      # images: neighbouring channels are read together
+batch = batch.to("cuda", memory_format=torch.channels_last)
+
+spread = pooled.expand(-1, -1, height, width)            # instead of enlarging one value with interpolate
+sums = torch.zeros(rows, width, device="cuda").index_add_(0, index, values.float())   # not added in 16 bits"""
+)
+
+
+def faster_operator(name: str) -> Remedy:
+    """What to do about an operator that is slow by itself, the most likely change first."""
+    by_name = next((advice for pattern, advice in _BY_NAME if pattern.search(name)), ())
+    return Remedy((*by_name, *_ANY)[:4], _FASTER_CODE)

@@ -1,0 +1,94 @@
+"""Fewer launches: fused optimizers, graphs, loops joined into one call."""
+
+from __future__ import annotations
+
+from parsers.model import Trace
+from rules.remedies.engines import graph_advice
+from rules.remedies.remedy import Remedy, remedy
+from rules.wording.words import Words, for_python, for_pytorch, ours, with_native
+
+FUSED_OPTIMIZER = remedy(
+    for_python("Let the optimizer update all parameters in a few kernels: fused=True (or foreach=True)."),
+    code=for_pytorch(
+        "optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)   # or foreach=True"
+    ),
+)
+DENSE_GRADIENTS = remedy(
+    "A sparse gradient is sorted, joined and masked by a dozen kernels for each table, and no such optimizer is fused.",
+    for_pytorch(
+        "With tables of up to some million rows: nn.Embedding(..., sparse=False) and one fused optimizer for all."
+    ),
+    "With larger ones: one table with offsets instead of many, or an optimizer made for it (torchrec, fbgemm).",
+    code=for_pytorch("""table = torch.nn.Embedding(rows, width, sparse=False)
+optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True)     # instead of SparseAdam"""),
+)
+_STEP_CODE = for_pytorch(
+    """step = torch.compile(step, mode="reduce-overhead")   # graphs of forward and backward pass
+
+graph = torch.cuda.CUDAGraph()                       # or the whole step, with capturable=True in the optimizer
+with torch.cuda.graph(graph):
+    loss = criterion(model(static_input), static_target)
+    loss.backward()
+    optimizer.step()"""
+)
+_FORWARD_CODE = for_pytorch("""static_input = torch.zeros_like(example_input)
+stream = torch.cuda.Stream()
+stream.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(stream):                       # warm up before capturing
+    for _ in range(3):
+        model(static_input)
+torch.cuda.current_stream().wait_stream(stream)
+
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    static_output = model(static_input)
+
+static_input.copy_(next_input)                        # then, for each request or step:
+graph.replay()                                        # one launch instead of thousands""")
+CAPTURE = ours(
+    "Capture the launches of a step once ($cudaStreamBeginCapture, $cudaGraphInstantiate) and repeat them with one "
+    "$cudaGraphLaunch."
+)
+
+
+def captured(*, training: bool) -> Words:
+    """How PyTorch captures the launches of a step as a graph."""
+    return for_python(
+        ours(
+            'Fuse operators and cut launches with torch.compile(model); mode="reduce-overhead" adds $CUDA graphs.'
+        )
+        if training
+        else ours(
+            'Capture the forward pass as a $CUDA graph, or use torch.compile(model, mode="reduce-overhead").'
+        )
+    )
+
+
+def replayed_graph(trace: Trace, *, training: bool) -> Remedy:
+    """Launches are captured once and replayed, in terms of the engine that was recorded."""
+    shapes = "A graph needs static shapes: pad the input to a few sizes and capture one graph for each."
+    advice = graph_advice(trace) or with_native((CAPTURE,), (captured(training=training), shapes))
+    return Remedy(advice, _STEP_CODE if training else _FORWARD_CODE)
+
+
+def joined_loop(*, tensors: bool, inside: str = "") -> Remedy:
+    """The rounds of a loop over tensors or items become one call."""
+    if tensors:
+        return remedy(
+            f"Look for loops over small tensors{inside}, and replace them by one batched operation.",
+            for_pytorch("torch._foreach_* functions take lists of tensors; optimizers have fused=True."),
+            code=for_pytorch("""torch._foreach_lerp_(averages, weights, 0.001)     # all tensors in a few kernels
+optimizer = torch.optim.AdamW(parameters, fused=True)
+# instead of: for average, weight in zip(averages, weights): average.lerp_(weight, 0.001)"""),
+        )
+    return remedy(
+        "Stack the items into one tensor and do the same for all of them at once.",
+        "Where a round needs what the one before made, capture all rounds as one graph instead.",
+        "Give every item the same shape: keep the best 100 of each instead of those above a limit, and mask the rest.",
+        for_pytorch(
+            "torch.vmap, batched operators (topk, gather, bmm) and one big table replace such loops."
+        ),
+        code=for_pytorch("""best, index = scores.topk(100, dim=1)               # every item at once, one shape
+boxes = boxes.gather(1, index[..., None].expand(-1, -1, 4))
+# instead of: for score, box in zip(scores, boxes): ... box[score > 0.5] ..."""),
+    )

@@ -1,0 +1,59 @@
+"""Memory that is allocated once."""
+
+from __future__ import annotations
+
+from parsers.model import Trace
+from rules.remedies.engines import directive_advice
+from rules.remedies.remedy import Remedy, remedy
+from rules.wording.words import Words, for_python, for_pytorch, ours
+
+_NATIVE = (
+    "Allocate once, before the loop, and use the memory again.",
+    ours("Or use $cudaMallocAsync with a pool that keeps its memory ($cudaMemPoolAttrReleaseThreshold)."),
+)
+_JAX = (
+    "The first call of a compiled function asks for its buffers: run it once before measuring.",
+    "Where it comes again, give arrays that are not needed any more to the call (donate_argnums), and keep "
+    "XLA_PYTHON_CLIENT_PREALLOCATE on.",
+)
+_CACHED: tuple[Words, ...] = (
+    for_pytorch("Remove torch.cuda.empty_cache() (and del followed by it) from the training loop."),
+    for_pytorch(
+        "Keep tensor shapes the same from step to step, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True."
+    ),
+    for_pytorch(
+        "If memory is nearly full, lower the batch size a little: the allocator then stops freeing its cache."
+    ),
+)
+_UNCACHED: tuple[Words, ...] = (
+    for_python("Switch the cache on: unset PYTORCH_NO_CUDA_MEMORY_CACHING (PYTORCH_NO_HIP_MEMORY_CACHING)."),
+    for_python("Where a plugged-in allocator takes its place, let that one keep memory for the next tensor."),
+)
+_PINNED: tuple[Words, ...] = (
+    "Allocate pinned memory once, before the loop, and copy into it: locking its pages takes longer than the copy that "
+    "it speeds up.",
+    for_python(
+        "Let the DataLoader pin in a thread of its own (pin_memory=True) instead of calling tensor.pin_memory() in "
+        "each step."
+    ),
+)
+_PINNED_CODE = """pinned = torch.empty(shape, dtype=dtype, pin_memory=True)   # once
+for batch in loader:
+    pinned.copy_(batch)
+    inputs = pinned.to("cuda", non_blocking=True)"""
+_CODE = """# 1. No torch.cuda.empty_cache() in the loop: it hands memory back that the next step asks for again.
+# 2. If shapes change from step to step, let blocks grow instead of being freed (set before CUDA starts):
+#    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+# 3. Keep the largest shapes allocated by running them once first:
+with torch.no_grad():
+    model(largest_batch)"""
+
+
+def kept_memory(trace: Trace, *, pinned: bool = False, uncached: bool = False) -> Remedy:
+    """Memory stays allocated from step to step; ``pinned``: of the host, ``uncached``: PyTorch's cache is off."""
+    return remedy(
+        *(_UNCACHED if uncached else _PINNED if pinned else _CACHED),
+        native=(*directive_advice(trace), *_NATIVE),
+        jax=_JAX,
+        code=for_pytorch(_PINNED_CODE if pinned else _CODE),
+    )
