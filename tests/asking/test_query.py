@@ -78,7 +78,7 @@ def test_sql_summaries_and_frames_hold_the_same_figures(recordings: Mapping[str,
             None,
         ).frame.set_index("name")
         window = operator_table(analysis.trace, operator_times(analysis.trace), t0, t1).set_index("name")
-        for mine, its in (("own", "cpu_self"), ("total", "cpu_total"), ("gpu", "gpu_total")):
+        for mine, its in (("own", "cpu_self_ns"), ("total", "cpu_total_ns"), ("gpu", "gpu_total_ns")):
             assert asked[mine].to_dict() == window[its].to_dict()
         for device in analysis.active_devices:
             known = analysis.trace.devices[device]
@@ -107,7 +107,7 @@ def test_sql_summaries_and_frames_hold_the_same_figures(recordings: Mapping[str,
             for column in frame.select_dtypes("number").columns:
                 assert told[column].sum() == pytest.approx(frame[column].sum(), rel=1e-12), (name, column)
         assert run.budget.equals(summary_of(analysis, "budget"))
-        window = kernel_table(analysis.trace, analysis, t0, t1).set_index("name")["total"]
+        window = kernel_table(analysis.trace, analysis, t0, t1).set_index("name")["total_ns"]
         assert shown["total_ns"].to_dict() == window.to_dict()
 
 

@@ -43,14 +43,18 @@ def test_a_table_says_what_each_operator_and_shape_reaches_and_why_some_seem_to_
 ) -> None:
     trace = opened(fixtures / "programs" / "gallery.pt.trace.json.gz")
     table = roof_table(trace, 0, int(trace.events.end.max()))
-    assert (table["total"].diff().dropna() <= 0).all()
-    assert table["share"].sum() <= 1.001
-    known = table["reaches"].dropna()
+    assert (table["total_ns"].diff().dropna() <= 0).all()
+    assert table["gpu_time_share"].sum() <= 1.001
+    known = table["roof_share"].dropna()
     assert known.between(0, 1).all()
     cached = table[table["roof"] == "memory, and a cache"]
     assert len(cached)
-    assert (cached["reaches"] == 1).all()
-    assert np.isnan(table["reaches"][table["roof"] == ""]).all()
+    assert (cached["roof_share"] == 1).all()
+    assert np.isnan(table["roof_share"][table["roof"] == ""]).all()
     norm = table[table["name"] == "aten::native_batch_norm_backward"].iloc[0]
-    assert (norm["shapes"], norm["type"], norm["roof"]) == ("64x32x64x64 · 64x32x64x64", "bfloat16", "memory")
-    assert 0.02 < norm["reaches"] < 0.05
+    assert (norm["input_shapes"], norm["input_type"], norm["roof"]) == (
+        "64x32x64x64 · 64x32x64x64",
+        "bfloat16",
+        "memory",
+    )
+    assert 0.02 < norm["roof_share"] < 0.05

@@ -208,7 +208,7 @@ def test_columns_that_matter_less_leave_room_for_names(
     metrics = QFontMetricsF(theme.font())
     longest = max(map(metrics.horizontalAdvance, table.rows.widest_texts(0)))
     assert table.columnWidth(0) >= min(longest, EASY_NAME_WIDTH)
-    assert {"calls", "total", "mean", "share"} <= set(shown)
+    assert {"calls", "total_ns", "mean_ns", "gpu_time_share"} <= set(shown)
     window.resize(1800, 900)
     wait_until_ready(qtbot, window)
     assert not any(table.isColumnHidden(index) for index in range(len(table.rows.columns)))
@@ -234,7 +234,7 @@ def test_two_kernels_stand_side_by_side_while_both_are_selected(
     pair, frame = panel.pair, table.rows.frame
     assert pair is not None
     assert frame is not None
-    assert [heading.text() for heading in pair.headings] == frame["short"].tolist()[:2]
+    assert [heading.text() for heading in pair.headings] == frame["short_name"].tolist()[:2]
     shown = pair.table.rows.frame
     assert shown is not None
     assert shown.set_index("label").loc["Calls", ["before", "after"]].tolist() == ["12", "12"]

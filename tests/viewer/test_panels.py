@@ -272,7 +272,7 @@ def test_a_kernel_and_its_lane_are_called_alike_everywhere(empty_window: MainWin
         state = window.timeline.state
         assert state.scene is not None
         on_the_timeline = state.scene.shown_name(lane, int(trace.events.name[event]))
-        called[on_the_timeline] = table.rows.value(row, "short")
+        called[on_the_timeline] = table.rows.value(row, "short_name")
         show_tab(window, qtbot, "Selection")
         facts = window.panels.tabs.currentWidget().facts
         assert facts.title == on_the_timeline

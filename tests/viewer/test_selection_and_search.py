@@ -82,7 +82,9 @@ def test_a_kernel_has_one_name_in_every_panel(empty_window: MainWindow, qtbot: Q
     wait_until_ready(qtbot, window)
     show_tab(window, qtbot, "Kernels")
     table = window.panels.tabs.currentWidget().by_name
-    row = next(row for row in range(9) if table.rows.value(row, "short") != table.rows.value(row, "name"))
+    row = next(
+        row for row in range(9) if table.rows.value(row, "short_name") != table.rows.value(row, "name")
+    )
     name, event = table.rows.index(row, 0).data(), int(table.rows.value(row, "event"))
     window.document.select_event(event)
     show_tab(window, qtbot, "Selection")

@@ -54,9 +54,9 @@ def test_the_kernels_table_adds_up(trace: Trace) -> None:
     table = kernel_table(trace, Analysis(trace), *EVERYTHING)
     assert set(table["name"]) == {"ampere_sgemm_128x64", "softmax_warp"}
     assert table["calls"].sum() == STEPS * KERNELS
-    assert table["total"].sum() == STEPS * KERNELS * MS
-    assert table["share"].sum() == pytest.approx(1.0)
-    assert (table["p50"] == MS).all()
+    assert table["total_ns"].sum() == STEPS * KERNELS * MS
+    assert table["gpu_time_share"].sum() == pytest.approx(1.0)
+    assert (table["p50_ns"] == MS).all()
     assert [trace.name(event) for event in table["event"]] == table["name"].tolist()
 
 
@@ -68,7 +68,7 @@ def test_the_kernels_table_of_one_step_counts_kernels_that_start_in_it(trace: Tr
 def test_families_sum_up_their_kernels(trace: Trace) -> None:
     kernels = kernel_table(trace, Analysis(trace), *EVERYTHING)
     families = family_table(kernels)
-    assert families["total"].sum() == kernels["total"].sum()
+    assert families["total_ns"].sum() == kernels["total_ns"].sum()
     assert set(families["family"]) == {"matrix product", "softmax"}
 
 
@@ -103,12 +103,12 @@ def test_self_time_leaves_out_what_an_operator_calls_and_recursion_counts_once()
     trace = nested_operators()
     table = operator_table(trace, operator_times(trace), *EVERYTHING).set_index("name")
     assert table.loc["outer", "calls"] == 2
-    assert table.loc["outer", "cpu_total"] == 100
-    assert table.loc["outer", "cpu_self"] == (100 - 30 - 40) + 40
-    assert table.loc["inner", "cpu_self"] == 30
-    assert table.loc["outer", "gpu_total"] == 15
-    assert table.loc["outer", "gpu_self"] == 10
-    assert table.loc["inner", "gpu_total"] == 5
+    assert table.loc["outer", "cpu_total_ns"] == 100
+    assert table.loc["outer", "cpu_self_ns"] == (100 - 30 - 40) + 40
+    assert table.loc["inner", "cpu_self_ns"] == 30
+    assert table.loc["outer", "gpu_total_ns"] == 15
+    assert table.loc["outer", "gpu_self_ns"] == 10
+    assert table.loc["inner", "gpu_total_ns"] == 5
     assert table.loc["outer", "launches"] == 3
 
 
@@ -294,7 +294,7 @@ def test_the_steps_table_marks_slow_steps() -> None:
 def test_the_steps_table_counts_gpu_work(trace: Trace) -> None:
     table = step_table(trace, Analysis(trace))
     assert table["operations"].tolist() == [KERNELS] * STEPS
-    assert (table["busy"] > 0.3).all()
+    assert (table["busy_share"] > 0.3).all()
 
 
 def test_calls_of_one_name_under_one_caller_are_added_up() -> None:
@@ -360,9 +360,9 @@ def test_ranks_without_collectives_have_a_row_each_and_no_waiting() -> None:
     trace = builder.build()
     tables = rank_tables(trace, Analysis(trace))
     assert tables.ranks["name"].tolist() == ["GPU 0", "GPU 1"]
-    assert tables.ranks["busy"].tolist() == pytest.approx([4 / 32, 8 / 32], rel=0.1)
+    assert tables.ranks["busy_share"].tolist() == pytest.approx([4 / 32, 8 / 32], rel=0.1)
     assert Measure.WAIT not in tables.map.measures
-    assert tables.ranks[["last", "late"]].isna().all(axis=None)
+    assert tables.ranks[["last_share", "late_ns"]].isna().all(axis=None)
 
 
 def test_ranks_stand_in_the_order_of_their_numbers() -> None:
@@ -382,8 +382,8 @@ def test_the_rank_that_comes_last_is_told_with_how_late_it_comes() -> None:
     assert tables.ranks["name"].tolist() == names
     order = tables.map.order(Order.RANK, Measure.WAIT)
     assert [tables.map.facts.run.name(row) for row in order.tolist()] == list(names)
-    assert tables.ranks["last"].tolist() == [0.0] * 10 + [1.0]
-    late = dict(zip(names, tables.ranks["late"], strict=True))
+    assert tables.ranks["last_share"].tolist() == [0.0] * 10 + [1.0]
+    late = dict(zip(names, tables.ranks["late_ns"], strict=True))
     assert (late["rank 2"], late["rank 0"], late["rank 10"]) == (0, 200 * US, 400 * US)
     waiting = tables.map.values(Measure.WAIT)[order]
     assert waiting[2].tolist() == [400 * US] * 3
@@ -396,4 +396,6 @@ def test_collectives_stand_beside_what_a_benchmark_reached_at_their_size() -> No
     measured = ResultTable("nccl-tests all reduce, 220 GB/s on average", columns, ((32e6, 220.0),))
     for tables, reached in (((), 0.0), ((measured,), 220e9)):
         with_them = replace(trace, tables=tables)
-        assert rank_tables(with_them, Analysis(with_them)).collectives["measured"].tolist() == [reached]
+        assert rank_tables(with_them, Analysis(with_them)).collectives[
+            "measured_bus_bytes_per_s"
+        ].tolist() == [reached]

@@ -226,7 +226,7 @@ def operators(one: Side, other: Side) -> pd.DataFrame:
         table = operator_table(side.trace, operator_times(side.trace), *side.analysis.window).set_index(
             "name"
         )
-        tables.append(table[["calls", "cpu_self", "gpu_self"]] / side.repetitions)
+        tables.append(table[["calls", "cpu_self_ns", "gpu_self_ns"]] / side.repetitions)
     joined = tables[0].add_suffix("_one").join(tables[1].add_suffix("_other"), how="outer").fillna(0.0)
     found = []
     for name, row in zip(joined.index.tolist(), joined.to_numpy().tolist(), strict=True):
@@ -251,17 +251,17 @@ def collectives(one: Side, other: Side) -> pd.DataFrame:
     """Kinds of collective by name and size, with the bandwidth of both sides."""
     from viewer.statistics.ranks import rank_tables
 
-    keys = ["collective", "bytes"]
+    keys = ["collective", "message_bytes"]
     tables = []
     for side in (one, other):
         table = rank_tables(side.trace, side.analysis).collectives if side.gpus > 1 else pd.DataFrame()
         if not len(table):
             tables.append(
-                pd.DataFrame(columns=[*keys, "count", "transfer_ns", "bus_bandwidth"]).set_index(keys)
+                pd.DataFrame(columns=[*keys, "calls", "transfer_ns", "bus_bytes_per_s"]).set_index(keys)
             )
             continue
         tables.append(
-            table.groupby(keys).agg({"count": "sum", "transfer_ns": "median", "bus_bandwidth": "median"})
+            table.groupby(keys).agg({"calls": "sum", "transfer_ns": "median", "bus_bytes_per_s": "median"})
         )
     joined = tables[0].add_suffix("_one").join(tables[1].add_suffix("_other"), how="outer")
     found = []

@@ -14,6 +14,9 @@ from viewer.reports.rendering.terminal_report import table_lines
 from viewer.reports.result_tables import figure
 from viewer.statistics.kernels import kernel_columns
 from viewer.statistics.operators import operator_columns, operator_times
+from viewer.tables.summaries.cpu import OperatorSummary
+from viewer.tables.summaries.gpu import KernelSummary
+from viewer.tables.table import Column
 
 FEW = 5
 MOST_ROWS = 10_000  # of one table in JSON: more is asked for by a query
@@ -73,35 +76,32 @@ def rows_that_matter(analysis: Analysis, most: int = FEW) -> list[Table]:
     kernels = kernel_columns(analysis.trace, analysis, t0, t1)
     operators = operator_columns(analysis.trace, operator_times(analysis.trace), t0, t1)
     tables = (
-        ("kernels", "Most time on the GPU", kernels, _KERNELS),
-        ("operators", "Most time in operators on the CPU", operators, _OPERATORS),
+        ("kernels", "Most time on the GPU", kernels, KernelSummary.columns, _OF_KERNELS),
+        ("operators", "Most time in operators on the CPU", operators, OperatorSummary.columns, _OF_OPERATORS),
     )
     return [_first(*each, most) for each in tables if len(each[2]["event"])]
 
 
-_KERNELS = {
-    "name": ("name", "", "name as recorded"),
-    "short": ("short_name", "", "name without its template arguments"),
-    "calls": ("calls", "", "how many"),
-    "total": ("total_ns", "ns", "time of all of them, added up"),
-    "share": ("gpu_time_share", "share", "of the summed time of all operations on the GPU"),
-}
-_OPERATORS = {
-    "name": ("name", "", "name as recorded"),
-    "calls": ("calls", "", "how many"),
-    "cpu_self": ("cpu_self_ns", "ns", "time in it, without the operators it calls"),
-    "cpu_total": ("cpu_total_ns", "ns", "time with the operators it calls; its own recursion counts once"),
-    "gpu_total": ("gpu_total_ns", "ns", "time of all GPU work launched while it ran"),
-}
+_OF_KERNELS = ("name", "short_name", "calls", "total_ns", "gpu_time_share")
+_OF_OPERATORS = ("name", "calls", "cpu_self_ns", "cpu_total_ns", "gpu_total_ns")
 
 
 def _first(
-    id: str, title: str, columns: dict[str, Any], chosen: dict[str, tuple[str, str, str]], most: int
+    id: str, title: str, rows: dict[str, Any], columns: Sequence[Column], names: Sequence[str], most: int
 ) -> Table:
-    names, units, about = zip(*chosen.values(), strict=True)
-    rows = tuple(zip(*(columns[key][:most].tolist() for key in chosen), strict=True))
-    left = len(columns["event"]) - len(rows)
-    return Table(id, title, "the first rows, of the analysed time", names, units, about, rows, left)
+    chosen = [column for column in columns if column.name in names]
+    shown = tuple(zip(*(rows[column.name][:most].tolist() for column in chosen), strict=True))
+    left = len(rows["event"]) - len(shown)
+    return Table(id, title, "the first rows, of the analysed time", *_headed(chosen), shown, left)
+
+
+def _headed(columns: Sequence[Column]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Names, units and explanations of columns."""
+    return (
+        tuple(column.name for column in columns),
+        tuple(column.unit for column in columns),
+        tuple(column.about for column in columns),
+    )
 
 
 def every_table(analysis: Analysis) -> list[Table]:
@@ -123,9 +123,7 @@ def table_of(analysis: Analysis, name: str, span: tuple[int, int] | None = None)
         name,
         summary.title,
         summary.about,
-        tuple(column.name for column in summary.columns),
-        tuple(column.unit for column in summary.columns),
-        tuple(column.about for column in summary.columns),
+        *_headed(summary.columns),
         rows,
         len(frame) - len(rows),
     )

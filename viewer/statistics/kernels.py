@@ -99,8 +99,7 @@ def operations_in(trace: Trace, t0: int, t1: int) -> I64:
 
 
 def kernel_columns(trace: Trace, analysis: Analysis, t0: int, t1: int) -> dict[str, Any]:
-    """Equal columns, one row for each name, the longest total first: family, calls, total, mean, p50, p99 (ns), share
-    of GPU time, longest event."""
+    """Equal columns, one row for each name, the longest total first, as ``KernelSummary`` describes them."""
     operations = operations_in(trace, t0, t1)
     duration = trace.events.duration[operations]
     name = trace.events.name[operations]
@@ -109,17 +108,17 @@ def kernel_columns(trace: Trace, analysis: Analysis, t0: int, t1: int) -> dict[s
     names = np.array([trace.strings[key] for key in groups.key], object)
     columns = {
         "name": names,
-        "short": np.array(distinct_names(names.tolist()), object),
+        "short_name": np.array(distinct_names(names.tolist()), object),
         "family": np.array([analysis.families[key].label for key in groups.key], object),
         "calls": groups.count,
-        "total": groups.total,
-        "mean": groups.mean,
-        "p50": groups.median,
-        "p99": groups.p99,
-        "share": groups.total / whole,
+        "total_ns": groups.total,
+        "mean_ns": groups.mean,
+        "p50_ns": groups.median,
+        "p99_ns": groups.p99,
+        "gpu_time_share": groups.total / whole,
         "event": longest_events(name, duration, operations, groups.key),
     }
-    return ordered(columns, "total")
+    return ordered(columns, "total_ns")
 
 
 def kernel_table(trace: Trace, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
@@ -131,13 +130,16 @@ def kernel_table(trace: Trace, analysis: Analysis, t0: int, t1: int) -> pd.DataF
 
 def family_table(kernels: pd.DataFrame) -> pd.DataFrame:
     """The kernels table summed up by family."""
-    longest = kernels.sort_values("p99").groupby("family")["event"].last()
+    longest = kernels.sort_values("p99_ns").groupby("family")["event"].last()
     summed = kernels.groupby("family", sort=False).agg(
-        kinds=("name", "size"), calls=("calls", "sum"), total=("total", "sum"), share=("share", "sum")
+        kernels=("name", "size"),
+        calls=("calls", "sum"),
+        total_ns=("total_ns", "sum"),
+        gpu_time_share=("gpu_time_share", "sum"),
     )
-    summed["mean"] = summed["total"] / summed["calls"].clip(lower=1)
+    summed["mean_ns"] = summed["total_ns"] / summed["calls"].clip(lower=1)
     summed["event"] = longest
-    return summed.reset_index().sort_values("total", ascending=False, ignore_index=True)
+    return summed.reset_index().sort_values("total_ns", ascending=False, ignore_index=True)
 
 
 def longest_events(name: npt.NDArray[np.integer], duration: I64, events: I64, keys: I64) -> I64:

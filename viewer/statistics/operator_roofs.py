@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def roof_table(trace: Trace, t0: int, t1: int) -> pd.DataFrame:
     """One row for each operator, shape and type that launched kernels which start in [t0, t1), the longest first.
 
-    ``moved`` and ``operations`` are a second's, and with ``reaches`` (a fraction of one) missing where unknown.
+    What is moved and calculated a second, and the part of the roof, are missing where unknown.
     """
     import pandas as pd
 
@@ -28,19 +28,19 @@ def roof_table(trace: Trace, t0: int, t1: int) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "name": np.array([row.name for row in rows], object),
-            "shapes": np.array([shown_shapes(row.dims) for row in rows], object),
-            "type": np.array([shown_type(row.dtype) for row in rows], object),
+            "input_shapes": np.array([shown_shapes(row.dims) for row in rows], object),
+            "input_type": np.array([shown_type(row.dtype) for row in rows], object),
             "calls": np.array([row.calls for row in rows], np.int64),
-            "total": np.array([row.ns for row in rows], np.int64),
-            "mean": np.array([row.ns / row.calls for row in rows], np.float64),
-            "share": np.array([row.ns / whole for row in rows], np.float64),
-            "moved": np.array(
+            "total_ns": np.array([row.ns for row in rows], np.int64),
+            "mean_ns": np.array([row.ns / row.calls for row in rows], np.float64),
+            "gpu_time_share": np.array([row.ns / whole for row in rows], np.float64),
+            "moved_bytes_per_s": np.array(
                 [_a_second(row, row.work.moved if row.work else np.nan) for row in rows], np.float64
             ),
-            "operations": np.array(
+            "operations_per_s": np.array(
                 [_a_second(row, row.work.operations if row.work else np.nan) for row in rows], np.float64
             ),
-            "reaches": np.array([row.share if row.peak else np.nan for row in rows], np.float64),
+            "roof_share": np.array([row.share if row.peak else np.nan for row in rows], np.float64),
             "roof": np.array([_roof(row) for row in rows], object),
             "event": np.array([row.event for row in rows], np.int64),
         }

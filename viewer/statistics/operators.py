@@ -92,16 +92,16 @@ def operator_columns(trace: Trace, times: OperatorTimes, t0: int, t1: int) -> di
     columns = {
         "name": np.array([trace.strings[key] for key in keys.tolist()], object),
         "calls": count[keys],
-        "cpu_self": summed(times.cpu_self, False),
-        "cpu_total": summed(times.cpu_total, True),
-        "gpu_self": summed(times.gpu_self, False),
-        "gpu_total": summed(times.gpu_total, True),
+        "cpu_self_ns": summed(times.cpu_self, False),
+        "cpu_total_ns": summed(times.cpu_total, True),
+        "gpu_self_ns": summed(times.gpu_self, False),
+        "gpu_total_ns": summed(times.gpu_total, True),
         "launches": summed(times.launches, True),
-        "memory_self": summed(times.memory_self, False),
-        "memory_total": summed(times.memory_total, True),
+        "memory_self_bytes": summed(times.memory_self, False),
+        "memory_total_bytes": summed(times.memory_total, True),
         "event": longest_events(name, duration, event, keys),
     }
-    return ordered(columns, "cpu_self")
+    return ordered(columns, "cpu_self_ns")
 
 
 Thread = tuple[int | None, int | None, int | None]

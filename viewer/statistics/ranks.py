@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
@@ -14,6 +14,9 @@ from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
 from viewer.statistics.rank_map import RankMap
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +43,8 @@ def _by_number(trace: Trace, device: int) -> tuple[int, int, int]:
 
 
 def _ranks(trace: Trace, analysis: Analysis, ranks: Ranks[RecordedRun]) -> pd.DataFrame:
+    import pandas as pd
+
     run, caused = ranks.run, ranks.run.meetings.caused_by_row
     window = max(analysis.window_ns, 1)
     rows = []
@@ -52,15 +57,15 @@ def _ranks(trace: Trace, analysis: Analysis, ranks: Ranks[RecordedRun]) -> pd.Da
             {
                 "name": run.name(row),
                 "device": device,
-                "busy": budget.busy_ns / window,
-                "compute": budget.compute_ns,
-                "communication": length(whole),
-                "exposed": budget.exposed_communication_ns,
-                "waiting": int(ranks.waiting[row]),
-                "caused": int(caused[row]),
-                "last": last,
-                "late": late_by,
-                "idle": budget.total_idle_ns,
+                "busy_share": budget.busy_ns / window,
+                "compute_ns": budget.compute_ns,
+                "communication_ns": length(whole),
+                "exposed_communication_ns": budget.exposed_communication_ns,
+                "waiting_ns": int(ranks.waiting[row]),
+                "makes_wait_ns": int(caused[row]),
+                "last_share": last,
+                "late_ns": late_by,
+                "idle_ns": budget.total_idle_ns,
                 "clock": int(ranks.clock_error[row]),
             }
         )
@@ -85,14 +90,24 @@ def _lateness(ranks: Ranks[RecordedRun], row: int) -> tuple[float, float]:
 
 
 def _collectives(trace: Trace, ranks: Ranks[RecordedRun]) -> pd.DataFrame:
-    """``measured`` is what a benchmark reached at that size, bytes per second; 0 where none was opened."""
-    columns = [
-        "collective", "group", "bytes", "count", "ranks", "transfer_ns", "waiting_ns",
-        "algorithm_bandwidth", "bus_bandwidth",
-    ]  # fmt: skip
-    rows = [[getattr(row, column) for column in columns] for row in ranks.collectives]
-    table = pd.DataFrame(rows, columns=columns)
-    table["measured"] = [
+    """What a benchmark reached at that size is 0 where none was opened."""
+    import pandas as pd
+
+    columns = {
+        "collective": "collective",
+        "process_group": "group",
+        "message_bytes": "bytes",
+        "calls": "count",
+        "ranks": "ranks",
+        "transfer_ns": "transfer_ns",
+        "waiting_ns": "waiting_ns",
+        "algorithm_bytes_per_s": "algorithm_bandwidth",
+        "bus_bytes_per_s": "bus_bandwidth",
+    }
+    table = pd.DataFrame(
+        {name: [getattr(row, of) for row in ranks.collectives] for name, of in columns.items()}
+    )
+    table["measured_bus_bytes_per_s"] = [
         measured_bus_bandwidth(trace, row.collective, row.bytes) or 0.0 for row in ranks.collectives
     ]
     return table

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
 
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SLOW = 1.2  # times the median of the steady steps
 
 
 def step_table(trace: Trace, analysis: Analysis) -> pd.DataFrame:
     """One row a step: length (ns), busy share and idle time of its rank's first GPU, operations, remark."""
+    import pandas as pd
+
     steps = list(analysis.steps)
     devices = [_device_of(trace, step.rank) for step in steps]
     budgets = [
@@ -32,12 +38,12 @@ def step_table(trace: Trace, analysis: Analysis) -> pd.DataFrame:
         {
             "name": [step.name for step in steps],
             "rank": [f"rank {step.rank}" if of_ranks else "" for step in steps],
-            "start": np.array([step.start for step in steps], np.int64),
-            "end": np.array([step.end for step in steps], np.int64),
-            "duration": length,
+            "start_ns": np.array([step.start for step in steps], np.int64),
+            "end_ns": np.array([step.end for step in steps], np.int64),
+            "duration_ns": length,
             "ratio": length / median if median else np.ones(len(length)),
-            "idle": [float("nan") if budget is None else budget.total_idle_ns for budget in budgets],
-            "busy": [
+            "gpu_idle_ns": [float("nan") if budget is None else budget.total_idle_ns for budget in budgets],
+            "busy_share": [
                 float("nan")
                 if budget is None
                 else 1 - (budget.total_idle_ns + budget.residual_ns) / max(budget.window_ns, 1)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from parsers.model import BOOL, I64, Attribute, Trace
 from rules.analysis.analysis import Analysis
 from viewer.tables.table import Column
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Integers = npt.NDArray[np.integer]
 
@@ -31,6 +33,8 @@ EVENT = Column("event", "number of the event, as in the table events")
 
 def texts(codes: Integers, strings: Sequence[str]) -> pd.Categorical:
     """The strings with these numbers; nothing where the number is negative. Only the strings that occur are kept."""
+    import pandas as pd
+
     used = np.flatnonzero(np.bincount(codes[codes >= 0])) if len(codes) else np.empty(0, np.int64)
     distinct: dict[str, int] = {}
     place = np.full(int(used[-1]) + 2 if len(used) else 1, -1, np.int32)
@@ -41,6 +45,8 @@ def texts(codes: Integers, strings: Sequence[str]) -> pd.Categorical:
 
 def every_name(trace: Trace, codes: Integers) -> pd.Categorical:
     """Names of all events: the model's own column of codes where the strings differ, as they do but for damage."""
+    import pandas as pd
+
     if len(set(trace.strings)) != len(trace.strings):
         return texts(codes, trace.strings)
     return pd.Categorical.from_codes(codes, categories=pd.Index(trace.strings, dtype=object))
@@ -48,6 +54,8 @@ def every_name(trace: Trace, codes: Integers) -> pd.Categorical:
 
 def known(values: Integers, missing: BOOL | None = None) -> pd.arrays.IntegerArray:
     """Whole numbers of which some may be missing: the negative ones, unless said otherwise."""
+    import pandas as pd
+
     where = values < 0 if missing is None else missing
     return pd.arrays.IntegerArray(values.astype(np.int64, copy=False), np.asarray(where, bool))
 

@@ -28,6 +28,7 @@ class Column:
 
     name: str
     about: str
+    title: str = ""  # in a window; without one the name without its unit
 
     @property
     def unit(self) -> str:

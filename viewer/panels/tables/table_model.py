@@ -17,6 +17,7 @@ from parsers.model import units
 from viewer.look import theme
 from viewer.look.labels import tooltip
 from viewer.reports import plain_text
+from viewer.tables.table import RowTable, Summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,6 +68,18 @@ class Column:
     parts: tuple[str, ...] = ()  # keys of the columns that a bar is made of, from left to right
     hues: Callable[[theme.Theme], Sequence[QColor]] | None = None  # the colours of these parts
     tone: str = ""  # key of a column of numbers: below 0 the text is green, above 0 red, else grey
+
+
+_OF_UNIT = {"ns": Show.TIME, "B": Show.SIZE, "B/s": Show.RATE, "share": Show.SHARE}
+
+
+def described(
+    table: type[RowTable | Summary], name: str, show: Show | None = None, title: str = "", **how: Any
+) -> Column:
+    """A column as the schema of its table describes it; ``how`` are the other fields of a ``Column``."""
+    of = next(each for each in table.columns if each.name == name)
+    hint = of.about[:1].upper() + of.about[1:]
+    return Column(of.name, title or of.title, show or _OF_UNIT.get(of.unit, Show.TEXT), hint, **how)
 
 
 def written(value: Any, show: Show) -> str:

@@ -8,32 +8,24 @@ from PySide6.QtWidgets import QWidget
 
 from viewer.document import Document
 from viewer.panels.panel import Panel, tab
-from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_model import Show, described
 from viewer.panels.tables.table_view import TableView
+from viewer.tables.summaries.gpu import CollectiveSummary
 
 if TYPE_CHECKING:
     from viewer.statistics.ranks import RankTables
 
 COLLECTIVES = (
-    Column("collective", "Collective"),
-    Column("group", "Group"),
-    Column("bytes", "Size", Show.SIZE, "Bytes that one rank contributes"),
-    Column("count", "Count", Show.COUNT),
-    Column("ranks", "Ranks", Show.COUNT, minor=True),
-    Column(
-        "transfer_ns", "Transfer", Show.TIME, "Median of the shortest participants: about the transfer itself"
-    ),
-    Column("waiting_ns", "Waiting", Show.TIME, "Mean over the ranks, all instances together"),
-    Column("algorithm_bandwidth", "Algorithm", Show.RATE, "Bytes of the message a second", minor=True),
-    Column(
-        "bus_bandwidth",
-        "Bus",
-        Show.RATE,
-        "What each link carries: that bandwidth times the algorithm's factor",
-    ),
-    Column(
-        "measured", "Measured", Show.RATE, "What nccl-tests reached on each link at this size", sparse=True
-    ),
+    described(CollectiveSummary, "collective"),
+    described(CollectiveSummary, "process_group"),
+    described(CollectiveSummary, "message_bytes"),
+    described(CollectiveSummary, "calls", Show.COUNT),
+    described(CollectiveSummary, "ranks", Show.COUNT, minor=True),
+    described(CollectiveSummary, "transfer_ns"),
+    described(CollectiveSummary, "waiting_ns"),
+    described(CollectiveSummary, "algorithm_bytes_per_s", minor=True),
+    described(CollectiveSummary, "bus_bytes_per_s"),
+    described(CollectiveSummary, "measured_bus_bytes_per_s", sparse=True),
 )
 
 

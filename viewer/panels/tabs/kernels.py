@@ -9,8 +9,9 @@ from PySide6.QtWidgets import QSplitter, QStackedLayout, QWidget
 
 from viewer.document import Document
 from viewer.panels.panel import Panel, tab
-from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_model import Show, described
 from viewer.panels.tables.table_view import TableView
+from viewer.tables.summaries.gpu import KernelKinds, KernelSummary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,24 +19,23 @@ if TYPE_CHECKING:
     from rules.comparison.kernel_calls import CallsComparison
     from viewer.panels.kernel.side_by_side import SideBySide
 
-OF_ALL = "Share of the summed time of all GPU operations"
 BY_NAME = (
-    Column("short", "Kernel", whole="name"),
-    Column("family", "Kind", Show.FAMILY),
-    Column("calls", "Calls", Show.COUNT),
-    Column("total", "Total", Show.TIME),
-    Column("mean", "Mean", Show.TIME),
-    Column("p50", "p50", Show.TIME, "Half of the calls took no longer than this", minor=True),
-    Column("p99", "p99", Show.TIME, "99 of 100 calls took no longer than this", minor=True),
-    Column("share", "Share of GPU time", Show.SHARE, OF_ALL, short="Share"),
+    described(KernelSummary, "short_name", whole="name"),
+    described(KernelSummary, "family", Show.FAMILY),
+    described(KernelSummary, "calls", Show.COUNT),
+    described(KernelSummary, "total_ns"),
+    described(KernelSummary, "mean_ns"),
+    described(KernelSummary, "p50_ns", minor=True),
+    described(KernelSummary, "p99_ns", minor=True),
+    described(KernelSummary, "gpu_time_share", short="Share"),
 )
 BY_FAMILY = (
-    Column("family", "Kind", Show.FAMILY),
-    Column("kinds", "Kernels", Show.COUNT, "Different names"),
-    Column("calls", "Calls", Show.COUNT),
-    Column("total", "Total", Show.TIME),
-    Column("mean", "Mean", Show.TIME),
-    Column("share", "Share of GPU time", Show.SHARE, OF_ALL, short="Share"),
+    described(KernelKinds, "family", Show.FAMILY),
+    described(KernelKinds, "kernels", Show.COUNT),
+    described(KernelKinds, "calls", Show.COUNT),
+    described(KernelKinds, "total_ns"),
+    described(KernelKinds, "mean_ns"),
+    described(KernelKinds, "gpu_time_share", short="Share"),
 )
 
 
@@ -106,7 +106,7 @@ class KernelsPanel(Panel):
                 self.pair.hide()
             return
         chosen = frame.iloc[[self.by_name.rows.frame_row(row) for row in sorted(rows)]]
-        span, names = self.span, chosen["short"].tolist()
+        span, names = self.span, chosen["short_name"].tolist()
 
         def work(_: object) -> CallsComparison:
             from rules.comparison.kernel_calls import compare_calls

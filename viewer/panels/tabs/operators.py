@@ -9,26 +9,23 @@ from PySide6.QtWidgets import QWidget
 from parsers.model import EventKind
 from viewer.document import Document
 from viewer.panels.panel import Panel, tab
-from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_model import Show, described
 from viewer.panels.tables.table_view import TableView
+from viewer.tables.summaries.cpu import OperatorSummary
 
 if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = (
-    Column("name", "Operator"),
-    Column("calls", "Calls", Show.COUNT),
-    Column("cpu_self", "CPU self", Show.TIME, "Time in the operator itself, without the operators it calls"),
-    Column("cpu_total", "CPU total", Show.TIME, "With the operators it calls; its own recursion counts once"),
-    Column("gpu_self", "GPU self", Show.TIME, "Time of the GPU work that it launched itself", sparse=True),
-    Column("gpu_total", "GPU total", Show.TIME, "Time of all GPU work launched while it ran", sparse=True),
-    Column(
-        "launches", "Launches", Show.COUNT, "GPU operations launched while it ran", minor=True, sparse=True
-    ),
-    Column("memory_self", "Memory self", Show.SIZE, "GPU memory that it asked for itself", sparse=True),
-    Column(
-        "memory_total", "Memory total", Show.SIZE, "GPU memory that was asked for while it ran", sparse=True
-    ),
+    described(OperatorSummary, "name"),
+    described(OperatorSummary, "calls", Show.COUNT),
+    described(OperatorSummary, "cpu_self_ns"),
+    described(OperatorSummary, "cpu_total_ns"),
+    described(OperatorSummary, "gpu_self_ns", sparse=True),
+    described(OperatorSummary, "gpu_total_ns", sparse=True),
+    described(OperatorSummary, "launches", Show.COUNT, minor=True, sparse=True),
+    described(OperatorSummary, "memory_self_bytes", sparse=True),
+    described(OperatorSummary, "memory_total_bytes", sparse=True),
 )
 
 

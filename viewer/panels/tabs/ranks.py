@@ -12,30 +12,24 @@ from viewer.look.boxes import vertical
 from viewer.look.labels import Label
 from viewer.panels.panel import Panel, tab
 from viewer.panels.ranks.heat import Cell, RankHeat
-from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_model import described
 from viewer.panels.tables.table_view import TableView
 from viewer.statistics.rank_map import Measure, Order
+from viewer.tables.summaries.gpu import RankSummary
 
 if TYPE_CHECKING:
     from viewer.statistics.ranks import RankTables
 
 RANKS = (
-    Column("name", "Rank"),
-    Column("busy", "GPU busy", Show.SHARE, width=130),
-    Column("compute", "Compute", Show.TIME, minor=True),
-    Column("exposed", "Exposed", Show.TIME, "Communication that no compute covers", minor=True),
-    Column("waiting", "Waits", Show.TIME, "Exposed time inside collectives before the transfer could start"),
-    Column("caused", "Makes wait", Show.TIME, "How long the others waited for it, on average"),
-    Column("late", "Late by", Show.TIME, "How long after the first rank it comes to a collective, median"),
-    Column(
-        "last",
-        "Last",
-        Show.SHARE,
-        "How many of its collectives it came to after all others",
-        width=110,
-        minor=True,
-    ),
-    Column("idle", "Idle", Show.TIME, minor=True),
+    described(RankSummary, "name"),
+    described(RankSummary, "busy_share", width=130),
+    described(RankSummary, "compute_ns", minor=True),
+    described(RankSummary, "exposed_communication_ns", minor=True),
+    described(RankSummary, "waiting_ns"),
+    described(RankSummary, "makes_wait_ns"),
+    described(RankSummary, "late_ns"),
+    described(RankSummary, "last_share", width=110, minor=True),
+    described(RankSummary, "idle_ns", minor=True),
 )
 
 

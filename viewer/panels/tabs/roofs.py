@@ -9,36 +9,24 @@ from PySide6.QtWidgets import QWidget
 from parsers.model import Attribute
 from viewer.document import Document
 from viewer.panels.panel import Panel, tab
-from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_model import Column, Show, described
 from viewer.panels.tables.table_view import TableView
+from viewer.tables.summaries.gpu import OperatorRoofs
 
 if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = (
-    Column("short", "Operator", stretch=True, whole="name"),
-    Column("shapes", "Shapes", hint="Of its first two inputs"),
-    Column("type", "Type"),
-    Column("calls", "Calls", Show.COUNT),
-    Column("total", "GPU time", Show.TIME, "Of the kernels that it launched itself"),
-    Column("mean", "Each", Show.TIME, minor=True),
-    Column("share", "Share", Show.SHARE, "Of the time of all kernels"),
-    Column(
-        "moved",
-        "Moves",
-        Show.RATE,
-        "Bytes a second at least: every input and output once",
-        minor=True,
-        sparse=True,
-    ),
-    Column(
-        "reaches",
-        "Reaches",
-        Show.SHARE,
-        "Of its roof: what the GPU's memory or arithmetic units would do at most. What seems to be more comes from a "
-        "cache, or from an algorithm with fewer operations",
-    ),
-    Column("roof", "Roof", hint="What limits it first"),
+    Column("short_name", "Operator", stretch=True, whole="name"),
+    described(OperatorRoofs, "input_shapes"),
+    described(OperatorRoofs, "input_type"),
+    described(OperatorRoofs, "calls", Show.COUNT),
+    described(OperatorRoofs, "total_ns", title="GPU time"),
+    described(OperatorRoofs, "mean_ns", minor=True),
+    described(OperatorRoofs, "gpu_time_share", short="Share"),
+    described(OperatorRoofs, "moved_bytes_per_s", minor=True, sparse=True),
+    described(OperatorRoofs, "roof_share"),
+    described(OperatorRoofs, "roof"),
 )
 
 
@@ -75,6 +63,6 @@ class RoofsPanel(Panel):
             from viewer.statistics.operator_roofs import roof_table
 
             table = roof_table(trace, t0, t1)
-            return table.assign(short=[name.removeprefix("aten::") for name in table["name"]])
+            return table.assign(short_name=[name.removeprefix("aten::") for name in table["name"]])
 
         self.compute(work, self.table.set_frame)

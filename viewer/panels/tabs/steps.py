@@ -8,16 +8,17 @@ from PySide6.QtWidgets import QWidget
 
 from viewer.document import Document
 from viewer.panels.panel import Panel, tab
-from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_model import Column, Show, described
 from viewer.panels.tables.table_view import TableView
+from viewer.tables.rows.found import Steps
 
 if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = (
-    Column("name", "Step"),
+    described(Steps, "name"),
     Column("rank", "Rank", sparse=True),
-    Column("duration", "Duration", Show.TIME),
+    Column("duration_ns", "Duration", Show.TIME),
     Column(
         "ratio",
         "Of median",
@@ -25,9 +26,9 @@ COLUMNS = (
         "Its length, as a share of the median of the steady steps",
         width=180,
     ),
-    Column("busy", "GPU busy", Show.SHARE, "Share of the step in which the GPU ran something", width=180),
-    Column("idle", "GPU idle", Show.TIME),
-    Column("operations", "GPU operations", Show.COUNT),
+    described(Steps, "busy_share", width=180),
+    described(Steps, "gpu_idle_ns"),
+    described(Steps, "operations", Show.COUNT),
     Column("remark", "Remark", sparse=True),
 )
 

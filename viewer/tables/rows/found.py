@@ -27,14 +27,14 @@ class Steps(RowTable):
     about: ClassVar[str] = "one step of one rank"
     columns: ClassVar[tuple[Column, ...]] = (
         Column("step", "its number"),
-        Column("name", "name as recorded, or iteration N"),
+        Column("name", "name as recorded, or iteration N", "Step"),
         RANK,
         *TIMES,
         Column("steady", "whether it represents the run: no warm-up"),
         Column("found_by", "ProfilerStep, region or repetition"),
-        Column("busy_share", "part of it in which the GPU ran something"),
-        Column("gpu_idle_ns", "how long its GPU ran nothing"),
-        Column("operations", "operations that the GPU began in it"),
+        Column("busy_share", "part of it in which the GPU ran something", "GPU busy"),
+        Column("gpu_idle_ns", "how long its GPU ran nothing", "GPU idle"),
+        Column("operations", "operations that the GPU began in it", "GPU operations"),
     )
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
@@ -43,12 +43,12 @@ class Steps(RowTable):
             "step": np.arange(len(steps), dtype=np.int64),
             "name": np.array([step.name for step in steps], object),
             "rank": known(optional([step.rank for step in steps])),
-            "start_ns": table["start"].to_numpy(),
-            "end_ns": table["end"].to_numpy(),
+            "start_ns": table["start_ns"].to_numpy(),
+            "end_ns": table["end_ns"].to_numpy(),
             "steady": np.array([step.steady for step in steps], bool),
             "found_by": np.array([step.found_by for step in steps], object),
-            "busy_share": table["busy"].to_numpy(np.float64),
-            "gpu_idle_ns": table["idle"].to_numpy(np.float64),
+            "busy_share": table["busy_share"].to_numpy(np.float64),
+            "gpu_idle_ns": table["gpu_idle_ns"].to_numpy(np.float64),
             "operations": table["operations"].to_numpy(np.int64),
         }
 

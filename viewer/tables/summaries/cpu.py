@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import pandas as pd
+from typing import TYPE_CHECKING, ClassVar
 
 from parsers.model import EventKind
 from rules.analysis.analysis import Analysis
@@ -13,11 +11,16 @@ from viewer.tables.columns import texts, times
 from viewer.tables.summaries.wording import CALLS, LONGEST, MEAN, P50, P99, TOTAL, ByText, during
 from viewer.tables.table import Column, Summary, summary
 
-CPU_SELF = Column("cpu_self_ns", "time in it, without the operators it calls")
-CPU_TOTAL = Column("cpu_total_ns", "time with the operators it calls; its own recursion counts once")
-GPU_SELF = Column("gpu_self_ns", "time of the GPU work that it launched itself")
-GPU_TOTAL = Column("gpu_total_ns", "time of all GPU work launched while it ran")
-LAUNCHES = Column("launches", "operations on the GPU launched while it ran")
+if TYPE_CHECKING:
+    import pandas as pd
+
+CPU_SELF = Column("cpu_self_ns", "time in it, without the operators it calls", "CPU self")
+CPU_TOTAL = Column(
+    "cpu_total_ns", "time with the operators it calls; its own recursion counts once", "CPU total"
+)
+GPU_SELF = Column("gpu_self_ns", "time of the GPU work that it launched itself", "GPU self")
+GPU_TOTAL = Column("gpu_total_ns", "time of all GPU work launched while it ran", "GPU total")
+LAUNCHES = Column("launches", "operations on the GPU launched while it ran", "Launches")
 
 
 @summary
@@ -29,23 +32,20 @@ class OperatorSummary(Summary):
     about: ClassVar[str] = "operators by name, on the CPU and on the GPU"
     order: ClassVar[int] = 30
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("name", "name as recorded"),
+        Column("name", "name as recorded", "Operator"),
         CALLS,
         CPU_SELF,
         CPU_TOTAL,
         GPU_SELF,
         GPU_TOTAL,
         LAUNCHES,
-        Column("memory_self_bytes", "GPU memory that it asked for itself"),
-        Column("memory_total_bytes", "GPU memory that was asked for while it ran"),
+        Column("memory_self_bytes", "GPU memory that it asked for itself", "Memory self"),
+        Column("memory_total_bytes", "GPU memory that was asked for while it ran", "Memory total"),
         LONGEST,
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
-        table = operator_table(analysis.trace, operator_times(analysis.trace), t0, t1)
-        unit = {"cpu": "ns", "gpu": "ns", "memory": "bytes"}
-        parts = [(of, f"{of}_{part}") for of in unit for part in ("self", "total")]
-        return table.rename(columns={name: f"{name}_{unit[of]}" for of, name in parts})
+        return operator_table(analysis.trace, operator_times(analysis.trace), t0, t1)
 
 
 @summary
@@ -181,6 +181,8 @@ class SystemCallSummary(Summary):
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
+        import pandas as pd
+
         trace = analysis.trace
         events = trace.events.of_kind(EventKind.OS_RUNTIME)
         start = trace.events.start[events]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from parsers.model.names.devices import short_device_name
 from rules.analysis.analysis import Analysis
 from viewer.statistics.kernels import family_table, kernel_table
 from viewer.statistics.operator_roofs import roof_table
 from viewer.statistics.ranks import rank_tables
-from viewer.tables.summaries.wording import CALLS, LONGEST, MEAN, P50, P99, TOTAL, ByText, during, renamed
+from viewer.tables.summaries.wording import CALLS, LONGEST, MEAN, P50, P99, TOTAL, ByText, during
 from viewer.tables.table import Column, Summary, summary
 
-SHARE = Column("gpu_time_share", "of the summed time of all operations on the GPU")
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHARE = Column("gpu_time_share", "of the summed time of all operations on the GPU", "Share of GPU time")
 
 
 @summary
@@ -28,8 +30,8 @@ class KernelSummary(Summary):
     order: ClassVar[int] = 10
     columns: ClassVar[tuple[Column, ...]] = (
         Column("name", "name as recorded"),
-        Column("short_name", "name without its template arguments"),
-        Column("family", "what sort of work it does"),
+        Column("short_name", "name without its template arguments", "Kernel"),
+        Column("family", "what sort of work it does", "Kind"),
         CALLS,
         TOTAL,
         MEAN,
@@ -40,7 +42,7 @@ class KernelSummary(Summary):
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
-        return renamed(kernel_table(analysis.trace, analysis, t0, t1), short="short_name", share=SHARE.name)
+        return kernel_table(analysis.trace, analysis, t0, t1)
 
 
 @summary
@@ -52,8 +54,8 @@ class KernelKinds(Summary):
     about: ClassVar[str] = "operations on the GPU by what sort of work they do"
     order: ClassVar[int] = 20
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("family", "what sort of work it is"),
-        Column("kernels", "number of different names"),
+        Column("family", "what sort of work it is", "Kind"),
+        Column("kernels", "number of different names", "Kernels"),
         CALLS,
         TOTAL,
         MEAN,
@@ -62,8 +64,7 @@ class KernelKinds(Summary):
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
-        kinds = family_table(kernel_table(analysis.trace, analysis, t0, t1))
-        return renamed(kinds, kinds="kernels", share=SHARE.name)
+        return family_table(kernel_table(analysis.trace, analysis, t0, t1))
 
 
 @summary
@@ -75,30 +76,31 @@ class OperatorRoofs(Summary):
     about: ClassVar[str] = "operators by shape and type, and how much of what the GPU can do each reaches"
     order: ClassVar[int] = 34
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("name", "name as recorded"),
-        Column("input_shapes", "shapes of the first two inputs"),
-        Column("input_type", "type of the inputs"),
+        Column("name", "name as recorded", "Operator"),
+        Column("input_shapes", "shapes of the first two inputs", "Shapes"),
+        Column("input_type", "type of the inputs", "Type"),
         CALLS,
         TOTAL,
         MEAN,
         SHARE,
-        Column("moved_bytes_per_s", "at least: every input and output once; nothing where that is not known"),
+        Column(
+            "moved_bytes_per_s",
+            "at least: every input and output once; nothing where that is not known",
+            "Moves",
+        ),
         Column("operations_per_s", "by the shapes; nothing where that is not known"),
-        Column("roof_share", "part of the roof that it reaches; nothing where that is not known"),
-        Column("roof", "what limits it first: the memory, or the peak of a type"),
+        Column(
+            "roof_share",
+            "part of its roof that it reaches: what the GPU's memory or arithmetic units would do at most; more comes "
+            "from a cache or from an algorithm with fewer operations; nothing where that is not known",
+            "Reaches",
+        ),
+        Column("roof", "what limits it first: the memory, or the peak of a type", "Roof"),
         LONGEST,
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
-        return renamed(
-            roof_table(analysis.trace, t0, t1),
-            shapes="input_shapes",
-            type="input_type",
-            share=SHARE.name,
-            moved="moved_bytes_per_s",
-            operations="operations_per_s",
-            reaches="roof_share",
-        )
+        return roof_table(analysis.trace, t0, t1)
 
 
 @summary
@@ -145,29 +147,22 @@ class CollectiveSummary(Summary):
     order: ClassVar[int] = 70
     whole_run: ClassVar[bool] = True
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("collective", "allreduce, allgather ..."),
-        Column("process_group", "process group, where recorded"),
-        Column("message_bytes", "what one rank contributes"),
+        Column("collective", "allreduce, allgather ...", "Collective"),
+        Column("process_group", "process group, where recorded", "Group"),
+        Column("message_bytes", "what one rank contributes", "Size"),
         CALLS,
-        Column("ranks", "ranks of the group"),
-        Column("transfer_ns", "median of the shortest participants: about the transfer itself"),
-        Column("waiting_ns", "waiting for others, exposed: mean over ranks, all calls together"),
-        Column("algorithm_bytes_per_s", "bytes of the message a second of transfer"),
-        Column("bus_bytes_per_s", "what each link carries: that times the factor of the algorithm"),
-        Column("measured_bus_bytes_per_s", "what nccl-tests reached at this size; 0: none was opened"),
+        Column("ranks", "ranks of the group", "Ranks"),
+        Column("transfer_ns", "median of the shortest participants: about the transfer itself", "Transfer"),
+        Column("waiting_ns", "waiting for others, exposed: mean over ranks, all calls together", "Waiting"),
+        Column("algorithm_bytes_per_s", "bytes of the message a second of transfer", "Algorithm"),
+        Column("bus_bytes_per_s", "what each link carries: that times the factor of the algorithm", "Bus"),
+        Column(
+            "measured_bus_bytes_per_s", "what nccl-tests reached at this size; 0: none was opened", "Measured"
+        ),
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
-        return rank_tables(analysis.trace, analysis).collectives.rename(
-            columns={
-                "group": "process_group",
-                "bytes": "message_bytes",
-                "count": "calls",
-                "algorithm_bandwidth": "algorithm_bytes_per_s",
-                "bus_bandwidth": "bus_bytes_per_s",
-                "measured": "measured_bus_bytes_per_s",
-            }
-        )
+        return rank_tables(analysis.trace, analysis).collectives
 
 
 @summary
@@ -180,35 +175,21 @@ class RankSummary(Summary):
     order: ClassVar[int] = 90
     whole_run: ClassVar[bool] = True
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("name", "which GPU, by its rank"),
-        Column("busy_share", "part of the analysed time in which it ran anything"),
-        Column("compute_ns", "in which kernels ran"),
+        Column("name", "which GPU, by its rank", "Rank"),
+        Column("busy_share", "part of the analysed time in which it ran anything", "GPU busy"),
+        Column("compute_ns", "in which kernels ran", "Compute"),
         Column("communication_ns", "of collectives, covered by compute or not"),
-        Column("exposed_communication_ns", "of collectives that no compute covers"),
-        Column("waiting_ns", "inside collectives before the transfer could start, exposed"),
-        Column("makes_wait_ns", "how long the others waited for it, on average"),
-        Column("late_ns", "how long after the first rank it comes to a collective, median"),
-        Column("last_share", "part of its collectives to which it came last"),
-        Column("idle_ns", "in which it ran nothing"),
+        Column("exposed_communication_ns", "of collectives that no compute covers", "Exposed"),
+        Column("waiting_ns", "inside collectives before the transfer could start, exposed", "Waits"),
+        Column("makes_wait_ns", "how long the others waited for it, on average", "Makes wait"),
+        Column("late_ns", "how long after the first rank it comes to a collective, median", "Late by"),
+        Column("last_share", "part of its collectives to which it came last", "Last"),
+        Column("idle_ns", "in which it ran nothing", "Idle"),
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
         table = rank_tables(analysis.trace, analysis).ranks
-        if not len(table):
-            return pd.DataFrame(columns=[column.name for column in self.columns])
-        return table.rename(
-            columns={
-                "busy": "busy_share",
-                "compute": "compute_ns",
-                "communication": "communication_ns",
-                "exposed": "exposed_communication_ns",
-                "waiting": "waiting_ns",
-                "caused": "makes_wait_ns",
-                "late": "late_ns",
-                "last": "last_share",
-                "idle": "idle_ns",
-            }
-        )
+        return table if len(table) else table.reindex(columns=[column.name for column in self.columns])
 
 
 def gpu_name(analysis: Analysis, device: int) -> str:

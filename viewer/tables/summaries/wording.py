@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
 
 from parsers.model.arrays import I64
 from rules.analysis.analysis import Analysis
 from viewer.statistics.kernels import grouped, longest_events
 from viewer.tables.table import Column, rows_of
 
-CALLS = Column("calls", "how many")
-TOTAL = Column("total_ns", "time of all of them, added up")
-MEAN = Column("mean_ns", "time of one, on average")
+if TYPE_CHECKING:
+    import pandas as pd
+
+CALLS = Column("calls", "how many", "Calls")
+TOTAL = Column("total_ns", "time of all of them, added up", "Total")
+MEAN = Column("mean_ns", "time of one, on average", "Mean")
 P50 = Column("p50_ns", "half of them took no longer")
 P99 = Column("p99_ns", "99 of 100 took no longer")
 LONGEST = Column("event", "the longest of them, as a number of the table events")
-_NAMES = {"total": "total_ns", "mean": "mean_ns", "p50": "p50_ns", "p99": "p99_ns"}
-
-
-def renamed(frame: pd.DataFrame, **names: str) -> pd.DataFrame:
-    """Columns of times with their unit, and others as said."""
-    return frame.rename(columns=_NAMES | names)
 
 
 def during(analysis: Analysis, table: str, t0: int, t1: int) -> pd.DataFrame:
