@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from parsers.base import Source
+from parsers.fetched import address_of
 from parsers.model import ArgumentSource, Malformed, Progress, Trace, TraceError, refused_by_system
 from parsers.private_folder import PrivateFolder
 from parsers.signatures import ZIP
@@ -50,6 +51,7 @@ def contents(path: Path, progress: Progress) -> Contents:
         return _without_exported(_unpacked(path, _zip_members(path), progress))
     if is_archive(source):
         return _without_exported(_unpacked(path, _tar_members(source), progress))
+    source = replace(source, shown=address_of(path))
     return Contents([source], folder=PrivateFolder.around(path))
 
 

@@ -178,6 +178,10 @@ def ended_by_signals(app: QApplication) -> Iterator[None]:
 
 def local_path(word: str) -> Path:
     """The file that ``word`` names: a path as it stands, or the path of a URL of a file on this machine."""
+    from parsers.fetched import is_address, local_copy
+
+    if is_address(word):
+        return local_copy(word)
     if not word.lower().startswith("file:/") or Path(word).exists():
         return Path(word)
     from urllib.parse import urlsplit

@@ -31,6 +31,7 @@ from rules.trials.trial import Candidate, Kind, Promised, Trial, Trials
 from viewer.capture.form.dialog import CaptureDialog
 from viewer.capture.request import CaptureRequest, Target
 from viewer.comparison.window import ComparisonWindow
+from viewer.dialogs.open_address import OpenAddress
 from viewer.dialogs.page_dialog import AboutDialog, QualityDialog, ShortcutSheet
 from viewer.dialogs.preferences_dialog import PreferencesDialog
 from viewer.dialogs.problem import ProblemDialog
@@ -151,6 +152,7 @@ WINDOWS: dict[str, Callable[[], QWidget]] = {
     "comparison": compared,
     "record": CaptureDialog,
     "trials": tried,
+    "open address": OpenAddress,
     "preferences": lambda: PreferencesDialog(Preferences()),
     "quality": lambda: QualityDialog(open_trace(sample("cpu_python.pt.trace.json.gz"))),
     "shortcuts": shortcuts,

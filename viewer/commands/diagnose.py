@@ -225,10 +225,12 @@ def _diagnose_many(run: ManyRanks, options: argparse.Namespace, progress: Progre
 
 def _many_ranks(options: argparse.Namespace, progress: Progress) -> ManyRanks | None:
     """The run of so many ranks that it is judged by summaries, or of any number where that is asked; else None."""
-    from viewer.loading.ranks.asking import is_address, may_be_many
+    from parsers.fetched import is_address
+    from viewer.loading.addresses import SSH, bring_here, path_of
+    from viewer.loading.ranks.asking import may_be_many
 
-    paths = [Path(name) for name in options.paths]
-    addresses = any(is_address(name) for name in options.paths)
+    paths = [path_of(name) for name in options.paths]
+    addresses = any(is_address(name) and not name.startswith(f"{SSH}://") for name in options.paths)
     if not (addresses or options.scheduler or options.workers or may_be_many(paths)):
         return None
     from viewer.loading.ranks.opening import FilesOfRun, Workers, files_of_many, many_ranks_of, open_many
@@ -242,6 +244,7 @@ def _many_ranks(options: argparse.Namespace, progress: Progress) -> ManyRanks | 
     elif "-" in options.paths:
         return None
     elif options.scheduler or options.workers:
+        bring_here(paths, progress.part(0.0, 0.05))
         files = files_of_many(paths, progress.part(0.0, 0.05), always=True)
     else:
         found = many_ranks_of(paths, progress, thresholds)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from parsers.model import TraceError
+from viewer.terminal.console import inputs
 from viewer.terminal.exit_codes import DONE
 
 
@@ -18,25 +18,29 @@ def declare(commands: Any) -> None:
         description="Serves recordings to an assistant on standard input and output. Nothing is written, and nothing "
         "but the named files, and files in the named folders, can be opened.",
     )
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="recordings and folders of them")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="recordings and folders of them")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Serve until the assistant hangs up; the exit code."""
-    for path in options.paths:
+    from viewer.loading.addresses import bring_here
+
+    paths = inputs(options.paths)
+    bring_here(paths)
+    for path in paths:
         if not path.exists():
             raise TraceError(path, "There is no such file or folder.", "Name what the assistant may open.")
     try:
         import mcp  # noqa: F401
     except ImportError:
         raise TraceError(
-            options.paths[0],
+            paths[0],
             "The protocol for assistants needs a library that is not installed.",
             "Install it with: pip install 'stallscope[assistant]'.",
         ) from None
     from viewer.assistant.recordings import Recordings
     from viewer.assistant.server import serve
 
-    serve(Recordings(options.paths))
+    serve(Recordings(paths))
     return DONE

@@ -90,13 +90,16 @@ def run(options: argparse.Namespace) -> int:
             options.out, "The ending of the file says its format.", "Use .csv, .json or .parquet."
         )
     from viewer.kept.storage import write_pieces
+    from viewer.loading.addresses import bring_here
     from viewer.loading.recording_process import AskedRecording
     from viewer.query.errors import LimitReached, QueryError
     from viewer.query.limits import Limits
     from viewer.query.questions import sql_of
 
     progress = terminal_progress()
-    asked = AskedRecording([inputs(words[:-1])], Limits(options.time_limit, options.memory_limit))
+    paths = inputs(words[:-1])
+    bring_here(paths, progress.part(0.0, 0.3))
+    asked = AskedRecording([paths], Limits(options.time_limit, options.memory_limit))
     try:
         sql = sql_of(words[-1])
         if options.out is not None:

@@ -9,7 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from parsers.fetched import address_of
 from parsers.model import Progress, Trace
+from viewer.loading.addresses import bring_here
 from viewer.loading.apart import is_for_another_process, may_cost_more_than_it_looks
 from viewer.loading.ranks.asking import may_be_many
 
@@ -60,6 +62,9 @@ def opened_ranks(many: ManyRanksOpened, progress: Progress, thresholds: Threshol
 def _opened(
     paths: Sequence[Path], progress: Progress, preview: Callable[[Trace], None], thresholds: Thresholds
 ) -> Opened:
+    if any(address_of(path) for path in paths):
+        bring_here(paths, progress.part(0.0, 0.3))
+        progress = progress.part(0.3, 1.0)
     if is_for_another_process(paths):
         from viewer.loading.process import CannotLoadThere
 
@@ -82,6 +87,9 @@ def read_apart(
     Such are packed files, databases and whatever is not small: what they cost is not told by their size. While that
     process reads, this one does what is to be done ``meanwhile``. Raises like ``opened``.
     """
+    if any(address_of(path) for path in paths):
+        bring_here(paths, progress.part(0.0, 0.3))
+        progress = progress.part(0.3, 1.0)
     if may_cost_more_than_it_looks(paths):
         from viewer.loading.process import CannotLoadThere, LoadingProcess
 

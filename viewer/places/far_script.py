@@ -118,6 +118,8 @@ remove)
     case $1 in */stallscope.????????) rm -rf -- "$1" ;; esac ;;
 run)
     "$@" ;;
+packed)
+    "$@" | gzip -1 -c ;;
 esac
 """
 

@@ -31,8 +31,13 @@ def recording(
 
 
 def inputs(names: Sequence[str]) -> list[Path]:
-    """The named files; "-" is what standard input holds."""
-    return [_from_standard_input() if name == "-" else Path(name) for name in names]
+    """The named files, those of addresses by the paths of their copies; "-" is what standard input holds."""
+    from parsers.fetched import is_address, local_copy
+
+    return [
+        _from_standard_input() if name == "-" else local_copy(name) if is_address(name) else Path(name)
+        for name in names
+    ]
 
 
 @cache

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit
 
 from parsers.model.units import parse_duration
 from viewer.desktop.file_types import file_filter
+from viewer.dialogs.open_address import OpenAddress
 from viewer.kept.preferences import COLOR_MODES, THEMES
 from viewer.kept.recent import recent_files
 from viewer.kept.storage import write_bytes
@@ -98,6 +99,13 @@ class WindowActions(QObject):
         name = QFileDialog.getExistingDirectory(self._parts.window, "Open a folder of ranks", self._folder())
         if name:
             self.open_wanted.emit([Path(name)])
+
+    def open_address(self) -> None:
+        """Ask for what lies on another machine or in a service."""
+        dialog = OpenAddress(self._parts.window)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open_wanted.connect(self.open_wanted)
+        dialog.open()
 
     def _folder(self) -> str:
         paths = self._parts.document.paths

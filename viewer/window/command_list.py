@@ -25,6 +25,7 @@ def window_commands(parts: Parts, acts: WindowActions) -> list[Command]:
             Command(
                 "open-folder", "Open a folder of ranks ...", acts.open_folder, "Ctrl+Shift+O", always=True
             ),
+            Command("open-address", "Open from another machine ...", acts.open_address, always=True),
             Command(
                 "record", "Record a script ...", acts.recording.record, "Ctrl+R", always=True, separated=True
             ),

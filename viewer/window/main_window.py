@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from parsers.fetched import address_of
 from parsers.model import Progress, Trace
 from viewer.document import Document, Stage
 from viewer.jobs import Jobs
@@ -278,7 +279,7 @@ class MainWindow(QMainWindow):
         except SessionError as error:
             self.banner.say(str(error), "Open the recording itself.")
             return
-        missing = next((each for each in recordings if not each.exists()), None)
+        missing = next((each for each in recordings if not (each.exists() or address_of(each))), None)
         if missing is not None:
             self.banner.say(f"{missing} is not there any more.", f"{path.name} belongs to it.")
             return

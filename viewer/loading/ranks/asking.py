@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from parsers.fetched import address_of
 from parsers.signatures import ZIP
 
 FULL_RANKS = 16  # of more ranks only summaries are read; up to so many everything is
 FEWEST_RANKS = 3
 
 
-def is_address(name: str) -> bool:
-    """Whether this is an address and no path."""
-    return "://" in name
-
-
 def may_be_many(paths: Sequence[Path]) -> bool:
-    """Whether there is anything to look into: several files, a folder, or a zip archive of so many members."""
-    return len(paths) >= FEWEST_RANKS or any(path.is_dir() or _members(path) > FULL_RANKS for path in paths)
+    """Whether there is anything to look into: several files, a folder, an address, or a zip of so many members."""
+    return len(paths) >= FEWEST_RANKS or any(
+        path.is_dir() or address_of(path) or _members(path) > FULL_RANKS for path in paths
+    )
 
 
 def _members(path: Path) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from parsers.base import Accompanying, Reopenable, Source
 from parsers.containers import Contents, contents
+from parsers.fetched import address_of
 from parsers.model import Malformed, Progress, Quality, QualityRecorder, TraceError
 from parsers.model.quality import Effect
 from parsers.opening import recordings_of
@@ -17,8 +18,10 @@ from parsers.signatures import USUAL_GROWTH
 from rules.summaries.rank_summary import Placed, RankSummary
 from rules.summaries.run import ManyRanks
 from rules.thresholds import DEFAULTS, Thresholds
+from viewer.loading.addresses import bring_here
 from viewer.loading.ranks import summaries
 from viewer.loading.ranks.asking import FEWEST_RANKS, FULL_RANKS, may_be_many
+from viewer.loading.ranks.far_ranks import reduced_there
 from viewer.loading.ranks.pool import processes, reduce_here
 from viewer.loading.ranks.wanted import Reduced, Wanted
 
@@ -163,17 +166,23 @@ def open_many(
     progress: Progress | None = None,
     thresholds: Thresholds = DEFAULTS,
     workers: Workers | None = None,
+    known: Mapping[int, RankSummary] | None = None,
 ) -> ManyRanks:
-    """The run of these files; a rank that cannot be read is named in ``ManyRanks.unread``. Raises ``TraceError``."""
+    """The run of these files; a rank that cannot be read is named in ``ManyRanks.unread``. Raises ``TraceError``.
+
+    Where summaries are ``known`` already, by the places of their files, no other files are looked into.
+    """
     progress = progress or Progress()
     workers = workers or Workers()
     chosen = tuple(sorted(thresholds.chosen.items()))
     wanted = [Wanted(each.files, each.shown, chosen, each.remote) for each in files.wanted]
     keys = [_key(each) for each in wanted]
-    found: dict[int, RankSummary] = {
-        number: known for number, key in enumerate(keys) if (known := summaries.kept(key)) is not None
-    }
-    missing = [number for number in range(len(wanted)) if number not in found]
+    found: dict[int, RankSummary] = dict(known or {})
+    if known is None:
+        found |= {
+            number: kept for number, key in enumerate(keys) if (kept := summaries.kept(key)) is not None
+        }
+    missing = [number for number in range(len(wanted)) if number not in found and known is None]
     unread = list(files.skipped)
 
     def answer(place: int, reduced: Reduced) -> None:
@@ -222,6 +231,10 @@ def many_ranks_of(
     Of many files only a few may be ranks of one run, or none may hold GPU work.
     """
     progress = progress or Progress()
+    if any(address_of(path) for path in paths):
+        if (there := _run_elsewhere(paths, progress, thresholds)) is not None:
+            return there
+        progress = progress.part(0.5, 1.0)
     files = files_of_many(paths, progress.part(0.0, 0.05))
     if files is None:
         return None
@@ -230,6 +243,20 @@ def many_ranks_of(
     except TraceError:
         return None
     return None if len(run.members) <= FULL_RANKS and not files.large else (files, run)
+
+
+def _run_elsewhere(
+    paths: Sequence[Path], progress: Progress, thresholds: Thresholds
+) -> tuple[FilesOfRun, ManyRanks] | None:
+    """The run of an address where it can be reduced there; else None, and its files are here then."""
+    reduced = reduced_there(paths[0], progress.part(0.0, 0.9), thresholds) if len(paths) == 1 else None
+    if reduced is None:
+        bring_here(paths, progress.part(0.0, 0.5))
+        return None
+    entries, known, unread = reduced
+    wanted = tuple(Wanted((str(paths[0] / each.name),), each.name) for each in entries)
+    files = FilesOfRun(wanted, tuple(unread))
+    return files, open_many(files, progress.part(0.9, 1.0), thresholds, known=known)
 
 
 def _key(wanted: Wanted) -> str | None:

@@ -6,10 +6,10 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
-from typing import Any
 
-from parsers.model import Malformed, TraceError
+from parsers.model import Malformed
 from parsers.private_folder import PrivateFolder
+from viewer.loading.addresses import library, unreachable
 from viewer.loading.ranks.wanted import Wanted
 
 _COPY_BYTES = 4 << 20
@@ -17,7 +17,7 @@ _COPY_BYTES = 4 << 20
 
 def listed(address: str) -> tuple[Wanted, ...]:
     """The files under an address, in order of their names; raises ``TraceError``."""
-    url_to_fs = _fsspec(address).core.url_to_fs
+    url_to_fs = library(address).core.url_to_fs
     try:
         system, root = url_to_fs(address)
         files = [root] if system.isfile(root) else sorted(system.find(root))
@@ -27,7 +27,7 @@ def listed(address: str) -> tuple[Wanted, ...]:
             if not PurePosixPath(file).name.startswith(".")
         ]
     except Exception as error:  # whatever the library of that file system raises
-        raise _unreachable(address, error) from error
+        raise unreachable(address, error) from error
     if not found:
         raise Malformed(address, "There is no file under this address.", "Check the address.")
     return tuple(found)
@@ -41,29 +41,9 @@ def fetched(wanted: Wanted) -> Iterator[Wanted]:
     for number, address in enumerate(wanted.files):
         target = folder.path / f"{number}"
         try:
-            with _fsspec(address).open(address, "rb") as source, target.open("xb") as copy:
+            with library(address).open(address, "rb") as source, target.open("xb") as copy:
                 shutil.copyfileobj(source, copy, _COPY_BYTES)
         except Exception as error:  # whatever the library of that file system raises
-            raise _unreachable(address, error) from error
+            raise unreachable(address, error) from error
         files.append(str(target))
     yield Wanted(tuple(files), wanted.shown, wanted.thresholds)
-
-
-def _fsspec(address: str) -> Any:
-    try:
-        import fsspec
-    except ImportError as error:
-        raise TraceError(
-            address,
-            "Files elsewhere need fsspec, which is not installed.",
-            "Install Stallscope with its extra: pip install 'stallscope[cluster]'.",
-        ) from error
-    return fsspec
-
-
-def _unreachable(address: str, error: Exception) -> TraceError:
-    if isinstance(error, TraceError):
-        return error
-    return TraceError(
-        address, f"It cannot be read ({error}).", "Check the address, and what gives access to it."
-    )

@@ -40,10 +40,13 @@ def summary_of_bytes(content: bytes) -> RankSummary:
 def key_of(path: Path, thresholds: Mapping[str, float]) -> str | None:
     """What a file's summary is called as the file is now; None when the file cannot be asked."""
     state = stored_cache.state_of(path)
-    if state is None:
-        return None
+    return None if state is None else key_at(str(path.resolve()), state, thresholds)
+
+
+def key_at(place: str, state: tuple[int, int], thresholds: Mapping[str, float]) -> str:
+    """The same of a file at a path or an address, of so many bytes, changed then (ns)."""
     chosen = ",".join(f"{name}={value}" for name, value in sorted(thresholds.items()))
-    text = f"{_meaning()}\0{chosen}\0{path.resolve()}\0{state[0]}\0{state[1]}"
+    text = f"{_meaning()}\0{chosen}\0{place}\0{state[0]}\0{state[1]}"
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 

@@ -1,0 +1,67 @@
+"""The dialog that lists a folder of another machine and opens what is chosen there."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+import resources
+from parsers.fetched import local_copy
+from tests.places.far_machine import FarMachine
+from viewer.dialogs.open_address import OpenAddress, grouped
+from viewer.loading.addresses import Entry
+
+
+def rows(dialog: OpenAddress) -> list[str]:
+    items = [dialog.files.topLevelItem(row) for row in range(dialog.files.topLevelItemCount())]
+    return [item.text(0) for item in items if item is not None]
+
+
+def test_a_folder_there_is_listed_entered_and_opened(far: FarMachine, qtbot: QtBot) -> None:
+    folder = far.home / "work" / "run"
+    folder.mkdir(parents=True, exist_ok=True)
+    for rank in range(4):
+        shutil.copy(
+            resources.path("samples") / "sync_item.pt.trace.json.gz", folder / f"train.rank{rank}.json.gz"
+        )
+    dialog = OpenAddress()
+    qtbot.addWidget(dialog)
+    dialog.show()
+    opened: list[list[Path]] = []
+    dialog.open_wanted.connect(opened.append)
+    qtbot.keyClicks(dialog.address, "ssh://far/~/work")
+    qtbot.mouseClick(dialog.look, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: rows(dialog) == ["run/"])
+    dialog.files.setCurrentItem(dialog.files.topLevelItem(0))
+    qtbot.keyClick(dialog.files, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: rows(dialog) == ["train.rank*.json.gz  (4 ranks)"])
+    dialog.files.setCurrentItem(dialog.files.topLevelItem(0))
+    qtbot.mouseClick(dialog.open_button, Qt.MouseButton.LeftButton)
+    names = [f"ssh://far/~/work/run/train.rank{rank}.json.gz" for rank in range(4)]
+    assert opened == [[local_copy(name) for name in names]]
+    assert not dialog.isVisible()
+
+
+def test_what_cannot_be_listed_is_said_in_the_dialog(far: FarMachine, qtbot: QtBot) -> None:
+    dialog = OpenAddress()
+    qtbot.addWidget(dialog)
+    dialog.address.setCurrentText("a/path")
+    dialog.list_folder()
+    assert "ssh://HOST/path" in dialog.said.text()
+    dialog.address.setCurrentText("ssh://nobody/x")
+    dialog.list_folder()
+    qtbot.waitUntil(lambda: "Connection refused" in dialog.said.text())
+
+
+def test_files_that_differ_by_one_number_are_ranks_of_one_run() -> None:
+    names = ["a.rank0.json", "a.rank1.json", "a.rank10.json", "b1.json", "b2.json", "notes.txt"]
+    found = grouped([Entry(f"ssh://h/{name}", name, 1, 0.0) for name in names])
+    assert [(title, len(group)) for title, group in found] == [
+        ("a.rank*.json  (3 ranks)", 3),
+        ("b1.json", 1),
+        ("b2.json", 1),
+        ("notes.txt", 1),
+    ]
