@@ -19,9 +19,16 @@ NUMBERS = ("addr", "address", "size", "time_us", "device_free")
 PLACEHOLDER = 0  # the object that stands in the memo for an event, to which nothing refers again
 
 _NEW_LIST = b"]\x94"  # EMPTY_LIST, MEMOIZE
-_FILLING = re.compile(
-    rb"(?:\((?:h.|j.{4})*e|(?:h.|j.{4})a)?", re.DOTALL
-)  # with references, each memoised before
+_REFERENCE = rb"(?:h.|j.{4})"  # to what was memoised before
+_SHORT_TEXT = rb"\x8c(?:%s)" % rb"|".join(
+    re.escape(bytes((n,))) + rb".{%d}\x94" % n for n in range(256)
+)  # memoised
+_STATED = rb"(?:h.|j.{4}|K.|M..|J.{4}|" + _SHORT_TEXT + rb")"
+ENTRY = re.compile(rb"(" + _REFERENCE + rb")(" + _STATED + rb")", re.DOTALL)
+_FRAME = rb"\}\x94\((?:" + _REFERENCE + _STATED + rb")*+u"  # a dict of entries, memoised
+ITEM = re.compile(_FRAME + rb"|" + _REFERENCE, re.DOTALL)
+_ITEMS = rb"(?:" + ITEM.pattern + rb")"
+_FILLING = re.compile(rb"(?:\(" + _ITEMS + rb"*+e|" + _ITEMS + rb"a)?+", re.DOTALL)
 _MEMOIZE, _SETITEMS = 0x94, 0x75
 _GET, _LONG_GET, _LIST, _TEXT, _LONG, _INT, _BYTE, _PAIR = 0x68, 0x6A, 0x5D, 0x8C, 0x8A, 0x4A, 0x4B, 0x4D
 _WORD = 8  # bytes
@@ -66,7 +73,11 @@ class Bytes:
 
 @dataclass(slots=True, eq=False)
 class Objects:
-    """Texts, and lists by the instructions that fill them, each once: what events leave in the memo."""
+    """Texts, and lists by the instructions that fill them, each once: what events leave in the memo.
+
+    The items of a list are what ``ITEM`` finds in its instructions, and the entries of a dict among them what ``ENTRY``
+    finds in those; dicts and their texts follow the list in the memo.
+    """
 
     written: list[bytes] = field(default_factory=lambda: [b""])
     is_text: list[bool] = field(default_factory=lambda: [False])

@@ -7,7 +7,6 @@ run never holds anything which that one would have refused.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,16 +14,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from parsers.memory.event_layouts import Bytes, Events, Layout, Objects, decoded, openings
+from parsers.data_pickle import NotData
+from parsers.memory.event_layouts import (
+    ENTRY,
+    ITEM,
+    OPENING,
+    Bytes,
+    Events,
+    Layout,
+    Objects,
+    decoded,
+    openings,
+)
 from parsers.memory.history import History, is_event
 from parsers.model import I64, Progress
 
 _WINDOW = 1 << 20  # bytes whose events are decoded at once
 _MOST_LAYOUTS = 8
 _LEAST_EVENTS = 8  # of a run: fewer are read sooner one by one
-_GET, _LONG_GET = 0x68, 0x6A
+_GET, _LONG_GET, _INT, _TEXT = 0x68, 0x6A, 0x4A, 0x8C
 _UNSEEN = -2
-_REFERENCE = re.compile(rb"h.|j.{4}", re.DOTALL)
+_MOST_FRAMES = 200_000  # that are found again by their instructions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +56,8 @@ class EventRuns:
     _objects: Objects = field(default_factory=Objects)
     _values: npt.NDArray[np.object_] = field(default_factory=lambda: np.empty(0, object))  # of the objects
     _stacks: I64 = field(default_factory=lambda: np.empty(0, np.int64))  # of the objects that are lists
+    _frames: dict[bytes, list[Any]] = field(default_factory=dict)  # and their texts, by their instructions
+    _inside: dict[int, list[Any]] = field(default_factory=dict)  # what follows a list in the memo
     _window: _Window | None = None
     _source: Bytes = field(default_factory=lambda: Bytes.of(b""))
     _memo: list[Any] = field(default_factory=list)
@@ -101,22 +113,76 @@ class EventRuns:
         if (count := len(self._objects.written)) > len(self._values):
             self._values = np.append(self._values, np.full(count, None))
             self._stacks = np.append(self._stacks, np.full(count, _UNSEEN))
-        distinct, first = np.unique(flat[self._stacks[flat] == _UNSEEN], return_index=True)
-        for each in distinct[np.argsort(first)].tolist():  # numbered as if they were read one by one
-            self._look_up(each)
-        self._memo.extend(self._values[flat].tolist())
+        unseen = np.flatnonzero(self._stacks[flat] == _UNSEEN)
+        distinct, first = np.unique(flat[unseen], return_index=True)
+        told = 0
+        for each in np.argsort(
+            first
+        ).tolist():  # as if they were read one by one: each may refer to those before it
+            at = int(unseen[first[each]])
+            self._tell(flat[told:at])
+            self._look_up(int(distinct[each]))
+            told = at + 1
+        self._tell(flat[told:])
+
+    def _tell(self, objects: I64) -> None:
+        values = self._values[objects].tolist()
+        if not self._inside:
+            self._memo.extend(values)
+            return
+        for number, value in zip(objects.tolist(), values, strict=True):
+            self._memo.append(value)
+            self._memo.extend(self._inside.get(number, ()))
 
     def _look_up(self, number: int) -> None:
+        """What an object is that was not met before, told to the memo."""
         written = self._objects.written[number]
         self._stacks[number] = -1
+        listed: list[Any] = []
+        value: Any = listed if number else {}
         if self._objects.is_text[number]:
-            self._values[number] = written.decode("utf-8", "replace")
-        elif not number:
-            self._values[number] = {}
-        else:
-            listed = [self._memo[int.from_bytes(each[1:], "little")] for each in _REFERENCE.findall(written)]
-            self._values[number] = listed
-            self._stacks[number] = self.history.stack_of(listed)
+            value = written.decode("utf-8", "replace")
+        self._values[number] = value
+        self._memo.append(value)
+        if value is not listed:
+            return
+        first = len(self._memo)
+        listed.extend(
+            self._frame(item) if item[0] == OPENING[0] else self._value(item)
+            for item in ITEM.findall(written)
+        )
+        self._stacks[number] = self.history.stack_of(listed)
+        if len(self._memo) > first:
+            self._inside[number] = self._memo[first:]
+
+    def _frame(self, written: bytes) -> dict[Any, Any]:
+        """A frame that stands in a list, told to the memo with its texts."""
+        made = self._frames.get(written)
+        if made is not None:
+            self._memo.extend(made)
+            known: dict[Any, Any] = made[0]
+            return known
+        first = len(self._memo)
+        frame: dict[Any, Any] = {}
+        self._memo.append(frame)
+        for key, stated in ENTRY.findall(written, len(OPENING)):
+            name, value = self._value(key), self._value(stated)
+            if type(name) not in (str, int):
+                raise NotData("it is damaged")
+            frame[name] = value
+            if stated[0] == _TEXT:
+                self._memo.append(value)
+        if len(self._frames) < _MOST_FRAMES:
+            self._frames[written] = self._memo[first:]
+        return frame
+
+    def _value(self, written: bytes) -> Any:
+        """What is referred to, a text, or a number."""
+        if written[0] in (_GET, _LONG_GET):
+            return self._memo[int.from_bytes(written[1:], "little")]
+        if written[0] == _TEXT:
+            return written[2:-1].decode("utf-8", "replace")
+        return int.from_bytes(written[1:], "little", signed=written[0] == _INT)
 
     def _of_memo(self, references: I64, judge: Callable[[Any], int]) -> I64:
         distinct, place = np.unique(references, return_inverse=True)

@@ -8,6 +8,7 @@ import io
 import json
 import pickle  # noqa: TID251 - to write what is read as data, and what must be refused
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from parsers import data_pickle, open_trace
 from parsers.data_pickle import NotData, TooMuch, read_data
+from parsers.memory.event_layouts import LONGEST_EVENT
 from parsers.memory.event_runs import EventRuns
 from parsers.memory.history import History
 from parsers.model import Cancelled, Progress, Trace, TraceError
@@ -176,6 +178,59 @@ def test_events_that_are_read_together_are_what_they_are_one_by_one(
     assert together.words() == one_by_one.words()
     for name, column in one_by_one.columns().items():
         np.testing.assert_array_equal(together.columns()[name], column, err_msg=name)
+
+
+def stack_of_shared_frames(number: int) -> list[dict[str, Any]]:
+    return [FRAMES[(number * step) % len(FRAMES)] for step in (1, 3, 3, 5)]
+
+
+def stack_of_its_own_frames(number: int) -> list[dict[str, Any]]:
+    return [dict(each) for each in stack_of_shared_frames(number)]
+
+
+def stack_of_its_own_texts(number: int) -> list[dict[str, Any]]:
+    return [
+        {"name": f"{each['name']}!", "filename": f"{each['filename']}x" * 3, "line": each["line"]}
+        for each in stack_of_shared_frames(number)
+    ]
+
+
+def stack_of_named_files(number: int) -> list[dict[str, Any]]:
+    """One text is the name as well as the file, and is told before the second frame says it again."""
+    text = f"part {number % 7}"
+    return [{"name": text, "filename": text, "line": 1}, {"name": "main", "filename": text, "line": number}]
+
+
+FRAMES = [{"name": f"f{n}", "filename": f"/src/{n % 3}.py", "line": n * 4000} for n in range(40)]
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [stack_of_shared_frames, stack_of_its_own_frames, stack_of_its_own_texts, stack_of_named_files],
+    ids=lambda each: each.__name__,
+)
+def test_stacks_that_every_event_spells_out_are_read_together(
+    monkeypatch: pytest.MonkeyPatch, stack: Callable[[int], list[dict[str, Any]]]
+) -> None:
+    snapshot = Snapshot()
+    for number in range(600):
+        snapshot.event("alloc", 4096 + 512 * (number % 50), 512, 10 * number, (*stack(number),))
+        snapshot.event("free_completed", 4096 + 512 * (number % 50), 512, 10 * number + 5, (*stack(number),))
+    content = pickle.dumps(snapshot.content() | {"user_metadata": " " * LONGEST_EVENT}, 4)
+    together, one_by_one = History(), History()
+    alone = []
+    take = History.taken
+    with monkeypatch.context() as watched:
+        watched.setattr(History, "taken", lambda history, whole: alone.append(1) or take(history, whole))
+        rest = read_data(content, rows=EventRuns(together))
+    monkeypatch.setattr(EventRuns, "run", lambda self, at: None)
+    assert read_data(content, rows=EventRuns(one_by_one)) == rest
+    assert len(alone) < 300
+    assert together.frames()[0] == one_by_one.frames()[0]
+    for one, other in zip(together.frames()[1:], one_by_one.frames()[1:], strict=True):
+        np.testing.assert_array_equal(one, other)
+    for name in ("action", "address", "size", "time", "free", "stack"):
+        assert getattr(together, name) == getattr(one_by_one, name), name
 
 
 PLAIN = st.recursive(
