@@ -289,7 +289,7 @@ def test_a_dragged_area_narrows_kernels_and_operators_until_it_is_gone(
     drag(timeline.canvas, at(timeline, 0.1), at(timeline, 3))
     show_tab(window, qtbot, "Kernels")
     assert int(table.rows.frame["calls"].sum()) == 3
-    told = window.panels.tabs.currentWidget()._narrowed
+    told = window.panels.tabs.currentWidget().scope
     assert told.isVisible()
     assert "in the selected 2.9" in told.text()
     show_tab(window, qtbot, "Operators")

@@ -32,6 +32,7 @@ class Panel(QWidget):
     order: ClassVar[int] = 0  # among the tabs
     follows_step: ClassVar[bool] = False
     follows_area: ClassVar[bool] = False
+    says_whole_run: ClassVar[bool] = False  # does not follow the chosen step, and says so
     of_selection: ClassVar[bool] = False  # shows what is selected, and nothing until something is
     has_families: ClassVar[bool] = False  # can show families instead of single kernels
     tables: tuple[TableView, ...] = ()
@@ -49,13 +50,14 @@ class Panel(QWidget):
         document.analysis_changed.connect(self._on_document)
         if self.follows_step:
             document.step_changed.connect(self._on_document)
+        self.scope = Label("", "secondary", pixels=12)
+        self.scope.setContentsMargins(14, 5, 10, 5)
+        self.scope.hide()
+        self.column.addWidget(self.scope)
+        document.step_changed.connect(lambda _: self._say_scope())
+        document.trace_changed.connect(lambda _: self._say_scope())
         if self.follows_area:
-            self._narrowed = Label("", "secondary", pixels=12)
-            self._narrowed.setContentsMargins(14, 5, 10, 5)
-            self._narrowed.hide()
-            self.column.addWidget(self._narrowed)
             document.area_changed.connect(self._follow)
-            document.trace_changed.connect(lambda _: self._follow(document.area))
 
     @property
     def span(self) -> tuple[int, int]:
@@ -63,12 +65,26 @@ class Panel(QWidget):
         area = self.document.area if self.follows_area else None
         return self.document.window if area is None else (area.start, area.end)
 
-    def _follow(self, area: Area | None) -> None:
-        if area is not None:
-            length = duration(area.end - area.start)
-            self._narrowed.setText(f"Only what starts in the selected {length}. Esc goes back to everything.")
-        self._narrowed.setVisible(area is not None)
+    def _follow(self, _: Area | None) -> None:
+        self._say_scope()
         self.invalidate()
+
+    def _say_scope(self) -> None:
+        """Which time the numbers are of, where that is not all of it, and where a chosen step does not narrow them."""
+        document = self.document
+        area = document.area if self.follows_area else None
+        text = ""
+        if area is not None:
+            text = f"Only what starts in the selected {duration(area.end - area.start)}. Esc shows everything again."
+        elif 0 <= document.step < len(document.steps) and not self.of_selection:
+            name = document.steps[document.step].name
+            text = (
+                f"Step {name} only"
+                if self.follows_step
+                else f"All steps, not just {name}" * self.says_whole_run
+            )
+        self.scope.setText(text)
+        self.scope.setVisible(bool(text))
 
     def has_data(self) -> bool:
         """Whether the tab is shown for the document as it is now."""

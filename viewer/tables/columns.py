@@ -29,6 +29,7 @@ TIMES = (
     Column("end_ns", "when it ended"),
 )
 EVENT = Column("event", "number of the event, as in the table events")
+STEP = Column("step", "number of the step of its rank that it began in, as in the table steps")
 
 
 def texts(codes: Integers, strings: Sequence[str]) -> pd.Categorical:
@@ -96,6 +97,29 @@ def of_devices(trace: Trace, devices: Integers) -> dict[str, pd.arrays.IntegerAr
     ranks = np.array([*optional([each.rank for each in trace.devices]), -1], np.int64)
     ids = np.array([*(each.id for each in trace.devices), -1], np.int64)
     return {"rank": known(ranks[devices]), "device": known(ids[devices], devices < 0)}
+
+
+def steps_at(analysis: Analysis, ranks: Integers, times: I64) -> pd.arrays.IntegerArray:
+    """The steps, as numbers in ``Analysis.steps``, in which these times of these ranks lie; -1 is no rank."""
+    found = np.full(len(times), -1, np.int64)
+    steps = analysis.steps
+    own = optional([step.rank for step in steps])
+    bounds = np.array([(step.start, step.end) for step in steps], np.int64).reshape(-1, 2)
+    for rank in np.unique(own).tolist():
+        mine = np.flatnonzero(own == rank)
+        mine = mine[np.argsort(bounds[mine, 0], kind="stable")]
+        rows = np.flatnonzero(ranks == rank) if rank >= 0 else np.arange(len(times))
+        last = np.searchsorted(bounds[mine, 0], times[rows], side="right") - 1
+        step = mine[np.maximum(last, 0)]
+        inside = (last >= 0) & (times[rows] < bounds[step, 1])
+        found[rows[inside]] = step[inside]
+    return known(found)
+
+
+def steps_of_events(analysis: Analysis, events: I64) -> pd.arrays.IntegerArray:
+    """The steps in which events begin."""
+    trace = analysis.trace
+    return steps_at(analysis, trace.lane_rank[trace.events.lane[events]], trace.events.start[events])
 
 
 def number(trace: Trace, which: Attribute, events: I64) -> pd.arrays.IntegerArray:

@@ -13,7 +13,7 @@ import numpy as np
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 from PySide6.QtGui import QBrush, QColor
 
-from parsers.model import units
+from parsers.model import BOOL, I64, units
 from viewer.look import theme
 from viewer.look.labels import tooltip
 from viewer.reports import plain_text
@@ -201,7 +201,7 @@ class TableModel(QAbstractTableModel):
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.columns) - 1)
 
     def set_filter(self, text: str) -> None:
-        """Keep rows in which a text column contains ``text``, in any case."""
+        """Keep rows whose texts contain every word, in any case; ">1ms" and "<20us" bound the first column of times."""
         wanted = text.strip().lower()
         if wanted == self._filter:  # a reset would take the selection, and what is being typed into a row
             return
@@ -215,12 +215,9 @@ class TableModel(QAbstractTableModel):
         rows = np.arange(count, dtype=np.int64)
         texts = [index for index, column in enumerate(self.columns) if column.show in TEXTS]
         if self._filter and count:
-            keep = np.zeros(count, bool)
-            for index in texts:
-                keep |= np.fromiter(
-                    (self._filter in str(each).lower() for each in self._whole[index]), bool, count
-                )
-            rows = rows[keep]
+            for word in self._filter.split():
+                bounded = self._bounded(word)
+                rows = rows[self._containing(word, texts, rows) if bounded is None else bounded[rows]]
         if self._sort is not None and len(rows):
             column, order = self._sort
             values = self._order[column][rows]
@@ -231,6 +228,22 @@ class TableModel(QAbstractTableModel):
             by_value = np.argsort(values, kind="stable")
             rows = rows[by_value if order == Qt.SortOrder.AscendingOrder else by_value[::-1]]
         self._rows = rows
+
+    def _containing(self, word: str, texts: Sequence[int], rows: I64) -> BOOL:
+        keep = np.zeros(len(rows), bool)
+        for index in texts:
+            found = (word in str(each).lower() for each in self._whole[index][rows])
+            keep |= np.fromiter(found, bool, len(rows))
+        return keep
+
+    def _bounded(self, word: str) -> BOOL | None:
+        """Which rows a word such as ">1ms" keeps; None for any other word, and where no column holds times."""
+        times = [index for index, column in enumerate(self.columns) if column.show is Show.TIME]
+        bound = units.parse_duration(word[1:]) if word[:1] in ("<", ">") else None
+        if bound is None or not times:
+            return None
+        values = self._values[times[0]].astype(float)
+        return np.asarray(values > bound if word[0] == ">" else values < bound)
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
         return 0 if parent.isValid() else len(self._rows)
@@ -246,6 +259,11 @@ class TableModel(QAbstractTableModel):
         """The row of the view that shows a row of the frame; -1 when it is filtered out."""
         found = np.flatnonzero(self._rows == frame_row)
         return int(found[0]) if len(found) else -1
+
+    def shown(self, key: str) -> Any:
+        """A column of the frame, of the rows that the filter leaves."""
+        assert self.frame is not None
+        return self.frame[key].to_numpy()[self._rows]
 
     def value(self, row: int, key: str) -> Any:
         """A cell of the frame, by the view's row and the frame's column."""

@@ -36,6 +36,7 @@ class CollectivesPanel(Panel):
     title: ClassVar[str] = "Collectives"
     lacks: ClassVar[str] = "One GPU has no collectives. Record every rank and open all files together."
     order: ClassVar[int] = 70
+    says_whole_run: ClassVar[bool] = True
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

@@ -40,6 +40,7 @@ class RanksPanel(Panel):
     title: ClassVar[str] = "Ranks"
     lacks: ClassVar[str] = "One GPU has no ranks. Record every rank and open all files together."
     order: ClassVar[int] = 60
+    says_whole_run: ClassVar[bool] = True
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

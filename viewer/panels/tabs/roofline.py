@@ -25,6 +25,7 @@ class RooflinePanel(Panel):
         "Record with record_shapes=True, or open a report of Nsight Compute."
     )
     order: ClassVar[int] = 100
+    says_whole_run: ClassVar[bool] = True
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

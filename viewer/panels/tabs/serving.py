@@ -158,6 +158,7 @@ class ServingPanel(Panel):
         "Mark its steps (execute_..., step[...], prefill, decode), or open a request log."
     )
     order: ClassVar[int] = 45
+    says_whole_run: ClassVar[bool] = True
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

@@ -156,7 +156,7 @@ class ApiCalls(RowTable):
         return columns(
             _called(trace, events),
             {
-                "gpu_idle_ns": _idle_during(analysis, events),
+                "gpu_idle_ns": idle_during(analysis, events),
                 "operations": _started_by(trace, events),
                 "region": names_of(trace, innermost(analysis, events, "regions")),
                 "operator": names_of(trace, innermost(analysis, events, "operators")),
@@ -170,7 +170,7 @@ def _started_by(trace: Trace, calls: I64) -> I64:
     return np.searchsorted(launches, calls, "right") - np.searchsorted(launches, calls, "left")
 
 
-def _idle_during(analysis: Analysis, calls: I64) -> pd.arrays.IntegerArray:
+def idle_during(analysis: Analysis, calls: I64) -> pd.arrays.IntegerArray:
     """Time inside each call in which no GPU of its rank ran anything, between the first and the last operation."""
     trace = analysis.trace
     start, end = trace.events.start[calls], trace.events.end[calls]

@@ -13,7 +13,18 @@ from rules.analysis.arithmetic.intervals import EMPTY, Intervals
 from rules.analysis.idle.causes import Cause
 from rules.diagnosis import Diagnosis, diagnosis_of
 from viewer.statistics.steps import step_table
-from viewer.tables.columns import DEVICE, RANK, TIMES, columns, known, of_devices, optional, texts
+from viewer.tables.columns import (
+    DEVICE,
+    RANK,
+    STEP,
+    TIMES,
+    columns,
+    known,
+    of_devices,
+    optional,
+    steps_at,
+    texts,
+)
 from viewer.tables.table import Column, RowTable, row_table
 
 BUSY_PARTS = ("compute", "communication", "copy", "other")
@@ -68,10 +79,12 @@ class Gaps(RowTable):
         Column("culprit", "who is to blame, by name"),
         Column("event", "the culprit's event"),
         Column("next_event", "the operation that ended it"),
+        STEP,
     )
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
         idle = analysis.idle
+        ranks = np.array([*optional([each.rank for each in analysis.trace.devices]), -1], np.int64)
         return columns(
             {"gap": np.arange(len(idle), dtype=np.int64), "start_ns": idle.start, "end_ns": idle.end},
             of_devices(analysis.trace, idle.device),
@@ -80,6 +93,7 @@ class Gaps(RowTable):
                 "culprit": texts(idle.culprit, [culprit.text for culprit in idle.culprits]),
                 "event": known(idle.event),
                 "next_event": known(idle.next_operation),
+                "step": steps_at(analysis, ranks[idle.device], idle.start),
             },
         )
 

@@ -12,6 +12,7 @@ from parsers.model import I64, Attribute, CopyKind, EventKind, MemoryKind, Trace
 from parsers.model.names.kernels import kernel_name
 from parsers.model.names.per_name import distinct, numbers_of
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import measure
 from rules.analysis.facts.copies import direction_by_name
 from rules.analysis.names.families import Family
 from rules.analysis.ranks.collectives import bus_factor, whole_message
@@ -19,6 +20,7 @@ from rules.analysis.ranks.recorded import ranks_of
 from viewer.tables.columns import (
     EVENT,
     ON_GPU,
+    STEP,
     TIMES,
     columns,
     innermost,
@@ -26,6 +28,8 @@ from viewer.tables.columns import (
     names_of,
     number,
     on_gpu,
+    optional,
+    steps_of_events,
     text,
     texts,
     times,
@@ -121,9 +125,11 @@ class Copies(RowTable):
         Column("to_memory", "sort of memory it writes"),
         Column("size_bytes", "how much it moves"),
         *TIMES,
+        Column("exposed_ns", "part of it, inside the analysed time, in which the GPU did nothing else"),
         *ON_GPU,
         LAUNCH,
         REGION,
+        STEP,
     )
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
@@ -141,9 +147,23 @@ class Copies(RowTable):
                 "size_bytes": number(trace, Attribute.BYTES, events),
             },
             times(trace, events),
+            {"exposed_ns": _exposed(analysis, events, "copies")},
             on_gpu(trace, events),
             _launched(analysis, events, delay=False),
+            {"step": steps_of_events(analysis, events)},
         )
+
+
+def _exposed(analysis: Analysis, events: I64, part: str) -> I64:
+    """How long each event ran while its GPU did nothing that counts before ``part``, inside the analysed window."""
+    trace = analysis.trace
+    device = trace.lane_device[trace.events.lane[events]]
+    found = np.zeros(len(events), np.int64)
+    for each in np.unique(device[device >= 0]).tolist():
+        mine = np.flatnonzero(device == each)
+        alone = getattr(analysis.time(each), part)
+        found[mine] = measure(alone, trace.events.start[events[mine]], trace.events.end[events[mine]])
+    return found
 
 
 def directions(trace: Trace, events: I64) -> pd.Categorical:
@@ -197,9 +217,13 @@ class Collectives(RowTable):
         *TIMES,
         Column("transfer_ns", "its shortest participant: about the transfer itself"),
         Column("waiting_ns", "before the transfer could start: waiting for others"),
+        Column("exposed_ns", "part of it, inside the analysed time, that no compute covers"),
+        Column("waits_for", "the rank that came last to it; nothing where it came last itself"),
         Column("algorithm_bytes_per_s", "bytes of the message a second of transfer"),
         Column("bus_bytes_per_s", "what each link carried a second of transfer"),
         *ON_GPU,
+        LAUNCH,
+        STEP,
     )
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
@@ -208,6 +232,10 @@ class Collectives(RowTable):
         instance = np.full(len(found.event), -1, np.int64)
         transfer = found.end - found.start
         instance[run.places], transfer[run.places] = meetings.meeting, meetings.transfer[meetings.meeting]
+        row_ranks = np.array([*optional([row.rank for row in run.rows]), -1], np.int64)
+        last = meetings.last[meetings.meeting]
+        waits_for = np.full(len(found.event), -1, np.int64)
+        waits_for[run.places] = np.where(last == np.arange(len(last)), -1, row_ranks[meetings.row[last]])
         met = meetings.size
         size = np.where(found.group_size > 0, found.group_size, met[instance] if len(met) else 1)
         sizes = found.bytes.astype(np.float64)
@@ -229,8 +257,14 @@ class Collectives(RowTable):
                 "end_ns": found.end,
                 "transfer_ns": transfer,
                 "waiting_ns": np.maximum(found.end - found.start - transfer, 0),
+                "exposed_ns": _exposed(analysis, found.event, "communication"),
+                "waits_for": known(waits_for),
                 "algorithm_bytes_per_s": speed,
                 "bus_bytes_per_s": speed * factor,
             },
             on_gpu(trace, found.event),
+            {
+                "launch": known(trace.links.launch_of(found.event)),
+                "step": steps_of_events(analysis, found.event),
+            },
         )
