@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from rules.catalog import import_all
 from rules.category import Category as Category
-from rules.culprit import NOBODY, Culprit
+from rules.culprit import NOBODY, Culprit, SourceLine
 from rules.remedies.remedy import Remedy as Remedy
 from rules.remedies.remedy import remedy as remedy
 from rules.wording.headline import Headline
@@ -108,6 +108,7 @@ class Finding:
     confidence: str = "high"  # "high", "medium" or "low"
     divided: bool = False  # several pieces of code share it, and none has half of it
     of_recording: bool = False  # the recording would be shorter without this time, the run itself no faster
+    at: SourceLine | None = None  # the line to open, where the recording says which
     reader: Reader = ANYBODY
 
     @property

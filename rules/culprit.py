@@ -26,13 +26,46 @@ class CulpritKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of the user's own code, or the first line of the function where no more is known: ``is_call`` is false."""
+
+    file: str
+    line: int
+    function: str = ""
+    is_call: bool = True
+
+    @staticmethod
+    def of(place: str, function: str = "", *, is_call: bool = True) -> SourceLine | None:
+        """From a recorded "train.py:12"; None for anything else."""
+        file, _, line = place.rpartition(":")
+        return SourceLine(file, int(line), function, is_call) if file and line.isdecimal() else None
+
+    @property
+    def text(self) -> str:
+        """ "train.py:12", as compilers and editors write it."""
+        return f"{self.file}:{self.line}"
+
+    @property
+    def told(self) -> str:
+        """ "train.py:12, in load" or "load, which begins at train.py:12"."""
+        if not self.function:
+            return self.text
+        return (
+            f"{self.text}, in {self.function}"
+            if self.is_call
+            else f"{self.function}, which begins at {self.text}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Culprit:
-    """One culprit; ``place`` is what it stands in, such as the operator around a call."""
+    """One culprit; ``place`` is what it stands in, such as the operator around a call, ``at`` the line to open."""
 
     kind: CulpritKind
     name: str
     place: Culprit | None = None
     note: str = ""  # what its name does not say, in a word or two
+    at: SourceLine | None = None
 
     @property
     def text(self) -> str:

@@ -24,6 +24,7 @@ from rules.category import Category
 from rules.fixes.plan import make_plan, plan_of
 from rules.kernels.join import is_foreign_report
 from rules.ranking import ranked, told_first_as_mended
+from rules.source_lines import source_line_of
 from rules.thresholds import DEFAULTS, Thresholds
 from rules.wording.words import Reader, Words, ours, said
 
@@ -89,7 +90,7 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagno
         if not found:
             quiet.append(each.id)
     told = told_first_as_mended(
-        ranked(replace(finding, reader=reader) for finding in findings),
+        ranked(replace(each, reader=reader, at=source_line_of(analysis, each)) for each in findings),
         lambda: _mended_first(analysis, progress),
     )
     return Diagnosis(tuple(told), dict(sorted(skipped.items())), crashed, tuple(quiet), analysis.thresholds)

@@ -89,6 +89,7 @@ class Document(QObject):
     request_lanes_changed = Signal()
     request_chosen = Signal(int)  # on the timeline
     recording_wanted = Signal(object)  # CaptureRequest: the recorder is to open with it
+    line_wanted = Signal(object)  # SourceLine: to be opened in an editor
     evidence_wanted = Signal(object, int)  # list of Evidence, which of them to fly to
 
     def __init__(self, jobs: Jobs, parent: QObject | None = None) -> None:

@@ -12,7 +12,7 @@ from rules.analysis.arithmetic.intervals import pairs, union
 from rules.analysis.facts.compilations import CompiledFunction, compiled_functions, compiling
 from rules.analysis.idle.lost_time import evidence_of
 from rules.base import Category, Finding, Need, Rule, Severity, rule, severity_of
-from rules.culprit import Culprit, CulpritKind
+from rules.culprit import Culprit, CulpritKind, SourceLine
 from rules.remedies.compiling import advice_on, not_again
 from rules.wording.compilations import why
 from rules.wording.headline import Headline
@@ -77,7 +77,11 @@ When it is wrong
             remedy=not_again(function.reasons),
             ceiling_ns=ceiling,
             window_ns=window,
-            culprit=Culprit(CulpritKind.FRAME, f"{function.shown}, {short_place(function.place)}"),
+            culprit=Culprit(
+                CulpritKind.FRAME,
+                f"{function.shown}, {short_place(function.place)}",
+                at=SourceLine.of(function.place, function.own_name, is_call=function.is_resumed),
+            ),
             because=f"{shortened(why(function.reasons[0]), 100)}.",
             evidence=evidence_of(trace, mine[:MOST_SHOWN]),
             intervals=pairs(spent),

@@ -9,7 +9,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.compilations import BrokenGraph, broken_at, broken_graphs
 from rules.analysis.idle.lost_time import evidence_of
 from rules.base import Category, Finding, Need, Rule, Severity, remedy, rule
-from rules.culprit import Culprit, CulpritKind
+from rules.culprit import Culprit, CulpritKind, SourceLine
 from rules.wording.headline import Headline
 from rules.wording.phrases import short_place, shortened
 
@@ -66,7 +66,7 @@ When it is wrong
                 code=_CODE,
             ),
             window_ns=analysis.trace.duration,
-            culprit=Culprit(CulpritKind.FRAME, place),
+            culprit=Culprit(CulpritKind.FRAME, place, at=SourceLine.of(broken.place)),
             because=f"{broken.reason.rstrip('.')}.",
             evidence=evidence_of(analysis.trace, broken_at(analysis.trace, broken.place)[:MOST_SHOWN]),
             unknown=("What the break costs: record the run with torch.profiler, and open both together.",),

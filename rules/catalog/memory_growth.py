@@ -10,7 +10,7 @@ from parsers.model.units import percent, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.lost_time import any_stream
 from rules.base import Category, Evidence, Finding, Need, Rule, Severity, remedy, rule
-from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.culprit import NOBODY, Culprit, CulpritKind, SourceLine
 from rules.memory.summary import MemorySummary, memory_of
 from rules.wording.headline import Headline
 
@@ -66,7 +66,8 @@ def _finding(growth: Rule, analysis: Analysis, summary: MemorySummary) -> Findin
         sites = account.by_site(kept)
         if sites:
             line = sites[0].frame
-            culprit = Culprit(CulpritKind.FRAME, f"{line.function}, {line.file}:{line.line}")
+            at = SourceLine(line.file, line.line, line.function)
+            culprit = Culprit(CulpritKind.FRAME, f"{line.function}, {line.file}:{line.line}", at=at)
             text += f" Most of what stays was allocated below {line.function} ({line.file}:{line.line})."
         kinds = account.purposes_among(kept)
         if kinds:

@@ -11,7 +11,7 @@ from parsers.model import Attribute, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.flight_recorders import Called, Mismatch, is_open, mismatches
 from rules.base import Category, Finding, Need, Rule, Severity, remedy, rule
-from rules.culprit import Culprit, CulpritKind
+from rules.culprit import Culprit, CulpritKind, SourceLine
 from rules.wording.flight_recorders import (
     at_place,
     capital,
@@ -86,7 +86,7 @@ When it is wrong
             ),
             ceiling_ns=min(end - start, trace.duration),
             window_ns=trace.duration,
-            culprit=Culprit(CulpritKind.RANK, who),
+            culprit=Culprit(CulpritKind.RANK, who, at=SourceLine.of(odd.place)),
             because=f"{capital(who)} called {named_call(odd)}, the others {usual.collective}."
             if found.collectives
             else "",

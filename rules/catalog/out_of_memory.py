@@ -9,7 +9,7 @@ from parsers.model.units import size
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.lost_time import any_stream
 from rules.base import Category, Evidence, Finding, Need, Remedy, Rule, Severity, rule
-from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.culprit import NOBODY, Culprit, CulpritKind, SourceLine
 from rules.memory.account import DeviceMemory, Shortage
 from rules.memory.kinds import Kind
 from rules.memory.relief import ranks_of, reliefs
@@ -80,7 +80,9 @@ When it is wrong
             remedy=Remedy(_remedies(analysis, account, last), _CODE),
             culprit=(
                 Culprit(
-                    CulpritKind.FRAME, f"{own[0].frame.function}, {own[0].frame.file}:{own[0].frame.line}"
+                    CulpritKind.FRAME,
+                    f"{own[0].frame.function}, {own[0].frame.file}:{own[0].frame.line}",
+                    at=SourceLine(own[0].frame.file, own[0].frame.line, own[0].frame.function),
                 )
                 if own
                 else NOBODY

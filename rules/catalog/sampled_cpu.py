@@ -12,7 +12,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.sampled_stacks import OwnFrame, OwnTime, own_time
 from rules.analysis.idle.lost_time import evidence_of
 from rules.base import Category, Finding, Need, Rule, remedy, rule
-from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.culprit import NOBODY, Culprit, CulpritKind, SourceLine
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, short_place, shortened
 
@@ -65,7 +65,7 @@ When it is wrong
                 "Where the GPU waits for this code, make it do less, or move it to other processes.",
                 code=_CODE,
             ),
-            culprit=Culprit(CulpritKind.FRAME, _place(named[0])) if named else NOBODY,
+            culprit=Culprit(CulpritKind.FRAME, _place(named[0]), at=_line(named[0])) if named else NOBODY,
             evidence=evidence_of(analysis.trace, np.array([each.longest for each in named], np.int64)),
             unknown=("Whether a GPU waited meanwhile: record it as well, with torch.profiler or nsys.",),
         )
@@ -100,3 +100,7 @@ def _place(each: OwnFrame) -> str:
     if not each.file:
         return each.function
     return f"{each.function} ({short_place(each.file)}{f':{each.line}' if each.line else ''})"
+
+
+def _line(each: OwnFrame) -> SourceLine | None:
+    return SourceLine(each.file, each.line, each.function) if each.file and each.line else None

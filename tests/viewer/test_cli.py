@@ -119,7 +119,7 @@ def test_the_page_escapes_what_a_recording_calls_itself(tmp_path: Path) -> None:
     recording.write_bytes(text.replace(b"tokenize_next", hostile.encode()))
     page = tmp_path / "page.html"
     assert main(["diagnose", "--html", str(page), str(recording)]) == 0
-    assert "<script>" not in page.read_text()
+    assert hostile not in page.read_text()
     assert "&lt;script&gt;" in page.read_text()
 
 

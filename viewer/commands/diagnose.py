@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from viewer.terminal.console import json_text, print_json, recording, terminal_progress
+from viewer.terminal.console import json_text, print_json, program_version, recording, terminal_progress
 from viewer.terminal.exit_codes import DONE, GATE_FAILED, GATE_INCONCLUSIVE
 from viewer.terminal.kept_answers import Answer, Question, question_of
 from viewer.terminal.option_values import (
@@ -17,6 +17,7 @@ from viewer.terminal.option_values import (
     add_thresholds,
     count,
     files_asked_for,
+    folder,
     price,
     thresholds_of,
     write_reports,
@@ -40,7 +41,18 @@ def declare(commands: Any) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """All but the paths."""
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_reports(parser)
+    add_reports(parser, ("html", "pdf", "markdown", "junit", "sarif"))
+    parser.add_argument(
+        "--lines", action="store_true", help='print "file:line: message" for each finding whose line is known'
+    )
+    parser.add_argument(
+        "--map",
+        type=folder,
+        action="append",
+        default=[],
+        metavar="RECORDED=HERE",
+        help="where a folder of a recording made elsewhere lies here",
+    )
     parser.add_argument(
         "--tables", action="store_true", help="show every table, not only the rows that matter"
     )
@@ -130,12 +142,16 @@ def _question(options: argparse.Namespace) -> Question | None:
             "level": options.fail_on,
             "gates": options.gates,
             "thresholds": dict(options.threshold),
+            "lines": options.lines,
+            "map": options.map,
         },
     )
 
 
 def _printed(options: argparse.Namespace, analysis: Analysis, diagnosis: Diagnosis) -> str:
     price, all_tables = options.cost_per_hour, options.tables
+    if options.lines:
+        return _lines(options, diagnosis)
     if options.json:
         from viewer.reports.json_report import as_json
 
@@ -143,6 +159,17 @@ def _printed(options: argparse.Namespace, analysis: Analysis, diagnosis: Diagnos
     from viewer.reports.text_report import as_text
 
     return as_text(analysis.trace, diagnosis, analysis, price, all_tables=all_tables)
+
+
+def _lines(options: argparse.Namespace, diagnosis: Diagnosis) -> str:
+    from viewer.reports.line_reports import line_messages
+
+    lines = line_messages(diagnosis, dict(options.map))
+    if not lines:
+        sys.stderr.write(
+            "No finding has a line: the recording has no stacks of the program's own code (--stacks).\n"
+        )
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _load(json: bool) -> None:
@@ -187,7 +214,12 @@ def _write_files(
         text = diagnosis_junit(title, diagnosis, level or Severity.HIGH, undecided)
         return text.encode("utf-8", "replace")
 
-    write_reports(options, {**makers, "junit": junit})
+    def lines() -> bytes:
+        from viewer.reports.line_reports import sarif
+
+        return sarif(diagnosis, dict(options.map), program_version())
+
+    write_reports(options, {**makers, "junit": junit, "sarif": lines})
 
 
 def _undecided(analysis: Analysis, diagnosis: Diagnosis) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,6 +15,7 @@ from PySide6.QtWidgets import (
     QDoubleSpinBox,
     QGridLayout,
     QLineEdit,
+    QPlainTextEdit,
     QPushButton,
     QScrollArea,
     QTabWidget,
@@ -21,6 +23,7 @@ from PySide6.QtWidgets import (
 )
 
 from rules.thresholds import Threshold, Thresholds, known_thresholds
+from viewer.desktop.editors import EDITORS
 from viewer.kept.preferences import (
     COLOR_MODES,
     FIRST_VIEWS,
@@ -148,6 +151,19 @@ class PreferencesDialog(QDialog):
         self.price.lineEdit().setTextMargins(8, 0, 8, 0)
         self.price.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.price.setValue(preferences.cost_per_hour or 0.0)
+        self.editor = QComboBox()
+        self.editor.setEditable(True)
+        typed = QLineEdit()
+        typed.setPlaceholderText("the one that is found, or: code --goto {file}:{line}")
+        self.editor.setLineEdit(typed)
+        self.editor.addItems([*(shlex.join(each.command) for each in EDITORS if each.is_here)])
+        self.editor.setCurrentText(preferences.editor)
+        self.folders = QPlainTextEdit(preferences.folders)
+        self.folders.setPlaceholderText(
+            "of recordings made elsewhere, one a line: /home/them/train=/home/me/train"
+        )
+        self.folders.setTabChangesFocus(True)
+        self.folders.setFixedHeight(3 * self.folders.fontMetrics().lineSpacing() + 12)
         forget = QPushButton("Forget recent files")
         forget.clicked.connect(_forget_recent)
         window = QWidget()
@@ -163,6 +179,9 @@ class PreferencesDialog(QDialog):
         form.add("Recent files", self.keep_recent, forget)
         form.heading("Timeline")
         form.add("Mouse wheel", self.wheel)
+        form.heading("Your code")
+        form.add("Editor", self.editor)
+        form.add("Folders", self.folders)
         form.heading("Costs")
         form.add(
             "A GPU-hour",
@@ -194,6 +213,8 @@ class PreferencesDialog(QDialog):
         chosen.wheel = str(self.wheel.currentData())
         chosen.animate = self.animate.isChecked()
         chosen.keep_recent = self.keep_recent.isChecked()
+        chosen.editor = self.editor.currentText().strip()
+        chosen.folders = self.folders.toPlainText().strip()
         chosen.cost_per_hour = self.price.value() or None
         chosen.thresholds = Thresholds(self.threshold_form.chosen())
         chosen.flush()

@@ -121,6 +121,24 @@ class Preferences:
         self._settings.setValue("cost_per_hour", "" if value is None else value)
 
     @property
+    def editor(self) -> str:
+        """The command that opens a line, such as "code --goto {file}:{line}"; empty for the one that is found."""
+        return str(self._settings.value("editor", ""))
+
+    @editor.setter
+    def editor(self, value: str) -> None:
+        self._settings.setValue("editor", value)
+
+    @property
+    def folders(self) -> str:
+        """Where folders of recordings made elsewhere lie here, as lines of "RECORDED=HERE"."""
+        return str(self._settings.value("folders", ""))
+
+    @folders.setter
+    def folders(self, value: str) -> None:
+        self._settings.setValue("folders", value)
+
+    @property
     def thresholds(self) -> Thresholds:
         self._settings.beginGroup("thresholds")
         stored = {key: str(self._settings.value(key)) for key in self._settings.childKeys()}

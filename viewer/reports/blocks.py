@@ -127,6 +127,7 @@ class Card:
     code: str
     cannot_tell: str
     places: tuple[Spot, ...]
+    line: str = ""  # of the user's own code
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,4 +163,5 @@ def card(finding: Finding, gives: str, short: str, changes: Mapping[str, int]) -
             )
             for each in finding.evidence[:MOST_PLACES]
         ),
+        line=finding.at.told if finding.at is not None else "",
     )

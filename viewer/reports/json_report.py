@@ -17,6 +17,7 @@ from rules.analysis.facts.cost import idle_cost
 from rules.analysis.facts.device_time import Budget
 from rules.analysis.facts.subject import SubjectKind, subject_of
 from rules.analysis.idle.causes import Cause
+from rules.culprit import SourceLine
 from rules.memory.summary import MemorySummary, memory_of
 from rules.wording.verdict import gpus_that_ran
 from viewer.reports.fixes_report import fixes_json
@@ -226,6 +227,7 @@ def finding_json(finding: Finding, device: int | None, evidence: list[dict[str, 
         "advice": list(finding.advice),
         "code": finding.code,
         "culprit": finding.culprit.text,
+        "line": line_json(finding.at),
         "rank": finding.rank,
         "device": device,
         "kernel": finding.kernel,
@@ -236,6 +238,13 @@ def finding_json(finding: Finding, device: int | None, evidence: list[dict[str, 
         "cannot_tell": finding.cannot_tell,
         "evidence": evidence,
     }
+
+
+def line_json(line: SourceLine | None) -> dict[str, Any] | None:
+    """Where to open the user's own code; None where the recording does not say."""
+    if line is None:
+        return None
+    return {"file": line.file, "line": line.line, "function": line.function, "is_call": line.is_call}
 
 
 def _device_id(trace: Trace, finding: Finding) -> int | None:

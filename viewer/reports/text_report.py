@@ -250,6 +250,10 @@ def _finding(
         lines += textwrap.wrap(
             f"Cannot tell: {finding.cannot_tell}", WIDTH, initial_indent="   ", subsequent_indent="   "
         )
+    if finding.at is not None:
+        lines += textwrap.wrap(
+            f"Line: {finding.at.told}", WIDTH, initial_indent="   ", subsequent_indent="   "
+        )
     if finding.evidence:
         places = [f"{place_name(each)} at {duration(each.start)}" for each in finding.evidence[:3]]
         lines += textwrap.wrap(

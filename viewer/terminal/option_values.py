@@ -152,10 +152,20 @@ _HELP = {
     "pdf": "write the page as PDF",
     "markdown": "write it to be pasted into a review or a build's summary",
     "junit": "write what the gate answered as JUnit XML",
+    "sarif": "write the findings with their lines of your code as SARIF, for reviews and editors",
 }
+_OF_RUNS = ("html", "pdf", "markdown", "junit")
 
 
-def add_reports(parser: argparse.ArgumentParser, kinds: Sequence[str] = tuple(_HELP)) -> None:
+def folder(text: str) -> tuple[str, str]:
+    """The value of --map: RECORDED=HERE."""
+    recorded, mark, here = text.partition("=")
+    if not (recorded and mark and here):
+        raise argparse.ArgumentTypeError(f"{text!r} is not RECORDED=HERE, such as /home/me/train=.")
+    return recorded, here
+
+
+def add_reports(parser: argparse.ArgumentParser, kinds: Sequence[str] = _OF_RUNS) -> None:
     """One option for each kind of file."""
     for kind in kinds:
         parser.add_argument(f"--{kind}", action=NamesOutput, metavar="FILE", help=_HELP[kind])

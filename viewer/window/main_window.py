@@ -50,6 +50,7 @@ from viewer.window.command_list import window_commands
 from viewer.window.commands import Commands
 from viewer.window.docks import Docks
 from viewer.window.drop_targets import DropTargets, local_files
+from viewer.window.opening_lines import SourceLines
 from viewer.window.panel_lanes import PanelLanes
 from viewer.window.parts import Parts
 from viewer.window.predicted_lanes import PredictedLanes
@@ -218,6 +219,8 @@ class MainWindow(QMainWindow):
         document.trace_changed.connect(lambda _: self._on_trace())
         document.diagnosis_changed.connect(self._on_diagnosis)
         document.recording_wanted.connect(self.acts.recording.record)
+        self.source_lines = SourceLines(document, self.preferences, self.banner.say)
+        self.diagnosis.text_around = self.source_lines.text_around
         document.event_changed.connect(lambda event: self._show_selection(event >= 0))
         document.gap_changed.connect(lambda row: self._show_selection(row >= 0))
         document.area_changed.connect(lambda area: self._show_selection(area is not None))

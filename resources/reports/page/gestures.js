@@ -124,11 +124,12 @@ Object.assign(Timeline.prototype, {
   },
 
   lines(entry, item) {
-    const { recording } = this, { names, resolution } = recording.header, name = recording.name[entry];
+    const { recording } = this, { names, resolution, unit } = recording.header, name = recording.name[entry];
     const start = recording.start[entry], end = recording.end[entry], title = this.shown(entry);
     const many = recording.count ? recording.count[entry] : 1;
-    const lines = [`${duration(end - start)}, ${duration(start - this.origin)} from the start`];
-    if (many > 1) lines.push(`${many.toLocaleString("en-US")} short events drawn as one, busy ${duration(recording.spent[entry + 1] - recording.spent[entry])}; the page tells events apart from ${duration(resolution)} on`);
+    const rounded = end - start < 50 * unit && unit > 1 ? ` (\u00b1 ${duration(unit)})` : "";
+    const lines = [`${duration(end - start)}${rounded}, ${duration(start - this.origin)} from the start`];
+    if (many > 1) lines.push(`${many.toLocaleString("en-US")} short events drawn as one, busy ${duration(recording.spent[entry + 1] - recording.spent[entry])}${resolution ? `; this page tells events apart from ${duration(resolution)} on` : ""}`);
     if (names.told[name]) lines.push(names.told[name]);
     if (item?.track) lines.push(item.track.words);
     if (names.shown[name]) lines.push(names.text[name]);

@@ -27,6 +27,17 @@ class CompiledFunction:
     again_ns: int | None
 
     @property
+    def is_resumed(self) -> bool:
+        """Whether it is what the compiler goes on with behind a broken graph, from that line on."""
+        return _RESUMED.fullmatch(self.name) is not None
+
+    @property
+    def own_name(self) -> str:
+        """The function as its author called it."""
+        resumed = _RESUMED.fullmatch(self.name)
+        return resumed[1] if resumed else self.name
+
+    @property
     def shown(self) -> str:
         """ "step", or "step after line 20" for what the compiler goes on with behind a broken graph."""
         resumed = _RESUMED.fullmatch(self.name)

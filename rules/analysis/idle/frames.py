@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,13 +33,18 @@ class UserFrames:
     rows: tuple[tuple[I64, I64], ...]  # events, and their starts
 
     @staticmethod
-    def of(threads: Threads, thread: int) -> UserFrames:
-        """The frames of a thread, PyTorch's and Python's own left out."""
+    def of(
+        threads: Threads,
+        thread: int,
+        is_own: Callable[[str], bool] = is_users_frame,
+        kinds: tuple[EventKind, ...] = (EventKind.PYTHON,),
+    ) -> UserFrames:
+        """The frames of a thread whose names ``is_own`` accepts: those that are neither PyTorch's nor Python's own."""
         trace, table = threads.trace, threads.trace.events
         events = threads.events(thread)
-        frames = events[table.kind[events] == EventKind.PYTHON]
+        frames = events[np.isin(table.kind[events], kinds)]
         distinct, inverse = np.unique(table.name[frames], return_inverse=True)
-        own = np.fromiter((is_users_frame(trace.strings[name]) for name in distinct), bool, len(distinct))
+        own = np.fromiter((is_own(trace.strings[name]) for name in distinct), bool, len(distinct))
         frames = frames[own[inverse]]
         rows = [frames[which] for _, which in rows_by(table.depth[frames])]
         rows = [row[np.argsort(table.start[row], kind="stable")] for row in rows]

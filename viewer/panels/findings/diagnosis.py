@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QTimer
@@ -9,6 +10,7 @@ from PySide6.QtGui import QAction, QFont, QResizeEvent
 from PySide6.QtWidgets import QMenu, QToolButton, QVBoxLayout, QWidget
 
 from rules.base import Severity
+from rules.culprit import SourceLine
 from viewer.document import Document, Stage
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, scrolling, vertical
@@ -38,6 +40,7 @@ class DiagnosisPanel(QWidget):
         self._rank: int | None = None
         self._which = 0
         self.cards: list[FindingCard] = []
+        self.text_around: Callable[[SourceLine], str] = lambda _: ""
         self._body_layout: QVBoxLayout | None = None
         self.setAccessibleName("Diagnosis")
         self._count = ElidedLabel("", "secondary", pixels=12)
@@ -117,8 +120,13 @@ class DiagnosisPanel(QWidget):
             explanations = _explanations(diagnosis.thresholds)
             for finding in self.shown_findings():
                 card = FindingCard(
-                    finding, explanations.get(finding.rule, {}), self._next_recording, self._document.plan
+                    finding,
+                    explanations.get(finding.rule, {}),
+                    self._next_recording,
+                    self._document.plan,
+                    lambda line: self.text_around(line),
                 )
+                card.line_wanted.connect(self._document.line_wanted)
                 card.record_wanted.connect(self._document.recording_wanted)
                 card.chosen.connect(self._document.select_finding)
                 card.walked.connect(self.walk)

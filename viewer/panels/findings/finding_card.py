@@ -21,10 +21,12 @@ from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QVBoxLay
 
 from parsers.model.units import duration, percent, size
 from rules import Finding
+from rules.culprit import SourceLine
+from rules.wording.phrases import short_place
 from rules.wording.promises import gain
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
-from viewer.look.labels import Label, breakable, unbroken
+from viewer.look.labels import Label, breakable, tooltip, unbroken
 from viewer.look.tab_order import LIST_ITEM
 from viewer.panels.findings.code_box import CodeBox
 from viewer.timeline.labels import TextCache
@@ -78,6 +80,7 @@ class Stairs(QWidget):
 
 
 SHORT_LINES = 2
+TextAround = Callable[[SourceLine], str]
 NextRecording = Callable[[Finding], "tuple[str, CaptureRequest] | None"]
 
 
@@ -175,6 +178,7 @@ class FindingCard(QFrame):
 
     chosen = Signal(object)
     record_wanted = Signal(object)  # CaptureRequest
+    line_wanted = Signal(object)  # SourceLine
     walked = Signal(int)  # +1 or -1: next or previous evidence
     passed = Signal(int)  # +1 or -1: next or previous finding
 
@@ -184,9 +188,11 @@ class FindingCard(QFrame):
         explanation: Mapping[str, str] | None = None,
         next_recording: NextRecording = lambda _: None,
         plan: Plan | None = None,
+        text_around: TextAround = lambda _: "",
     ) -> None:
         super().__init__()
         self.finding = finding
+        self._text_around = text_around
         self._next_recording = next_recording
         self._plan = plan
         self._explanation = explanation or {}
@@ -259,11 +265,18 @@ class FindingCard(QFrame):
     def _buttons(self) -> QWidget:
         """Made when the card is opened for the first time: most cards never are."""
         buttons = QWidget()
-        row = horizontal(buttons, (0, 2, 0, 0), 6)
+        rows = vertical(buttons, (0, 2, 0, 0), 6)
+        row = horizontal(spacing=6)
         shown = [self.fix_button, self.why_button]
         for button in [self.show_button, *shown] if self.finding.evidence else shown:
             row.addWidget(button)
         row.addStretch(1)
+        rows.addLayout(row)
+        if (line := self.finding.at) is not None:
+            name = f"Open {short_place(line.text)} in the editor"
+            self.line_button = self._button(name, tooltip(line.told))
+            self.line_button.clicked.connect(lambda: self.line_wanted.emit(line))
+            rows.addWidget(self.line_button, 0, Qt.AlignmentFlag.AlignLeft)
         self._layout.addWidget(buttons)
         return buttons
 
@@ -314,6 +327,12 @@ class FindingCard(QFrame):
             layout.addWidget(Label(f"•  {advice}", wrap=True, selectable=True))
         if self.finding.code:
             layout.addWidget(CodeBox(self.finding.code))
+        if (line := self.finding.at) is not None:
+            layout.addWidget(
+                Label(line.told, weight=QFont.Weight.DemiBold, pixels=12, wrap=True, selectable=True)
+            )
+            if text := self._text_around(line):
+                layout.addWidget(CodeBox(text))
         if self.finding.cannot_tell:
             layout.addWidget(
                 Label("What this recording cannot tell", weight=QFont.Weight.DemiBold, pixels=12)

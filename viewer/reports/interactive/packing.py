@@ -35,17 +35,21 @@ class Entries:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventRow:
-    """One row: sorted, free of overlap; ``event`` numbers its events, -1 for what is no event."""
+    """One row: sorted, free of overlap; ``event`` numbers its events, -1 for what is no event.
+
+    Nobody needs it finer than ``resolution`` ns.
+    """
 
     start: I64
     end: I64
     name: I64
     event: I64
+    resolution: int = 0
 
 
 def entries_of(rows: Sequence[EventRow], resolution: int = 0) -> Entries:
     """The rows with neighbours joined that are shorter than ``resolution`` ns and as close to each other."""
-    parts = [_joined(row, resolution) for row in rows]
+    parts = [_joined(row, max(resolution, row.resolution)) for row in rows]
     lengths = [len(part[0]) for part in parts]
     first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     start, end, name, event, count, busy = (

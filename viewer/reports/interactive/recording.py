@@ -38,11 +38,13 @@ MOST_POINTS = 2_000  # of a counter
 MOST_COUNTERS = 64
 MOST_CULPRITS = 20_000
 DEEPEST_SHADE = 4
-RAW_BYTES = 2.6  # that an entry takes packed, at least
+LEAST_BYTES = 1.0  # that an entry takes packed
+BUSY_CELLS = 50_000  # of the whole time: when a device is busy is seen from afar only
 # (unit of times, what is joined below), ns: the first that fits is taken
 GRADES = (
-    (1, 0), (8, 0), (64, 0), (64, 500), (64, 2_000), (256, 8_000), (1_024, 32_000), (4_096, 128_000),
-    (16_384, 512_000), (131_072, 4_000_000), (1_048_576, 32_000_000), (8_388_608, 256_000_000),
+    (1, 0), (8, 0), (64, 0), (128, 0), (128, 500), (256, 1_000), (256, 2_000), (512, 4_000), (1_024, 8_000),
+    (1_024, 16_000), (2_048, 32_000), (4_096, 128_000), (16_384, 512_000), (131_072, 4_000_000),
+    (1_048_576, 32_000_000), (8_388_608, 256_000_000),
 )  # fmt: skip
 
 
@@ -57,7 +59,7 @@ def packed_recording(analysis: Analysis, view: tuple[int, int], most_bytes: int 
     found = b""
     for unit, resolution in GRADES:
         entries = entries_of(lanes.rows, resolution)
-        if len(entries) * RAW_BYTES > most_bytes and (unit, resolution) != GRADES[-1]:
+        if len(entries) * LEAST_BYTES > most_bytes and (unit, resolution) != GRADES[-1]:
             continue
         place = np.full(len(analysis.trace.events), -1, np.int64)
         kept = np.flatnonzero(entries.event >= 0)
@@ -71,7 +73,7 @@ def packed_recording(analysis: Analysis, view: tuple[int, int], most_bytes: int 
             "events": len(analysis.trace.events),
         }
         text = json.dumps(header, separators=(",", ":"), ensure_ascii=True).encode("ascii")
-        found = zlib.compress(len(text).to_bytes(4, "little") + text + columns + lanes.samples, 9)
+        found = zlib.compress(len(text).to_bytes(4, "little") + text + columns + lanes.samples, 6)
         if len(found) <= most_bytes:
             break
     return found
@@ -182,7 +184,11 @@ class _Lanes:
             "device": device,
             "name": name,
             "row": self._add(
-                busy.start, busy.end, np.array(work)[busy.name], np.full(len(busy), -1, np.int64)
+                busy.start,
+                busy.end,
+                np.array(work)[busy.name],
+                np.full(len(busy), -1, np.int64),
+                int(busy.end[-1] - busy.start[0]) // BUSY_CELLS,
             ),
             "palette": self._palette(colors[0], colors[1]),
             "gaps": self._gap_row(self._gaps[device]) if device in self._gaps else -1,
@@ -229,8 +235,8 @@ class _Lanes:
         event = nested if nested is not None else np.arange(row.first, row.first + len(row), dtype=np.int64)
         return self._add(row.start, row.end, names[row.name], event)
 
-    def _add(self, start: I64, end: I64, name: I64, event: I64) -> int:
-        self.rows.append(EventRow(start, end, name, event))
+    def _add(self, start: I64, end: I64, name: I64, event: I64, resolution: int = 0) -> int:
+        self.rows.append(EventRow(start, end, name, event, resolution))
         return len(self.rows) - 1
 
     def _names_of(self, kind: LaneKind) -> tuple[I64, list[str]]:

@@ -1,0 +1,201 @@
+"""From a finding to the line of the user's own code that one would open in an editor."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parsers.model import I64, EventKind, Trace
+from parsers.model.derived import derived_by
+from parsers.model.names.source_files import frame_parts, is_own_frame
+from rules.analysis.idle.frames import UserFrames, is_users_frame
+from rules.culprit import Culprit, CulpritKind, SourceLine
+
+if TYPE_CHECKING:
+    from rules.analysis.analysis import Analysis
+    from rules.base import Finding
+
+_FRAMES = (EventKind.PYTHON, EventKind.SAMPLED_FRAME)
+MOST_EVIDENCE = 200  # places of a finding that are looked at
+# Profilers cut paths at the folder of installed packages, so that these look like folders of the program
+_LIBRARIES = frozenset(
+    [
+        "accelerate",
+        "apex",
+        "cv2",
+        "datasets",
+        "deepspeed",
+        "diffusers",
+        "einops",
+        "flash_attn",
+        "flashinfer",
+        "flax",
+        "fsspec",
+        "huggingface_hub",
+        "jax",
+        "jaxlib",
+        "lightning",
+        "lightning_fabric",
+        "megatron",
+        "numba",
+        "numpy",
+        "optax",
+        "pandas",
+        "peft",
+        "PIL",
+        "pytorch_lightning",
+        "ray",
+        "safetensors",
+        "scipy",
+        "sentence_transformers",
+        "sglang",
+        "sklearn",
+        "tensorboard",
+        "tensorflow",
+        "timm",
+        "tokenizers",
+        "torchaudio",
+        "torchmetrics",
+        "torchvision",
+        "tqdm",
+        "transformers",
+        "triton",
+        "trl",
+        "vllm",
+        "wandb",
+        "xformers",
+    ]
+)
+_FIRST_FOLDER = re.compile(r"([^/\\.]+)(?:[/\\]|\.py\()")
+
+
+def is_program_frame(name: str) -> bool:
+    """Whether a frame is of the program itself: not of Python, PyTorch, or a library that is installed."""
+    found = _FIRST_FOLDER.match(name)
+    if (found is not None and found[1] in _LIBRARIES) or "torchinductor_" in name:
+        return False
+    return is_users_frame(name) and is_own_frame(name) and frame_parts(name)[2] > 0
+
+
+def source_line_of(analysis: Analysis, finding: Finding) -> SourceLine | None:
+    """The line a finding is about: its culprit's, else that of the deepest own frame around most of its evidence.
+
+    None where the recording has no stacks, or none of the program's own code.
+    """
+    return _of_culprit(finding.culprit) or _of_kernel(analysis, finding) or _of_evidence(analysis, finding)
+
+
+def line_of_frame(name: str, *, is_call: bool) -> SourceLine | None:
+    """The line that a recorded frame names; None for one of a library."""
+    if not is_program_frame(name):
+        return None
+    function, file, line = frame_parts(name)
+    return SourceLine(file, line, function, is_call)
+
+
+def _of_culprit(culprit: Culprit | None) -> SourceLine | None:
+    while culprit is not None:
+        if culprit.at is not None:
+            return culprit.at
+        if culprit.kind is CulpritKind.FRAME and (found := line_of_frame(culprit.name, is_call=False)):
+            return found
+        culprit = culprit.place
+    return None
+
+
+def _of_kernel(analysis: Analysis, finding: Finding) -> SourceLine | None:
+    """The line of a profiled kernel that most samples of its warps fell on."""
+    profile = next((each for each in analysis.trace.kernels if each.id == finding.kernel), None)
+    if profile is None or profile.source is None or not profile.source.places:
+        return None
+    source = profile.source
+    seen: Counter[int] = Counter()
+    for place, samples in zip(source.place, source.samples, strict=False):
+        if place >= 0:
+            seen[place] += samples
+    if not seen:
+        return None
+    costliest = source.places[seen.most_common(1)[0][0]]
+    return SourceLine(costliest.file, costliest.line)
+
+
+def _of_evidence(analysis: Analysis, finding: Finding) -> SourceLine | None:
+    trace = analysis.trace
+    if not finding.evidence or not set(_FRAMES) & set(trace.kinds):
+        return None
+    spent: Counter[int] = Counter()
+    for thread, start, end in _places(analysis, finding):
+        frames = program_frames(analysis, thread)
+        around = frames.around(start, end)
+        for event, ns in zip(around.tolist(), np.maximum(end - start, 1).tolist(), strict=True):
+            if event >= 0:
+                spent[event] += ns
+    by_name: Counter[int] = Counter()
+    for event, ns in spent.items():
+        by_name[int(trace.events.name[event])] += ns
+    if not by_name:
+        return None
+    name = by_name.most_common(1)[0][0]
+    event = next(event for event in spent if int(trace.events.name[event]) == name)
+    is_call = int(trace.events.kind[event]) == EventKind.SAMPLED_FRAME
+    return line_of_frame(trace.strings[name], is_call=is_call)
+
+
+def _places(analysis: Analysis, finding: Finding) -> Iterator[tuple[int, I64, I64]]:
+    """Threads, and when they were at what the finding shows: at the launch of GPU work, at the gap of a GPU."""
+    trace, threads = analysis.trace, analysis.threads
+    table = trace.events
+    at: dict[int, list[tuple[int, int]]] = {}
+    for each in finding.evidence[:MOST_EVIDENCE]:
+        event, start, end = each.event, each.start, each.end
+        if event >= 0 and trace.lanes[int(table.lane[event])].is_gpu:
+            event = int(trace.links.launch_of(np.array([event]))[0])
+            if event < 0:
+                continue
+            start, end = int(table.start[event]), int(table.end[event])
+        thread = int(threads.of_events(np.array([event]))[0]) if event >= 0 else -1
+        device = trace.lanes[each.lane].device if 0 <= each.lane < len(trace.lanes) else finding.device
+        if (thread < 0 or not len(program_frames(analysis, thread).rows)) and device is not None:
+            thread = threads.drivers(device)[1]
+        if thread < 0:
+            thread = _only_thread_with_frames(trace, analysis)
+        if thread >= 0:
+            at.setdefault(thread, []).append((start, end))
+    for thread, spans in at.items():
+        column = np.array(spans, np.int64)
+        yield thread, column[:, 0], column[:, 1]
+
+
+def _only_thread_with_frames(trace: Trace, analysis: Analysis) -> int:
+    python = trace.events.of_kind(*_FRAMES)
+    found = np.unique(analysis.threads.of_events(python))
+    found = found[found >= 0]
+    return int(found[0]) if len(found) == 1 else -1
+
+
+@derived_by
+def program_frames(analysis: Analysis, thread: int) -> UserFrames:
+    """The program's own frames of one thread.
+
+    Where files are recorded without their folders, nothing tells those of libraries but that the program's script is
+    the file of the outermost frame.
+    """
+    trace, table = analysis.trace, analysis.trace.events
+    events = analysis.threads.events(thread)
+    frames = events[np.isin(table.kind[events], _FRAMES)]
+    files = {frame_parts(trace.strings[name])[1] for name in np.unique(table.name[frames]).tolist()}
+    script = ""
+    if files and not any("/" in file or "\\" in file for file in files):
+        outermost = frames[table.depth[frames] == table.depth[frames].min()]
+        longest = outermost[np.argmax(table.end[outermost] - table.start[outermost])]
+        script = frame_parts(trace.strings[int(table.name[longest])])[1]
+
+    def is_own(name: str) -> bool:
+        function, file, _ = frame_parts(name)
+        return is_program_frame(name) and function != "<module>" and (not script or file == script)
+
+    return UserFrames.of(analysis.threads, thread, is_own, _FRAMES)
