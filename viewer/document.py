@@ -14,6 +14,7 @@ from parsers.model import SYSTEM_ERRORS, Progress, Trace, TraceError, refused_by
 from rules.thresholds import DEFAULTS, Thresholds
 from viewer.jobs import Jobs
 from viewer.loading.loader import Opened, analysis_of, opened, opened_ranks
+from viewer.timeline.selection import Area, Moment, Selection
 
 if TYPE_CHECKING:
     from rules import Diagnosis, Finding
@@ -40,24 +41,6 @@ class Stage(Enum):
     READY = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Area:
-    """A part of the timeline: a span of time (ns) and the lanes it covers; no lanes means all."""
-
-    start: int
-    end: int
-    lanes: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A time (ns) at which one looks into the memory of a GPU (index into ``Trace.devices``), and at which kind."""
-
-    device: int
-    when: int
-    kind: str = ""
-
-
 @dataclass(slots=True)
 class Content:
     """What was open before, to go back to."""
@@ -79,11 +62,9 @@ class Document(QObject):
     plan_changed = Signal(object)  # Plan: what fixes would give
     failed = Signal(str, str)  # problem, hint
     step_changed = Signal(int)  # index into steps; -1: all steps
-    event_changed = Signal(int)  # -1: none
+    step_shown = Signal(int)  # the same where the timeline is to go there
+    event_revealed = Signal(int)  # selected elsewhere than on the timeline, which is to move it into view
     event_shown = Signal(int)  # an event to look at, without selecting it
-    gap_changed = Signal(int)  # row of the idle table; -1: none
-    area_changed = Signal(object)  # Area or None
-    moment_changed = Signal(object)  # Moment or None
     finding_changed = Signal(object)  # Finding or None
     overlays_changed = Signal()  # the answers to questions that the timeline shows as lanes
     request_lanes_changed = Signal()
@@ -103,10 +84,9 @@ class Document(QObject):
         self.many: ManyRanksOpened | None = None  # of which ``trace`` holds the ranks that are compared
         self.stage = Stage.EMPTY
         self.step = -1
-        self.selected_event = -1
-        self.selected_gap = -1
-        self.area: Area | None = None
-        self.moment: Moment | None = None
+        self.selection = Selection(self)
+        self.event_changed, self.gap_changed = self.selection.event_changed, self.selection.gap_changed
+        self.area_changed, self.moment_changed = self.selection.area_changed, self.selection.moment_changed
         self.finding: Finding | None = None
         self.overlays: tuple[Overlay, ...] = ()
         self.request_lanes: tuple[Derived, ...] = ()
@@ -195,8 +175,8 @@ class Document(QObject):
         self.paths, self.many = paths, many
         self.trace, self.analysis, self.diagnosis, self.plan = trace, None, None, None
         self.jobs.forget(PREDICTING)
-        self.step, self.selected_event, self.selected_gap, self.area, self.finding = -1, -1, -1, None, None
-        self.moment, self.request_lanes = None, ()
+        self.selection.clear()
+        self.step, self.finding, self.request_lanes = -1, None, ()
         self.trace_changed.emit(trace)
 
     def use_thresholds(self, thresholds: Thresholds) -> None:
@@ -235,20 +215,38 @@ class Document(QObject):
             return start, end
         return 0, self.trace.duration if self.trace is not None else 0
 
-    def select_step(self, index: int) -> None:
-        """Make one step the one that numbers speak of; -1 for all."""
+    @property
+    def selected_event(self) -> int:
+        """The selected event; -1 for none."""
+        return self.selection.selected
+
+    @property
+    def selected_gap(self) -> int:
+        """The selected row of the idle table; -1 for none, and while an event is selected."""
+        return self.selection.gap if self.selection.selected < 0 else -1
+
+    @property
+    def area(self) -> Area | None:
+        return self.selection.area
+
+    @property
+    def moment(self) -> Moment | None:
+        return self.selection.moment
+
+    def select_step(self, index: int, show: bool = True) -> None:
+        """Make one step the one that numbers speak of, -1 for all, and ``show`` it on the timeline."""
         index = index if 0 <= index < len(self.steps) else -1
         if index != self.step:
             self.step = index
             self.step_changed.emit(index)
+            if show:
+                self.step_shown.emit(index)
 
     def select_event(self, event: int) -> None:
-        """Select one event; -1 for none."""
+        """Select one event and move it into view on the timeline; -1 for none."""
         if event != self.selected_event:
-            self.selected_event = event
-            if event >= 0:
-                self.selected_gap = -1
-            self.event_changed.emit(event)
+            self.selection.select_event(event)
+            self.event_revealed.emit(event)
 
     def show_event(self, event: int) -> None:
         """Select an event where it is asked for by name; one that is selected already comes into view again."""
@@ -258,22 +256,11 @@ class Document(QObject):
 
     def select_gap(self, row: int) -> None:
         """Select one row of the idle table; -1 for none."""
-        if row != self.selected_gap:
-            self.selected_gap = row
-            if row >= 0:
-                self.selected_event = -1
-            self.gap_changed.emit(row)
+        self.selection.select_gap(row)
 
     def select_area(self, area: Area | None) -> None:
         """Select a span of time on some lanes, or nothing."""
-        if area != self.area:
-            self.area = area
-            self.area_changed.emit(area)
-
-    def choose_moment(self, moment: Moment) -> None:
-        """Look into a GPU's memory at a time."""
-        self.moment = moment
-        self.moment_changed.emit(moment)
+        self.selection.select_area(area)
 
     def visit_peak(self, following: bool = False) -> None:
         """Look at the fullest moment of the GPU one looks at, else of the fullest GPU; or at its next peak."""
@@ -289,7 +276,7 @@ class Document(QObject):
         if following and self.moment is not None:
             peaks = accounts[device].peaks().tolist()
             when = next((each for each in peaks if each > self.moment.when), peaks[0])
-        self.choose_moment(Moment(device, when))
+        self.selection.choose_moment(Moment(device, when))
 
     def show_overlays(self, overlays: Sequence[Overlay]) -> None:
         """Show the rows of these answers on the timeline, in place of others."""

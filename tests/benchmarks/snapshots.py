@@ -68,8 +68,9 @@ def _frames(path: Path) -> Frames:
     """Open it in a window of 1920 x 1080 with the tab of allocations, and move."""
     from tests.benchmarks.drawing import ZOOMS, moved
     from viewer.app import application, open_window
-    from viewer.document import Moment, Stage
+    from viewer.document import Stage
     from viewer.panels.tabs.allocations import AllocationsPanel
+    from viewer.timeline.selection import Moment
 
     application()
     window = open_window()
@@ -87,7 +88,7 @@ def _frames(path: Path) -> Frames:
     paints, answers = [], []
     for when in np.linspace(0, trace.duration, MOMENTS).astype(int).tolist():
         begun = time.perf_counter()
-        window.document.choose_moment(Moment(0, when))
+        window.document.selection.choose_moment(Moment(0, when))
         _until(lambda: not window.jobs.busy)
         answers.append(time.perf_counter() - begun)
         worked = time.thread_time()

@@ -27,7 +27,7 @@ from viewer.panels.panel import Panel, tabs
 from viewer.panels.tables.table_view import EASY_NAME_WIDTH
 from viewer.panels.tabs.kernels import KernelsPanel
 from viewer.panels.tabs.selection import SelectionPanel
-from viewer.timeline.geometry.picking import AreaSelection
+from viewer.timeline.selection import Area
 from viewer.window.main_window import MainWindow
 
 from .conftest import MS, show_tab, training_run, wait_until_ready
@@ -168,7 +168,7 @@ def test_the_filter_is_there_only_while_there_is_a_table_to_filter(
     panels.show_panel("Selection")
     assert panels.filter.isHidden()
     assert panels.export.isHidden()
-    window.timeline.select_area(AreaSelection(0, trace.duration))
+    window.timeline.select_area(Area(0, trace.duration))
     assert not panels.filter.isHidden()
     window.timeline.select_area(None)
     window.timeline.state.select_gap(0)

@@ -14,7 +14,6 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, Trace
-from viewer.document import Area
 from viewer.kept.own_questions import asked_lately, own_questions
 from viewer.loading.recording_process import asked as answering
 from viewer.look import theme
@@ -27,6 +26,7 @@ from viewer.query.overlay import KEY, overlay_of, places_of_rows
 from viewer.query.questions import questions
 from viewer.timeline.geometry.scale import Scale, covered_pixels
 from viewer.timeline.names_column import NAMES_WIDTH
+from viewer.timeline.selection import Area
 from viewer.window.main_window import MainWindow
 
 from .conftest import KERNELS, MS, STEPS, US, wait_until_ready

@@ -14,12 +14,12 @@ import resources
 from parsers import open_trace
 from parsers.model import Trace
 from rules.base import Evidence
-from viewer.document import Area
 from viewer.look import theme
 from viewer.look.labels import Label, breakable, unbroken
 from viewer.panels.charts.roofline import NOT_MEASURED
 from viewer.panels.kernel.kernel_details import launch_facts
 from viewer.timeline.hover import event_text
+from viewer.timeline.selection import Area
 from viewer.window.commands import keys_text
 from viewer.window.main_window import MainWindow
 from viewer.window.palette import Mode
@@ -65,7 +65,7 @@ def test_a_gap_shows_its_culprit(window: MainWindow) -> None:
     analysis = window.document.analysis
     assert analysis is not None
     row = int((analysis.idle.end - analysis.idle.start).argmax())
-    window.timeline.gap_selected.emit(row)
+    window.timeline.state.select_gap(row)
     panel = window.panels.tabs.currentWidget()
     assert any(fact.text == "tokenize" for fact in panel.facts.facts)
 

@@ -115,7 +115,9 @@ class TwinTimelines(QWidget):
             view.bar.setSizePolicy(policy)
             view.state.view_changed.connect(lambda side=number: self._follow_view(side))
             view.state.cursor_moved.connect(lambda _, side=number: self._follow_cursor(side))
-            view.event_selected.connect(lambda event, side=number: self._follow_event(side, event))
+            view.state.selection.event_changed.connect(
+                lambda event, side=number: self._follow_event(side, event)
+            )
             view.ready.connect(lambda side=number: self._on_ready(side))
         self.views[1].ruler.hide()
         layout = vertical(self, NO_MARGINS, 0)

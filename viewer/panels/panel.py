@@ -14,9 +14,10 @@ from PySide6.QtWidgets import QWidget
 
 from parsers.model import Progress
 from parsers.model.units import duration
-from viewer.document import Area, Document
+from viewer.document import Document
 from viewer.look.boxes import NO_MARGINS, vertical
 from viewer.look.labels import Label
+from viewer.timeline.selection import Area
 
 if TYPE_CHECKING:
     from viewer.panels.tables.table_view import TableView

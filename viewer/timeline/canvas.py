@@ -79,7 +79,7 @@ class LaneCanvas(QWidget):
         state.view_changed.connect(self.invalidate)
         state.content_changed.connect(self._on_content)
         state.overlay_changed.connect(self.update)
-        state.event_selected.connect(self._describe)
+        state.selection.event_changed.connect(self._describe)
 
     @property
     def room(self) -> int:

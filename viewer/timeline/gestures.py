@@ -12,11 +12,11 @@ from PySide6.QtWidgets import QToolTip
 from viewer.timeline.canvas import Hit, LaneCanvas
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.layout import Placed
-from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.hover import DELAY_MS, HoverCard, card_text
 from viewer.timeline.lane_commands import LaneCommands
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.pixels import memory_share
+from viewer.timeline.selection import Area, Moment
 from viewer.timeline.state import TimelineState
 
 LEAST_DRAG = 4
@@ -182,7 +182,7 @@ class Gestures(QObject):
         when = self._state.scale.time(min(max(at.x() - NAMES_WIDTH, 0.0), self._state.scale.width))
         low, high = sorted((self._start_time, when))
         lanes = self._canvas.lanes_between(self._pressed.y(), at.y())
-        self._state.select_area(AreaSelection(round(low), round(high), lanes), done=done)
+        self._state.select_area(Area(round(low), round(high), lanes), done=done)
 
     def _click(self, at: QPointF) -> None:
         hit = self._canvas.hit(at)
@@ -193,12 +193,11 @@ class Gestures(QObject):
             state.select_gap(-1)
             state.select_event(hit.event)
         elif hit is not None and hit.gap >= 0:
-            state.select_event(-1)
             state.select_gap(hit.gap)
         elif hit is not None and state.scene is not None and hit.counter in state.scene.stacks:
             stack, top = state.scene.stacks[hit.counter], self._canvas.top_of(hit.placed)
             kind = stack.kind_at(round(hit.when), memory_share(hit.placed, at.y() - top))
-            state.moment_chosen.emit(hit.placed.track.device, round(hit.when), kind)
+            state.selection.choose_moment(Moment(hit.placed.track.device, round(hit.when), kind))
         elif hit is not None and (made := self._made(hit)) is not None and made.item is not None:
             state.entry_chosen.emit(made.track.key, made.item(hit.depth, hit.derived))
         elif hit is not None and hit.placed.track.is_heading:

@@ -130,8 +130,8 @@ class Overlays:
                 area = QRectF(0, top, self._state.scale.width, height)
                 self._memory.draw(painter, stack, stack.columns(self._state.scale), self._state.scale, area)
                 moment = self._state.moment
-                if moment is not None and moment[0] == each.placed.track.device:
-                    x = round(self._state.scale.x(moment[1])) + 0.5
+                if moment is not None and moment.device == each.placed.track.device:
+                    x = round(self._state.scale.x(moment.when)) + 0.5
                     painter.setPen(QPen(theme.current().text, 1.2, Qt.PenStyle.DashLine))
                     painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()))
 
@@ -295,7 +295,7 @@ class Overlays:
         area, scale = self._state.area, self._state.scale
         if area is None:
             return None
-        left, right = max(scale.x(area.t0), -2.0), min(scale.x(area.t1), scale.width + 2)
+        left, right = max(scale.x(area.start), -2.0), min(scale.x(area.end), scale.width + 2)
         if right < 0 or left > scale.width:
             return None
         tops = [(s.top, s.top + s.placed.height) for s in shown if s.placed.track.lane in area.lanes]
@@ -318,7 +318,7 @@ class Overlays:
         assert area is not None
         if self._count[0] != area:
             lanes = area.lanes or range(len(scene.trace.lanes))
-            self._count = area, count_in(scene.trace.events, lanes, area.t0, area.t1)
+            self._count = area, count_in(scene.trace.events, lanes, area.start, area.end)
         first, second = duration(area.duration), f"{self._count[1]:,} event{'s' * (self._count[1] != 1)}"
         width = self._bold.width(first) + 10 + self._small.width(second) + 16
         x = min(max(where.center().x() - width / 2, 2), self._state.scale.width - width - 2)

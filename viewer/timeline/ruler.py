@@ -20,10 +20,10 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 from parsers.model.units import duration
 from viewer.look import theme
 from viewer.look.labels import tooltip
-from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.geometry.ticks import exact, ticks
 from viewer.timeline.labels import TextCache, painting
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
+from viewer.timeline.selection import Area
 from viewer.timeline.state import Mark, TimelineState
 
 RULER_HEIGHT = 24
@@ -130,8 +130,8 @@ class Ruler(QWidget):
         area, scale = self._state.area, self._state.scale
         if area is None:
             return None
-        left = max(NAMES_WIDTH + scale.x(area.t0), NAMES_WIDTH)
-        right = min(NAMES_WIDTH + scale.x(area.t1), self.width())
+        left = max(NAMES_WIDTH + scale.x(area.start), NAMES_WIDTH)
+        right = min(NAMES_WIDTH + scale.x(area.end), self.width())
         width = self._bold.width(duration(area.duration)) + 10
         if right - left <= width:
             return None
@@ -141,7 +141,7 @@ class Ruler(QWidget):
         state, colors = self._state, theme.current()
         if state.area is None:
             return
-        left, right = (NAMES_WIDTH + state.scale.x(when) for when in (state.area.t0, state.area.t1))
+        left, right = (NAMES_WIDTH + state.scale.x(when) for when in (state.area.start, state.area.end))
         tint = QPointF(left, 0)
         fill = colors.accent
         fill = type(fill)(fill)
@@ -257,7 +257,7 @@ class Ruler(QWidget):
         if self._pressed is not None and self._pressed.y() < RULER_HEIGHT:
             if abs(event.position().x() - self._pressed.x()) >= LEAST_DRAG:
                 low, high = sorted((self._start, when))
-                self._state.select_area(AreaSelection(round(low), round(high)), done=False)
+                self._state.select_area(Area(round(low), round(high)), done=False)
         elif in_steps:
             self.setToolTip(tooltip(self._steps_tip(event.position().x())))
         else:

@@ -22,11 +22,11 @@ from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.history import History
 from viewer.timeline.geometry.layout import Layout, drawn, lay_out
-from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.geometry.scale import Scale, fitted
 from viewer.timeline.geometry.step_rows import StepRow
 from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.scene import Scene
+from viewer.timeline.selection import Area, Moment, Selection
 
 if TYPE_CHECKING:
     from rules.analysis.steps.steps import Step
@@ -55,7 +55,7 @@ class _Place(NamedTuple):
     t1: float
     event: int
     gap: int
-    area: AreaSelection | None
+    area: Area | None
     evidence: tuple[Evidence, ...]
 
 
@@ -66,18 +66,21 @@ class TimelineState(QObject):
     content_changed = Signal()  # lanes, colours, layout or gaps changed
     room_changed = Signal()  # all lanes take more or less room than before
     overlay_changed = Signal()  # selection, highlight or cursor changed
-    event_selected = Signal(int)
-    gap_selected = Signal(int)
-    area_selected = Signal(object)
     evidence_returned = Signal(object)  # the places that are marked again, as one went back to them
-    moment_chosen = Signal(int, object, str)  # device, time (ns), kind of memory
     entry_chosen = Signal(str, int)  # key of a derived track, what its entry stands for
     cursor_moved = Signal(object)
     step_selected = Signal(int)  # index into the scene's steps
     rank_followed = Signal(object)  # the rank whose steps the ruler shows, or None
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, parent: QObject | None = None, selection: Selection | None = None) -> None:
         super().__init__(parent)
+        self.selection = selection or Selection(self)
+        self.selection.about_to_change.connect(self._remember_selection)
+        self.selection.event_changed.connect(self._on_event)
+        self.selection.gap_changed.connect(self._on_gap)
+        self.selection.area_changed.connect(lambda _: self.overlay_changed.emit())
+        self.selection.evidence_changed.connect(self._on_evidence)
+        self.selection.moment_changed.connect(lambda _: self.overlay_changed.emit())
         self.scene: Scene | None = None
         self.end = 1.0  # of the recording, ns
         self.limits: tuple[float, float] | None = None  # ns: how far one may look, where not to both ends
@@ -89,19 +92,14 @@ class TimelineState(QObject):
         self.layout = Layout((), ())
         self._height = self._ample = 0  # px
         self.gaps_visible = True
-        self.selected = -1
-        self.gap = -1
-        self.area: AreaSelection | None = None
-        self.evidence: tuple[Evidence, ...] = ()
+        self._dragged: Area | None = None  # while an area is being dragged
         self.bookmarks: tuple[Mark, ...] = ()
         self.cursor: float | None = None
-        self.moment: tuple[int, int] | None = None  # the device whose memory one looks into, and when (ns)
         self.animated = True
         self._spans = _spans(())
         self._followed: int | None = None
         self._history: History[_Place] = History()
         self._left_view = self._left_selection = False  # in this turn of the event loop
-        self._measuring = False  # an area is being dragged
         self._moving = QElapsedTimer()  # valid while one zooms and moves without a pause
         self._flight = QVariantAnimation(self)
         self._flight.setDuration(FLIGHT_MS)
@@ -123,8 +121,9 @@ class TimelineState(QObject):
         self._flight.stop()
         self._history.clear()
         self.scene = scene
-        self.selected, self.gap, self.area, self.evidence, self.cursor = -1, -1, None, (), None
-        self.moment = None
+        if scene is None:
+            self.selection.clear()
+        self.cursor = self._dragged = None
         self._spans = _spans(())
         self.origin, self.filter, self._followed = 0.0, "", None
         self.limits = self.focus = None
@@ -287,11 +286,11 @@ class TimelineState(QObject):
         if place is None:
             return
         self.look_at(Scale(place.t0, place.t1, self.scale.width), remember=False)
-        self._set_selected(place.event)
-        self._set_gap(place.gap)
-        self._set_area(place.area)
+        self.selection.set_event(place.event)
+        self.selection.set_gap(place.gap)
+        self.selection.set_area(place.area)
         if place.evidence != self.evidence:
-            self._set_evidence(place.evidence)
+            self.selection.set_evidence(place.evidence)
             self.evidence_returned.emit(place.evidence)
 
     def _may_animate(self) -> bool:
@@ -312,54 +311,59 @@ class TimelineState(QObject):
 
     # What is selected
 
-    def select_event(self, event: int) -> None:
-        """Select one event; -1 for none."""
-        if event != self.selected:
-            self._remember_selection()
-            self._set_selected(event)
+    @property
+    def selected(self) -> int:
+        """The selected event; -1 for none."""
+        return self.selection.selected
 
-    def _set_selected(self, event: int) -> None:
-        if event != self.selected:
-            self.selected = event
-            if event >= 0 and self.scene is not None:
-                self.follow_lane(int(self.scene.trace.events.lane[event]))
-            self.overlay_changed.emit()
-            self.event_selected.emit(event)
+    @property
+    def gap(self) -> int:
+        """The selected row of the idle table; -1 for none."""
+        return self.selection.gap
+
+    @property
+    def area(self) -> Area | None:
+        """The selected area, or the one that is being dragged."""
+        return self._dragged or self.selection.area
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        return self.selection.evidence
+
+    @property
+    def moment(self) -> Moment | None:
+        return self.selection.moment
+
+    def select_event(self, event: int) -> None:
+        self.selection.select_event(event)
+
+    def _on_event(self, event: int) -> None:
+        if event >= 0 and self.scene is not None:
+            self.follow_lane(int(self.scene.trace.events.lane[event]))
+        self.overlay_changed.emit()
 
     def select_gap(self, row: int) -> None:
-        """Select one row of the idle table; -1 for none."""
-        if row != self.gap:
-            self._remember_selection()
-        self._set_gap(row)
+        self.selection.select_gap(row)
 
-    def _set_gap(self, row: int) -> None:
-        changed, self.gap = row != self.gap, row
+    def _on_gap(self, row: int) -> None:
         if row >= 0 and self.scene is not None and self.scene.idle is not None:
             self.follow(self.scene.trace.devices[int(self.scene.idle.device[row])].rank)
         self.overlay_changed.emit()
-        if changed or row >= 0:
-            self.gap_selected.emit(row)
 
-    def select_area(self, area: AreaSelection | None, *, done: bool = True) -> None:
+    def select_area(self, area: Area | None, *, done: bool = True) -> None:
         """Select a span of time on some lanes; while dragging ``done`` is False and nobody is told."""
-        if area != self.area and not self._measuring:
+        if area != self.area and self._dragged is None:
             self._remember_selection()
-        self._measuring = not done
-        self._set_area(area, done=done)
-
-    def _set_area(self, area: AreaSelection | None, *, done: bool = True) -> None:
-        changed, self.area = area != self.area, area
+        self._dragged = None if done else area
+        if done:
+            self.selection.set_area(area)
         self.overlay_changed.emit()
-        if done and (changed or area is not None):
-            self.area_selected.emit(area)
 
     def highlight(self, evidence: Sequence[Evidence]) -> None:
-        if tuple(evidence) != self.evidence:
-            self._remember_selection()
-        self._set_evidence(tuple(evidence))
+        self.selection.mark(tuple(evidence))
 
-    def _set_evidence(self, evidence: tuple[Evidence, ...]) -> None:
-        self.evidence, self._spans = evidence, _spans(evidence)
+    def _on_evidence(self) -> None:
+        self._spans = _spans(self.evidence)
         self.overlay_changed.emit()
 
     def evidence_in_view(self, most: int) -> list[Evidence]:
@@ -382,11 +386,6 @@ class TimelineState(QObject):
             self.cursor = when
             self.overlay_changed.emit()
             self.cursor_moved.emit(None if when is None else round(when))
-
-    def set_moment(self, moment: tuple[int, int] | None) -> None:
-        """The device whose memory is looked into, and when."""
-        self.moment = moment
-        self.overlay_changed.emit()
 
     def set_origin(self, when: float) -> None:
         """What the ruler counts from, ns."""

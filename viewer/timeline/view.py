@@ -18,7 +18,6 @@ from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.filter_bar import FilterBar
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index, drawing_index
-from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.gestures import Gestures
 from viewer.timeline.lane_commands import LaneCommands
@@ -26,6 +25,7 @@ from viewer.timeline.lane_history import LaneHistory
 from viewer.timeline.overview import Overview
 from viewer.timeline.ruler import Ruler
 from viewer.timeline.scene import Joined, Scene, joined, joining_size
+from viewer.timeline.selection import Area, Selection
 from viewer.timeline.state import Mark, TimelineState
 from viewer.timeline.walking import across, along, lanes_of_device, step_beside
 
@@ -47,10 +47,6 @@ class TimelineView(QWidget):
 
     accessible_role = CHART
     view_changed = Signal(object)  # (t0, t1)
-    event_selected = Signal(int)  # -1: none
-    gap_selected = Signal(int)  # row of the idle table
-    area_selected = Signal(object)  # AreaSelection or None
-    moment_chosen = Signal(int, object, str)  # device, time (ns), kind: a click into what fills its memory
     copy_wanted = Signal()  # what is selected, as text
     peak_wanted = Signal(bool)  # to go to the peak of memory, or to the next one
     cursor_moved = Signal(object)  # ns or None
@@ -58,12 +54,14 @@ class TimelineView(QWidget):
     rank_followed = Signal(object)  # the rank whose steps the ruler shows, or None
     ready = Signal()  # the lanes of a new recording are there
 
-    def __init__(self, parent: QWidget | None = None, jobs: Jobs | None = None) -> None:
+    def __init__(
+        self, parent: QWidget | None = None, jobs: Jobs | None = None, selection: Selection | None = None
+    ) -> None:
         super().__init__(parent)
         self._jobs = jobs or Jobs(self)
         self._trace: Trace | None = None
         self._pending: Analysis | None = None
-        self.state = TimelineState(self)
+        self.state = TimelineState(self, selection)
         self.lane_history = LaneHistory(self.state)
         self.lane_commands = LaneCommands(self.state, self.lane_history)
         self.overview = Overview(self.state)
@@ -94,10 +92,6 @@ class TimelineView(QWidget):
     def _connect(self) -> None:
         state = self.state
         state.view_changed.connect(lambda: self.view_changed.emit(self.visible_interval))
-        state.event_selected.connect(self.event_selected)
-        state.gap_selected.connect(self.gap_selected)
-        state.area_selected.connect(self.area_selected)
-        state.moment_chosen.connect(self.moment_chosen)
         state.cursor_moved.connect(self.cursor_moved)
         state.step_selected.connect(self.step_selected)
         state.rank_followed.connect(self.rank_followed)
@@ -184,7 +178,7 @@ class TimelineView(QWidget):
     def _selected_span(self) -> tuple[int, int] | None:
         state, scene = self.state, self.state.scene
         if state.area is not None:
-            return state.area.t0, state.area.t1
+            return state.area.start, state.area.end
         if scene is None:
             return None
         if state.selected >= 0:
@@ -209,12 +203,17 @@ class TimelineView(QWidget):
 
     def select_event(self, event: int, reveal: bool = True) -> None:
         """Select one event and, with ``reveal``, move it into view; -1 for none."""
+        if reveal:
+            self.reveal_event(event)
+        self.state.select_event(event)
+
+    def reveal_event(self, event: int) -> None:
+        """Move an event into view, and unfold its lane; nothing for -1."""
         scene = self.state.scene
-        if scene is not None and event >= 0 and reveal:
+        if scene is not None and event >= 0:
             events = scene.trace.events
             self._unfold(int(events.lane[event]), event)
             self.state.reveal(float(events.start[event]), float(events.end[event]))
-        self.state.select_event(event)
 
     def _unfold(self, lane: int, event: int = -1) -> None:
         """Make a lane visible, and the level of one of its events."""
@@ -269,7 +268,7 @@ class TimelineView(QWidget):
         self.state.select_event(-1)
         self.clear_highlight()
 
-    def select_area(self, area: AreaSelection | None) -> None:
+    def select_area(self, area: Area | None) -> None:
         self.state.select_area(area)
 
     def measure_selection(self) -> None:
@@ -279,7 +278,7 @@ class TimelineView(QWidget):
             self.state.select_area(None)
             return
         lanes = (int(scene.trace.events.lane[self.state.selected]),) if self.state.selected >= 0 else ()
-        self.state.select_area(AreaSelection(*span, lanes))
+        self.state.select_area(Area(*span, lanes))
 
     # Steps
 

@@ -97,7 +97,7 @@ class MainWindow(QMainWindow):
         self.what_if = WhatIf(self.document)
         self.prediction = PredictionStrip(self.what_if)
         self.banner = Banner()
-        self.timeline = TimelineView(jobs=self.jobs)
+        self.timeline = TimelineView(jobs=self.jobs, selection=self.document.selection)
         self.start_page = StartPage()
         self.pages = QStackedWidget()
         self.pages.addWidget(self.start_page)

@@ -9,8 +9,9 @@ import numpy as np
 from PySide6.QtCore import QObject
 
 from rules.base import Category, Evidence
-from viewer.document import Area, Document, Moment
+from viewer.document import Document
 from viewer.kept.preferences import Preferences
+from viewer.timeline.selection import Moment
 from viewer.window.status import StatusBar
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _ABOUT_MEMORY = (Category.MEMORY_PEAK, Category.MEMORY_GROWTH, Category.OUT_OF_M
 
 
 class TimelineLink(QObject):
-    """Listens to both sides; a selection that came from one side is not sent back to it."""
+    """Moves the timeline to what is selected elsewhere; both share one selection."""
 
     def __init__(
         self, document: Document, timeline: TimelineView, status: StatusBar, preferences: Preferences
@@ -30,30 +31,24 @@ class TimelineLink(QObject):
         super().__init__(timeline)
         self._document, self._timeline, self._status = document, timeline, status
         self._preferences = preferences
-        self._from_timeline = False
         self.wanted_moment: int | None = None
         self._preview: tuple[Trace, tuple[int, int]] | None = None  # the first events, and the view of all
         self._stay = False  # the user went somewhere before the diagnosis came
         document.trace_changed.connect(self._on_trace)
         document.analysis_changed.connect(timeline.set_analysis)
         document.diagnosis_changed.connect(lambda _: self._on_diagnosis())
-        document.event_changed.connect(self._on_event)
+        document.event_revealed.connect(timeline.reveal_event)
         document.event_shown.connect(lambda event: self._reveal(event))
-        document.step_changed.connect(self._on_step)
+        document.step_shown.connect(self._show_step)
         document.evidence_wanted.connect(self.fly_to)
-        document.area_changed.connect(lambda _: self._say_selection())
-        timeline.event_selected.connect(self._take_event)
-        timeline.gap_selected.connect(self._take_gap)
-        timeline.area_selected.connect(self._take_area)
+        for changed in (document.event_changed, document.gap_changed, document.area_changed):
+            changed.connect(lambda _: self._say_selection())
         timeline.state.evidence_returned.connect(self._return_to_finding)
-        timeline.moment_chosen.connect(
-            lambda device, when, kind: document.choose_moment(Moment(device, when, kind))
-        )
         timeline.peak_wanted.connect(document.visit_peak)
         document.moment_changed.connect(self._look_into_memory)
         timeline.view_changed.connect(lambda interval: status.set_view(interval[1] - interval[0]))
         timeline.cursor_moved.connect(status.set_cursor)
-        timeline.step_selected.connect(self._take_step)
+        timeline.step_selected.connect(lambda index: document.select_step(index, show=False))
         timeline.ready.connect(lambda: timeline.set_colour_mode(preferences.color_mode))
         timeline.set_animated(preferences.animate)
         timeline.gestures.use_wheel(preferences.wheel)
@@ -175,7 +170,7 @@ class TimelineLink(QObject):
         self._reveal_memory()
         if place.event >= 0:
             self._timeline.state.select_gap(-1)
-            self._select_quietly(place.event)
+            self._timeline.state.select_event(place.event)
         else:
             self._timeline.state.select_event(-1)
             self._timeline.state.select_gap(self._gap_of(place))
@@ -184,7 +179,6 @@ class TimelineLink(QObject):
     def _look_into_memory(self, moment: Moment) -> None:
         """Mark a moment on the lane of a GPU's memory, and move it into view."""
         timeline, state = self._timeline, self._timeline.state
-        state.set_moment((moment.device, moment.when))
         if state.scene is None:
             return
         if 0 <= moment.when <= state.end:
@@ -231,17 +225,6 @@ class TimelineLink(QObject):
         length = max(place.end - place.start, 1_000)
         return place.start - length, place.end + length
 
-    def _select_quietly(self, event: int) -> None:
-        self._timeline.select_event(event, reveal=False)
-        self._from_timeline = True
-        self._document.select_event(event)
-        self._from_timeline = False
-
-    def _on_event(self, event: int) -> None:
-        if not self._from_timeline and event >= 0:
-            self._timeline.select_event(event, reveal=True)
-        self._say_selection()
-
     def _reveal(self, event: int) -> None:
         trace = self._document.trace
         if trace is not None and event >= 0:
@@ -249,37 +232,13 @@ class TimelineLink(QObject):
             lane = int(trace.events.lane[event])
             self.fly_to([Evidence(lane, start, end, trace.name(event))], 0)
 
-    def _take_step(self, index: int) -> None:
-        self._from_timeline = True
-        self._document.select_step(index)
-        self._from_timeline = False
-
-    def _on_step(self, index: int) -> None:
-        if self._from_timeline:
-            return
+    def _show_step(self, index: int) -> None:
         if index >= 0:
             step = self._document.steps[index]
             self._timeline.follow(step.rank)
             self.show_with_margin(step.start, step.end)
         elif self._document.analysis is not None:
             self.show_with_margin(*self._document.analysis.window)
-
-    def _take_event(self, event: int) -> None:
-        self._from_timeline = True
-        self._document.select_event(event)
-        self._from_timeline = False
-
-    def _take_gap(self, row: int) -> None:
-        self._document.select_gap(row)
-        self._say_selection()
-
-    def _take_area(self, selection: object) -> None:
-        if selection is None:
-            self._document.select_area(None)
-        else:
-            self._document.select_area(
-                Area(int(selection.t0), int(selection.t1), tuple(selection.lanes))  # type: ignore[attr-defined]
-            )
 
     def _return_to_finding(self, evidence: Sequence[Evidence]) -> None:
         """The places of a finding are marked again: it is the current one again."""
@@ -293,7 +252,7 @@ class TimelineLink(QObject):
         trace, document = self._document.trace, self._document
         length: int | None = None
         if document.area is not None:
-            length = document.area.end - document.area.start
+            length = document.area.duration
         elif trace is not None and document.selected_event >= 0:
             length = int(trace.events.duration[document.selected_event])
         elif document.analysis is not None and document.selected_gap >= 0:

@@ -9,9 +9,9 @@ from pytestqt.qtbot import QtBot
 
 from rules.base import Evidence
 from tests.viewer.timeline.mouse import MS
-from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.overlays import free_place
+from viewer.timeline.selection import Area
 from viewer.timeline.view import TimelineView
 
 
@@ -41,7 +41,7 @@ def test_a_selected_area_leaves_the_labels_of_gaps_readable(view: TimelineView) 
     lane = next(each.placed.track.lane for each in view.canvas.shown() if each.placed.track.is_gpu_lane)
     plain = picture(view, label)
     middle = view.state.scale.time(label.center().x())
-    view.select_area(AreaSelection(round(9.8 * MS), round(middle), (lane,)))
+    view.select_area(Area(round(9.8 * MS), round(middle), (lane,)))
     assert picture(view, label) == plain
 
 

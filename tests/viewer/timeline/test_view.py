@@ -14,8 +14,8 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.base import Evidence
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, SHIFT, at, drag, kernel, span, wheel
-from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.names_column import NAMES_WIDTH
+from viewer.timeline.selection import Area
 from viewer.timeline.view import TimelineView
 
 # The view
@@ -204,7 +204,7 @@ def test_the_view_says_what_it_shows(view: TimelineView, qtbot: QtBot) -> None:
 
 
 def test_a_click_selects_the_event_under_it(view: TimelineView, small_run: Trace, qtbot: QtBot) -> None:
-    with qtbot.waitSignal(view.event_selected) as told:
+    with qtbot.waitSignal(view.state.selection.event_changed) as told:
         QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 6.7))
     assert told.args == [kernel(small_run, 0)]
     QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 3, "Main thread"))
@@ -212,7 +212,7 @@ def test_a_click_selects_the_event_under_it(view: TimelineView, small_run: Trace
 
 
 def test_a_click_on_idle_time_selects_the_gap(view: TimelineView, small_run: Trace, qtbot: QtBot) -> None:
-    with qtbot.waitSignal(view.gap_selected) as told:
+    with qtbot.waitSignal(view.state.selection.gap_changed) as told:
         QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 13))
     idle = Analysis(small_run).idle
     row = told.args[0]
@@ -296,11 +296,11 @@ def test_return_fits_the_selected_gap(view: TimelineView) -> None:
 
 
 def test_dragging_selects_an_area_with_its_lanes(view: TimelineView, small_run: Trace, qtbot: QtBot) -> None:
-    with qtbot.waitSignal(view.area_selected) as told:
+    with qtbot.waitSignal(view.state.selection.area_changed) as told:
         drag(view.canvas, at(view, 6), at(view, 9))
     area = told.args[0]
-    assert area.t0 == pytest.approx(6 * MS, abs=0.1 * MS)
-    assert area.t1 == pytest.approx(9 * MS, abs=0.1 * MS)
+    assert area.start == pytest.approx(6 * MS, abs=0.1 * MS)
+    assert area.end == pytest.approx(9 * MS, abs=0.1 * MS)
     assert [small_run.lanes[lane].kind for lane in area.lanes] == [LaneKind.GPU_STREAM]
 
 
@@ -313,7 +313,7 @@ def test_dragging_across_lanes_takes_all_of_them(view: TimelineView, small_run: 
 
 def test_a_click_takes_the_area_away(view: TimelineView, qtbot: QtBot) -> None:
     drag(view.canvas, at(view, 6), at(view, 9))
-    with qtbot.waitSignal(view.area_selected) as told:
+    with qtbot.waitSignal(view.state.selection.area_changed) as told:
         QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 3, "Main thread"))
     assert told.args == [None]
 
@@ -329,7 +329,7 @@ def test_m_measures_the_selected_event_and_again_takes_it_away(view: TimelineVie
 
 def test_escape_clears_everything(view: TimelineView, small_run: Trace) -> None:
     view.select_event(kernel(small_run, 2))
-    view.select_area(AreaSelection(0, MS))
+    view.select_area(Area(0, MS))
     view.highlight([Evidence(0, 0, MS, "x")])
     QTest.keyClick(view, Qt.Key.Key_Escape)
     state = view.state

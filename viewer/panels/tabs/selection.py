@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from parsers.model import EventKind, Progress
 from parsers.model.units import duration
 from parsers.stored.cache import changed_files
-from viewer.document import Area, Document
+from viewer.document import Document
 from viewer.look.boxes import vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.charts.histogram import Histogram
@@ -38,6 +38,7 @@ from viewer.statistics.event_facts import (
 )
 from viewer.statistics.event_search import Walk
 from viewer.timeline.geometry.naming import python_name
+from viewer.timeline.selection import Area
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model.arrays import I64
 from parsers.model.events import EventTable
 from viewer.timeline.geometry.row_index import Row
-
-
-@dataclass(frozen=True, slots=True)
-class AreaSelection:
-    """A span of time (ns) and the lanes (indices) it covers; no lanes means all."""
-
-    t0: int
-    t1: int
-    lanes: tuple[int, ...] = ()
-
-    @property
-    def duration(self) -> int:
-        return self.t1 - self.t0
 
 
 def event_at(events: EventTable, lane: int, depth: int, when: float, tolerance: float) -> int:
