@@ -141,6 +141,7 @@ def _repeated(tree: Any, size: int, chance: Chance) -> Any:
         count = _room(max(size // 20, 30), chance) if chance.random() < 0.7 else _room(40, chance)
         if isinstance(holder, list):
             one = chance.randrange(len(holder))
+            count = min(count, _most(holder[one]))
             if chance.random() < 0.2:
                 holder[one : one + 1] = [holder[one]] * count
             else:
@@ -152,8 +153,14 @@ def _repeated(tree: Any, size: int, chance: Chance) -> Any:
             if isinstance(holder[key], str) and chance.random() < 0.7:
                 holder[key] = holder[key] + chance.choice(("<", "(", "::", " ", "a_", "9", "\n", "é")) * count
             else:
+                count = min(count, _most(holder[key]))
                 holder.update({f"{key}{n}": holder[key] for n in range(count)})
     return tree
+
+
+def _most(value: Any) -> int:
+    """How often a value may come, in which something may have been repeated before."""
+    return max(LARGEST // len(repr(value)), 2)
 
 
 def _places(tree: Any) -> Iterator[Any]:

@@ -280,10 +280,27 @@ def _recordings() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("file", _recordings() or [""])
+EVERY_DAY = 3  # of so many recordings, one, beside those of which something else is expected
+
+
+def _program(file: str) -> str:
+    return file.split(".pt.")[0].removesuffix(".sqlite").removesuffix(".rank0")
+
+
+def _is_for_every_day(number: int, file: str) -> bool:
+    return number % EVERY_DAY == 0 or _program(file) in {*EQUAL_PARTS, *NOTHING_MARKS, *WARM_UP_APART}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(each, marks=() if _is_for_every_day(number, each) else pytest.mark.thorough)
+        for number, each in enumerate(_recordings() or [""])
+    ],
+)
 def test_the_marks_of_a_recording_are_found_again_without_them(file: str, shared_data: Path) -> None:
     trace = opened(shared_data / file)
-    name = file.split(".pt.")[0].removesuffix(".sqlite").removesuffix(".rank0")
+    name = _program(file)
     found = [count for count in unmarked(trace) if count]
     if name in NOTHING_MARKS and not file.endswith(".sqlite"):
         assert not found

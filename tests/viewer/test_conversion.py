@@ -59,7 +59,19 @@ RECORDINGS = sorted(
 )
 
 
-@pytest.mark.parametrize("pattern", RECORDINGS)
+ALIKE = ("programs/", "variants/", "pairs/")  # of the same recorders, program after program
+EVERY_DAY = 5  # of so many of these, one
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        pytest.param(
+            each, marks=pytest.mark.thorough if each.startswith(ALIKE) and number % EVERY_DAY else ()
+        )
+        for number, each in enumerate(RECORDINGS)
+    ],
+)
 def test_the_diagnosis_survives_a_round_trip(tmp_path: Path, pattern: str) -> None:
     paths = sorted(FIXTURES.glob(pattern))
     before, said = opened(*paths), told(analysed(*paths), diagnosed(*paths))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -16,6 +17,7 @@ from viewer.dialogs.trials.window import MIN_SECONDS, TrialsWindow
 from viewer.look import theme
 
 
+@pytest.mark.thorough  # every day the command tries this script, and the window one that is pretended
 def test_a_real_script_is_tried_in_the_window(
     qtbot: QtBot, qapp: QApplication, tmp_path: Path, torch_python: str
 ) -> None:

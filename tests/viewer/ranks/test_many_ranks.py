@@ -87,10 +87,14 @@ def test_summaries_give_what_a_full_reading_of_all_ranks_gives(where: Path) -> N
 @pytest.mark.parametrize(
     "name",
     [
-        *(f"ddp/{name}" for name in ("fsdp_ok", "manual_allreduce", "no_overlap", "overlap_ok")),
-        *(f"ddp/{name}" for name in ("straggler_cpu", "straggler_gpu", "tiny_buckets")),
-        *(f"real/{name}" for name in ("many_small", "pipeline", "rank0_writes")),
-        *(f"real/{name}" for name in ("slow_loader", "small_shards", "uneven_lengths")),
+        *("ddp/fsdp_ok", "ddp/no_overlap", "ddp/straggler_gpu", "real/pipeline", "real/small_shards"),
+        *(
+            pytest.param(name, marks=pytest.mark.thorough)
+            for name in (
+                *("ddp/manual_allreduce", "ddp/overlap_ok", "ddp/straggler_cpu", "ddp/tiny_buckets"),
+                *("real/many_small", "real/rank0_writes", "real/slow_loader", "real/uneven_lengths"),
+            )
+        ),
     ],
 )
 def test_summaries_of_recorded_runs_give_what_a_full_reading_gives(
