@@ -23,7 +23,7 @@ class NsightSystemsReport:
     suffixes: ClassVar[tuple[str, ...]] = (".nsys-rep", ".qdrep")
     media_types: ClassVar[Mapping[str, str]] = {".nsys-rep": "application/x-nsight-systems-report"}
     priority: ClassVar[int] = 20
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(_MAGIC) or (

@@ -27,7 +27,7 @@ class Rocpd:
     files: ClassVar[str] = "databases of rocprofv3 (rocpd)"
     suffixes: ClassVar[tuple[str, ...]] = (".db",)
     priority: ClassVar[int] = 24
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def recognises(self, source: Source) -> bool:
         from parsers.sqlite.listed import tables_of

@@ -87,6 +87,7 @@ def read_kernels(reading: Reading, launched: Correlated) -> None:
         "name": f"coalesce({', '.join([*map(quote, named), str(UNKNOWN)])}, {UNKNOWN})",
         "registers": table.expression("registersPerThread", UNKNOWN),
         "node": table.expression("graphNodeId", 0),
+        "number": table.expression("gridId", UNKNOWN),
         "grid": _packed(table, "grid"),
         "block": _packed(table, "block"),
     }
@@ -125,6 +126,8 @@ def read_kernels(reading: Reading, launched: Correlated) -> None:
             builder.attribute(text, events, shape_of[size][shape, 1])
         if "registersPerThread" in table:
             builder.attribute(Attribute.REGISTERS, events, taken(batch["registers"], good))
+        if "gridId" in table:
+            builder.attribute(Attribute.LAUNCH_NUMBER, events, taken(batch["number"], good))
         node = batch["node"][good]
         builder.attribute(Attribute.GRAPH_NODE, events[node != 0], node[node != 0])
         collective = collectives[code[good]]

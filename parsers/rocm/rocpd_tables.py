@@ -131,7 +131,7 @@ class ProcessTables:
 
     def _kernels(self, events: Columns) -> None:
         sizes = [f"{size}_size_{axis}" for size in ("grid", "workgroup") for axis in "xyz"]
-        rows = self._rows("rocpd_kernel_dispatch", "kernel_id", *sizes)
+        rows = self._rows("rocpd_kernel_dispatch", "kernel_id", "dispatch_id", *sizes)
         symbols = self.tables.texts(
             "rocpd_info_kernel_symbol", "id", "display_name", "kernel_name", "arch_vgpr_count"
         )
@@ -156,6 +156,7 @@ class ProcessTables:
                 grid=np.stack([rows[size] for size in sizes[:3]], axis=1),
                 block=np.stack([rows[size] for size in sizes[3:]], axis=1),
                 registers=vector[which],
+                number=rows["dispatch_id"],
             ),
             "rocpd_kernel_dispatch",
         )

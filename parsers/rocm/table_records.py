@@ -105,6 +105,7 @@ class TableRecords:
                 grid=grid,
                 block=block,
                 registers=rows.integers(*_REGISTERS),
+                number=rows.integers("dispatchid"),
             ),
             where,
         )

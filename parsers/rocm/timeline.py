@@ -48,6 +48,7 @@ class Operations:
     grid: I64 | None = None
     block: I64 | None = None
     registers: I64 | None = None
+    number: I64 | None = None  # of the dispatch
 
 
 @dataclass(slots=True)
@@ -119,6 +120,7 @@ class Timeline:
             (Attribute.COPY_KIND, each.direction),
             (Attribute.BYTES, each.bytes),
             (Attribute.REGISTERS, each.registers),
+            (Attribute.LAUNCH_NUMBER, each.number),
         ):
             if column is not None:
                 stated = column[good] != ABSENT

@@ -16,6 +16,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import of_family, of_type, operations, operator_of, total
+from rules.analysis.facts.launch_sizes import nearly_empty
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Rule, remedy, rule
@@ -24,7 +25,7 @@ from rules.remedies.kernels import CHANNELS_LAST, PAD_SHAPES
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
-from rules.wording.words import ours
+from rules.wording.words import for_native, for_python, ours
 
 LEAST_SMALL_SHARE = 0.1  # of the window in products that fill less than half of the GPU
 HALF_OF_GPU = 0.5
@@ -117,6 +118,7 @@ When it is wrong
         blocks = trace.attribute(Attribute.GRID, products)
         long_enough = durations(trace, products) >= LONG_ENOUGH_NS
         events = products[(blocks > 0) & (blocks < HALF_OF_GPU * processors) & long_enough]
+        events = np.setdiff1d(events, nearly_empty(analysis, device)[0])
         if share(analysis, total(analysis, events)) < LEAST_SMALL_SHARE:
             return
         longest = int(events[np.argmax(durations(trace, events))])
@@ -128,12 +130,17 @@ When it is wrong
                 percent(share(analysis, total(analysis, events))),
             ),
             account=(
-                f"{counted(analysis, len(events), 'matrix product')} take "
+                f"{counted(analysis, len(events), 'matrix product', verb='take')} "
                 f"{part_of_step(analysis, total(analysis, events))} with fewer "
                 f"blocks than half of the {processors} multiprocessors; the longest has {used}."
             ),
             remedy=remedy(
-                "Combine them: a larger batch, batched products, one product for query, key and value.",
+                for_python(
+                    "Combine them: a larger batch, batched products, one product for query, key and value."
+                ),
+                for_native(
+                    "Divide them into more blocks (split-K), or put several products into one launch."
+                ),
                 code="query, key, value = torch.nn.Linear(width, 3 * width)(x).chunk(3, dim=-1)  # one, not three",
             ),
             culprit=_culprit(trace, longest, _shapes(analysis, longest)),

@@ -8,18 +8,25 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import EventKind, Trace
+from parsers.model.names.per_name import named
+from parsers.model.names.source_files import is_own_frame
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
-from rules.analysis.arithmetic.intervals import measure
+from rules.analysis.arithmetic.intervals import complement, length, measure, union
 from rules.analysis.facts.completeness import is_cut
+from rules.analysis.idle.frames import is_users_frame
 from rules.analysis.idle.threads import ThreadActivity
 from rules.base import Category, Evidence, Finding, Need, Rule, remedy, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.headline import Headline
+from rules.wording.phrases import listed, shortened
 
 MOST_NAMED = 3
 LEAST_NAMED = 0.05  # of the analysed time
+LONGEST_NAME = 26  # in the title
+LEAST_SILENCE = 0.2
+LONGEST_SILENCE = 0.5  # of all of it: then it is one stretch
 SPANS_IT = 0.9  # ... and what holds so much of it is around everything, and says nothing
 _CODE = """with torch.profiler.profile(with_stack=True) as profiler:  # names the lines that the CPU runs
     run()"""
@@ -43,8 +50,10 @@ Why it costs time
 
 How it decides
     Of the thread that is busiest in the analysed time, each moment belongs to the innermost region; where there are no
-    regions, or one holds {percent(SPANS_IT)} and more, to the innermost Python frame, else to the innermost operator.
-    What holds at least {percent(LEAST_NAMED)} of that time is named.
+    regions, or one holds {percent(SPANS_IT)} and more, to the innermost Python frame, else to the innermost operator,
+    which also goes before regions where one takes longer than any of them.
+    What holds at least {percent(LEAST_NAMED)} of that time is named, beside regions also operators and the user's own
+    functions; and where nothing that was recorded runs, if that is {percent(LEAST_SILENCE)} of the time.
 
 What to try
     Look at *Flame* and *Operators*. Where the program was meant to run on a GPU, see whether its model and tensors are
@@ -64,18 +73,23 @@ When it is wrong
         if activity is None:
             return
         kind, shares = _innermost(activity, window)
-        named = [each for each in shares if each[1] >= LEAST_NAMED * analysis.window_ns][:MOST_NAMED]
+        longest = [each for each in shares if each[1] >= LEAST_NAMED * analysis.window_ns][:MOST_NAMED]
         yield self.finding(
             analysis,
-            headline=Headline("No GPU activity was recorded, only the CPU's"),
-            account=_account(trace, named, busy_ns, analysis.window_ns),
+            headline=Headline(
+                "No GPU activity was recorded, only the CPU's", _largest(trace, longest, analysis)
+            ),
+            account=_account(trace, longest, busy_ns, analysis.window_ns)
+            + _of_the_others(activity, kind, window)
+            + _of_own_lines(activity, window)
+            + _of_silence(activity, window),
             remedy=remedy(
                 "See Flame and Operators for what the CPU runs. Where it was meant to be a GPU, see whether model "
                 "and tensors are on it.",
                 code=_CODE,
             ),
-            culprit=Culprit(kind, _name(trace, named[0][0])) if named else NOBODY,
-            evidence=tuple(_place(trace, event) for event, _ in named),
+            culprit=Culprit(kind, _name(trace, longest[0][0])) if longest else NOBODY,
+            evidence=tuple(_place(trace, event) for event, _ in longest),
             unknown=("Whether a GPU worked meanwhile.",),
         )
 
@@ -112,7 +126,10 @@ def _innermost(activity: ThreadActivity, window: tuple[int, int]) -> tuple[Culpr
     found = [(kind, _shares(activity.trace, column, window)) for kind, column in columns]
     found = [(kind, shares) for kind, shares in found if shares] or [(CulpritKind.OPERATOR, [])]
     telling = [each for each in found if each[1] and each[1][0][1] < SPANS_IT * (window[1] - window[0])]
-    return (telling or found)[0]
+    first, last = (telling or found)[0], (telling or found)[-1]
+    if first[0] is CulpritKind.REGION and last[0] is CulpritKind.OPERATOR and last[1][0][1] > first[1][0][1]:
+        return last
+    return first
 
 
 def _shares(trace: Trace, column: Innermost, window: tuple[int, int]) -> Shares:
@@ -138,6 +155,60 @@ def _account(trace: Trace, named: Shares, busy_ns: int, window_ns: int) -> str:
     if not where:
         return f"Its busiest thread works {percent(min(busy_ns / window_ns, 1.0))} of the time."
     return f"Its busiest thread spends {where}."
+
+
+def _largest(trace: Trace, named: Shares, analysis: Analysis) -> str:
+    """ "62 % in aten::addmm": what the busiest thread is in longest; empty where that is little."""
+    if not named or named[0][1] < LEAST_SILENCE * analysis.window_ns:
+        return ""
+    event, ns = named[0]
+    return f"{percent(ns / analysis.window_ns)} in {shortened(_name(trace, event), LONGEST_NAME)}"
+
+
+def _listed(trace: Trace, shares: Shares, window: tuple[int, int]) -> str:
+    whole = window[1] - window[0]
+    told = [each for each in shares if LEAST_NAMED * whole <= each[1]][:MOST_NAMED]
+    return listed([f"{_name(trace, event)} ({percent(ns / whole)})" for event, ns in told])
+
+
+def _of_the_others(activity: ThreadActivity, kind: CulpritKind, window: tuple[int, int]) -> str:
+    """Which operators take the time beside regions or frames, or which regions beside operators; may be empty."""
+    of_operators = kind is not CulpritKind.OPERATOR
+    column = activity.operators if of_operators else activity.regions
+    told = _listed(activity.trace, _shares(activity.trace, column, window), window)
+    what = "Of its operators the longest are" if of_operators else "Its regions are"
+    return f" {what} {told}." if told else ""
+
+
+def _of_own_lines(activity: ThreadActivity, window: tuple[int, int]) -> str:
+    """Which functions of the user's own code hold the time, what they call included; a sentence, or empty."""
+    trace = activity.trace
+    frames = activity.events[trace.events.kind[activity.events] == EventKind.PYTHON]
+    own = frames[named(trace, frames, lambda name: is_users_frame(name) and is_own_frame(name))]
+    told = _listed(trace, _shares(trace, Innermost.of(trace, own), window), window)
+    return f" In the program's own code that is {told}." if told else ""
+
+
+def _of_silence(activity: ThreadActivity, window: tuple[int, int]) -> str:
+    """How long the thread runs nothing that was recorded, and before what the longest stretch of it lies."""
+    trace = activity.trace
+    kinds = np.isin(
+        trace.events.kind[activity.events], (EventKind.CPU_OP, EventKind.PYTHON, EventKind.REGION)
+    )
+    events = activity.events[kinds]
+    start, end = trace.events.start[events], trace.events.end[events]
+    telling = end - start < SPANS_IT * (window[1] - window[0])
+    silent = complement(union(start[telling], end[telling]), *window)
+    whole = length(silent)
+    if not telling.any() or whole < LEAST_SILENCE * (window[1] - window[0]):
+        return ""
+    longest = int((silent[1] - silent[0]).argmax())
+    took = int(silent[1][longest] - silent[0][longest])
+    after = events[telling][start[telling] == silent[1][longest]]
+    text = f" In {percent(whole / (window[1] - window[0]))} of the time it runs nothing that was recorded"
+    if took < LONGEST_SILENCE * whole or not len(after):
+        return f"{text}."
+    return f"{text}: {duration(took)} of it before {_name(trace, int(after[0]))}."
 
 
 def _name(trace: Trace, event: int) -> str:

@@ -85,7 +85,7 @@ When it is wrong
                 of_every_step(analysis, share(analysis, length(busy))),
             ),
             account=(
-                f"{counted(analysis, len(events), 'matrix product')} calculate with 64-bit numbers: "
+                f"{counted(analysis, len(events), 'matrix product', verb='calculate')} with 64-bit numbers: "
                 f"{part_of_step(analysis, length(busy))}. The longest is {shortened(longest, 90)}. "
                 + _what_it_gives(trace, worst, ratio, vectors)
             ),

@@ -13,7 +13,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.device_time import Budget
-from rules.analysis.facts.inside_window import operations
+from rules.analysis.facts.inside_window import of_family, of_type, operations
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
@@ -22,7 +22,7 @@ from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share, shortened
-from rules.wording.words import Words, ours
+from rules.wording.words import Words, for_native, for_python, ours
 
 LEAST_COMPUTE = threshold(
     "gpu-bound",
@@ -112,7 +112,7 @@ When it is wrong
                 + (f" {_STARTING.format(percent(starting))}" if starting >= NOTEWORTHY_STARTING else "")
             ),
             remedy=remedy(
-                *_faster(families[0][0] if families else Family.OTHER),
+                *_faster(families[0][0] if families else Family.OTHER, _are_narrow(analysis, kernels)),
                 ours("Profile its longest kernel with $NsightCompute."),
                 code=_CODE,
             ),
@@ -123,10 +123,31 @@ When it is wrong
         )
 
 
-def _faster(family: Family) -> tuple[Words, ...]:
+def _are_narrow(analysis: Analysis, kernels: I64) -> bool:
+    """Whether most of the time in products is spent on types of 8 bits and less, below which there is little to go."""
+    products = of_family(analysis, kernels, *_PRODUCTS)
+    took = durations(analysis.trace, products)
+    narrow = of_type(analysis, products, "fp4", "fp8", "int8")
+    return bool(took[narrow].sum() > MOSTLY_UNKNOWN * took.sum())
+
+
+def _faster(family: Family, narrow: bool) -> tuple[Words, ...]:
     """What makes kernels of a family faster whatever they compute; nothing for those that nobody knows by name."""
+    if family in _PRODUCTS and narrow:
+        return (
+            "Give each product more rows: its types are narrow already, and few rows only read the weights.",
+        )
     if family in _PRODUCTS:
-        return (ours("Make the largest family faster: lower precision, shapes that fit the $tensor cores."),)
+        return (
+            for_python(
+                ours("Make the largest family faster: lower precision, shapes that fit the $tensor cores.")
+            ),
+            for_native(
+                ours(
+                    "Make the products faster: a library's kernels, or lower precision where that is exact enough."
+                )
+            ),
+        )
     return (
         ("Make the largest family faster: smaller data types, fused kernels.",) if family in _MOVING else ()
     )

@@ -7,12 +7,14 @@ from typing import ClassVar
 from parsers.model import KernelProfile
 from rules.base import Category, remedy, rule
 from rules.kernels.checks.memory import atomic_share
-from rules.kernels.checks.speed_of_light import LOW_PERCENT, speed_of_light
+from rules.kernels.checks.speed_of_light import HIGH_PERCENT, LOW_PERCENT, speed_of_light
 from rules.kernels.checks.stalls import capped, stalls
 from rules.kernels.findings import Fault, KernelRule, Reads
 
 LEAST_ATOMIC_SHARE = 0.2
 LEAST_WAITING_SHARE = 0.3
+# percent of the throughput: what else waits for memory then stands behind the atomics in the same queue
+HARDLY_ANY_MEMORY = 25.0
 _WAITS = frozenset({"lg_throttle", "long_scoreboard", "short_scoreboard", "mio_throttle", "drain"})
 
 
@@ -38,7 +40,8 @@ Why it costs time
 
 How it decides
     When at least 20 % of the requests are atomics, memory and compute stay below 60 %, and at least 30 % of the waiting
-    is for memory.
+    is for memory. All of that wait is the queue's where memory reaches less than 25 % of its throughput, else the part
+    of it that the atomics have among the requests.
 
 What to try
     Add up within the warp and the block first and do one atomic for each block, spread the counters over several
@@ -56,7 +59,8 @@ When it is wrong
         waiting = min(sum(each.share for each in stalls(kernel) if each.reason in _WAITS), 1.0)
         if waiting < LEAST_WAITING_SHARE:
             return None
-        percent, _ = capped(kernel, waiting * share)
+        queues = sol.memory < HARDLY_ANY_MEMORY
+        percent, _ = capped(kernel, waiting * (1 - sol.best / HIGH_PERCENT if queues else share))
         return Fault(
             title="threads queue at atomic operations",
             explanation=(

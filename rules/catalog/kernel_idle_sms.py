@@ -27,7 +27,8 @@ Why it costs time
     A block runs on one SM. SMs without a block cannot help the others.
 
 How it decides
-    From the number of blocks and SMs, for kernels that use less than 60 % of compute and memory. Kernels of which more
+    From the number of blocks and SMs, for kernels that use less than 60 % of compute and memory, or of which that was
+    not measured. Kernels of which more
     than a quarter of the SMs are idle have that as their main verdict and are not repeated here.
 
 What to try
@@ -40,7 +41,7 @@ When it is wrong
 
     def fault(self, kernel: KernelProfile) -> Fault | None:
         sol = speed_of_light(kernel)
-        if sol is None or sol.best >= LOW_PERCENT or sol.bound is Category.SMALL_GRID:
+        if sol is not None and (sol.best >= LOW_PERCENT or sol.bound is Category.SMALL_GRID):
             return None
         results = results_of(kernel, "LaunchConfiguration", self.category)
         if not results or results[0].saving < LEAST_IDLE:

@@ -139,9 +139,8 @@ def _interval(analysis: Analysis, waiting: IdleTime, starts: I64) -> float:
 
 def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> Words:
     whole = waiting.part
-    kernels = (
-        f"{counted(analysis, facts.kernels, 'kernel')} run {duration(facts.mean_kernel_ns)} each on average"
-    )
+    ran = counted(analysis, facts.kernels, "kernel", verb="run")
+    kernels = f"{ran} {duration(facts.mean_kernel_ns)} each on average"
     if facts.interval_ns > facts.mean_kernel_ns:
         slow = f"; where the GPU waits, the CPU needs about {duration(facts.interval_ns)} from one launch to the next"
     else:

@@ -175,7 +175,7 @@ When it is wrong
 
 def _explanation(analysis: Analysis, worst: MemoryBound, busy: int, ceiling: int) -> str:
     text = (
-        f"{counted(analysis, len(worst.events), 'kernel')} only move data, about "
+        f"{counted(analysis, len(worst.events), 'kernel', verb='only move')} data, about "
         f"{len(worst.events) / max(worst.chains, 1):.0f} in a row: {part_of_step(analysis, busy)}. They are "
         f"{shares(analysis, [(family.label, ns) for family, ns in worst.families], 4)}. "
         f"Fused, they could save up to {part_of_step(analysis, ceiling)}."

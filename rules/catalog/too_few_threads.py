@@ -7,17 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import F64, I64, Attribute, EventKind
+from parsers.model import Attribute, EventKind
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, subtract, union
-from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.host_language import is_python
 from rules.analysis.facts.inside_window import busiest_device, operations
+from rules.analysis.facts.launch_sizes import SCHEDULERS, lanes_of, multiprocessors_of, nearly_empty
 from rules.analysis.idle.lost_time import event_evidence
-from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Rule, remedy, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.remedies.engines import spreading_advice, spreading_code
@@ -25,13 +24,6 @@ from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
 from rules.wording.words import Words, for_python, ours
-
-# a shorter kernel takes as long as it takes to start and to end, however many threads it has
-LONG_NS = 100_000
-SCHEDULERS = 4  # of a multiprocessor or compute unit, each with warps of its own
-MOSTLY_EMPTY = 0.25  # of the GPU: what fills more of it may have reasons
-FEWEST_SMS = 16  # of a GPU whose size is not recorded
-_KNOWN_BY_SHAPE = (Family.GEMM, Family.CONVOLUTION, Family.COLLECTIVE)  # other rules speak of these
 
 _CODE = """int threads = 256;
 int blocks = (count + threads - 1) / threads;      // as many blocks as there is work for
@@ -78,12 +70,13 @@ What to try
     What is small by nature is put into one launch with others like it, or runs beside them on other streams.
 
 When it is wrong
-    Where one thread after another must do the work. Matrix products, convolutions and collectives are left out.
+    Where one thread after another must do the work. Collectives are left out, and in Python programs matrix products
+    and convolutions, which libraries divide by the shapes of their tensors.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
-        found = {device: _nearly_empty(analysis, device) for device in analysis.active_devices}
+        found = {device: nearly_empty(analysis, device) for device in analysis.active_devices}
         worst = busiest_device(analysis, {device: events for device, (events, _) in found.items()})
         if worst is None:
             return
@@ -138,29 +131,6 @@ _OF_PYTHON: tuple[Words, ...] = (
 )
 
 
-def _nearly_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
-    """The long kernels of a device that use little of it, and the part that each uses."""
-    trace = analysis.trace
-    kernels = operations(analysis, device, EventKind.KERNEL)
-    family = analysis.family_of_string[trace.events.name[kernels]]
-    kernels = kernels[(durations(trace, kernels) >= LONG_NS) & ~np.isin(family, _KNOWN_BY_SHAPE)]
-    blocks, threads = trace.attribute(Attribute.GRID, kernels), trace.attribute(Attribute.BLOCK, kernels)
-    reached = np.minimum(blocks / _sms(analysis, device), 1.0)
-    on_each = np.maximum(blocks / _sms(analysis, device), 1.0) * threads
-    used = reached * np.minimum(threads / _lanes(analysis), 1.0)
-    used *= np.minimum(np.maximum(on_each, _lanes(analysis)) / (SCHEDULERS * _lanes(analysis)), 1.0)
-    little = (blocks > 0) & (threads > 0) & (used <= MOSTLY_EMPTY)
-    return kernels[little], used[little]
-
-
-def _sms(analysis: Analysis, device: int) -> int:
-    return analysis.trace.devices[device].sm_count or FEWEST_SMS
-
-
-def _lanes(analysis: Analysis) -> int:
-    return 64 if is_amd(analysis.trace) else 32
-
-
 def _launched(analysis: Analysis, kernel: int) -> str:
     trace, event = analysis.trace, np.array([kernel])
     blocks = int(trace.attribute(Attribute.GRID, event)[0])
@@ -172,12 +142,12 @@ def _reached(analysis: Analysis, device: int, kernel: int) -> Words:
     """How much of the GPU a kernel's blocks can use, as a sentence."""
     trace, event = analysis.trace, np.array([kernel])
     blocks = int(trace.attribute(Attribute.GRID, event)[0])
-    threads, lanes = int(trace.attribute(Attribute.BLOCK, event)[0]), _lanes(analysis)
+    threads, lanes = int(trace.attribute(Attribute.BLOCK, event)[0]), lanes_of(analysis.trace)
     count = trace.devices[device].sm_count
     parts: list[Words] = []
-    if blocks < _sms(analysis, device):
+    if blocks < multiprocessors_of(analysis, device):
         parts.append(ours(f"{blocks} of {count} $SMs work") if count else ours("few of its $SMs work"))
-    if blocks < _sms(analysis, device) and lanes <= threads < SCHEDULERS * lanes:
+    if blocks < multiprocessors_of(analysis, device) and lanes <= threads < SCHEDULERS * lanes:
         warps = -(-threads // lanes)
         parts.append(ours(f"{warps} of the {SCHEDULERS} schedulers of each have a $warp"))
     if threads < lanes:

@@ -53,7 +53,8 @@ How it decides
     or in a thousandth or a millionth of it; a fifth of the kernels or launches take less than 100 ns, or run on over
     eight later ones; durations of most names fall into two sorts a thousand times apart; or the kernels of a rank take
     a thousand times as long as on the others.
-    Missing records: of at least 100 launches made while the GPU was recorded, fewer than 70 % have an operation. A
+    Missing records: of at least 100 launches made while the GPU was recorded, fewer than 70 % have an operation; or of
+    at least 100 numbers that the driver counts its kernels with, fewer than half are there. A
     sample: the numbers that the driver gave to the calls are mostly 25 and more apart.
     A capture: at least half of the time lies between the calls that begin and end it, or in a region that says so; a
     fifth of it, where a fifth of all launches are noted down in it.

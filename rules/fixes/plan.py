@@ -11,6 +11,7 @@ from parsers.model import Cancelled, Progress, derived
 from rules.analysis.analysis import Analysis
 from rules.base import MOST_SPEEDUP
 from rules.fixes.base import Proposal, fixes
+from rules.fixes.once import comes_once
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
 from rules.replay.replay import MOST_OF_GAP, Change, Replay, replay_of, step_of
@@ -72,13 +73,15 @@ class Outcome:
 class Plan:
     """All fixes of a recording; none, and a ``reason``, where it cannot be replayed.
 
-    Of the ``withheld`` ones no gain is told: they would leave hardly anything of a step.
+    Of the ``withheld`` ones no gain is told: they would leave hardly anything of a step. What those in ``once`` take
+    away came once, in a recording in which nothing repeats.
     """
 
     replay: Replay
     promises: tuple[Promise, ...] = ()
     crashed: tuple[str, ...] = field(default=())
     withheld: tuple[Proposal, ...] = ()
+    once: tuple[Proposal, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -122,12 +125,16 @@ def make_plan(analysis: Analysis, progress: Progress | None = None) -> Plan:
     promises: list[Promise] = []
     quiet: list[Promise] = []
     crashed: list[str] = []
+    once: list[Proposal] = []
     for number, each in enumerate(catalog):
         progress.step(0.5 * number / len(catalog), f"trying what {each.id} would give")
         try:
             proposals = sorted(each.proposals(analysis, replay), key=lambda one: one.key)
             proposals = [replace(one, fix=each.id) for one in proposals]
             made = [_alone(replay, f"{each.id}-{count}", one) for count, one in enumerate(proposals, 1)]
+            single = [one for one in made if comes_once(replay, one.proposal.expected)]
+            once += [one.proposal for one in single if not _is_quiet(one)]
+            made = [one for one in made if one not in single]
             promises += [_banded(replay, one) for one in made if not _is_quiet(one)]
         except Cancelled:
             raise
@@ -140,7 +147,7 @@ def make_plan(analysis: Analysis, progress: Progress | None = None) -> Plan:
     promises = [one for one in promises if one.high >= NOTHING and one not in withheld]
     ordered = _worth_telling(_in_order(replay, promises, progress.part(0.5, 1.0)))
     told = (*ordered, *_hidden(replay, ordered, quiet))
-    return Plan(replay, told, tuple(crashed), tuple(each.proposal for each in withheld))
+    return Plan(replay, told, tuple(crashed), tuple(each.proposal for each in withheld), tuple(once))
 
 
 def _is_credible(replay: Replay, proposals: Sequence[Proposal], high: float) -> bool:

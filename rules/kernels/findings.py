@@ -13,7 +13,7 @@ import numpy as np
 
 from parsers.model import I64, KernelProfile, Trace
 from parsers.model.names.kernels import kernel_name
-from parsers.model.units import duration
+from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs, union
 from rules.analysis.facts.gpu_vendor import is_amd
@@ -25,6 +25,7 @@ from rules.kernels.checks.result import KernelRuleResult
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, speed_of_light
 from rules.kernels.join import kernel_join
 from rules.kernels.launch_groups import KernelGroup, groups_worth_reading, kernel_groups, profiled_ns
+from rules.kernels.versions import faster_version
 from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
 
@@ -167,7 +168,8 @@ def findings(
             category=fault.category or rule.category,
             severity=fault.severity or severity_of(ceiling, weight.window_ns),
             headline=Headline(fault.title, subject=short_name(group.name), names_culprit=True),
-            account=f"{_verdict_first(group.representative, fault)}{fault.explanation}{weight.text}",
+            account=f"{_verdict_first(group.representative, fault)}{fault.explanation}{weight.text}"
+            + _faster_version(trace, group.representative, fault),
             remedy=Remedy(of_library) if of_library else fault.remedy,
             ceiling_ns=ceiling,
             window_ns=weight.window_ns,
@@ -180,6 +182,19 @@ def findings(
             unknown=(" ".join(note for note in notes if note),),
             confidence=fault.confidence,
         )
+
+
+def _faster_version(trace: Trace, kernel: KernelProfile, fault: Fault) -> str:
+    """What another kernel of the report that does the same needs, beside what costs this one most; else empty."""
+    found = faster_version(trace, kernel)
+    if found is None or fault.saving <= 0 or any(each.saving > fault.saving for each in other_faults(kernel)):
+        return ""
+    group, factor = found
+    return (
+        f" {short_name(group.name)}, by its name another version of it in this report, takes "
+        f"{duration(group.representative.duration_ns or 0.0)}: {three_digits(factor)} times faster, if both had the "
+        "same to do."
+    )
 
 
 def _takes_nearly_all(trace: Trace) -> bool:

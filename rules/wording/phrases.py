@@ -33,8 +33,11 @@ def part_of(part_ns: float, whole_ns: float, of: str = "of the") -> str:
     return f"{part.removesuffix(unit)} {of} {whole}"
 
 
-def counted(analysis: Analysis, count: float, singular: str, plural: str = "") -> str:
-    """ "147 kernels a step": a count of the whole window, for one step; "1 kernel in 3 steps" where it is rare."""
+def counted(analysis: Analysis, count: float, singular: str, plural: str = "", *, verb: str = "") -> str:
+    """ "147 kernels a step": a count of the whole window, for one step; "1 kernel in 3 steps" where it is rare.
+
+    With a ``verb``, "147 kernels a step run" and "1 kernel a step runs".
+    """
     steps = analysis.steps_in_window
     each = count / max(steps, 1)
     rare = steps > 1 and 0 < each < 0.95
@@ -44,9 +47,8 @@ def counted(analysis: Analysis, count: float, singular: str, plural: str = "") -
         else three_digits(each)
     )
     noun = singular if number == "1" else plural or f"{singular}s"
-    if rare:
-        return f"{number} {noun} in {steps} steps"
-    return f"{number} {noun} a step" if steps else f"{number} {noun}"
+    told = f"{number} {noun}" + (f" in {steps} steps" if rare else " a step" if steps else "")
+    return f"{told} {verb}{'s' if number == '1' else ''}" if verb else told
 
 
 def share(analysis: Analysis, ns: float) -> float:

@@ -27,6 +27,8 @@ def worded(promise: Promise) -> str:
     if promise.vague:
         least = f"at least {low}" if promise.low >= ADDS_LITTLE else "possibly nothing"
         return f"{least}, possibly up to {high} faster, depending on {promise.proposal.depends_on or 'the recorder'}"
+    if promise.expected < LEAST_SPEEDUP:
+        return f"hardly faster by itself (up to {high})"
     if promise.low < ADDS_LITTLE:
         return f"about {factor(promise.expected)} faster (possibly nothing, up to {high})"
     return f"about {factor(promise.expected)} faster ({low.rstrip('x')} to {high})"
@@ -91,7 +93,7 @@ def gain(finding: Finding, plan: Plan | None = None, *, short: bool = False) -> 
     if finding.kernel is not None and at_most is not None and at_most <= MOST_FACTOR:
         return f"at most {three_digits(at_most)}x{'' if short else ' faster'}"
     promise = promise_for(finding, plan)
-    if promise is not None:
+    if promise is not None and (promise.vague or promise.expected >= LEAST_SPEEDUP):
         return worded_shortly(promise) + ("" if short else " faster")
     amount = finding.headline.amount
     if isinstance(amount, Part) and abs(amount.share - finding.share) <= OTHER_SHARE:
@@ -140,8 +142,10 @@ def about_replay(plan: Plan) -> str:
     replay = plan.replay
     if plan.reason:
         return f"No predictions, because {plan.reason}."
+    if not plan.promises and plan.once:
+        return _came_once(plan)
     if not plan.promises and not plan.withheld:
-        return "No change in the catalogue would make a step 3 % faster."
+        return "No fix in the catalogue has a gain here that can be predicted."
     counted = f"{replay.steps} step{'s' if replay.steps != 1 else ''}"
     missed = percent(replay.error) if replay.error >= LEAST_MISSED else f"less than {percent(LEAST_MISSED)}"
     text = f"Predicted by replaying {counted}; of what was recorded the replay misses {missed}."
@@ -152,4 +156,9 @@ def about_replay(plan: Plan) -> str:
     if plan.withheld:
         titles = listed([each.title for each in plan.withheld])
         text += f" No promise: {titles}, of {duration(round(replay.usual_ns))}; {TOO_LITTLE_LEFT}."
-    return text
+    return f"{text} {_came_once(plan)}" if plan.once else text
+
+
+def _came_once(plan: Plan) -> str:
+    titles = listed([each.title[:1].lower() + each.title[1:] for each in plan.once])
+    return f"What came once in this recording may never come again, so no gain is promised of it: {titles}."

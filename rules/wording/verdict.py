@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from parsers.model import Trace
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.completeness import ends_early, is_cut, lacks_a_part
+from rules.analysis.facts.completeness import completeness_of, ends_early, is_cut, lacks_a_part
 from rules.analysis.facts.device_log import log_summary
 from rules.analysis.facts.device_time import Budget
 from rules.analysis.facts.gpu_vendor import is_amd
@@ -149,7 +149,7 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         return _both_ways(analysis, diagnosis, problem) or problem.title
     if trace.kernels and not len(trace.gpu_operations):
         return _of_kernels(trace, diagnosis)
-    if not len(trace.gpu_operations) and trace.memory and (known := memory_of(analysis)):
+    if not len(trace.events) and trace.memory and (known := memory_of(analysis)):
         return peak_sentence(max(known, key=lambda each: each.peak_allocated))
     if trace.is_of_results:
         return _of_requests(trace) or f"Results, and no recording: {trace.tables[0].title}"
@@ -208,11 +208,11 @@ def gpus_that_ran(trace: Trace) -> list[int]:
 def _without_operations(trace: Trace) -> str:
     counted = trace.quality.kernels_without_times
     if not counted:
-        return (
-            "The recording stops in the middle: nothing that the GPU did is in it"
-            if is_cut(trace)
-            else "No GPU activity was recorded"
-        )
+        if is_cut(trace):
+            return "The recording stops in the middle: nothing that the GPU did is in it"
+        launches = completeness_of(trace).launches
+        made = f"{launches:,} launch{'es' if launches != 1 else ''} and no kernel"
+        return f"The GPU's records are missing: {made}" if launches else "No GPU activity was recorded"
     ran = "1 kernel ran: its" if counted == 1 else f"{counted:,} kernels ran: their"
     return f"{ran} hardware counters were recorded, and no times"
 

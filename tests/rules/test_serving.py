@@ -429,3 +429,19 @@ def test_steps_are_counted_as_one_says_them(prefill: int, decode: int, told: str
         trace.operation(at + 20, at + 880, "gemm", at + 5)
     (line, *_) = serving_text(trace.build())
     assert told in line.replace(".", ";")
+
+
+@pytest.mark.parametrize(("kernel_us", "step_us"), [(800.0, 800.0), (200.0, 300.0)])
+def test_a_step_that_the_engine_leaves_to_the_gpu_takes_as_long_as_the_gpu_works_on_it(
+    kernel_us: float, step_us: float
+) -> None:
+    tiny, done = TinyTrace(), 0.0
+    for number in range(6):
+        begins = 300.0 * number
+        tiny.region(begins, begins + 300, "execute_context_0(0)_generation_4(4)")
+        start = max(done, begins + 20)
+        tiny.operation(start, start + kernel_us, "void gemm", begins + 10)
+        done = start + kernel_us
+    steps = engine_steps(tiny.build())
+    assert np.median(steps.end - steps.start) == ns(step_us)
+    assert (steps.start[1:] >= steps.end[:-1]).all()

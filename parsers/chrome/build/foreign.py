@@ -19,7 +19,8 @@ _DEVICE_PROCESS = re.compile(
 )
 _STREAM_PROCESS = re.compile(r"^/.*/stream:(\d+) Compute$")  # of TensorFlow's timelines
 _COPY_OF_STREAMS = re.compile(r"^/.*/(?:stream:all|memcpy) Compute$")
-_EXECUTOR_PROCESS = re.compile(r"^/job:.* Compute$")
+_EXECUTOR_PROCESS = re.compile(r"^(?:/job:.* Compute|CPU functions)$")
+_KERNELS_OF_AUTOGRAD = "CUDA functions"  # a thread for each GPU; its operators are "CPU functions"
 _NPU_COLLECTIVES = re.compile(r"^Group \d+ Communication$")
 _NPU_WAITS = re.compile(
     r"^(?:Event|Notify|Write|Profiling)[ _](?:Wait|Record|Reset|Value|(?:En|Dis)able)$", re.IGNORECASE
@@ -48,6 +49,11 @@ def claim_streams(columns: Columns, names: Names, strings: list[str], table: Tab
         if where is not Where.THREAD or lane is not LaneKind.OTHER:
             continue
         process = names.processes.get(pid) or (pid if isinstance(pid, str) else "")
+        if process == _KERNELS_OF_AUTOGRAD:
+            its_number = int(tid) if str(tid).isdigit() else 0
+            moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, its_number, 0]
+            first = its_number if first is None else first
+            continue
         if process == _COPIES_OF_ROCPROF:
             copying.append((number, tid))
         thread = names.threads.get((pid, tid)) or (
@@ -108,13 +114,13 @@ def _set_waits_aside(columns: Columns, strings: list[str], table: Table, mine: I
 
 
 def claim_executors(columns: Columns, names: Names, table: Table) -> None:
-    """What TensorFlow's executors did for each device is work of the CPU: operators."""
+    """What TensorFlow's executors did, and the autograd profiler of torch 1 noted, is work of the CPU: operators."""
     target = np.arange(len(columns.tracks), dtype=np.int32)
     for number, (where, lane, pid, tid) in enumerate(list(columns.tracks)):
         if (
             where is Where.THREAD
             and lane is LaneKind.OTHER
-            and _EXECUTOR_PROCESS.match(names.processes.get(pid, ""))
+            and _EXECUTOR_PROCESS.match(names.processes.get(pid) or (pid if isinstance(pid, str) else ""))
         ):
             target[number] = columns.tracks[Where.THREAD, LaneKind.CPU_THREAD, pid, tid]
     moved = np.flatnonzero(target[table.track] != table.track)

@@ -20,8 +20,9 @@ from rules.analysis.arithmetic.intervals import (
     length,
     union,
 )
-from rules.analysis.facts.completeness import completeness_of, is_sample
+from rules.analysis.facts.completeness import completeness_of, is_sample, numbers_missing
 from rules.analysis.facts.first_use import first_use
+from rules.analysis.facts.launch_sizes import nearly_empty
 from rules.analysis.facts.time_units import other_units
 
 MOST_OF_IT = 0.5  # of the analysed time
@@ -97,9 +98,17 @@ def _too_little(analysis: Analysis) -> Subject | None:
         return None
     if fills and np.count_nonzero(trace.events.duration[operations] >= _LONG_NS) >= _FEWEST_LONG:
         return None
+    if fills and _is_starved(analysis, busy):
+        return None
     if analysis.steps_in_window >= 2 and analysis.work_outside_steps <= MOST_OF_IT:
         return None
     return Subject(SubjectKind.TOO_LITTLE, 1.0, len(operations), 0, (none, none), none)
+
+
+def _is_starved(analysis: Analysis, busy_ns: int) -> bool:
+    """Whether kernels that their launch starves run for most of the busy time: one such launch tells enough."""
+    starved = np.concatenate([nearly_empty(analysis, device)[0] for device in analysis.active_devices])
+    return int(durations(analysis.trace, starved).sum()) >= MOST_OF_IT * busy_ns
 
 
 def _lost_records(analysis: Analysis) -> Subject | None:
@@ -109,6 +118,9 @@ def _lost_records(analysis: Analysis) -> Subject | None:
     operations = len(analysis.trace.gpu_operations)
     if is_sample(analysis.trace):
         return Subject(SubjectKind.SAMPLE, 1.0, operations, 0, (none, none), none)
+    if missing := numbers_missing(analysis.trace):
+        share = missing / (missing + operations)
+        return Subject(SubjectKind.LOST_RECORDS, share, operations, missing, (none, none), none)
     if not completeness.has_lost_records:
         return None
     return Subject(

@@ -11,7 +11,9 @@ import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace, derived
 from parsers.model.names.per_name import distinct
+from rules.analysis.steps.steps import launched_operations
 
+MOSTLY_AHEAD = 0.5  # of the steps: then the next one is handed over before the GPU has done one
 UNKNOWN = -1  # a count that the name does not tell
 
 
@@ -40,7 +42,8 @@ class StepName:
 class EngineSteps:
     """Columns of equal length, sorted by start; times in int64 ns from the trace start, counts ``UNKNOWN`` or >= 0.
 
-    ``event`` is the region of each step, an index into the event table.
+    A step whose region is over before the GPU has done its work, as under asynchronous scheduling, ends with that work,
+    and the next one starts there. ``event`` is the region of each step, an index into the event table.
     """
 
     start: I64
@@ -172,9 +175,31 @@ def _steps_named(trace: Trace, naming: Callable[[str], StepName | None]) -> Engi
     regions = _outermost(trace, _of_busiest_rank(trace, regions))
     regions = regions[np.argsort(events.start[regions], kind="stable")]
     told = table[events.name[regions]]
-    return EngineSteps(
-        events.start[regions], events.end[regions], told[:, 0], told[:, 1], told[:, 2], told[:, 3], regions
-    )
+    start, end = _with_their_work(trace, regions) if where is EventKind.REGION else _times(trace, regions)
+    return EngineSteps(start, end, told[:, 0], told[:, 1], told[:, 2], told[:, 3], regions)
+
+
+def _times(trace: Trace, regions: I64) -> tuple[I64, I64]:
+    return trace.events.start[regions], trace.events.end[regions]
+
+
+def _with_their_work(trace: Trace, regions: I64) -> tuple[I64, I64]:
+    """Starts and ends of steps, ns, with what they launched; regions by start, of one rank."""
+    start, end = _times(trace, regions)
+    if len(regions) < 2:
+        return start, end
+    rank = int(trace.lane_rank[trace.events.lane[regions[0]]])
+    operations, launched = launched_operations(trace, rank)
+    if not len(operations):
+        return start, end
+    done = np.maximum.accumulate(trace.events.end[operations])
+    first, last = np.searchsorted(launched, start), np.searchsorted(launched, end)
+    worked = np.where(last > first, done[np.maximum(last, 1) - 1], end)
+    if np.mean(worked[:-1] > start[1:]) <= MOSTLY_AHEAD:
+        return start, end
+    ends = np.maximum(end, worked)
+    starts = np.maximum(start, np.concatenate((start[:1], np.maximum.accumulate(ends)[:-1])))
+    return np.minimum(starts, ends), ends
 
 
 def _of_busiest_rank(trace: Trace, regions: I64) -> I64:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import BOOL, F64, Attribute, CopyKind
+from parsers.model import BOOL, F64, Attribute, CopyKind, EventKind
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
@@ -26,6 +26,7 @@ LARGE_BYTES = 65_536
 LARGE_NS = 50_000.0
 LONG_NS = 250_000.0  # between two calls: operators that launch something are over sooner
 MOSTLY = 0.5
+_COMPUTING = (EventKind.KERNEL, EventKind.GRAPH)
 
 
 @fix
@@ -36,7 +37,7 @@ class CopyLess:
     switches: ClassVar[tuple[str, ...]] = ("non-blocking", "pin-memory")
     explanation: ClassVar[str] = """
 When it applies
-    Copies of more than 64 kB or 50 us between host and GPU.
+    Copies of more than 64 kB or 50 us between host and GPU, in a program that computes on the GPU.
 
 What is changed in the replay
     They are gone; of copies to the host also the host's work on what was copied, up to the next call, and where that
@@ -50,6 +51,8 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for each direction."""
+        if not np.isin(analysis.trace.events.kind[replay.device.event], _COMPUTING).any():
+            return
         for kind in (CopyKind.D2H, CopyKind.H2D):
             large = copies(replay, kind) & ~round_trips(analysis).copies[replay.device.launch]
             amount = analysis.trace.attribute(Attribute.BYTES, replay.device.event)

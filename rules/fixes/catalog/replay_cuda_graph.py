@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from parsers.model import BOOL
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.gpu_vendor import has_graphs
@@ -30,6 +31,7 @@ GRAPH_NS = 10_000.0
 LEAST_OF_TRAINING = 1.5  # times faster: a training step is much work to capture
 # in a training step: what is read back more often is removed first, for nothing is inside a graph
 FEW_WAITS = 4
+LEAST_KERNELS = 3  # different ones, where no steps were found
 OTHER_LAUNCHES = 0.02  # of the launches of a step: a graph makes the same ones each time
 _CAPTURED = (Call.LAUNCH, Call.MEMSET, Call.COPY, Call.LOAD)
 
@@ -42,7 +44,8 @@ class ReplayCudaGraph:
     switches: ClassVar[tuple[str, ...]] = ("compile-reduce-overhead",)
     explanation: ClassVar[str] = """
 When it applies
-    There are stretches of 20 and more launches between which nothing is read back. Of training steps only where
+    There are stretches of 20 and more launches between which nothing is read back, of at least 3 different kernels
+    where no steps were found. Of training steps only where
     launching takes most of the step, every step makes the same launches, and nothing simpler removes them: no loop over
     tensors, no optimizer that goes through its parameters one by one, no values that are read back all the time.
 
@@ -68,6 +71,8 @@ What makes it more or less
         inside = captured & (size[run] >= LEAST_LAUNCHES)
         if not inside.any():
             return
+        if not any(span.numbers for span in replay.spans) and _is_one_call(replay, inside):
+            return
         continued = np.append(False, inside[:-1] & (run[1:] == run[:-1]))
         first = inside & ~continued
         own = own_work(replay, around) if training else around.silent_ns
@@ -92,6 +97,12 @@ What makes it more or less
             expected=graphed,
             broad=training,
         )
+
+
+def _is_one_call(replay: Replay, inside: BOOL) -> bool:
+    """Whether all launches are of the same few kernels: a call that is measured over and over is no sequence."""
+    launched = replay.device.event[inside[replay.device.launch]]
+    return len(np.unique(replay.analysis.trace.events.name[launched])) < LEAST_KERNELS
 
 
 def _alike(analysis: Analysis, replay: Replay) -> bool:

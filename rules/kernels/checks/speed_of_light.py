@@ -16,6 +16,12 @@ BALANCE_PERCENT = 10.0
 
 COMPUTE = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 MEMORY = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
+# what the two are the larger of: newer reports of some GPUs hold the parts alone
+_COMPUTE_PARTS = ("sm__instruction_throughput.avg.pct_of_peak_sustained_elapsed",)
+_MEMORY_PARTS = (
+    "gpu__compute_memory_access_throughput.avg.pct_of_peak_sustained_elapsed",
+    "gpu__compute_memory_request_throughput.avg.pct_of_peak_sustained_elapsed",
+)
 DRAM = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
 L2 = "lts__throughput.avg.pct_of_peak_sustained_elapsed"
 L1 = "l1tex__throughput.avg.pct_of_peak_sustained_active"
@@ -90,10 +96,23 @@ class SpeedOfLight:
 def memory_percent(kernel: KernelProfile) -> float | None:
     """The memory system's throughput in percent; the busiest level where the total was not collected."""
     total = kernel.number(MEMORY)
+    if total is None:
+        total = _largest(kernel, *_MEMORY_PARTS)
     if total is not None:
         return total
     levels = [value for names in _LEVELS.values() if (value := first_number(kernel, *names)) is not None]
     return max(levels, default=None)
+
+
+def compute_percent(kernel: KernelProfile) -> float | None:
+    """The multiprocessors' throughput in percent."""
+    total = kernel.number(COMPUTE)
+    return _largest(kernel, *_COMPUTE_PARTS) if total is None else total
+
+
+def _largest(kernel: KernelProfile, *metrics: str) -> float | None:
+    values = (kernel.number(each) for each in metrics)
+    return max((value for value in values if value is not None), default=None)
 
 
 def dram_percent(kernel: KernelProfile) -> float | None:
@@ -161,7 +180,7 @@ def _usual_breakdown() -> list[str]:
 
 def speed_of_light(kernel: KernelProfile) -> SpeedOfLight | None:
     """The main verdict: memory, compute or latency bound, balanced, or a grid too small for the GPU."""
-    compute, memory = kernel.number(COMPUTE), memory_percent(kernel)
+    compute, memory = compute_percent(kernel), memory_percent(kernel)
     if compute is None or memory is None:
         return None
     waves = waves_of(kernel)

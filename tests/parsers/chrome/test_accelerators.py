@@ -113,3 +113,24 @@ def test_timelines_of_tensorflow_count_each_kernel_once(tmp_path: Path) -> None:
     assert {trace.name(each) for each in trace.events.of_kind(EventKind.CPU_OP).tolist()} == {"Conv2D"}
     lanes = {trace.lanes[each].stream for each in trace.events.lane[trace.gpu_operations].tolist()}
     assert (len(trace.gpu_operations), lanes) == (2, {13, 14})
+
+
+def test_the_autograd_profiler_of_torch_1_has_operators_and_a_stream_for_each_gpu(tmp_path: Path) -> None:
+    events: list[Event] = []
+    for number in range(3):
+        at = 100.0 + 50.0 * number
+        operator = {"name": "aten::mm", "ph": "X", "ts": at, "dur": 30.0, "tid": 1, "pid": "CPU functions"}
+        kernel = {
+            "name": "sgemm",
+            "ph": "X",
+            "ts": at + 20,
+            "dur": 25.0,
+            "tid": number % 2,
+            "pid": "CUDA functions",
+        }
+        arrow = {"name": "sgemm", "ph": "f", "ts": at + 20, "tid": 0, "pid": "CUDA functions", "id": number}
+        events += [operator, arrow, kernel]
+    trace = opened(tmp_path, text_of(events))
+    assert [trace.name(each) for each in trace.events.of_kind(EventKind.CPU_OP)] == ["aten::mm"] * 3
+    assert len(trace.events.of_kind(EventKind.KERNEL)) == 3
+    assert sorted(device.id for device in trace.devices) == [0, 1]

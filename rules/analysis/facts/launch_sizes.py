@@ -1,0 +1,47 @@
+"""How much of the GPU a kernel can use by its launch alone: its blocks on the SMs, and its threads in their warps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parsers.model import F64, I64, Attribute, EventKind, Trace
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.facts.gpu_vendor import is_amd
+from rules.analysis.facts.host_language import is_python
+from rules.analysis.facts.inside_window import operations
+from rules.analysis.names.families import Family
+
+# a shorter kernel takes as long as it takes to start and to end, however many threads it has
+LONG_NS = 100_000
+SCHEDULERS = 4  # of a multiprocessor or compute unit, each with warps of its own
+MOSTLY_EMPTY = 0.25  # of the GPU: what fills more of it may have reasons
+FEWEST_SMS = 16  # of a GPU whose size is not recorded
+# what libraries divide by the shapes of tensors, of which other rules speak; a native program's own are like any kernel
+_DIVIDED_BY_SHAPE = (Family.GEMM, Family.CONVOLUTION)
+
+
+def multiprocessors_of(analysis: Analysis, device: int) -> int:
+    """The SMs or compute units of a device; few where that is not recorded."""
+    return analysis.trace.devices[device].sm_count or FEWEST_SMS
+
+
+def lanes_of(trace: Trace) -> int:
+    """Threads that work together."""
+    return 64 if is_amd(trace) else 32
+
+
+def nearly_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
+    """The long kernels of a device whose launch uses little of it, and the part (0 to 1) that each uses."""
+    trace = analysis.trace
+    kernels = operations(analysis, device, EventKind.KERNEL)
+    others = (Family.COLLECTIVE, *(_DIVIDED_BY_SHAPE if is_python(trace) else ()))
+    family = analysis.family_of_string[trace.events.name[kernels]]
+    kernels = kernels[(durations(trace, kernels) >= LONG_NS) & ~np.isin(family, others)]
+    blocks, threads = trace.attribute(Attribute.GRID, kernels), trace.attribute(Attribute.BLOCK, kernels)
+    sms, lanes = multiprocessors_of(analysis, device), lanes_of(trace)
+    used = np.minimum(blocks / sms, 1.0) * np.minimum(threads / lanes, 1.0)
+    on_each = np.maximum(blocks / sms, 1.0) * threads
+    used *= np.minimum(np.maximum(on_each, lanes) / (SCHEDULERS * lanes), 1.0)
+    little = (blocks > 0) & (threads > 0) & (used <= MOSTLY_EMPTY)
+    return kernels[little], used[little]

@@ -1,0 +1,48 @@
+"""What is said of a recording without a GPU: operators, the program's own functions, and what lies between them."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules import Finding, diagnose
+from rules.analysis.analysis import Analysis
+from rules.wording.verdict import verdict
+from tests.rules.builder import TinyTrace
+
+
+def told(trace: TinyTrace) -> Finding:
+    return next(each for each in diagnose(trace.build()).findings if each.rule == "cpu-recording")
+
+
+@pytest.mark.parametrize(("second_pause", "one_stretch"), [(100, True), (800, False)])
+def test_one_long_stretch_without_anything_is_told_with_what_comes_after_it(
+    second_pause: int, one_stretch: bool
+) -> None:
+    trace = TinyTrace()
+    trace.op(0, 100, "aten::linear")
+    trace.op(800, 900, "AddmmBackward0")
+    trace.op(900 + second_pause, 1_000 + second_pause, "aten::mm")
+    assert ("700 us of it before AddmmBackward0." in told(trace).explanation) is one_stretch
+
+
+def test_functions_of_the_program_are_told_beside_operators_and_those_of_libraries_are_not() -> None:
+    trace = TinyTrace()
+    trace.frame(0, 950, "/home/me/solve.py(12): residual")
+    trace.frame(10, 900, "/env/lib/python3.11/site-packages/numpy/linalg.py(3): solve")
+    trace.op(20, 880, "aten::linalg_solve")
+    trace.frame(950, 1_000, "/home/me/solve.py(30): report")
+    said = told(trace).explanation
+    assert "In the program's own code that is /home/me/solve.py(12): residual (95 %)" in said
+    assert "numpy" not in said.partition("own code")[2]
+
+
+@pytest.mark.parametrize(
+    ("launches", "said"), [(0, "No GPU activity was recorded"), (30, "30 launches and no kernel")]
+)
+def test_lost_records_are_told_before_a_peak_of_memory(launches: int, said: str) -> None:
+    trace = TinyTrace()
+    trace.region(0, 10_000, "forward")
+    for number in range(launches):
+        trace.call(number * 100, number * 100 + 5, "cudaLaunchKernel")
+    built = trace.build()
+    assert said in verdict(Analysis(built), diagnose(built))

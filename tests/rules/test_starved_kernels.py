@@ -1,0 +1,114 @@
+"""A kernel that its launch starves is told by its launch alone, whatever it calculates and however often it ran."""
+
+from __future__ import annotations
+
+import pytest
+
+from parsers.model import Trace
+from rules import Finding, diagnose
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.launch_sizes import MOSTLY_EMPTY, nearly_empty
+from rules.analysis.facts.subject import MOST_OF_IT, subject_of
+from rules.catalog.kernel_idle_sms import KernelIdleSms
+from rules.kernels.checks.speed_of_light import speed_of_light
+from rules.wording.verdict import verdict
+from tests.rules.builder import TinyTrace
+from tests.rules.kernel_profiles import COMPUTE, SOUND, kernel
+
+
+def ran_once(
+    blocks: int, threads: int, took_us: float = 5_000.0, name: str = "matmul_naive", python: bool = False
+) -> Trace:
+    """A native program's only kernel between two copies; ``python`` adds an operator."""
+    trace = TinyTrace()
+    trace.copy(10, 40, "HtoD", 0)
+    trace.operation(50, 5_050, name, 45, grid=blocks, block=threads)
+    trace.copy(5_060, 5_100, "DtoH", 5_055)
+    if python:
+        trace.op(0, 30, "aten::mm")
+    return trace.build()
+
+
+def finding(trace: Trace, rule: str) -> Finding | None:
+    return next((each for each in diagnose(trace).findings if each.rule == rule), None)
+
+
+@pytest.mark.parametrize(("blocks", "starved"), [(1, True), (33, True), (34, False)])
+def test_one_launch_is_judged_where_its_blocks_leave_the_gpu_empty(blocks: int, starved: bool) -> None:
+    trace = ran_once(blocks, 256)  # on 132 SMs
+    assert bool(len(nearly_empty(Analysis(trace), 0)[0])) is starved
+    assert (subject_of(Analysis(trace)) is None) is starved
+    assert (finding(trace, "too-few-threads") is not None) is starved
+    if starved:
+        assert verdict(Analysis(trace), diagnose(trace)).startswith("Kernels leave most of the GPU empty")
+
+
+def test_the_starved_kernel_must_be_most_of_what_ran() -> None:
+    trace = TinyTrace()
+    trace.operation(50, 1_050, "small", 45, grid=1, block=32)
+    trace.operation(1_060, 1_060 + 1_100 / MOST_OF_IT, "large", 1_055, grid=4_096, block=256)
+    assert subject_of(Analysis(trace.build())) is not None
+    assert MOSTLY_EMPTY < 1
+
+
+@pytest.mark.parametrize("python", [False, True])
+def test_a_product_of_a_native_program_is_a_kernel_like_any_other(python: bool) -> None:
+    trace = ran_once(1, 32, python=python)
+    assert (finding(trace, "too-few-threads") is not None) is not python
+    small = finding(trace, "awkward-matrix-shapes")
+    assert small is None or python
+
+
+@pytest.mark.parametrize("python", [False, True])
+def test_products_in_few_blocks_are_told_in_the_words_of_the_program(python: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(50, 5_050, "matmul_naive", 45, grid=60, block=256)
+        trace.operation(5_060, 5_070, "other", 5_055, grid=600, block=256)
+        if python:
+            trace.op(0, 30, "aten::mm")
+
+    trace = TinyTrace()
+    for index in range(20):
+        trace.shift = index * 6_000
+        body(trace, index)
+    told = finding(trace.build(), "awkward-matrix-shapes")
+    assert told is not None
+    assert any("query" in each for each in told.advice) is python
+    assert "1 matrix product a step takes" in told.explanation
+
+
+UNMEASURED = tuple(name for name in SOUND if "throughput" in name)
+
+
+def test_throughputs_are_told_by_their_parts_where_the_whole_is_missing() -> None:
+    parts = {
+        "sm__instruction_throughput.avg.pct_of_peak_sustained_elapsed": 6.5,
+        "gpu__compute_memory_access_throughput.avg.pct_of_peak_sustained_elapsed": 7.0,
+        "gpu__compute_memory_request_throughput.avg.pct_of_peak_sustained_elapsed": 8.0,
+    }
+    found = speed_of_light(kernel(parts, without=UNMEASURED, grid=(32, 1, 1)))
+    assert found is not None
+    assert (found.compute, found.memory) == (6.5, 8.0)
+    whole = speed_of_light(kernel(parts))
+    assert whole is not None
+    assert whole.compute == SOUND[COMPUTE]
+
+
+@pytest.mark.parametrize(("blocks", "found"), [(88, True), (131, False)])
+def test_sms_without_a_block_are_told_where_no_throughput_was_measured(blocks: int, found: bool) -> None:
+    launched = kernel({"launch__sm_count": 132}, without=UNMEASURED, grid=(blocks, 1, 1))
+    assert speed_of_light(launched) is None
+    assert (KernelIdleSms().fault(launched) is not None) is found
+
+
+@pytest.mark.parametrize(("dtype", "narrow"), [("e2m1", True), ("e4m3", True), ("bf16", False)])
+def test_products_of_narrow_types_are_not_told_to_be_narrower(dtype: str, narrow: bool) -> None:
+    trace = TinyTrace()
+    for number in range(30):
+        at = 1_000.0 * number
+        trace.op(at, at + 30, "aten::mm")
+        trace.operation(at + 20, at + 1_000, f"cutlass_{dtype}_gemm", at + 1, grid=4_000, block=256)
+    told = finding(trace.build(), "gpu-bound")
+    assert told is not None
+    assert ("types are narrow already" in " ".join(told.advice)) is narrow
+    assert ("lower precision" in " ".join(told.advice)) is not narrow
