@@ -324,6 +324,37 @@ def test_finishing_an_endless_script_from_the_window_keeps_its_steps(
     assert History().runs()[0].recordings == tuple(caught.args[0])
 
 
+def test_a_recording_that_runs_is_finished_and_kept_when_its_dialog_is_closed(
+    make_dialog: MakeDialog, torch_python: str, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = script_request(
+        "endless.py", tmp_path / "out", python=torch_python, PIDS_FILE=str(tmp_path / "pids")
+    )
+    dialog = make_dialog(replace(request, window=Window(active=100_000, skip_first=0)))
+    dialog.start()
+    qtbot.waitUntil(lambda: "Recording step" in dialog.run_view.phase.text(), timeout=60_000)
+    assert not dialog.isModal()
+    monkeypatch.setattr(QMessageBox, "exec", lambda box: 0)
+    monkeypatch.setattr(QMessageBox, "clickedButton", lambda box: box.defaultButton())
+    with qtbot.waitSignal(dialog.captured, timeout=60_000) as caught:
+        dialog.close()
+        assert not dialog.run_view.kill.hasFocus()
+    assert caught.args[0]
+    qtbot.waitUntil(lambda: not dialog.isVisible())
+
+
+def test_launchers_are_those_beside_the_chosen_python(make_dialog: MakeDialog, tmp_path: Path) -> None:
+    for name in ("python", "torchrun"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    target = Target(program="train.py", launcher=("torchrun", "--nproc_per_node=2"), folder=str(tmp_path))
+    dialog = make_dialog(CaptureRequest(target=target))
+    dialog.target.interpreter.setEditText(str(tmp_path / "python"))
+    assert dialog.request().target.launcher == (str(tmp_path / "torchrun"), "--nproc_per_node=2")
+    dialog.target.interpreter.setEditText("/nowhere/python")
+    assert dialog.request().target.launcher[0] == "torchrun"
+
+
 @pytest.mark.parametrize("name", ["dark", "light"])
 def test_the_dialog_paints_in_both_themes(make_dialog: MakeDialog, qapp: QApplication, name: str) -> None:
     dialog = make_dialog(FULL)

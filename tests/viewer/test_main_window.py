@@ -13,7 +13,6 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers.model import Cancelled, Progress, Trace
-from parsers.model.units import percent
 from viewer.dialogs.preferences_dialog import PreferencesDialog
 from viewer.dialogs.problem import ProblemDialog, report_of
 from viewer.document import Stage
@@ -45,17 +44,6 @@ def test_opening_a_file_shows_timeline_verdict_and_findings(empty_window: MainWi
     assert "Kernels" in empty_window.panels.titles()
     assert SAMPLE.name in empty_window.windowTitle()
     assert SAMPLE.name in empty_window.status.file.text()
-
-
-def test_a_part_of_the_budget_without_room_for_its_label_has_a_short_name(
-    window: MainWindow, qtbot: QtBot
-) -> None:
-    (bar,) = window.verdict.bars
-    button = next(each for each in bar.buttons if each.part.key == "host-bound")
-    share = percent(button.share)
-    said = {button.shown_name(room) for room in range(0, 400, 2)}
-    assert said == {"", "Python", f"Python {share}", f"waiting for Python {share}"}
-    assert button.shown_name(400) == f"waiting for Python {share}"
 
 
 def test_in_the_smallest_window_no_button_of_the_tool_bar_is_cut(
@@ -95,7 +83,7 @@ def test_of_a_recording_with_warm_up_the_verdict_says_what_is_slow_after_it_and_
     empty_window.document.show(training_run(warm_up=10_000 * MS))
     wait_until_ready(qtbot, empty_window)
     assert empty_window.verdict.sentence.text().startswith("The GPU waits for Python")
-    assert "Besides, warm-up is in the recording: " in empty_window.verdict.where.text()
+    assert "Besides, warm-up is in the recording: " in empty_window.verdict.headline.pills[0].told
     first, second = empty_window.diagnosis.cards[:2]
     assert first.ceiling == "60.0 ms without it"
     assert "at most" not in second.ceiling
@@ -107,8 +95,8 @@ def test_the_verdict_adds_what_costs_more_but_has_no_single_cause(
     empty_window.open([fixtures / "programs" / "diffusion.pt.trace.json.gz"])
     wait_until_ready(qtbot, empty_window)
     assert empty_window.verdict.sentence.text().startswith("The GPU waits for Python: 30 %")
-    details = empty_window.verdict.where.text()
-    assert "Larger, but with no single cause: the CPU launches too slowly: 34 % of every step." in details
+    told = empty_window.verdict.headline.pills[0].told
+    assert told == "Larger, but with no single cause: the CPU launches too slowly: 34 % of every step."
 
 
 def test_the_verdict_names_cause_and_culprit_and_then_what_to_do_and_what_it_gives(
@@ -383,13 +371,15 @@ def test_preferences_take_effect_when_accepted(window: MainWindow, qtbot: QtBot)
 def test_the_price_of_a_gpu_hour_makes_the_window_say_what_idle_gpus_cost(
     window: MainWindow, qtbot: QtBot
 ) -> None:
-    assert "GPU-hour" not in window.verdict.where.text()
+    assert not window.verdict.headline.pills
     window.acts.show_preferences()
     (dialog,) = window.findChildren(PreferencesDialog)
     dialog.price.setValue(2.5)
     dialog.accept()
     assert Preferences().cost_per_hour == 2.5
-    assert "at 2.50 a GPU-hour" in window.verdict.where.text()
+    (pill,) = window.verdict.headline.pills
+    assert pill.text().startswith("idle: ")
+    assert "at 2.50 a GPU-hour" in pill.told
     window.preferences.cost_per_hour = None
     assert Preferences().cost_per_hour is None
 

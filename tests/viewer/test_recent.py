@@ -109,7 +109,7 @@ def test_a_file_that_is_gone_is_marked_and_can_be_removed(
     window = make_window()
     gone, kept = window.start_page.recent_tiles
     assert (gone.missing, kept.missing) == (True, False)
-    assert "Not there any more" in gone.accessibleName()
+    assert "File not found" in gone.accessibleName()
     assert gone.remove_button.isVisible()
     assert not kept.remove_button.isVisible()
     qtbot.mouseClick(gone.remove_button, Qt.MouseButton.LeftButton)

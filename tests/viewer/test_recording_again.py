@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtCore import QObject, Signal
 from pytestqt.qtbot import QtBot
 
+import resources
 from viewer.capture.request import CaptureRequest, Target
 from viewer.capture.storage import History as Runs
 from viewer.kept.history import History, Series
@@ -23,7 +24,9 @@ class FakeDialog(QObject):
 
     captured = Signal(list)
     try_wanted = Signal(object)
+    finished = Signal(int)
     asked: CaptureRequest | None = None
+    title = ""
     records: Path
 
     def __init__(self, _: object, request: CaptureRequest | None = None, *, for_trial: bool = False) -> None:
@@ -32,28 +35,36 @@ class FakeDialog(QObject):
 
     def setAttribute(self, *_: object) -> None: ...
 
-    def open(self) -> None:
+    def setWindowTitle(self, title: str) -> None:
+        FakeDialog.title = title
+
+    def show(self) -> None:
         run = Runs().begin(REQUEST)
         Runs().save(replace(run, recordings=(self.records,)))
         self.captured.emit([self.records])
+        self.finished.emit(0)
 
 
 def test_the_window_records_again_compares_and_tells(
     make_window: Callable[..., MainWindow], qtbot: QtBot, fixtures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("viewer.capture.form.dialog.CaptureDialog", FakeDialog)
-    window = make_window()
+    earlier, window = make_window(), make_window()
+    earlier.open_beside_wanted.connect(window.open)
     FakeDialog.records = fixtures / "programs" / "fields.pt.trace.json.gz"
-    window.open([FakeDialog.records])
-    qtbot.waitUntil(lambda: window.document.diagnosis is not None and not window.jobs.busy, timeout=30_000)
-    window.commands["record-again"].trigger()
-    assert "not known how this was recorded" in window.banner.problem.text()
-    window.commands["record"].trigger()
+    earlier.open([resources.path("samples/elementwise_chain.pt.trace.json.gz")])
+    qtbot.waitUntil(lambda: earlier.document.diagnosis is not None and not earlier.jobs.busy, timeout=30_000)
+    before = earlier.document.paths
+    earlier.commands["record-again"].trigger()
+    assert "does not know how this was recorded" in earlier.banner.problem.text()
+    earlier.commands["record"].trigger()
+    assert earlier.document.paths == before, "what is open is not replaced"
     qtbot.waitUntil(lambda: window.document.diagnosis is not None and not window.jobs.busy, timeout=30_000)
     (kept,) = History().entries(Series.PROGRAM)
     assert kept.promises
     FakeDialog.records = fixtures / "programs" / "fields.fixed.pt.trace.json.gz"
     window.commands["record-again"].trigger()
+    assert FakeDialog.title == "Record again and compare with fields.pt.trace.json.gz"
     assert FakeDialog.asked is not None
     assert FakeDialog.asked.target == REQUEST.target
     qtbot.waitUntil(lambda: "promised" in window.banner.problem.text(), timeout=30_000)

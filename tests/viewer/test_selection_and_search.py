@@ -124,7 +124,7 @@ def test_what_is_only_similar_comes_last_and_is_said_to_be_no_match(window: Main
     hits = ask(window, qtbot, "cdlaunch")
     assert hits[-1] == ("similar", "cudaLaunchKernel")
     assert not any(kind in ("event", "events") for kind, _ in hits)
-    assert "No event is called so" in window.toolbar.search.popup.note.text()
+    assert "No matching events" in window.toolbar.search.popup.note.text()
     hits = ask(window, qtbot, "all")
     assert (hits[0], hits[-1]) == (("action", "All steps"), ("similar", "cudaLaunchKernel"))
 
@@ -144,7 +144,7 @@ def test_tabs_are_found_and_those_without_data_say_what_is_missing(window: MainW
     assert not window.banner.isVisible()
     assert ask(window, qtbot, "serving")[0] == ("tab", "Serving")
     qtbot.keyClick(window.toolbar.search, Qt.Key.Key_Return)
-    assert window.banner.problem.text() == "The tab Serving has nothing to show."
+    assert window.banner.problem.text() == "The tab Serving is empty."
     assert "open a request log" in window.banner.hint.text()
 
 

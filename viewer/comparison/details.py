@@ -108,4 +108,4 @@ class Details(QTabWidget):
 
 
 def _counted(words: Sequence[str]) -> str:
-    return ", ".join(f"{words.count(each)} {each}" for each in dict.fromkeys(words)) or "none that matters"
+    return ", ".join(f"{words.count(each)} {each}" for each in dict.fromkeys(words)) or "nothing significant"

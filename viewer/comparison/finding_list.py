@@ -127,7 +127,7 @@ class FindingList(QScrollArea):
             layout.addWidget(row)
         if not self.rows:
             layout.addWidget(
-                Label("No finding that matters, before or after.", "secondary", pixels=12, wrap=True)
+                Label("No significant findings before or after.", "secondary", pixels=12, wrap=True)
             )
         for number, caution in enumerate(cautions):
             line = horizontal(margins=(6, 4, 6, 0), spacing=8)

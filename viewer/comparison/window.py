@@ -210,7 +210,7 @@ class ComparisonWindow(QWidget):
         if after is None or self.result is None or self.jobs.is_running(COMPARING):
             return
         thresholds = self._thresholds
-        self.head.wait("Comparing the other way round ...")
+        self.head.wait("Comparing in the other direction ...")
 
         def work(progress: Progress) -> Compared:
             progress.step(0.0, "comparing")
@@ -380,9 +380,7 @@ class ComparisonWindow(QWidget):
             view.state.select_event(-1)
         self.twins.highlight(places)
         said = [f"{len(each)} place{'s' * (len(each) != 1)}" for each in places]
-        self.foot.setText(
-            f"marked: {said[0]} before, {said[1]} after (Esc at the timelines takes the marks away)"
-        )
+        self.foot.setText(f"marked: {said[0]} before, {said[1]} after (Esc clears the marks)")
 
     def leave(self) -> None:
         """Back to the timelines, then without marks, then close."""

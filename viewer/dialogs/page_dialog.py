@@ -78,7 +78,7 @@ class QualityDialog(PageDialog):
         if not quality.notes:
             column.addWidget(Label("Nothing had to be repaired or left out.", "secondary"))
         column.addStretch(1)
-        super().__init__("What was read", "What was read, and what was left out", (620, 420), body, parent)
+        super().__init__("What was read", "What was read and what was left out", (620, 420), body, parent)
 
 
 TIMELINE_KEYS = (

@@ -33,11 +33,11 @@ class ProblemDialog(QDialog):
         self.resize(680, 420)
         layout = vertical(self, (20, 18, 20, 14), 10)
         layout.addWidget(
-            Label("Something in Stallscope went wrong.", pixels=14, weight=QFont.Weight.DemiBold)
+            Label("Something went wrong in Stallscope.", pixels=14, weight=QFont.Weight.DemiBold)
         )
         layout.addWidget(
             Label(
-                "Your recording is unchanged, and you can go on working. Please send this report.",
+                "Your recording is unchanged and you can keep working. Please send us this report.",
                 "secondary",
                 wrap=True,
             )

@@ -37,6 +37,6 @@ def write_report(path: Path, makers: Makers, jobs: Jobs, say: Say, otherwise: st
         try:
             write_bytes(path, content)
         except OSError as error:
-            say(f"{path.name} could not be written: {error.strerror or error}.", "Choose another place.")
+            say(f"{path.name} could not be written: {error.strerror or error}.", "Choose another location.")
 
     jobs.ask("report", work, answer)

@@ -136,6 +136,7 @@ QCheckBox::indicator:checked:focus, QRadioButton::indicator:checked:focus { bord
 QCheckBox::indicator:disabled, QRadioButton::indicator:disabled { border-color: $line_strong; }
 QCheckBox::indicator:checked:disabled { background: $text_faint; border-color: $text_faint; }
 QRadioButton::indicator:checked:disabled { border-color: $text_faint; }
+QLabel[pill="true"] { color: $text_secondary; border: 1px solid $line_strong; border-radius: 8px; padding: 1px 7px; }
 QLabel[role="secondary"] { color: $text_secondary; }
 QLabel[role="faint"] { color: $text_faint; }
 QLabel[role="error"] { color: $error; }

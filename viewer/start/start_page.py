@@ -71,7 +71,7 @@ class StartPage(QScrollArea):
         if self.left_open:
             column.addSpacing(self._scaled(12))
             column.addWidget(
-                Label("Still open when the program last ended", pixels=14, weight=QFont.Weight.DemiBold)
+                Label("Open when Stallscope last closed", pixels=14, weight=QFont.Weight.DemiBold)
             )
             self._tiles(column, self.left_open[:4], self._left_open_tile, columns=2)
         recent = recent_files()[:MOST_RECENT]
@@ -84,7 +84,7 @@ class StartPage(QScrollArea):
         column.addWidget(Label("Try a sample", pixels=14, weight=QFont.Weight.DemiBold))
         self.sample_tiles = self._tiles(column, samples(), self._sample_tile, columns=3)
         column.addSpacing(self._scaled(12))
-        column.addWidget(Label("It reads recordings of", pixels=14, weight=QFont.Weight.DemiBold))
+        column.addWidget(Label("Opens recordings from", pixels=14, weight=QFont.Weight.DemiBold))
         familiar = tuple({sample.kind.partition(",")[0] for sample in samples()})
         names = sorted((name for name, _ in formats()), key=lambda name: not name.startswith(familiar))
         which = Label(", ".join(names) + ".", "secondary", wrap=True)

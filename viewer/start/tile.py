@@ -142,7 +142,7 @@ class RecentTile(Tile):
         self.setToolTip(tooltip("\n".join(recent.paths)))
         words = "" if summary is None else _facts(summary)
         if self.missing:
-            words = "Not there any more" + (f", was: {words}" if words else "")
+            words = "File not found" + (f", was: {words}" if words else "")
         place = self._column.count() - 1
         if summary is not None and summary.rows and not self.missing:
             picture = RunPicture(summary.rows)
@@ -166,7 +166,7 @@ class RecentTile(Tile):
             ". ".join(part for part in (recent.name, recent.verdict, words, opened) if part)
         )
         if removable:
-            self.setAccessibleDescription("Delete takes it off the list")
+            self.setAccessibleDescription("Press Delete to remove it from the list")
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if self._removable and event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):

@@ -6,7 +6,7 @@ import numpy as np
 
 from parsers.model import I64, LaneKind, Trace
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import EMPTY, clip
+from rules.analysis.arithmetic.intervals import EMPTY, Intervals, clip
 from rules.analysis.idle.causes import Cause
 from rules.base import Evidence
 
@@ -36,14 +36,7 @@ def places_of(
             )
             for row in mine.tolist()
         ]
-    time = analysis.time(device)
-    parts = {
-        "compute": time.compute,
-        "communication": time.communication,
-        "copy": time.copies,
-        "other": time.other,
-    }
-    start, end = clip(parts.get(key, EMPTY), t0, t1)
+    start, end = intervals_of(analysis, device, key, t0, t1)
     rows = _longest(start, end, np.arange(len(start)))
     ran = _collectives_at(trace, device, start[rows]) if key == "communication" else [-1] * len(rows)
     return [
@@ -52,6 +45,19 @@ def places_of(
         )
         for event, row in zip(ran, rows.tolist(), strict=True)
     ]
+
+
+def intervals_of(analysis: Analysis, device: int, key: str, t0: int, t1: int) -> Intervals:
+    """All of the time inside [t0, t1) that one part of the budget of a device takes."""
+    time = analysis.time(device)
+    parts = {
+        "compute": time.compute,
+        "communication": time.communication,
+        "copy": time.copies,
+        "other": time.other,
+        **{cause.key: intervals for cause, intervals in time.idle.items()},
+    }
+    return clip(parts.get(key, EMPTY), t0, t1)
 
 
 def _collectives_at(trace: Trace, device: int, times: I64) -> list[int]:

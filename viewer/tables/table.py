@@ -35,6 +35,12 @@ class Column:
         """ "ns", "B", "B/s", "share" (of one), or empty for counts, texts and ids."""
         return next((unit for end, unit in _UNITS.items() if self.name.endswith(end)), "")
 
+    @property
+    def heading(self) -> str:
+        """What a window writes above it."""
+        end = next((end for end in _UNITS if self.name.endswith(end)), "")
+        return self.title or self.name.removesuffix(end).replace("_", " ")
+
 
 class RowTable(ABC):
     """One row a thing. Where it has a start and an end, ``duration_ns`` follows from them wherever it is asked for."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import (
     QColor,
     QFont,
+    QFontMetricsF,
     QImage,
     QMouseEvent,
     QPainter,
@@ -17,7 +20,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from parsers.model.arrays import U32
+from parsers.model.arrays import I64, U32
 from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
 from rules.memory.kinds import Kind
@@ -46,7 +49,18 @@ LEAST_SHARE = 0.1  # of the run: where the steps take less, the overview begins 
 STEPS_AIR = 0.15
 MORE = 5.0  # pixels of the mark that says that the run goes on
 MOST_STACKS = 3
+GLOW_VEIL = 0.75
 CAUSES = 3  # pixels of the line that says what a device waits for
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Glow:
+    """Stretches of the run (ns) to light up, in the colour of a part of the budget, and what is said of them."""
+
+    start: I64
+    end: I64
+    key: str
+    told: str
 
 
 class Overview(QWidget):
@@ -61,6 +75,7 @@ class Overview(QWidget):
         self._inside = self._outside = QImage()
         self._span: tuple[float, float] | None = None  # ns: the part that is shown, None for all
         self._of: Scene | None = None
+        self.glow: Glow | None = None
         self._dragged: str | None = None  # "move", "left", "right" or "new"
         self._grabbed = 0.0
         self.setMouseTracking(True)
@@ -153,6 +168,8 @@ class Overview(QWidget):
                 self._inside = _tinted(self._picture, colors.accent, INSIDE)
             self._draw_density(painter, self._picture)
             self._draw_answers(painter, scene)
+            if self.glow is not None:
+                self._draw_glow(painter, self.glow)
             self._draw_names(painter, scene)
             self._draw_ends(painter)
         painter.fillRect(QRectF(0, HEIGHT - 1, self.width(), 1), colors.line)
@@ -201,6 +218,29 @@ class Overview(QWidget):
                 painter.fillRect(
                     QRectF(NAMES_WIDTH + left, 2 + number * ANSWER, right - left, ANSWER - 1), color
                 )
+
+    def light(self, glow: Glow | None) -> None:
+        """Light up some stretches, or none."""
+        self.glow = glow
+        self.update()
+
+    def _draw_glow(self, painter: QPainter, glow: Glow) -> None:
+        """Everything else is dimmed; how many there are stands where there is room for it."""
+        colors, color = theme.current(), theme.current().part(glow.key)
+        veil = QColor(colors.window)
+        veil.setAlphaF(GLOW_VEIL)
+        painter.fillRect(QRectF(NAMES_WIDTH, 2, self.width() - NAMES_WIDTH, HEIGHT - 5), veil)
+        for left, right in covered_pixels(glow.start, glow.end, self._scale()):
+            painter.fillRect(QRectF(NAMES_WIDTH + left, 2, max(right - left, 1.0), HEIGHT - 5), color)
+        painter.setFont(self._bold.font)
+        metrics = QFontMetricsF(self._bold.font)
+        width = metrics.horizontalAdvance(glow.told) + 14
+        box = QRectF(self.width() - width - 8, (HEIGHT - 20) / 2, width, 20)
+        painter.setPen(QPen(color, 1.2))
+        painter.setBrush(colors.panel)
+        painter.drawRoundedRect(box, 4, 4)
+        painter.setPen(colors.text)
+        painter.drawText(box, Qt.AlignmentFlag.AlignCenter, glow.told)
 
     def _draw_names(self, painter: QPainter, scene: Scene) -> None:
         colors = theme.current()

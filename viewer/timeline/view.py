@@ -262,7 +262,7 @@ class TimelineView(QWidget):
         self.state.highlight(())
 
     def clear_selection(self) -> None:
-        """Select nothing, and take all marks away."""
+        """Clear the selection, and take all marks away."""
         self.state.select_area(None)
         self.state.select_gap(-1)
         self.state.select_event(-1)

@@ -167,7 +167,7 @@ class WindowActions(QObject):
         if when is not None:
             self._parts.link.show_moment(when)
         elif accepted and text.strip():
-            self._parts.banner.say(f"{text!r} is not a time.", "Write it like 31.2ms or 1.5 s.")
+            self._parts.banner.say(f"{text!r} is not a time.", "Use a format such as 31.2ms or 1.5 s.")
 
     def deselect(self) -> None:
         """Back to the timeline; who is there already selects nothing and clears the marks."""
@@ -214,7 +214,7 @@ class WindowActions(QObject):
             write_bytes(path, bytes(drawn.data().data()))
         except OSError as error:
             problem = f"{path.name} could not be written: {error.strerror or error}."
-            self._parts.banner.say(problem, "Choose another place.")
+            self._parts.banner.say(problem, "Choose another location.")
             return False
         return True
 
@@ -281,7 +281,7 @@ class WindowActions(QObject):
             try:
                 self._parts.bookmarks.use(session.copy_to(Path(name)))
             except SessionError as error:
-                self._parts.banner.say(str(error), "Choose another place.")
+                self._parts.banner.say(str(error), "Choose another location.")
 
     def copy_link(self) -> None:
         """Put the command that shows this moment on the clipboard."""

@@ -23,10 +23,10 @@ _DIGITS = re.compile(r"\d+")
 class Target(Enum):
     """What to do with the file: what it is called, and what comes of it."""
 
-    OPEN = "Open in a new window", "This one stays as it is"
-    JOIN = "Add as another rank", "Both are read as one run, on one clock"
+    OPEN = "Open in a new window", "The open recording stays as it is"
+    JOIN = "Add as another rank", "Opens both as one run, on a common clock"
     ADD = "Add to this one", "Timelines, counters and logs of a run are shown together"
-    COMPARE = "Compare with this one", "Says what changed from this one to it"
+    COMPARE = "Compare with this one", "See what changed between the two"
 
     def __init__(self, title: str, told: str) -> None:
         self.title, self.told = title, told

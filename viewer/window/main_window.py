@@ -188,6 +188,7 @@ class MainWindow(QMainWindow):
             source.open_wanted.connect(acts.open_files)
             source.record_wanted.connect(acts.recording.record)
         acts.open_wanted.connect(self.open)
+        acts.recording.open_beside_wanted.connect(self.open_beside_wanted)
         self.drops.open_here_wanted.connect(self.open)
         self.drops.open_wanted.connect(self.open_beside_wanted)
         self.drops.join_wanted.connect(lambda paths: self.open([*document.paths, *paths]))
@@ -206,12 +207,13 @@ class MainWindow(QMainWindow):
         self.bookmarks.changed.connect(lambda: self.timeline.set_bookmarks(self.bookmarks.bookmarks))
         self.bookmarks.typed.connect(self.home.go)
         self.bookmarks.failed.connect(
-            lambda problem: self.banner.say(problem, "The recording itself is fine.")
+            lambda problem: self.banner.say(problem, "The recording itself is not affected.")
         )
         self.timeline.ready.connect(self._restore_arrangement)
         self.timeline.rank_followed.connect(self.toolbar.steps.follow)
         self.what_if.plan_changed.connect(self._show_fixes)
         self.what_if.predicted.connect(self._swap_verdict)
+        self.verdict.pointed_at.connect(self.timeline.overview.light)
         document.finding_changed.connect(lambda _: self.side.setCurrentWidget(self.diagnosis))
         document.failed.connect(self._on_failure)
         document.stage_changed.connect(lambda _: self._show_pages())
@@ -265,7 +267,7 @@ class MainWindow(QMainWindow):
             try:
                 session.keep("lanes", arrangement)
             except SessionError as error:
-                self.banner.say(str(error), "The arrangement of lanes is not kept.")
+                self.banner.say(str(error), "The lane arrangement was not saved.")
 
     def _restore_arrangement(self) -> None:
         session = self.bookmarks.session
@@ -284,7 +286,7 @@ class MainWindow(QMainWindow):
             return
         missing = next((each for each in recordings if not (each.exists() or address_of(each))), None)
         if missing is not None:
-            self.banner.say(f"{missing} is not there any more.", f"{path.name} belongs to it.")
+            self.banner.say(f"{missing} no longer exists.", f"{path.name} belongs to it.")
             return
         self.bookmarks.use(session)
         self.document.open(recordings)

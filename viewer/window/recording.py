@@ -9,28 +9,34 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Qt, Signal
 
 from parsers.model import Progress, TraceError
+from viewer.document import Stage
 
 if TYPE_CHECKING:
     from rules import Diagnosis
     from rules.analysis.analysis import Analysis
+    from viewer.capture.form.dialog import CaptureDialog
     from viewer.capture.journal import Told
     from viewer.capture.request import CaptureRequest
     from viewer.comparison.window import ComparisonWindow
     from viewer.window.parts import Parts
 
 JOURNAL = "journal"
+_FRESH: set[tuple[Path, ...]] = (
+    set()
+)  # recorded now, to be put into the journal by the window that opens them
 
 
 class WindowRecording(QObject):
     """Bound to the parts of one window; what became of earlier promises is told on its banner."""
 
     open_wanted = Signal(object)  # list of Path
+    open_beside_wanted = Signal(object)  # list of Path, while another recording is open here
     try_wanted = Signal(object)  # CaptureRequest
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts.window)
         self._parts = parts
-        self._fresh: list[Path] = []  # recorded now, and not yet in the journal
+        self._dialog: CaptureDialog | None = None
         parts.document.diagnosis_changed.connect(self._diagnosed)
 
     def record(self, request: CaptureRequest | None = None) -> None:
@@ -44,11 +50,12 @@ class WindowRecording(QObject):
         run = run_that_made(self._parts.document.paths)
         if run is None:
             self._parts.banner.say(
-                "It is not known how this was recorded: it was not recorded from here, or long ago.",
-                "Record the program by File > Record a script, then compare the two.",
+                "Stallscope does not know how this was recorded, because it was not recorded here or it was long ago.",
+                "Use File > Record a script, then compare the two.",
             )
             return
-        self._ask(run.request, self._compare)
+        name = self._parts.document.paths[0].name
+        self._ask(run.request, self._compare, title=f"Record again and compare with {name}")
 
     def ask_for_program(self, try_it: Callable[[CaptureRequest], None]) -> None:
         """Open the dialog to say what is to be tried; who records instead has the files opened."""
@@ -59,21 +66,35 @@ class WindowRecording(QObject):
         request: CaptureRequest | None,
         take: object,
         try_it: Callable[[CaptureRequest], None] | None = None,
+        title: str = "",
     ) -> None:
         try:
             from viewer.capture.form.dialog import CaptureDialog
         except ImportError as error:
-            self._parts.banner.say("Recording is not part of this installation.", str(error))
+            self._parts.banner.say("Recording is not available in this installation.", str(error))
+            return
+        if self._dialog is not None:  # a recording may be running in it
+            self._dialog.raise_()
+            self._dialog.activateWindow()
             return
         dialog = CaptureDialog(self._parts.window, request, for_trial=try_it is not None)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        if title:
+            dialog.setWindowTitle(title)
         dialog.captured.connect(take)
         dialog.try_wanted.connect(try_it or self.try_wanted)
-        dialog.open()
+        dialog.finished.connect(self._forget_dialog)
+        self._dialog = dialog
+        dialog.show()
+
+    def _forget_dialog(self) -> None:
+        self._dialog = None
 
     def _open(self, paths: list[Path]) -> None:
-        self._fresh = list(paths)
-        self.open_wanted.emit(paths)
+        """Here where nothing is open, else in a window of its own."""
+        _FRESH.add(tuple(paths))
+        nothing = self._parts.document.stage is Stage.EMPTY
+        (self.open_wanted if nothing else self.open_beside_wanted).emit(paths)
 
     def _compare(self, paths: list[Path]) -> None:
         from viewer.comparison.window import compare_with
@@ -93,9 +114,9 @@ class WindowRecording(QObject):
 
     def _diagnosed(self, diagnosis: Diagnosis | None) -> None:
         document = self._parts.document
-        if diagnosis is None or document.analysis is None or list(document.paths) != self._fresh:
+        if diagnosis is None or document.analysis is None or document.paths not in _FRESH:
             return
-        self._fresh = []
+        _FRESH.discard(document.paths)
         self._keep((document.paths, document.analysis, diagnosis))
 
     def _keep(self, *recordings: tuple[Sequence[Path], Analysis, Diagnosis]) -> None:

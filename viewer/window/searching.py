@@ -79,7 +79,7 @@ class Searching(QObject):
 
         def failed(error: Exception) -> None:
             if isinstance(error, re.error):
-                self._field.show_hits([], f"Not a regular expression: {error}")
+                self._field.show_hits([], f"Invalid regular expression: {error}")
             else:
                 raise error
 
@@ -87,14 +87,14 @@ class Searching(QObject):
 
     def _show(self, hits: list[tuple[float, Hit]], match: NameMatch | None, mode: Mode) -> None:
         rows = list(hits)
-        note = "Enter runs it, arrows choose, Esc closes"
+        note = "Enter to run, arrows to choose, Esc to close"
         if match is not None:
             rows += self._names(match)
             names = f"{len(match.names):,} name{'s' * (len(match.names) != 1)}"
             note = (
-                f"{match.events:,} events of {names}.  F3 and Shift+F3 walk them"
+                f"{match.events:,} events of {names}.  F3 and Shift+F3 go from one to the next"
                 if match.names
-                else "No event is called so" + (", but some are called similarly" if match.similar else "")
+                else "No matching events" + (", but some have similar names" if match.similar else "")
             )
         elif mode is Mode.EVENTS:
             note = "Type a part of an event's name"
@@ -141,7 +141,7 @@ class Searching(QObject):
             if panel.title in shown:
                 hit = Hit("tab", panel.title, "", _bound(self._panels.show_panel, panel.title))
             else:
-                said = f"The tab {panel.title} has nothing to show.", panel.lacks
+                said = f"The tab {panel.title} is empty.", panel.lacks
                 hit = Hit("tab", panel.title, "not recorded", _bound(self._tell, *said))
             found.append((score + 4, hit))
         return found

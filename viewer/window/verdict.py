@@ -5,40 +5,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFont, QMouseEvent
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
 from parsers.model import Trace
 from parsers.model.names.devices import short_device_name
 from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
+from rules.analysis.names.families import Family
 from viewer.document import Document, Stage
 from viewer.look import theme
-from viewer.look.boxes import horizontal, scrolling, vertical
-from viewer.look.labels import ElidedLabel, Label
+from viewer.look.boxes import scrolling, vertical
+from viewer.look.headline import Headline
+from viewer.look.labels import Label
 from viewer.panels.charts.budget_bar import BudgetBar, Part
+from viewer.timeline.overview import Glow
 
 if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis
     from rules.analysis.idle.causes import IdleTable
+    from rules.base import Finding
+    from rules.diagnosis import Diagnosis
     from rules.summaries.run import ManyRanks
 
 MOST_ROWS_SHOWN = 4
 
 
-class Sentence(ElidedLabel):
-    """The verdict; a click shows the evidence."""
-
-    clicked = Signal()
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        if event.button() == Qt.MouseButton.LeftButton:
-            self.clicked.emit()
-
-
 class VerdictStrip(QWidget):
     """What is slow, where, and how much fixing it can give; listens to a document."""
+
+    pointed_at = Signal(object)  # Glow, or None
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -46,21 +42,15 @@ class VerdictStrip(QWidget):
         self._price: float | None = None
         self.setObjectName("verdict")
         self.setAutoFillBackground(True)
-        self.sentence = Sentence("", pixels=theme.VERDICT_PX + 1, weight=QFont.Weight.DemiBold)
-        self.where = ElidedLabel("", "secondary", pixels=theme.BODY_PX)
-        self.sentence.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.headline = Headline()
+        self.sentence, self.where = self.headline.sentence, self.headline.where
         self.sentence.clicked.connect(self._show_problem)
-        self.sentence.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self.where.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        line = horizontal(spacing=16)
-        line.addWidget(self.sentence, 0)
-        line.addWidget(self.where, 1)
         self._bars_area = scrolling()
         self.bars: list[BudgetBar] = []
         layout = vertical(self, (14, 9, 14, 9), 6)
-        layout.addLayout(line)
+        layout.addWidget(self.headline)
         layout.addWidget(self._bars_area)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         document.stage_changed.connect(lambda _: self._say())
         document.diagnosis_changed.connect(lambda _: self._refresh())
         document.plan_changed.connect(lambda _: self._say())
@@ -83,26 +73,33 @@ class VerdictStrip(QWidget):
         self.setVisible(trace is not None)
         if trace is None:
             return
+        say = self.headline.say
         if self._document.preview:
-            self.sentence.setText(f"Reading: the first {len(trace.events):,} events are shown")
-            self.where.setText("The diagnosis follows when all of it is read.")
+            say(
+                f"Reading: the first {len(trace.events):,} events are shown",
+                "The diagnosis follows once everything is read.",
+            )
             return
         if analysis is None or diagnosis is None:
             failed = self._document.stage is Stage.READY
-            self.sentence.setText("Not analysed" if failed else "Looking for what the GPU waits for ...")
-            self.where.setText("")
+            say("Not analysed" if failed else "Analysing what the GPU waits for ...")
             return
         if document.many is not None:
-            self.sentence.setText(document.many.sentence.removesuffix("."))
-            self.where.setText("")
+            say(document.many.sentence.removesuffix("."))
             return
-        from rules.analysis.facts.cost import idle_cost
-        from rules.wording.verdict import verdict
+        from rules.analysis.facts.cost import idle_cost, money
+        from rules.wording.verdict import beside_the_verdict, verdict
 
-        self.sentence.setText(verdict(analysis, diagnosis).removesuffix("."))
         cost = idle_cost(analysis, self._price) if self._price else None
-        self.where.setText(
-            " ".join(filter(None, (self._details(trace), cost.text if cost is not None else "")))
+        besides = beside_the_verdict(analysis, diagnosis)
+        details = self._details(trace)
+        say(
+            verdict(analysis, diagnosis).removesuffix("."),
+            details,
+            (
+                (f"idle: {money(cost.money_per_hour)} an hour", cost.text) if cost is not None else ("", ""),
+                ("also", besides if besides != details else ""),
+            ),
         )
 
     def _details(self, trace: Trace) -> str:
@@ -144,9 +141,6 @@ class VerdictStrip(QWidget):
             parts.append(f"{most[0].upper()}{most[1:]} if this alone were gone.")
         elif plan is not None and (step := first_step(plan, diagnosis)):
             parts.append(step)
-        analysis = self._document.analysis
-        if analysis is not None and (besides := beside_the_verdict(analysis, diagnosis)):
-            parts.append(besides)
         return " ".join(parts)
 
     def _show_problem(self) -> None:
@@ -190,12 +184,13 @@ class VerdictStrip(QWidget):
                 ]
                 bar = BudgetBar(budget.device, parts, budget.window_ns, thin=thin)
                 bar.chosen.connect(self._show_part)
+                bar.pointed_at.connect(self._point_at)
                 self.bars.append(bar)
                 if thin:
                     name = Label(
                         short_device_name(trace, budget.device), "secondary", pixels=theme.SECONDARY_PX
                     )
-                    name.setToolTip("" if all_fit else "The most idle GPU comes first")
+                    name.setToolTip("" if all_fit else "Sorted by idle time, most idle first")
                     grid.addWidget(name, row, 0)
                 grid.addWidget(bar, row, 1)
             for row, bar in enumerate([] if budgets else self._memory_bars(analysis), len(self.bars)):
@@ -225,12 +220,39 @@ class VerdictStrip(QWidget):
         return bars
 
     def _show_part(self, device: int, key: str, label: str) -> None:
+        """Fly to the longest place of a part, and make the finding about it the current one."""
         from viewer.statistics.budget_intervals import places_of
 
-        trace, analysis = self._document.trace, self._document.analysis
+        trace, analysis, diagnosis = self._document.trace, self._document.analysis, self._document.diagnosis
         if trace is not None and analysis is not None:
             t0, t1 = self._document.window
+            about = finding_about(diagnosis, key) if diagnosis is not None else None
+            if about is not None:
+                self._document.return_to_finding(about)
             self._document.show_evidence(places_of(trace, analysis, device, key, label, t0, t1))
+
+    def _point_at(self, device: int, part: Part | None) -> None:
+        """Let the overview show where a part lies while the mouse is on it."""
+        from viewer.statistics.budget_intervals import intervals_of
+
+        analysis = self._document.analysis
+        if part is None or analysis is None or device < 0 or part.memory is not None:
+            self.pointed_at.emit(None)
+            return
+        start, end = intervals_of(analysis, device, part.key, *self._document.window)
+        places = "gap" if part.count >= 0 else "stretch"
+        many = f"{len(start):,} {places}{'' if len(start) == 1 else 's' if places == 'gap' else 'es'}"
+        self.pointed_at.emit(Glow(start, end, part.key, f"{part.label}: {many}, {part.told}"))
+
+
+def finding_about(diagnosis: Diagnosis, key: str) -> Finding | None:
+    """The first finding about a part of the budget, by its key."""
+    family = {"communication": Family.COLLECTIVE, "copy": Family.COPY}.get(key)
+    for finding in diagnosis.findings:
+        about = finding.category.about
+        if (isinstance(about, Cause) and about.key == key) or (family is not None and about is family):
+            return finding
+    return None
 
 
 def _mean_bar(run: ManyRanks, idle: IdleTable) -> BudgetBar:

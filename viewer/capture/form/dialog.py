@@ -83,9 +83,7 @@ class CaptureDialog(QDialog):
         self.tabs = QTabWidget()
         self.record = _button("Record", self.start)
         self.try_button = _button("Try it", self.try_it)
-        self.try_button.setToolTip(
-            "Makes changes in the running program, block by block, and measures what each gives"
-        )
+        self.try_button.setToolTip("Makes changes in your running program and measures the gain of each")
         self._usual = self.try_button if for_trial else self.record
         self._usual.setDefault(True)
         self.close_button = _button("Close", self.close)
@@ -147,7 +145,7 @@ class CaptureDialog(QDialog):
 
     def reject(self) -> None:
         """Escape and the close button end here: ask before a running recording is lost."""
-        if self.run_view.running and not self._may_kill():
+        if self.run_view.running and not self._may_close():
             return
         self._jobs.close(0.2)
         super().reject()
@@ -160,16 +158,24 @@ class CaptureDialog(QDialog):
             return
         super().keyPressEvent(event)
 
-    def _may_kill(self) -> bool:
+    def _may_close(self) -> bool:
+        """Ask what becomes of the recording that runs; one that is finished first closes the dialog at its end."""
         box = QMessageBox(self)
         box.setWindowTitle("Record a script")
         box.setText("A recording is running.")
-        box.setInformativeText("Closing kills the program, and nothing of the recording is kept.")
+        box.setInformativeText(
+            "Finish it now and keep the steps recorded so far, or kill the program and lose them?"
+        )
+        finish = box.addButton("Finish and keep", QMessageBox.ButtonRole.AcceptRole)
         kill = box.addButton("Kill it and close", QMessageBox.ButtonRole.DestructiveRole)
         keep = box.addButton("Keep recording", QMessageBox.ButtonRole.RejectRole)
-        box.setDefaultButton(keep)
+        box.setDefaultButton(finish)
+        box.setEscapeButton(keep)
         box.exec()
-        if box.clickedButton() is not kill:
+        chosen = box.clickedButton()
+        if chosen is finish:
+            self.run_view.finish_now()
+        if chosen is not kill:
             return False
         self.run_view.end_now()
         return True

@@ -42,7 +42,7 @@ class HistoryView(QWidget):
         self.table.verticalHeader().hide()
         self.table.setShowGrid(False)
         self.table.setItemDelegate(RowDelegate(self.table))
-        self.table.setAccessibleName("Recordings made before")
+        self.table.setAccessibleName("Earlier recordings")
         self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)

@@ -31,7 +31,7 @@ ABOUT = {
     Tool.NCU: "Hardware counters of single kernels: why one kernel is slow. Replays each kernel many times.",
 }
 STEPS = {
-    "found by itself": "auto",
+    "detected automatically": "auto",
     "optimizer steps": "optimizer",
     "DataLoader batches": "dataloader",
     "calls of the model": "forward",
@@ -184,7 +184,7 @@ class OptionsForm(QWidget):
         self.launch_skip = self._spin(0, 1_000_000)
         self.launch_count = self._spin(0, 100_000)
         self.launch_count.setSpecialValueText("all")
-        self.keep_clocks = self._check("Leave the clocks alone", "times as in production, but less steady")
+        self.keep_clocks = self._check("Don't lock the clocks", "times as in production, but less steady")
         self.ncu_steps = self._check("Only in the recorded steps", "skips the warm-up; needs a Python script")
         page = QWidget()
         form = Form(page)

@@ -56,7 +56,9 @@ class RunView(QWidget):
         self.output.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.output.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.finish = QPushButton("Finish recording now")
-        self.finish.setToolTip("Ends the recording at the next chance and keeps the steps recorded so far")
+        self.finish.setToolTip(
+            "Ends the recording at the next opportunity and keeps the steps recorded so far"
+        )
         self.kill = QPushButton("Kill")
         self.kill.setToolTip("Ends the program and everything it started at once; nothing is kept")
         for button in (self.finish, self.kill):
@@ -67,7 +69,7 @@ class RunView(QWidget):
         self._retry_request: CaptureRequest | None = None
         self._lay_out()
         self.retry.clicked.connect(lambda: self.retry_wanted.emit(self._retry_request))
-        self.finish.clicked.connect(self._finish_now)
+        self.finish.clicked.connect(self.finish_now)
         self.kill.clicked.connect(self.kill_now)
         self._clock = self._timer(250, self._tick)
         self._flusher = self._timer(FLUSH_MS, self._flush)
@@ -101,6 +103,7 @@ class RunView(QWidget):
         self._recording = recording
         self.finish.setEnabled(True)
         self.kill.setEnabled(True)
+        self.finish.setFocus(Qt.FocusReason.OtherFocusReason)
         for timer in (self._clock, self._flusher, self._gpu_clock):
             timer.start()
 
@@ -125,10 +128,12 @@ class RunView(QWidget):
         if recording is not None:
             recording.kill()
 
-    def _finish_now(self) -> None:
+    def finish_now(self) -> None:
+        """End the recording at the next opportunity and keep what it has."""
         recording = self._recording
         if recording is None:
             return
+        self.output.setFocus(Qt.FocusReason.OtherFocusReason)  # else Qt passes the focus on to Kill
         self.finish.setEnabled(False)
         self.phase.setText("Finishing the recording")
         self._jobs.ask("capture finish", lambda _: recording.finish_now(), lambda _: None, lambda _: None)
@@ -174,6 +179,8 @@ class RunView(QWidget):
 
     def _settle(self) -> None:
         self._recording = None
+        if self.finish.hasFocus() or self.kill.hasFocus():
+            self.output.setFocus(Qt.FocusReason.OtherFocusReason)
         for timer in (self._clock, self._flusher, self._gpu_clock):
             timer.stop()
         self._jobs.forget("gpu use")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +27,17 @@ from viewer.look.boxes import NO_MARGINS, Form, vertical
 from viewer.look.labels import Label
 
 KINDS = {"Script": TargetKind.SCRIPT, "Module (-m)": TargetKind.MODULE, "Program": TargetKind.COMMAND}
+
+
+STARTS_PYTHON = frozenset(
+    {"torchrun", "accelerate", "deepspeed"}
+)  # scripts that are installed beside their Python
+
+
+def _beside(interpreter: str, launcher: str) -> str:
+    """The launcher that is installed with this interpreter; the bare name where there is none."""
+    found = Path(interpreter).parent / launcher if os.sep in interpreter and os.sep not in launcher else None
+    return str(found) if found is not None and os.access(found, os.X_OK) else launcher
 
 
 class TargetForm(QWidget):
@@ -73,7 +85,9 @@ class TargetForm(QWidget):
             ) from error
         kind = list(KINDS.values())[self.kind.currentIndex()]
         interpreter = self._interpreter_path() if kind is not TargetKind.COMMAND else ""
-        if launcher and launcher[0].rpartition("/")[2] in ("torchrun", "accelerate"):
+        if launcher and launcher[0].rpartition("/")[2] in STARTS_PYTHON:
+            if not self.where.place:
+                launcher = (_beside(self._interpreter_path(), launcher[0]), *launcher[1:])
             interpreter = ""
         return Target(
             kind,

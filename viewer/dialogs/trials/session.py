@@ -24,7 +24,7 @@ from viewer.loading.promises import promises_if_any
 if TYPE_CHECKING:
     from rules.fixes.plan import Promise
 
-STOPPED_EARLY = "It was stopped before anything was tried."
+STOPPED_EARLY = "Stopped before anything was tried."
 _NO_STEPS = "A trial needs a few hundred steps; say in the Record dialog what ends one."
 _SLOT = "trial"
 

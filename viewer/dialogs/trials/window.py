@@ -61,7 +61,7 @@ class TrialsWindow(QDialog):
         self.limit_label = Label("Measure for", "secondary")
         self.start_button = _button("Start", self.start)
         self.stop_button = _button("Stop", self.stop)
-        self.stop_button.setToolTip("Ends the trial at the next step and keeps what is known by then")
+        self.stop_button.setToolTip("Ends the trial at the next step and keeps the results so far")
         self.axis = AxisRow()
         self.rows = TrialRows(self.axis)
         self.losses = LossCurves()
@@ -97,7 +97,7 @@ class TrialsWindow(QDialog):
         """End it at the next step and show what is known."""
         self._asked_to_stop = True
         self.stop_button.setEnabled(False)
-        self.state.setText("Stopping: what is known by now is kept")
+        self.state.setText("Stopping; results so far are kept")
         self.session.stop()
 
     def reject(self) -> None:
@@ -127,7 +127,7 @@ class TrialsWindow(QDialog):
         box = QMessageBox(self)
         box.setWindowTitle("Try it")
         box.setText("A trial is running.")
-        box.setInformativeText("Closing kills the program, and nothing of the trial is kept.")
+        box.setInformativeText("If you close now, the program is killed and the trial is lost.")
         kill = box.addButton("Kill it and close", QMessageBox.ButtonRole.DestructiveRole)
         keep = box.addButton("Go on", QMessageBox.ButtonRole.RejectRole)
         box.setDefaultButton(keep)
@@ -191,7 +191,7 @@ class TrialsWindow(QDialog):
         if trials is not None and any(
             each.candidate.kind is Kind.CEILING and each.gain for each in trials.trials
         ):
-            said.append("A ceiling is no change to keep: something was taken away to see what it costs.")
+            said.append("A ceiling is not a change to keep: something was removed only to see what it costs.")
         self.notes.setText("\n".join(said))
         self._of_notes.setVisible(bool(said))
         self._foot.setVisible(bool(curves or said))
@@ -249,7 +249,7 @@ class TrialsWindow(QDialog):
         row = horizontal(self._foot, (0, 0, 0, 0), 24)
         for title, part, content in (
             ("Loss of the program, step by step", self._of_losses, self.losses),
-            ("What to know", self._of_notes, scrolling(notes)),
+            ("Notes", self._of_notes, scrolling(notes)),
         ):
             column = vertical(part, (0, 0, 0, 0), 4)
             column.addWidget(Label(title, weight=QFont.Weight.DemiBold, pixels=12))

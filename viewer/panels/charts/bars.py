@@ -85,7 +85,7 @@ class Bars(QWidget):
         under = self._index_at(event.position().x())
         if under != self._under:
             self._under = under
-            self.setToolTip(tooltip(f"{self.told(under)}\nClick to walk them") if under >= 0 else "")
+            self.setToolTip(tooltip(f"{self.told(under)}\nClick to go through them") if under >= 0 else "")
             self.update()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:

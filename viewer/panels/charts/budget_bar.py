@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QBrush,
     QColor,
+    QEnterEvent,
+    QFocusEvent,
     QFont,
     QFontMetrics,
     QKeyEvent,
@@ -73,6 +75,8 @@ class Part:
 class PartButton(QAbstractButton):
     """One part, as wide as its share; its name is drawn where it fits."""
 
+    pointed_at = Signal(bool)  # the mouse or the focus came, or left
+
     def __init__(self, part: Part, whole: int, parent: QWidget) -> None:
         super().__init__(parent)
         self.part = part
@@ -85,6 +89,22 @@ class PartButton(QAbstractButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        super().enterEvent(event)
+        self.pointed_at.emit(True)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self.pointed_at.emit(False)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.pointed_at.emit(True)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.pointed_at.emit(False)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
@@ -151,6 +171,7 @@ class BudgetBar(QWidget):
     """The parts of one device's window side by side; every part is visible, however small."""
 
     chosen = Signal(int, str, str)  # device, key, label
+    pointed_at = Signal(int, object)  # device, Part or None
 
     def __init__(self, device: int, parts: Sequence[Part], whole: int, *, thin: bool = False) -> None:
         super().__init__()
@@ -161,8 +182,11 @@ class BudgetBar(QWidget):
             button.clicked.connect(
                 lambda _=False, part=button.part: self.chosen.emit(device, part.key, part.label)
             )
+            button.pointed_at.connect(
+                lambda on, part=button.part: self.pointed_at.emit(device, part if on else None)
+            )
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Where the time or the memory went")
+        self.setAccessibleName("Where the time or memory goes")
 
     def sizeHint(self) -> QSize:
         return QSize(400, THIN_HEIGHT if self._thin else BAR_HEIGHT)

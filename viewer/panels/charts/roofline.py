@@ -202,9 +202,7 @@ class RooflinePlot(QWidget):
     def _fit(self) -> None:
         points = [point for _, point in self.points]
         if not points:
-            self._text.setText(
-                "Nothing here did floating-point arithmetic that was measured or can be estimated."
-            )
+            self._text.setText("No measured or estimated floating-point work in this selection.")
         flat = [roof.peak for line in self._lines for roof in line.roofs if not roof.is_memory]
         x = np.log10([point.intensity for point in points] or [1.0])
         y = np.log10([point.rate for point in points] or flat or [1.0])

@@ -41,7 +41,7 @@ class CheckList(QWidget):
         self.heading.setStyleSheet(
             "QToolButton { padding: 2px 6px 2px 5px; } QToolButton:!hover { background: transparent; }"
         )
-        self.heading.setToolTip("Which checks these are, and what they look for")
+        self.heading.setToolTip("Which checks these are and what they look for")
         self.heading.setCursor(Qt.CursorShape.PointingHandCursor)
         self.heading.toggled.connect(self._open)
         self._layout = vertical(self, NO_MARGINS, 2)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from viewer.panels.findings.finding_card import FindingCard
 
 WIDE = 350  # pixels: from here the number of quiet checks fits beside the number of findings
-NO_GPU = "There is nothing to judge: neither work of a GPU nor what the CPU runs was recorded."
+NO_GPU = "Nothing to diagnose: the recording contains no GPU work and no CPU activity."
 _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, Severity.INFO)
 
 
@@ -151,10 +151,10 @@ class DiagnosisPanel(QWidget):
         if self._document.trace is None:
             return "Open a recording to see what its GPU waits for."
         if self._document.preview:
-            return "The findings follow when all of it is read. Until then, look at the first events."
+            return "The findings follow once everything is read. Meanwhile the first events are shown."
         if self._document.stage is Stage.READY:
             return "The analysis was stopped or failed; the timeline is complete."
-        return "Looking for what the GPU waits for ..."
+        return "Analysing what the GPU waits for ..."
 
     def _fill_rest(
         self, diagnosis: Diagnosis, layout: QVBoxLayout, explanations: dict[str, dict[str, str]]
@@ -288,7 +288,7 @@ class DiagnosisPanel(QWidget):
 
 def _nothing_found(diagnosis: Diagnosis) -> str:
     if len(diagnosis.skipped) > len(diagnosis.quiet):
-        return "Most checks could not be made, so this says little: see below what they lack."
+        return "Most checks could not run, so this means little. What they need is listed below."
     return "No check found anything worth fixing."
 
 

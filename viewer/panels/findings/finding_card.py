@@ -243,21 +243,21 @@ class FindingCard(QFrame):
 
     @cached_property
     def show_button(self) -> QPushButton:
-        button = self._button("Show", "Go to its longest place on the timeline")
+        button = self._button("Show", "Show its longest occurrence on the timeline")
         button.clicked.connect(lambda: self.chosen.emit(self.finding))
         return button
 
     @cached_property
     def fix_button(self) -> QPushButton:
-        tip = "Code, limits, and the next recording to make"
+        tip = "Code, caveats, and what to record next"
         button = self._button("How to fix", tip, checkable=True)
         button.toggled.connect(lambda on: self._open(button if on else None))
         return button
 
     @cached_property
     def why_button(self) -> QPushButton:
-        tip = "How this is decided, and when it is wrong"
-        button = self._button("Why we think so", tip, checkable=True)
+        tip = "How this was decided, and when it may be wrong"
+        button = self._button("Why", tip, checkable=True)
         button.toggled.connect(lambda on: self._open(button if on else None))
         return button
 
@@ -335,18 +335,18 @@ class FindingCard(QFrame):
                 layout.addWidget(CodeBox(text))
         if self.finding.cannot_tell:
             layout.addWidget(
-                Label("What this recording cannot tell", weight=QFont.Weight.DemiBold, pixels=12)
+                Label("What this recording does not show", weight=QFont.Weight.DemiBold, pixels=12)
             )
             layout.addWidget(Label(self.finding.cannot_tell, "secondary", wrap=True, selectable=True))
         if (offered := self._next_recording(self.finding)) is not None:
             text, request = offered
             self.record_button = self._button(
-                f"{text} ...", "Opens the recorder with the tool and the options that tell more"
+                f"{text} ...", "Opens the recorder with the tool and options that would show more"
             )
             self.record_button.clicked.connect(lambda: self.record_wanted.emit(request))
             layout.addWidget(self.record_button, 0, Qt.AlignmentFlag.AlignLeft)
         if not layout.count():
-            layout.addWidget(Label("There is nothing more to say about it.", "secondary"))
+            layout.addWidget(Label("No further details.", "secondary"))
         return body
 
     def _why(self) -> QWidget:

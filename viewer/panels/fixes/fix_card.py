@@ -126,7 +126,7 @@ class FixCard(QFrame):
     def _make_try_button(self) -> QPushButton:
         button = QPushButton("Try")
         button.setProperty("chip", True)
-        button.setToolTip("Makes the change in the running program, and measures what it gives")
+        button.setToolTip("Makes the change in your running program and measures the gain")
         button.setAccessibleName(f"Try: {self.promise.proposal.title}")
         button.clicked.connect(lambda: self.try_wanted.emit(self.promise.id))
         return button
@@ -141,7 +141,7 @@ class FixCard(QFrame):
     def _step_text(self, step_ns: float) -> str:
         promise = self.promise
         if promise.proposal.redesign:
-            return f"up to {factor(promise.high)}, no point is promised"
+            return f"up to {factor(promise.high)}, no single estimate"
         after = f"{duration(step_ns)} → {duration(step_ns / max(promise.expected, 1e-9))}"
         return f"{after} a step"
 
@@ -157,7 +157,7 @@ class FixCard(QFrame):
         column.addLayout(head)
         for finding in removed[:MOST_REMOVED]:
             chip = LinkButton(finding.title, sentence=True)
-            chip.setToolTip(tooltip(f"Show this finding: {finding.title}"))
+            chip.setToolTip(tooltip(f"Go to finding: {finding.title}"))
             chip.setFocusPolicy(Qt.FocusPolicy.TabFocus)
             chip.clicked.connect(lambda _=False, each=finding: self.finding_wanted.emit(each))
             column.addWidget(chip)

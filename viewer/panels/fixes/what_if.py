@@ -16,7 +16,9 @@ from viewer.what_if import WhatIf
 if TYPE_CHECKING:
     from viewer.panels.fixes.fix_card import FixCard
 
-INTRODUCTION = "Tick what you would change. Gains do not multiply: all that is ticked is replayed together."
+INTRODUCTION = (
+    "Tick the changes you would make. Their gains are predicted together: they do not simply multiply."
+)
 
 
 class WhatIfPanel(QWidget):
@@ -30,12 +32,10 @@ class WhatIfPanel(QWidget):
         self._scroll = scrolling()
         self.together = Label("", wrap=True, weight=QFont.Weight.DemiBold)
         self.limit = Label("", "secondary", pixels=12, wrap=True)
-        self.copy_button = QPushButton("Copy as a plan")
+        self.copy_button = QPushButton("Copy as plan")
         self.copy_button.clicked.connect(self.copy_plan)
         self.try_button = QPushButton("Try all")
-        self.try_button.setToolTip(
-            "Makes each change in the running program, block by block, and measures what it gives"
-        )
+        self.try_button.setToolTip("Makes each change in your running program and measures the gain")
         self.try_button.clicked.connect(lambda: model.try_wanted.emit(()))
         layout = vertical(self, NO_MARGINS)
         layout.addWidget(self._scroll, 1)
@@ -80,7 +80,7 @@ class WhatIfPanel(QWidget):
             for each in (self.together, self.limit):
                 column.addWidget(each)
             column.addWidget(self.copy_button, 0, Qt.AlignmentFlag.AlignLeft)
-            column.addWidget(Label("How far to trust this", weight=QFont.Weight.DemiBold, pixels=12))
+            column.addWidget(Label("How reliable is this?", weight=QFont.Weight.DemiBold, pixels=12))
             column.addWidget(Label(about_replay(plan), "secondary", pixels=12, wrap=True))
         column.addStretch(1)
         self._scroll.setWidget(body)
@@ -116,7 +116,7 @@ class WhatIfPanel(QWidget):
         step = prediction.steps[0]
         whole = max(step.after.length, 1)
         parts = sorted(bar(step, after=True), key=lambda part: -part[2])
-        text = "What fills it: " + ", ".join(f"{label} {percent(ns / whole)}" for _, label, ns in parts[:3])
+        text = "It is then: " + ", ".join(f"{label} {percent(ns / whole)}" for _, label, ns in parts[:3])
         left = [
             each for each in plan.promises if each.id not in prediction.ids and not each.proposal.redesign
         ]

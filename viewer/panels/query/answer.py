@@ -73,7 +73,7 @@ class Answer(QWidget):
             sums.append(f"{name} sum {total}, median {median}, p99 {p99}")
         told = "; ".join(sums[-MOST_SUMS:])
         self.left.setText(f"{result.rows:,} rows{more}" + (f"    all: {told}" if told else ""))
-        self.right.setText("↑ ↓ fly to the row   O keeps the lane")
+        self.right.setText("↑ ↓ go to the row   O keeps its lane")
 
     def show_frame(self, columns: tuple[Column, ...], frame: pd.DataFrame, text: str) -> None:
         """A table that is no answer, such as the description of the tables."""

@@ -47,7 +47,7 @@ class QuestionList(QWidget):
         self.tree.itemClicked.connect(lambda item, _: self._choose(item))
         self.tree.itemActivated.connect(lambda item, _: self._choose(item))
         self.tree.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
-        self.tree.addAction("Remove this question of yours", self._remove)
+        self.tree.addAction("Delete this saved question", self._remove)
         column = vertical(self, (10, 6, 6, 6), 4)
         column.addWidget(self.filter)
         column.addWidget(self.tree, 1)

@@ -41,7 +41,7 @@ class CostlyRanks(QWidget):
         self._facts = facts
         self.current = 0
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName("Ranks that cost most")
+        self.setAccessibleName("Costliest ranks")
         self.setFixedHeight(HEAD + ROW_HEIGHT * len(facts.costly))
 
     def paintEvent(self, _: QPaintEvent) -> None:
@@ -183,12 +183,12 @@ class RanksSide(QWidget):
         box.setObjectName("sentence")
         box.setProperty("late", bool(facts.late))
         inside = QVBoxLayout(box)
-        inside.addWidget(Label("In one sentence", "secondary", pixels=theme.SECONDARY_PX))
+        inside.addWidget(Label("Summary", "secondary", pixels=theme.SECONDARY_PX))
         inside.addWidget(Label(many.sentence, wrap=True, pixels=theme.BODY_PX + 1))
         column.addWidget(box)
         if facts.costly:
             column.addWidget(
-                _heading("Ten that cost the most" if len(facts.costly) == 10 else "Ranks that cost the most")
+                _heading("Ten costliest ranks" if len(facts.costly) == 10 else "Costliest ranks")
             )
             self.costly = CostlyRanks(facts)
             self.costly.chosen.connect(self.rank_chosen)
@@ -210,11 +210,11 @@ class RanksSide(QWidget):
         for each in further:
             column.addWidget(Label(each, "secondary", pixels=12, wrap=True))
         if following := page.next_steps(facts):
-            column.addWidget(_heading("Look at next"))
+            column.addWidget(_heading("Next steps"))
             for each in following:
                 column.addWidget(Label(each, pixels=12, wrap=True))
         buttons = QHBoxLayout()
-        copy = QPushButton("Copy the summary page")
+        copy = QPushButton("Copy summary page")
         copy.clicked.connect(self.copy_page)
         buttons.addWidget(copy)
         buttons.addStretch(1)

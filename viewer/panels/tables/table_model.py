@@ -79,7 +79,7 @@ def described(
     """A column as the schema of its table describes it; ``how`` are the other fields of a ``Column``."""
     of = next(each for each in table.columns if each.name == name)
     hint = of.about[:1].upper() + of.about[1:]
-    return Column(of.name, title or of.title, show or _OF_UNIT.get(of.unit, Show.TEXT), hint, **how)
+    return Column(of.name, title or of.heading, show or _OF_UNIT.get(of.unit, Show.TEXT), hint, **how)
 
 
 def written(value: Any, show: Show) -> str:

@@ -263,7 +263,7 @@ class TableView(QTableView):
     def _say(self, problem: str) -> None:
         box = QMessageBox(QMessageBox.Icon.Warning, "Export as CSV", problem, parent=self)
         box.setTextFormat(Qt.TextFormat.PlainText)
-        box.setInformativeText("Choose another place.")
+        box.setInformativeText("Choose another location.")
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.open()
 

@@ -122,7 +122,7 @@ class BookmarksPanel(Panel):
             self.bookmarks = self.session.bookmarks() if self.session is not None else []
             if self.session is not None and self.session.left_out:
                 self.failed.emit(
-                    f"{self.session.left_out:,} rows of {self.session.path.name} are no bookmarks."
+                    f"{self.session.left_out:,} rows of {self.session.path.name} are not bookmarks."
                 )
         except SessionError as error:
             self.bookmarks = []

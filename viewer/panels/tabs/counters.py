@@ -48,7 +48,11 @@ class CountersPanel(Panel):
         if found is None:
             if self.details is not None:
                 self.details.hide()
-            why = "This event has no counters." if event >= 0 else "Select a kernel to see its counters."
+            why = (
+                "No counters were recorded for this event."
+                if event >= 0
+                else "Select a kernel to see its counters."
+            )
             self._note.setText(
                 f"{why} {join.matched:,} of {len(join.event):,} kernels of the timeline were profiled."
             )

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from viewer.statistics.what_if import PathRow
 
 COLUMNS = (
-    Column("name", "Piece of the chain"),
-    Column("pieces", "Pieces a step", Show.NUMBER, "How often it is on the path in one step"),
-    Column("time", "Time a step", Show.TIME, "In one step, as recorded"),
+    Column("name", "Segment"),
+    Column("pieces", "Segments per step", Show.NUMBER, "How often it occurs on the path in one step"),
+    Column("time", "Time per step", Show.TIME, "In one step, as recorded"),
     Column(
         "share", "Share of the step", Show.SHARE, "Of the path, which is as long as the step", short="Share"
     ),
@@ -31,9 +31,7 @@ class CriticalPathPanel(Panel):
     """A row shows the longest piece of its kind on the timeline."""
 
     title: ClassVar[str] = "Critical path"
-    lacks: ClassVar[str] = (
-        "Launches are not linked to what they launched. Record API calls and GPU work together."
-    )
+    lacks: ClassVar[str] = "Launches are not linked to their kernels. Record API calls and GPU work together."
     order: ClassVar[int] = 55
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:

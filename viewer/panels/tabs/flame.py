@@ -34,7 +34,7 @@ class FlamePanel(Panel):
         self.view.chosen.connect(document.show_event)
         self.view.focused.connect(self._say)
         self.kind = QComboBox()
-        self.kind.setAccessibleName("What to add up")
+        self.kind.setAccessibleName("What to measure")
         self.kind.currentIndexChanged.connect(lambda _: self.refresh())
         self._text = ElidedLabel("", "secondary", pixels=12)
         everything = QPushButton("Show all")
@@ -91,11 +91,11 @@ class FlamePanel(Panel):
             area = self.document.area
             on_lanes = area is not None and bool(area.lanes) and not self._choices()
             self._text.setText(
-                "No calls lie inside one another on the selected lanes." if on_lanes else "Nothing ran here."
+                "The selected lanes contain no nested calls." if on_lanes else "Nothing ran here."
             )
         elif node == ROOT:
             self._text.setText(
-                f"{duration(tree.whole)} in all. Click a call to widen it, Ctrl-click to see its longest."
+                f"{duration(tree.whole)} in total. Click a call to zoom in, Ctrl-click to go to its longest occurrence."
             )
         else:
             self._text.setText(self.view.describe(node))

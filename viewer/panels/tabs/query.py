@@ -50,7 +50,7 @@ DESCRIBED = (
     Column("about", "Meaning", stretch=True),
 )
 LEAST_LIST, LEAST_ANSWER = 100, 160  # pixels
-_INVITATION = "Choose a question at the left, or write one. The answer is shown on the timeline as well."
+_INVITATION = "Pick a question on the left or write your own. The answer also appears on the timeline."
 
 
 @tab

@@ -1,0 +1,73 @@
+"""The headline and the budget below it: whole lines, the card and the gaps behind each part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QCoreApplication, QEvent, QPointF, Qt
+from PySide6.QtGui import QEnterEvent
+from pytestqt.qtbot import QtBot
+
+from parsers.model.units import percent
+from rules.analysis.idle.causes import Cause
+from tests.viewer.conftest import wait_until_laid_out, wait_until_ready
+from viewer.window.main_window import MainWindow
+
+
+def test_a_click_on_a_part_of_the_budget_makes_its_card_the_current_one(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    last = window.diagnosis.cards[-1].finding
+    window.document.select_finding(last)
+    about = next(card.finding for card in window.diagnosis.cards if card.finding.category.about is Cause.HOST)
+    assert about is not last
+    (bar,) = window.verdict.bars
+    python = next(button for button in bar.buttons if button.part.key == "host-bound")
+    qtbot.mouseClick(python, Qt.MouseButton.LeftButton)
+    assert window.document.finding is about
+    assert window.side.currentWidget() is window.diagnosis
+
+
+def test_the_mouse_over_a_part_of_the_budget_lights_up_its_gaps_with_their_number(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    (bar,) = window.verdict.bars
+    python = next(button for button in bar.buttons if button.part.key == "host-bound")
+    dark = window.timeline.overview.grab().toImage()
+    middle = QPointF(python.rect().center())
+    QCoreApplication.sendEvent(python, QEnterEvent(middle, middle, python.mapToGlobal(middle)))
+    glow = window.timeline.overview.glow
+    assert glow is not None
+    assert glow.told == f"waiting for Python: {len(glow.start)} gaps, {python.part.told}"
+    assert int((glow.end - glow.start).sum()) == python.part.amount
+    assert window.timeline.overview.grab().toImage() != dark
+    QCoreApplication.sendEvent(python, QEvent(QEvent.Type.Leave))
+    assert window.timeline.overview.glow is None
+
+
+@pytest.mark.parametrize("width", [960, 1366])
+def test_no_line_of_the_headline_is_cut_off(
+    width: int, make_window: Callable[..., MainWindow], fixtures: Path, qtbot: QtBot
+) -> None:
+    window = make_window((width, 700))
+    window.open([fixtures / "programs" / "diffusion.pt.trace.json.gz"])
+    wait_until_ready(qtbot, window)
+    qtbot.waitUntil(lambda: window.document.plan is not None)
+    wait_until_laid_out(qtbot, window.verdict)
+    for label in (window.verdict.sentence, window.verdict.where):
+        assert label.text()
+        assert label.height() >= label.heightForWidth(label.width())
+    assert window.verdict.headline.height() < 90
+
+
+def test_a_part_of_the_budget_without_room_for_its_label_has_a_short_name(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    (bar,) = window.verdict.bars
+    button = next(each for each in bar.buttons if each.part.key == "host-bound")
+    share = percent(button.share)
+    said = {button.shown_name(room) for room in range(0, 400, 2)}
+    assert said == {"", "Python", f"Python {share}", f"waiting for Python {share}"}
+    assert button.shown_name(400) == f"waiting for Python {share}"
