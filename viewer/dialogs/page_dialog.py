@@ -21,6 +21,7 @@ from parsers.model import Effect, Trace
 from viewer.kept.preferences import WHEELS, Preferences
 from viewer.kept.storage import data_folder
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.key_names import key_names
 from viewer.look.labels import Label
 from viewer.look.tab_order import TabOrder
 
@@ -136,8 +137,8 @@ class ShortcutSheet(PageDialog):
             grid.setHorizontalSpacing(18)
             grid.setVerticalSpacing(3)
             for number, (keys, text) in enumerate(rows):
-                grid.addWidget(Label(keys, weight=QFont.Weight.DemiBold, pixels=12), number, 0)
-                grid.addWidget(Label(text, "secondary", wrap=True), number, 1)
+                grid.addWidget(Label(key_names(keys), weight=QFont.Weight.DemiBold, pixels=12), number, 0)
+                grid.addWidget(Label(key_names(text), "secondary", wrap=True), number, 1)
             grid.setColumnStretch(1, 1)
             grid.setColumnMinimumWidth(0, 96)
             halves[half].addLayout(grid)

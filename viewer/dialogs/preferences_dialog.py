@@ -35,6 +35,7 @@ from viewer.kept.preferences import (
 )
 from viewer.look import theme
 from viewer.look.boxes import MARGIN, NO_MARGINS, Form, HorizontalLine, vertical
+from viewer.look.key_names import key_names
 from viewer.look.labels import Label, tooltip
 
 FIELD_WIDTH = 96
@@ -224,7 +225,7 @@ class PreferencesDialog(QDialog):
 def _choice(options: dict[str, str], current: str) -> QComboBox:
     box = QComboBox()
     for key, text in options.items():
-        box.addItem(text, key)
+        box.addItem(key_names(text), key)
     box.setCurrentIndex(box.findData(current))
     return box
 

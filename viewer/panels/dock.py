@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QLineEdit, QMenu, QTabWidget, QToolButton, QWidget
 
 from viewer.document import Document, Stage
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.key_names import key_names
 from viewer.panels.panel import Panel, tabs
 
 FILTER_WIDTH, NARROW_FILTER = 180, 108
@@ -37,7 +38,7 @@ class BottomPanels(QWidget):
         self.tabs.setElideMode(Qt.TextElideMode.ElideRight)
         self.further = QToolButton()
         self.further.setAutoRaise(True)
-        self.further.setToolTip("More tabs (Ctrl+Page Down goes through all of them)")
+        self.further.setToolTip(key_names("More tabs (Ctrl+Page Down goes through all of them)"))
         self.further.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.further.setMenu(QMenu(self.further))
         self.further.menu().aboutToShow.connect(self._list_further)

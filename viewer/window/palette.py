@@ -33,6 +33,7 @@ from PySide6.QtWidgets import (
 
 from viewer.look import theme
 from viewer.look.boxes import vertical
+from viewer.look.key_names import key_names
 from viewer.look.labels import Label
 
 Index = QModelIndex | QPersistentModelIndex
@@ -209,7 +210,7 @@ class SearchField(QLineEdit):
 
     def say(self, text: str) -> None:
         """A remark at the right end, such as "3 of 240"; without one, the shortcut that leads here."""
-        self.position.setText(text or ("" if self.text() else "Ctrl P"))
+        self.position.setText(text or ("" if self.text() else key_names("Ctrl P")))
         self._arrange()
 
     def show_hits(self, hits: list[Hit], note: str) -> None:

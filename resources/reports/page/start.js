@@ -49,7 +49,7 @@ function tools(timelines, camera) {
     if (event.key !== "Enter" || !search.value.trim()) return;
     said.textContent = timelines.some(each => each.find(search.value.trim())) ? "" : "No event has such a name.";
   });
-  bar.append(search, said, make("span", "quiet help", "Drag to move, Shift+drag to measure, Ctrl+wheel to zoom; after a click the wheel alone, W S A D and 0"));
+  bar.append(search, said, make("span", "quiet help", `Drag to move, Shift+drag to measure, ${/Mac/.test(navigator.platform) ? "Cmd" : "Ctrl"}+wheel to zoom; after a click the wheel alone, W S A D and 0`));
   first.section.prepend(bar);
   const keys = {
     w: () => camera.zoom(1 / 1.35, middle()), s: () => camera.zoom(1.35, middle()),

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import QAbstractItemView, QCompleter, QPlainTextEdit, QTe
 
 from parsers.model import Trace
 from viewer.look import theme
+from viewer.look.key_names import key_names
 from viewer.query.completion import KEYWORDS, candidates, table_names
 
 POPUP_WIDTH, LONGEST = 640, 20  # pixels, letters of most names
@@ -89,7 +90,9 @@ class Editor(QPlainTextEdit):
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.setTabStopDistance(4 * self.fontMetrics().horizontalAdvance(" "))
         self.setAccessibleName("Question in SQL")
-        self.setPlaceholderText("SELECT ... FROM kernels\nCtrl+Enter runs, F1 describes the tables")
+        self.setPlaceholderText(
+            key_names("SELECT ... FROM kernels\nCtrl+Enter runs, F1 describes the tables")
+        )
         self.setTabChangesFocus(True)
         self._colours = Colours(self.document())
         self._numbers = _Numbers(self)

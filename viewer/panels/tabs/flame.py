@@ -10,6 +10,7 @@ from parsers.model import LaneKind, Trace
 from parsers.model.units import duration
 from viewer.document import Document
 from viewer.look.boxes import horizontal, scrolling
+from viewer.look.key_names import key_names
 from viewer.look.labels import ElidedLabel
 from viewer.panels.charts.icicle import IcicleView
 from viewer.panels.panel import Panel, tab
@@ -95,7 +96,8 @@ class FlamePanel(Panel):
             )
         elif node == ROOT:
             self._text.setText(
-                f"{duration(tree.whole)} in total. Click a call to zoom in, Ctrl-click to go to its longest occurrence."
+                f"{duration(tree.whole)} in total. "
+                + key_names("Click a call to zoom in, Ctrl-click to go to its longest occurrence.")
             )
         else:
             self._text.setText(self.view.describe(node))

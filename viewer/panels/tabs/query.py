@@ -26,6 +26,7 @@ from viewer.kept.storage import write_pieces
 from viewer.loading.questions import ENDINGS, all_rows, costliest_condition, first_rows, how_many
 from viewer.loading.recording_process import asked
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.key_names import key_names
 from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
 from viewer.panels.query.answer import Answer
@@ -92,7 +93,7 @@ class QueryPanel(Panel):
         self._list_questions()
 
     def _middle(self) -> QWidget:
-        self.run_button = QPushButton("Run   Ctrl+↵")
+        self.run_button = QPushButton(key_names("Run   Ctrl+↵"))
         self.run_button.setProperty("primary", True)
         self.run_button.clicked.connect(self._run_or_stop)
         history, self.history = _with_menu("History")
@@ -207,7 +208,7 @@ class QueryPanel(Panel):
 
     def _set_running(self, running: bool) -> None:
         self.editor.running = running
-        self.run_button.setText("Stop   Esc" if running else "Run   Ctrl+↵")
+        self.run_button.setText("Stop   Esc" if running else key_names("Run   Ctrl+↵"))
 
     def _show(self, found: tuple[Result, tuple[str, int] | None]) -> None:
         result, condition = found
