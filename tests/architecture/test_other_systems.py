@@ -1,4 +1,4 @@
-"""Every place that asks for the system is listed, and the branches of other systems run here with their calls replaced."""
+"""Every place that asks for the system is listed; what other systems do there runs here with their calls replaced."""
 
 from __future__ import annotations
 

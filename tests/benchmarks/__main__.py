@@ -22,14 +22,14 @@ def main() -> None:
         "events",
         nargs="*",
         help="sizes to measure, of everything; or ranks: runs of many ranks, and nothing else; or processes: "
-        "whole commands of the installed program, and nothing else",
+        "whole commands of the installed program, and nothing else; or asked: the table of what is asked",
     )
     parser.add_argument("--short", action="store_true", help="of processes: on smaller recordings")
     parser.add_argument(
         "--peers",
         type=Path,
         metavar="PYTHON",
-        help="an interpreter that has HolisticTraceAnalysis, to compare with",
+        help="an interpreter that has HolisticTraceAnalysis, to compare with; of asked: Perfetto's trace_processor",
     )
     options = parser.parse_args()
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
@@ -40,6 +40,11 @@ def main() -> None:
             from tests.benchmarks import many_ranks
 
             many_ranks.report(folder, tuple(map(int, options.events[1:])) or many_ranks.SIZES)
+            return
+        if options.events[:1] == ["asked"]:
+            from tests.benchmarks import asked
+
+            asked.report(folder, options.peers)
             return
         from tests.benchmarks import processes
 
