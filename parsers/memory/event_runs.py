@@ -57,6 +57,9 @@ class EventRuns:
     _values: npt.NDArray[np.object_] = field(default_factory=lambda: np.empty(0, object))  # of the objects
     _stacks: I64 = field(default_factory=lambda: np.empty(0, np.int64))  # of the objects that are lists
     _frames: dict[bytes, list[Any]] = field(default_factory=dict)  # and their texts, by their instructions
+    _referred: dict[bytes, Any] = field(
+        default_factory=dict
+    )  # by the instruction that fetches it from the memo
     _inside: dict[int, list[Any]] = field(default_factory=dict)  # what follows a list in the memo
     _window: _Window | None = None
     _source: Bytes = field(default_factory=lambda: Bytes.of(b""))
@@ -147,10 +150,14 @@ class EventRuns:
         if value is not listed:
             return
         first = len(self._memo)
-        listed.extend(
-            self._frame(item) if item[0] == OPENING[0] else self._value(item)
-            for item in ITEM.findall(written)
-        )
+        items = ITEM.findall(written)
+        try:
+            listed += map(self._referred.__getitem__, items)
+        except KeyError:
+            listed.clear()
+            listed.extend(
+                self._frame(each) if each[0] == OPENING[0] else self._fetched(each) for each in items
+            )
         self._stacks[number] = self.history.stack_of(listed)
         if len(self._memo) > first:
             self._inside[number] = self._memo[first:]
@@ -175,6 +182,10 @@ class EventRuns:
         if len(self._frames) < _MOST_FRAMES:
             self._frames[written] = self._memo[first:]
         return frame
+
+    def _fetched(self, reference: bytes) -> Any:
+        found = self._referred[reference] = self._value(reference)
+        return found
 
     def _value(self, written: bytes) -> Any:
         """What is referred to, a text, or a number."""

@@ -39,7 +39,8 @@ class History:
     stack: array[int] = field(default_factory=lambda: array("i"))
     _lists: dict[int, tuple[int, list[Any]]] = field(default_factory=dict)  # by identity; kept alive
     _stacks: dict[tuple[int, ...], int] = field(default_factory=dict)
-    _stated: dict[int, tuple[int, Any]] = field(default_factory=dict)  # frames by identity; kept alive
+    _numbers: dict[int, int] = field(default_factory=dict)  # of frames, by identity
+    _kept: list[Any] = field(default_factory=list)  # these frames, alive
     _frames: dict[Frame, int] = field(default_factory=dict)
 
     def taken(self, whole: dict[Any, Any]) -> Any:
@@ -77,15 +78,19 @@ class History:
             return -1
         if (known := self._lists.get(id(frames))) is not None:
             return known[0]
-        found = self._stacks.setdefault(tuple(map(self._frame_number, frames)), len(self._stacks))
+        try:
+            numbers = tuple(map(self._numbers.__getitem__, map(id, frames)))
+        except KeyError:  # one of them was not met before
+            numbers = tuple(map(self._frame_number, frames))
+        found = self._stacks.setdefault(numbers, len(self._stacks))
         self._lists[id(frames)] = found, frames
         return found
 
     def _frame_number(self, stated: Any) -> int:
-        if (known := self._stated.get(id(stated))) is not None:
-            return known[0]
-        found = self._frames.setdefault(_frame(stated), len(self._frames))
-        self._stated[id(stated)] = found, stated
+        if (known := self._numbers.get(id(stated))) is not None:
+            return known
+        found = self._numbers[id(stated)] = self._frames.setdefault(_frame(stated), len(self._frames))
+        self._kept.append(stated)
         return found
 
     def frames(self) -> tuple[tuple[Frame, ...], I64, I32]:

@@ -87,9 +87,7 @@ def test_nothing_is_left_of_any_command(subject: Subject, place: Place, recordin
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "number", [each for each in SIGNALS if each is not signal.SIGKILL]
-)  # it passes on the others
+@pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("seconds", [0.3, 1.0, 2.5])
 def test_what_is_recorded_ends_with_its_recorder(
     seconds: float, number: signal.Signals, place: Place
