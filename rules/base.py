@@ -109,6 +109,9 @@ class Finding:
     divided: bool = False  # several pieces of code share it, and none has half of it
     of_recording: bool = False  # the recording would be shorter without this time, the run itself no faster
     at: SourceLine | None = None  # the line to open, where the recording says which
+    usual_share: float | None = None  # of a step without the recorder; None where that was not replayed
+    fix: str = ""  # the id of the promise that takes it away
+    leads: bool = True  # among what that promise takes away it tells best what is wrong
     reader: Reader = ANYBODY
 
     @property
@@ -142,7 +145,12 @@ class Finding:
 
     @property
     def share(self) -> float:
-        """The part of the window that it could give back at most."""
+        """The part of a step that it could give back at most: without the recorder, where that is known."""
+        return self.recorded_share if self.usual_share is None else self.usual_share
+
+    @property
+    def recorded_share(self) -> float:
+        """The same part of the window as recorded."""
         return self.ceiling_ns / max(self.window_ns, 1)
 
     @property
@@ -150,8 +158,8 @@ class Finding:
         """T / (T - R); None where hardly anything would be left, so that the share alone says something."""
         if not self.window_ns:
             return 1.0
-        left = self.window_ns - self.ceiling_ns
-        return self.window_ns / left if left * MOST_SPEEDUP >= self.window_ns else None
+        left = 1.0 - self.share
+        return 1.0 / left if left * MOST_SPEEDUP >= 1.0 else None
 
 
 class Rule(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,10 +20,10 @@ from rules.analysis.facts.subject import subject_of
 from rules.analysis.ranks.flight_recorders import recorded
 from rules.base import Finding, Need, NeedsMore, rules
 from rules.catalog import counter_rules
-from rules.category import Category
-from rules.fixes.plan import make_plan, plan_of
+from rules.causes import Cause, in_order
+from rules.fixes.plan import Plan, make_plan, plan_of
+from rules.fixes.step_time import StepTime, step_times
 from rules.kernels.join import is_foreign_report
-from rules.ranking import ranked, told_first_as_mended
 from rules.source_lines import source_line_of
 from rules.thresholds import DEFAULTS, Thresholds
 from rules.wording.words import Reader, Words, ours, said
@@ -40,13 +40,18 @@ FOREIGN_COUNTERS = ours(
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Ranked findings; why some rules were not checked; which ones failed; which looked and found nothing."""
+    """Findings and their causes in the order of ``rules.causes``.
+
+    Besides, why some rules were not checked, which ones failed, and which looked and found nothing.
+    """
 
     findings: tuple[Finding, ...] = ()
     skipped: dict[str, str] = field(default_factory=dict)
     crashed: dict[str, str] = field(default_factory=dict)
     quiet: tuple[str, ...] = ()
     thresholds: Thresholds = DEFAULTS
+    causes: tuple[Cause, ...] = ()
+    step_times: Mapping[int, StepTime] = field(default_factory=dict)  # of each device that is replayed
 
 
 def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresholds = DEFAULTS) -> Diagnosis:
@@ -55,7 +60,7 @@ def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresho
 
 
 def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagnosis:
-    """Check every rule whose needs the trace meets; findings come in the order of ``rules.ranking``."""
+    """Check every rule whose needs the trace meets; findings come in the order of ``rules.causes``."""
     trace, progress = analysis.trace, progress or Progress()
     reader = Reader.of(trace)
     missing = _unmet(analysis)
@@ -78,7 +83,7 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagno
         try:
             if Need.GPU_EVENTS in each.needs:
                 analysis.prepare(progress.part(0.0, 0.5))
-            progress.step(0.5 + 0.5 * index / len(catalog), f"checking {each.id}")
+            progress.step(0.5 + 0.4 * index / len(catalog), f"checking {each.id}")
             found = list(each.check(analysis))
         except Cancelled:
             raise
@@ -89,18 +94,26 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagno
         findings += found
         if not found:
             quiet.append(each.id)
-    told = told_first_as_mended(
-        ranked(replace(each, reader=reader, at=source_line_of(analysis, each)) for each in findings),
-        lambda: _mended_first(analysis, progress),
+    told = in_order(
+        analysis,
+        _plan(analysis, progress.part(0.9, 1.0)),
+        [replace(each, reader=reader, at=source_line_of(analysis, each)) for each in findings],
     )
-    return Diagnosis(tuple(told), dict(sorted(skipped.items())), crashed, tuple(quiet), analysis.thresholds)
+    return Diagnosis(
+        told.findings,
+        dict(sorted(skipped.items())),
+        crashed,
+        tuple(quiet),
+        analysis.thresholds,
+        told.causes,
+        step_times(analysis),
+    )
 
 
-def _mended_first(analysis: Analysis, progress: Progress) -> tuple[Category, ...]:
+def _plan(analysis: Analysis, progress: Progress) -> Plan:
     if plan_of.kept(analysis) is None:
-        plan_of.keep(analysis, make_plan(analysis, progress.part(1.0, 1.0)))
-    promises = plan_of(analysis).promises
-    return promises[0].proposal.categories if promises else ()
+        plan_of.keep(analysis, make_plan(analysis, progress))
+    return plan_of(analysis)
 
 
 def combined_ceiling(findings: Sequence[Finding]) -> int:

@@ -15,8 +15,10 @@ from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.names.families import Family
 from rules.analysis.steps.steps import Step
 from rules.base import Finding
+from rules.causes import Cause as FoundCause
 from rules.culprit import Culprit
 from rules.diagnosis import Diagnosis
+from rules.fixes.step_time import StepTime
 from rules.thresholds import DEFAULTS, Thresholds
 
 Columns = Mapping[str, Array]
@@ -35,6 +37,8 @@ class FoundOut:
     skipped: dict[str, str]
     crashed: dict[str, str]
     quiet: tuple[str, ...]
+    causes: tuple[FoundCause, ...]
+    step_times: Mapping[int, StepTime]
 
 
 def found_out(analysis: Analysis, diagnosis: Diagnosis) -> tuple[FoundOut, Columns]:
@@ -61,6 +65,8 @@ def found_out(analysis: Analysis, diagnosis: Diagnosis) -> tuple[FoundOut, Colum
         diagnosis.skipped,
         diagnosis.crashed,
         diagnosis.quiet,
+        diagnosis.causes,
+        diagnosis.step_times,
     )
     return plain, columns
 
@@ -94,7 +100,9 @@ def known(
         replace(finding, intervals=Pairs(_get(columns, f"finding.{number}")))
         for number, finding in enumerate(plain.findings)
     )
-    return analysis, Diagnosis(findings, plain.skipped, plain.crashed, plain.quiet, thresholds)
+    return analysis, Diagnosis(
+        findings, plain.skipped, plain.crashed, plain.quiet, thresholds, plain.causes, plain.step_times
+    )
 
 
 def _put(columns: dict[str, Array], name: str, intervals: Intervals) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable
 
 from rules.base import Category, Finding, Severity
 
@@ -26,7 +26,6 @@ _KERNELS = frozenset(
 _OF_THE_CPU = frozenset(
     {Category.INPUT_BOUND, Category.HOST_BOUND, Category.LAUNCH_BOUND, Category.ALLOCATOR}
 )
-_OF_LAUNCHING = frozenset({Category.HOST_BOUND, Category.LAUNCH_BOUND})
 _LOUDNESS = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2, Severity.INFO: 3}
 
 
@@ -59,35 +58,6 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
         first = next((place for place, each in enumerate(order[:at]) if _is_kept_waiting(each, wait)), at)
         order = [*order[:first], wait, *order[first:at], *order[at + 1 :]]
     return order
-
-
-def told_first_as_mended(
-    order: Sequence[Finding], mends: Callable[[], Collection[Category]]
-) -> list[Finding]:
-    """The same findings; of launching and Python at their head that one first which the first fix takes away.
-
-    What the CPU does in one gap may be called launching or Python, and what ends it tells which of them it is. It is
-    asked only where both are equally severe, and nothing else comes before them.
-    """
-    problems = [each for each in order if each.category.accuses and not each.of_recording]
-    if not problems or problems[0].category not in _OF_LAUNCHING:
-        return list(order)
-    first = problems[0]
-    others = [
-        each
-        for each in problems[1:]
-        if each.category in _OF_LAUNCHING
-        and each.severity is first.severity
-        and each.category is not first.category
-    ]
-    if not others or first.category in (mended := mends()):
-        return list(order)
-    chosen = next((each for each in others if each.category in mended), None)
-    if chosen is None:
-        return list(order)
-    rest = [each for each in order if each is not chosen]
-    at = next(place for place, each in enumerate(rest) if each is first)
-    return [*rest[:at], chosen, *rest[at:]]
 
 
 def weight(finding: Finding) -> float:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from parsers.model.units import duration, percent, three_digits
-from rules.base import Category, Finding, Severity
+from rules.analysis.analysis import Analysis
+from rules.base import Category, Finding
+from rules.causes import leading
 from rules.diagnosis import Diagnosis
 from rules.fixes.plan import Outcome, Plan, Promise
 from rules.wording.headline import Part
 from rules.wording.phrases import listed
-from rules.wording.verdict import first_problem, shows_no_run
+from rules.wording.verdict import RECORDER_WORTH_A_WORD, first_problem, shows_no_run
 
-RECORDER_WORTH_A_WORD = 0.03
 LEAST_MISSED = 0.001  # a smaller part is not told exactly: no replay is
 ADDS_LITTLE = 1.02
 LEAST_SPEEDUP = 1.01  # less is nothing to speak of
@@ -62,18 +63,14 @@ def depends_on(promise: Promise) -> str:
 
 
 def removed(promise: Promise, diagnosis: Diagnosis) -> list[Finding]:
-    """The findings that speak of what a fix removes."""
-    return [each for each in diagnosis.findings if each.category in promise.proposal.categories]
+    """The findings that a fix takes away, first the one that tells best what is wrong."""
+    return [each for each in diagnosis.findings if each.fix == promise.id]
 
 
 def promise_for(finding: Finding, plan: Plan | None) -> Promise | None:
-    """The first fix of a plan that removes a finding; one for its own rank, where there is one."""
-    mine = [
-        each
-        for each in (plan.promises if plan is not None else ())
-        if finding.category in each.proposal.categories and each.proposal.rank in (None, finding.rank)
-    ]
-    return mine[0] if mine else None
+    """The fix of a plan that takes a finding away; None where none does, and until the plan is known."""
+    promises = plan.promises if plan is not None and finding.fix else ()
+    return next((each for each in promises if each.id == finding.fix), None)
 
 
 def gain(finding: Finding, plan: Plan | None = None, *, short: bool = False) -> str:
@@ -93,6 +90,8 @@ def gain(finding: Finding, plan: Plan | None = None, *, short: bool = False) -> 
     if finding.kernel is not None and at_most is not None and at_most <= MOST_FACTOR:
         return f"at most {three_digits(at_most)}x{'' if short else ' faster'}"
     promise = promise_for(finding, plan)
+    if promise is not None and not finding.leads:
+        return "" if short else "goes with the one above"
     if promise is not None and (promise.vague or promise.expected >= LEAST_SPEEDUP):
         return worded_shortly(promise) + ("" if short else " faster")
     amount = finding.headline.amount
@@ -112,29 +111,27 @@ def first_step(plan: Plan, diagnosis: Diagnosis) -> str:
         computes = any(each.category is Category.GPU_BOUND for each in diagnosis.findings)
         is_sound = computes and not plan.reason and first_problem(diagnosis) is None
         return "Nothing to mend here: the GPU computes nearly all of the time." if is_sound else ""
-    loud = [
-        each for each in diagnosis.findings if each.category.accuses and each.severity is not Severity.INFO
-    ]
-    promise = plan.promises[0]
-    first = (
-        "Do this first" if _is_of_the_largest(promise, diagnosis, loud) else "First of what can be predicted"
-    )
+    promise, first = plan.promises[0], leading(plan.replay.analysis, diagnosis.findings)
+    mends = removed(promise, diagnosis)
+    is_first = first is None or first.fix == promise.id or not first.category.accuses
+    begin = "Do this first" if is_first else "Of what a gain is known for, do this first"
     unknown = depends_on(promise)
     faster = f"{worded_shortly(promise)} faster" if unknown else worded(promise)
-    text = f"{first}, {faster}: {promise.proposal.title}."
+    text = f"{begin}, {faster}: {promise.proposal.title}."
     if unknown:
         text += f" What that gives depends on {unknown}."
-    gone = [each for each in removed(promise, diagnosis) if each in loud and each is not loud[0]]
+    gone = [each for each in mends if each is not first]
     if gone:
         text += f" It also mends: {listed([each.headline.matter(each.reader) for each in gone[:2]])}."
     return text
 
 
-def _is_of_the_largest(promise: Promise, diagnosis: Diagnosis, loud: list[Finding]) -> bool:
-    """Whether a fix mends what is told first, or gives more than that could."""
-    run = [each for each in loud if not each.of_recording]
-    gives = 1 - 1 / max(promise.expected, 1.0)
-    return not run or run[0] in removed(promise, diagnosis) or gives >= run[0].share
+def no_fix_known(analysis: Analysis, diagnosis: Diagnosis) -> str:
+    """What limits a step before anything that a fix is known for, as a sentence; empty where that is nothing."""
+    first = leading(analysis, diagnosis.findings)
+    if first is None or first.fix or not first.category.accuses:
+        return ""
+    return f"First, but no gain is known: {first.title}."
 
 
 def about_replay(plan: Plan) -> str:

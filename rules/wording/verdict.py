@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 
 from parsers.model import Trace
 from parsers.model.units import duration, percent
@@ -15,19 +15,18 @@ from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.inference.serving import serving_of
 from rules.base import Category, Finding, Severity
+from rules.causes import NOTEWORTHY_IDLE, computing, is_small_beside_computing, leading
+from rules.causes import first_problem as first_of
 from rules.diagnosis import Diagnosis
 from rules.memory.summary import memory_of
-from rules.ranking import weight
 from rules.wording.compilations import of_compiler_log
 from rules.wording.flight_recorders import of_flight_recorders
 from rules.wording.headline import Headline
 from rules.wording.memory import peak_sentence
 from rules.wording.phrases import of_every_step
 
-NOTEWORTHY_IDLE = 0.15  # of the window
 MOST_OF_IT = 0.5  # of the profiled time
-MOSTLY_COMPUTING = 0.8  # of the window, and less than half of the rest is what one finding can give:
-SMALL_BESIDE_THE_LIMIT = 0.1  # then that the GPU computes is told first
+RECORDER_WORTH_A_WORD = 0.03  # of a step
 BUDGET_LABELS = {
     "compute": "compute",
     "communication": "exposed communication",
@@ -38,46 +37,16 @@ BUDGET_LABELS = {
 
 
 def first_problem(diagnosis: Diagnosis) -> Finding | None:
-    """The finding the verdict speaks of: the first that accuses something and is not negligible.
-
-    One of the run itself before those that cost time only while it is recorded, such as warm-up.
-    """
-    problems = list(_problems(diagnosis))
-    return next((each for each in problems if not each.of_recording), problems[0] if problems else None)
-
-
-def larger_problem(diagnosis: Diagnosis) -> Finding | None:
-    """What is told after the first problem although it costs more (see ``rules.ranking``)."""
-    first = first_problem(diagnosis)
-    return next(
-        (
-            each
-            for each in _problems(diagnosis)
-            if first is not None and not each.of_recording and each.share > first.share
-        ),
-        None,
-    )
-
-
-def _is_small_beside_computing(analysis: Analysis, problem: Finding) -> bool:
-    small = problem.share < SMALL_BESIDE_THE_LIMIT and not problem.of_recording
-    return small and problem.kernel is None and _computing(analysis) >= MOSTLY_COMPUTING
-
-
-def _computing(analysis: Analysis) -> float:
-    """The part of the window in which the GPU that computes least computes."""
-    if analysis.window_ns <= 0 or not len(analysis.trace.gpu_operations):
-        return 0.0
-    budgets = [analysis.budgets(device) for device in analysis.active_devices]
-    return min((each.compute_ns for each in budgets), default=0) / analysis.window_ns
+    """The first finding that accuses something and is not negligible."""
+    return first_of(diagnosis.findings)
 
 
 COPY_AGAIN = "Copy the file again, or record again and let the profiler finish writing."
 
 
 def beside_the_verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
-    """What the verdict leaves out: a small problem, a larger one, or one of the recording; empty without any."""
-    first, larger = first_problem(diagnosis), larger_problem(diagnosis)
+    """What the verdict leaves out: a small problem, or one of the recording; empty without any."""
+    first = first_problem(diagnosis)
     if lacks_a_part(analysis.trace):
         told = (
             f" Of what is there: {first.headline.inside_a_sentence(first.reader)}."
@@ -85,12 +54,8 @@ def beside_the_verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
             else ""
         )
         return f"{COPY_AGAIN}{told}"
-    if first is not None and _is_small_beside_computing(analysis, first):
+    if first is not None and is_small_beside_computing(analysis, first):
         return f"What costs most besides: {first.headline.inside_a_sentence(first.reader)}."
-    if larger is not None:
-        launches = larger.category is Category.LAUNCH_BOUND
-        why = "with no single cause" if launches else "of little use while the GPU waits for the CPU"
-        return f"Larger, but {why}: {larger.headline.inside_a_sentence(larger.reader)}."
     of_recording = (each for each in diagnosis.findings if each.of_recording and _is_noteworthy(each))
     besides = next(
         (each for each in of_recording if each.category.accuses or _is_larger_overhead(each, first)), None
@@ -116,12 +81,6 @@ def _is_noteworthy(finding: Finding) -> bool:
     return finding.severity in (Severity.HIGH, Severity.MEDIUM)
 
 
-def _problems(diagnosis: Diagnosis) -> Iterator[Finding]:
-    for finding in diagnosis.findings:
-        if finding.category.accuses and _is_noteworthy(finding):
-            yield finding
-
-
 def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     """One plain sentence: what is slow, or that nothing is. Both must have been made by the same thresholds."""
     if analysis.thresholds != diagnosis.thresholds:
@@ -130,23 +89,12 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     if lacks_a_part(trace):
         where = "stops" if ends_early(trace) else "cannot be read"
         return f"The recording {where} in the middle: a part of what ran is missing"
-    problem = first_problem(diagnosis)
-    unexplained = next(
-        (each for each in diagnosis.findings if each.category is Category.UNEXPLAINED_IDLE), None
-    )
-    if unexplained is not None and weight(unexplained) >= max(
-        NOTEWORTHY_IDLE, problem.share if problem else 0.0
-    ):
-        return unexplained.title
+    first = leading(analysis, diagnosis.findings)
     bound = next((each for each in diagnosis.findings if each.category is Category.GPU_BOUND), None)
-    if problem is not None and _is_small_beside_computing(analysis, problem):
-        return (
-            bound.title
-            if bound is not None
-            else f"The GPU computes {percent(_computing(analysis))} of the time"
-        )
-    if problem is not None:
-        return _both_ways(analysis, diagnosis, problem) or problem.title
+    if first is not None:
+        if first.category.accuses and is_small_beside_computing(analysis, first):
+            return f"The GPU computes {percent(computing(analysis))} of the time"
+        return _both_ways(analysis, diagnosis, first) or first.title
     if trace.kernels and not len(trace.gpu_operations):
         return _of_kernels(trace, diagnosis)
     if not len(trace.events) and trace.memory and (known := memory_of(analysis)):
@@ -282,6 +230,34 @@ def _communication_alone(analysis: Analysis) -> str:
 
 def _idle_share(budget: Budget) -> float:
     return budget.total_idle_ns / budget.window_ns if budget.window_ns else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeParts:
+    """(key, label, ns) of every part of ``whole_ns``; ``of`` says what that is where it is not the recorded time."""
+
+    parts: list[tuple[str, str, int]]
+    whole_ns: int
+    of: str = ""
+
+
+def time_parts(analysis: Analysis, diagnosis: Diagnosis, device: int) -> TimeParts:
+    """Where the time of a GPU goes: of a step without the recorder, where that is known and makes a difference."""
+    step = diagnosis.step_times.get(device)
+    if step is None or step.recorder_share < RECORDER_WORTH_A_WORD:
+        budget = analysis.budgets(device)
+        return TimeParts(budget_parts(budget, analysis.idle), budget.window_ns)
+    parts = [(key, _label(key, analysis.idle), round(ns)) for key, ns in step.parts.items()]
+    by_size = sorted(parts[4:-1], key=lambda part: -part[2])
+    what = "a step of " if analysis.steps_in_window else ""
+    of = f"{what}{duration(step.length_ns)} without the profiler's own {duration(step.recorder_ns)}"
+    told = [part for part in (*parts[:4], *by_size, parts[-1]) if part[2] > 0]
+    return TimeParts(told, round(step.length_ns), of)
+
+
+def _label(key: str, idle: IdleTable) -> str:
+    cause = next((each for each in Cause if each.key == key), None)
+    return idle.label(cause) if cause is not None else BUDGET_LABELS[key]
 
 
 def budget_parts(budget: Budget, idle: IdleTable) -> list[tuple[str, str, int]]:

@@ -36,10 +36,14 @@ def promise(
     return Promise("move-1", proposal, low, expected, high, expected)
 
 
-def finding(category: Category = Category.HOST_BOUND, ceiling: int = 50, amount: float = 0.5) -> Finding:
+def finding(
+    category: Category = Category.HOST_BOUND, ceiling: int = 50, amount: float = 0.5, fix: str = ""
+) -> Finding:
     headline = Headline("The GPU waits", Part(amount, 5))
     culprit = Culprit(CulpritKind.REGION, "tokenize")
-    return Finding("r", category, severity_of(ceiling, 100), headline, "", Remedy(), ceiling, 100, culprit)
+    return Finding(
+        "r", category, severity_of(ceiling, 100), headline, "", Remedy(), ceiling, 100, culprit, fix=fix
+    )
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +85,18 @@ def test_a_promise_is_a_band_and_names_what_decides_where_it_is_wide(
 
 def test_beside_a_finding_stands_what_its_fix_gives_and_no_limit_as_if_it_were_a_promise(empty: Plan) -> None:
     plan = replace(empty, promises=(promise(1.7, 2.0, 2.3),))
-    assert gain(finding(), plan) == "about 2.0x faster"
-    assert gain(finding(), plan, short=True) == "about 2.0x"
-    assert gain(finding(), empty) == gain(finding()) == ""
-    assert gain(finding(Category.ALLOCATOR), plan) == ""
+    mended = finding(fix="move-1")
+    assert gain(mended, plan) == "about 2.0x faster"
+    assert gain(mended, plan, short=True) == "about 2.0x"
+    assert gain(mended, empty) == gain(mended) == ""
+    assert gain(finding(), plan) == ""
+
+
+def test_the_gain_of_a_cause_stands_beside_one_of_its_findings_only(empty: Plan) -> None:
+    plan = replace(empty, promises=(promise(1.7, 2.0, 2.3),))
+    beside = replace(finding(Category.COPY_D2H, fix="move-1"), leads=False)
+    assert gain(beside, plan) == "goes with the one above"
+    assert gain(beside, plan, short=True) == ""
 
 
 def test_a_share_that_the_title_does_not_tell_is_told() -> None:
@@ -98,22 +110,29 @@ def test_a_kernels_own_limit_stays_a_limit() -> None:
     assert gain(of_a_kernel, short=True) == "at most 2.00x"
 
 
-def test_a_fix_of_one_rank_is_not_promised_to_another(empty: Plan) -> None:
-    plan = replace(empty, promises=(promise(1.7, 2.0, 2.3, rank=1),))
+def test_a_finding_has_the_promise_of_its_own_fix(empty: Plan) -> None:
+    plan = replace(empty, promises=(promise(1.7, 2.0, 2.3),))
     assert promise_for(finding(), plan) is None
-    assert promise_for(replace(finding(), rank=1), plan) is plan.promises[0]
+    assert promise_for(finding(fix="move-2"), plan) is None
+    assert promise_for(finding(fix="move-1"), plan) is plan.promises[0]
 
 
 def test_the_first_step_says_what_else_it_mends(empty: Plan) -> None:
     plan = replace(empty, promises=(promise(1.7, 2.0, 2.3),))
-    copies = replace(finding(Category.COPY_D2H, 20), headline=Headline("Copies stand alone", Part(0.2, 5)))
-    told = first_step(plan, Diagnosis((finding(), copies, finding(Category.ALLOCATOR, 10))))
+    first, other = finding(fix="move-1"), finding(Category.ALLOCATOR, 10)
+    copies = replace(
+        finding(Category.COPY_D2H, 20, fix="move-1"), headline=Headline("Copies stand alone", Part(0.2, 5))
+    )
+    told = first_step(plan, Diagnosis((first, copies, other)))
     assert (
         told == "Do this first, about 2.0x faster (1.7 to 2.3x): Move it. It also mends: copies stand alone."
     )
-    assert first_step(plan, Diagnosis((finding(),))).endswith("(1.7 to 2.3x): Move it.")
+    assert first_step(plan, Diagnosis((first,))).endswith("(1.7 to 2.3x): Move it.")
+    assert first_step(plan, Diagnosis((other, first))).startswith(
+        "Of what a gain is known for, do this first"
+    )
     wide = replace(empty, promises=(promise(1.2, 2.0, 9.0),))
-    assert first_step(wide, Diagnosis((finding(),))) == (
+    assert first_step(wide, Diagnosis((first,))) == (
         "Do this first, 1.2x to 9.0x faster: Move it. What that gives depends on how many workers there are."
     )
     assert first_step(empty, Diagnosis((finding(),))) == ""

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rules.base import Category, Finding, severity_of
-from rules.ranking import AS_LARGE, ranked, told_first_as_mended, weight
+from rules.ranking import AS_LARGE, ranked, weight
 from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
 
@@ -123,23 +123,3 @@ def test_no_finding_is_lost_and_none_passes_a_larger_one_but_launch_overhead(fin
                 assert later.category is LAUNCH
                 assert later.severity is each.severity
                 assert later.ceiling_ns <= AS_LARGE * each.ceiling_ns
-
-
-def first_as_mended(mended: Category, *categories: Category) -> Category:
-    findings = [finding(category, 300) for category in categories]
-    return told_first_as_mended(findings, lambda: {mended})[0].category
-
-
-def test_of_launching_and_python_that_comes_first_which_the_first_fix_takes_away() -> None:
-    host = Category.HOST_BOUND
-    assert first_as_mended(LAUNCH, host, LAUNCH) is LAUNCH
-    assert first_as_mended(host, host, LAUNCH) is host
-    assert first_as_mended(Category.COPY_H2D, host, LAUNCH) is host
-
-
-def test_no_fix_puts_a_milder_finding_or_one_of_something_else_first() -> None:
-    host = Category.HOST_BOUND
-    milder = [finding(host, 300), finding(LAUNCH, 30)]
-    assert told_first_as_mended(milder, lambda: {LAUNCH}) == milder
-    assert first_as_mended(LAUNCH, Category.ALLOCATOR, LAUNCH) is Category.ALLOCATOR
-    assert first_as_mended(LAUNCH, Category.STRAGGLER, host, LAUNCH) is Category.STRAGGLER

@@ -17,7 +17,7 @@ from rules.diagnosis import diagnosis_of
 from rules.ranking import ranked
 from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
-from rules.wording.verdict import beside_the_verdict, first_problem, larger_problem, verdict
+from rules.wording.verdict import beside_the_verdict, first_problem, verdict
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import COMPUTE, MEMORY, kernel, trace_of
 from viewer.reports.diagnosis_report import as_html
@@ -168,18 +168,6 @@ def test_what_is_no_run_is_said_once() -> None:
     assert beside_the_verdict(analysis, diagnosis) == ""
 
 
-def test_what_costs_more_but_has_no_single_cause_is_not_kept_back() -> None:
-    diagnosis = told(launch_bound=40, allocator=22, input_bound=30)
-    first, larger = first_problem(diagnosis), larger_problem(diagnosis)
-    assert first is not None
-    assert first.rule == "input_bound"
-    assert larger is not None
-    assert larger.rule == "launch_bound"
-    assert larger_problem(told(launch_bound=40, allocator=19)) is None
-    assert larger_problem(told(allocator=22)) is None
-    assert larger_problem(told()) is None
-
-
 def test_checks_that_nothing_was_recorded_for_are_counted_where_they_are_many() -> None:
     trace = open_trace([resources.path("samples/healthy.pt.trace.json.gz")])
     report = as_text(trace, diagnose(trace), Analysis(trace))
@@ -223,9 +211,12 @@ def test_a_card_of_the_recording_that_is_larger_than_the_headline_is_told_beside
     found = diagnosis_of(analysis)
     first = first_problem(found)
     assert first is not None
-    for more, told in ((1, "Besides, the GPU waits for Python"), (-1, "")):
+    for more, told in ((1, "Besides, attention scores go through memory"), (-1, "")):
         overhead = replace(
-            first, category=Category.RECORDING_OVERHEAD, of_recording=True, ceiling_ns=first.ceiling_ns + more
+            first,
+            category=Category.RECORDING_OVERHEAD,
+            of_recording=True,
+            usual_share=first.share + more / 1_000,
         )
         both = replace(found, findings=(overhead, *found.findings))
         assert first_problem(both) is first

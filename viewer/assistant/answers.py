@@ -173,7 +173,7 @@ def predictions(analysis: Analysis, progress: Progress, fixes: Sequence[str] = (
     """What each fix would give, or some of them together. Raises ``Refused`` for an unknown one."""
     plan = plan_of(analysis)
     if not fixes:
-        return bounded("\n".join(fixes_text(analysis)))
+        return bounded("\n".join(fixes_text(analysis, findings_of(analysis))))
     try:
         chosen = plan.chosen(list(fixes))
     except KeyError as error:

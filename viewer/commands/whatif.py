@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     analysis = Analysis(recording(options.paths, progress.part(0.0, 0.7)), thresholds_of(options))
     plan = plan_of(analysis)
     progress.step(1.0, "")
-    diagnosis = diagnosis_of(analysis) if options.json and not options.fix else Diagnosis()
+    diagnosis = Diagnosis() if options.fix else diagnosis_of(analysis)
     answer = Answer(_printed(options, analysis, plan, diagnosis), DONE)
     if question is not None and not (plan.crashed or diagnosis.crashed):
         question.keep(answer, analysis.trace)
@@ -66,7 +66,7 @@ def _printed(options: argparse.Namespace, analysis: Analysis, plan: Plan, diagno
     if not options.fix:
         if options.json:
             return json_text(fixes_json(analysis, diagnosis))
-        return "\n".join(fixes_text(analysis))
+        return "\n".join(fixes_text(analysis, diagnosis))
     try:
         chosen = plan.chosen(options.fix)
     except KeyError as error:

@@ -15,11 +15,11 @@ from rules.memory.summary import memory_of
 from rules.wording.memory import memory_lines
 from rules.wording.promises import about_replay, first_step, gain, worded
 from rules.wording.verdict import (
-    budget_parts,
     gpus_that_ran,
     lacks_a_gpu,
     share_of,
     shows_no_run,
+    time_parts,
     verdict,
     what_lacks_a_gpu,
 )
@@ -81,7 +81,7 @@ def diagnosis_report(
         pack = partial(packed_recording, analysis, (t0, t1))
         blocks.append(Chart(lambda ink: draw(ink=ink), caption=words, recording=pack, form=Form.PAGE))
     blocks += [
-        _budget(trace, analysis, index, Form.EVERYWHERE if place < MAX_GPUS else Form.PAGE)
+        _budget(trace, analysis, diagnosis, index, Form.EVERYWHERE if place < MAX_GPUS else Form.PAGE)
         for place, index in enumerate(shown)
         if analysis.window_ns
     ]
@@ -127,17 +127,17 @@ def diagnosis_report(
     )
 
 
-def _budget(trace: Trace, analysis: Analysis, index: int, form: Form) -> Chart:
-    budget = analysis.budgets(index)
+def _budget(trace: Trace, analysis: Analysis, diagnosis: Diagnosis, index: int, form: Form) -> Chart:
+    time = time_parts(analysis, diagnosis, index)
     name = f"{device_name(trace, index)} {trace.devices[index].name}".rstrip()
     rows = [
-        (share_of(ns, budget.window_ns), duration(ns), label)
-        for _, label, ns in budget_parts(budget, analysis.idle)
-        if ns >= LEAST_SHARE * budget.window_ns
+        (share_of(ns, time.whole_ns), duration(ns), label)
+        for _, label, ns in time.parts
+        if ns >= LEAST_SHARE * time.whole_ns
     ]
     return Chart(
-        partial(budget_chart, budget, analysis.idle),
-        caption=f"{name}, {duration(budget.window_ns)}",
+        partial(budget_chart, time),
+        caption=f"{name}, {time.of or duration(time.whole_ns)}",
         table=Table("", ("share", "time", name), rows),
         form=form,
     )

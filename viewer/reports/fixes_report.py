@@ -18,6 +18,7 @@ from rules.wording.promises import (
     about_replay,
     depends_on,
     factor,
+    no_fix_known,
     removed,
     together,
     worded,
@@ -89,22 +90,25 @@ def advice_beside(finding: Finding, changes: Mapping[str, int]) -> tuple[str, ..
     return (*((which,) if numbers else ()), *(each for each in finding.advice if each not in changes))
 
 
-def fixes_text(analysis: Analysis) -> list[str]:
+def fixes_text(analysis: Analysis, diagnosis: Diagnosis) -> list[str]:
     """The fixes in the order in which they would be done, as lines; or why nothing is predicted."""
     plan = plan_of(analysis)
     if not plan.promises:
         return [*textwrap.wrap(about_replay(plan), WIDTH), ""]
-    lines = ["What to change, in this order:"]
+    lines = [*textwrap.wrap(no_fix_known(analysis, diagnosis), WIDTH), "What to change, in this order:"]
     for number, promise in enumerate(plan.promises, 1):
-        lines += _promise_lines(number, promise, Reader.of(analysis.trace))
+        mends = [each.title for each in removed(promise, diagnosis)]
+        lines += _promise_lines(number, promise, Reader.of(analysis.trace), mends)
     lines += textwrap.wrap(about_replay(plan), WIDTH, initial_indent="  ", subsequent_indent="  ")
     return [*map(one_line, lines), ""]
 
 
-def _promise_lines(number: int, promise: Promise, reader: Reader) -> list[str]:
+def _promise_lines(number: int, promise: Promise, reader: Reader, mends: Sequence[str]) -> list[str]:
     proposal = promise.proposal
     lines = textwrap.wrap(f"{number}. {proposal.title}", WIDTH, subsequent_indent="   ")
     lines += textwrap.wrap(worded(promise), WIDTH, initial_indent="   ", subsequent_indent="   ")
+    for each in mends:
+        lines += textwrap.wrap(f"mends: {each}", WIDTH, initial_indent="   ", subsequent_indent="      ")
     if number > 1 and not proposal.redesign and abs(promise.after_others - promise.expected) > 0.02:
         after = promise.after_others
         adds = f"{factor(after)} more" if after >= ADDS_LITTLE else "hardly anything more"

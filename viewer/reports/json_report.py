@@ -18,8 +18,11 @@ from rules.analysis.facts.device_time import Budget
 from rules.analysis.facts.subject import SubjectKind, subject_of
 from rules.analysis.idle.causes import Cause
 from rules.culprit import SourceLine
+from rules.fixes.plan import plan_of
+from rules.fixes.step_time import StepTime
 from rules.memory.summary import MemorySummary, memory_of
-from rules.wording.verdict import gpus_that_ran
+from rules.wording.promises import first_step
+from rules.wording.verdict import gpus_that_ran, verdict
 from viewer.reports.fixes_report import fixes_json
 from viewer.reports.result_tables import table_json
 from viewer.reports.serving_report import serving_json
@@ -50,6 +53,14 @@ def as_json(
         ],
         "quality": quality_json(trace.quality),
         "completeness": _completeness(analysis),
+        "headline": {
+            "sentence": verdict(analysis, diagnosis),
+            "do_first": first_step(plan_of(analysis), diagnosis),
+        },
+        "causes": [
+            {"fix": each.fix or None, "findings": list(each.findings), "partial": each.partial}
+            for each in diagnosis.causes
+        ],
         "window_ns": t1 - t0,
         "steps": [
             {
@@ -62,7 +73,7 @@ def as_json(
             }
             for step in analysis.steps
         ],
-        "devices": [_device(trace, analysis, index) for index in gpus_that_ran(trace)],
+        "devices": [_device(trace, analysis, diagnosis, index) for index in gpus_that_ran(trace)],
         **_cost(analysis, cost_per_hour),
         **serving_json(trace),
         "memory": [_memory(trace, each) for each in memory_of(analysis)],
@@ -141,7 +152,7 @@ def budget_json(budget: Budget) -> dict[str, Any]:
     }
 
 
-def _device(trace: Trace, analysis: Analysis, index: int) -> dict[str, Any]:
+def _device(trace: Trace, analysis: Analysis, diagnosis: Diagnosis, index: int) -> dict[str, Any]:
     device = trace.devices[index]
     operations = trace.operations_of_device(index)
     start, end = trace.events.start[operations], trace.events.end[operations]
@@ -156,7 +167,20 @@ def _device(trace: Trace, analysis: Analysis, index: int) -> dict[str, Any]:
         "span_ns": int(end.max() - start.min()) if len(operations) else 0,
         "busy_ns": length(union(start, end)),
         "budget": budget_json(analysis.budget(index, *analysis.window)),
+        "step": _step(diagnosis.step_times.get(index)),
         "energy_j": clocks.energy if clocks is not None else None,
+    }
+
+
+def _step(time: StepTime | None) -> dict[str, Any] | None:
+    """A typical step without the recorder's own time; None where the recording cannot be replayed."""
+    if time is None:
+        return None
+    return {
+        "recorded_ns": round(time.recorded_ns),
+        "recorder_ns": round(time.recorder_ns),
+        "length_ns": round(time.length_ns),
+        "parts_ns": {key: round(ns) for key, ns in time.parts.items()},
     }
 
 
@@ -233,6 +257,8 @@ def finding_json(finding: Finding, device: int | None, evidence: list[dict[str, 
         "kernel": finding.kernel,
         "ceiling_ns": int(finding.ceiling_ns),
         "speedup_at_most": None if finding.speedup_at_most is None else round(finding.speedup_at_most, 3),
+        "share": round(finding.share, 4),
+        "fix": finding.fix or None,
         "of_recording": finding.of_recording,
         "confidence": finding.confidence,
         "cannot_tell": finding.cannot_tell,

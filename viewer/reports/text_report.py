@@ -7,7 +7,7 @@ from collections import Counter
 
 from parsers.model import EventKind, Trace
 from parsers.model.names.devices import device_name
-from parsers.model.units import duration
+from parsers.model.units import duration, percent
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.completeness import completeness_of, copies_asked_for, is_cut
@@ -15,17 +15,19 @@ from rules.analysis.facts.cost import idle_cost
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.host_language import Audience, is_python, program_of
 from rules.analysis.facts.software import software_of
+from rules.analysis.idle.causes import Cause
 from rules.fixes.plan import plan_of
 from rules.memory.summary import memory_of
 from rules.wording.memory import memory_lines
 from rules.wording.promises import first_step, gain
 from rules.wording.verdict import (
+    TimeParts,
     beside_the_verdict,
-    budget_parts,
     gpus_that_ran,
     lacks_a_gpu,
     share_of,
     shows_no_run,
+    time_parts,
     verdict,
     what_lacks_a_gpu,
 )
@@ -65,10 +67,10 @@ def as_text(
     if not len(trace.gpu_operations):
         lines += _without_gpu(trace)
     elif not shows_no_run(analysis, diagnosis):
-        lines += _budgets(trace, analysis)
+        lines += _budgets(trace, analysis, diagnosis)
         if cost_per_hour and (cost := idle_cost(analysis, cost_per_hour)) is not None:
             lines += [*textwrap.wrap(cost.text, WIDTH), ""]
-        lines += fixes_text(analysis)
+        lines += fixes_text(analysis, diagnosis)
         changes = numbers_of_changes(plan.promises, Reader.of(trace))
     lines += serving_text(trace)
     lines += _memory(analysis)
@@ -187,46 +189,42 @@ _RECORD_WITH_NSYS = (
 )
 
 
-def _budgets(trace: Trace, analysis: Analysis) -> list[str]:
+def _budgets(trace: Trace, analysis: Analysis, diagnosis: Diagnosis) -> list[str]:
     ran = gpus_that_ran(trace)
     if len(ran) > DETAILED_DEVICES:
-        return _budget_table(trace, analysis)
-    return [line for index in ran for line in _budget(trace, analysis, index)]
+        return _budget_table(trace, analysis, diagnosis)
+    return [line for index in ran for line in _budget(trace, time_parts(analysis, diagnosis, index), index)]
 
 
-def _budget(trace: Trace, analysis: Analysis, index: int) -> list[str]:
-    budget = analysis.budget(index, *analysis.window)
-    if not budget.window_ns:
+def _budget(trace: Trace, time: TimeParts, index: int) -> list[str]:
+    if not time.whole_ns:
         return []
     device = trace.devices[index]
-    lines = [f"Where the time of {device_name(trace, index)} goes ({device.name or 'unknown model'}):"]
-    for _, label, ns in budget_parts(budget, analysis.idle):
-        if ns < SHOWN_SHARE * budget.window_ns:
+    of = f", {time.of}" if time.of else ""
+    head = f"Where the time of {device_name(trace, index)} goes ({device.name or 'unknown model'}){of}:"
+    lines = textwrap.wrap(head, WIDTH)
+    for _, label, ns in time.parts:
+        if ns < SHOWN_SHARE * time.whole_ns:
             continue
-        bar = "#" * max(1, round(40 * ns / budget.window_ns))
-        lines.append(f"  {share_of(ns, budget.window_ns):>7}  {duration(ns):>9}  {label:<28} {bar}")
+        bar = "#" * max(1, round(40 * ns / time.whole_ns))
+        lines.append(f"  {share_of(ns, time.whole_ns):>7}  {duration(ns):>9}  {label:<28} {bar}")
     return [*lines, ""]
 
 
-def _budget_table(trace: Trace, analysis: Analysis) -> list[str]:
+def _budget_table(trace: Trace, analysis: Analysis, diagnosis: Diagnosis) -> list[str]:
     """One line a device, the one that computes least first."""
-    budgets = [analysis.budget(index, *analysis.window) for index in gpus_that_ran(trace)]
-    budgets = sorted(
-        (each for each in budgets if each.window_ns), key=lambda each: each.compute_ns / each.window_ns
-    )
+    times = {index: time_parts(analysis, diagnosis, index) for index in gpus_that_ran(trace)}
+    shares = {
+        index: {key: ns / time.whole_ns for key, _, ns in time.parts}
+        for index, time in times.items()
+        if time.whole_ns
+    }
     rows = []
-    for budget in budgets:
-        parts = (
-            budget.compute_ns,
-            budget.exposed_communication_ns,
-            budget.exposed_copy_ns,
-            budget.total_idle_ns,
-        )
-        worst = max(budget.idle_ns, key=lambda cause: budget.idle_ns[cause], default=None)
-        idle = analysis.idle.label(worst) if worst is not None and budget.idle_ns[worst] else ""
-        rows.append(
-            (device_name(trace, budget.device), *(share_of(ns, budget.window_ns) for ns in parts), idle)
-        )
+    for index, parts in sorted(shares.items(), key=lambda each: each[1].get("compute", 0.0)):
+        busy = [parts.get(key, 0.0) for key in ("compute", "communication", "copy")]
+        causes = {cause: parts[cause.key] for cause in Cause if cause.key in parts}
+        idle = analysis.idle.label(max(causes, key=lambda cause: causes[cause])) if causes else ""
+        rows.append((device_name(trace, index), *map(percent, (*busy, sum(causes.values()))), idle))
     columns = ("GPU", "compute", "comm", "copies", "idle", "mostly idle by")
     return table_lines(Table("", columns, rows, few=len(rows), prose=(0, 5)))
 

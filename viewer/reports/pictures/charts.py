@@ -8,10 +8,8 @@ import numpy as np
 
 from parsers.model.arrays import F64
 from parsers.model.units import duration
-from rules.analysis.facts.device_time import Budget
-from rules.analysis.idle.causes import IdleTable
 from rules.comparison.bridge import Bridge
-from rules.wording.verdict import budget_parts, share_of
+from rules.wording.verdict import TimeParts, share_of
 from viewer.look import palette
 from viewer.reports.pictures.drawing import INK, LETTER, Drawing
 from viewer.reports.series_report import Point, spans
@@ -22,23 +20,23 @@ BETTER, WORSE = "#2f9e6e", "#d64550"
 MOST_BARS = 120
 
 
-def budget_chart(budget: Budget, idle: IdleTable, ink: str = INK) -> str:
-    """One bar of the window's length, cut into its parts, and a line for each that has a percent or more."""
-    parts = [(key, label, ns) for key, label, ns in budget_parts(budget, idle) if budget.window_ns]
-    told = [part for part in parts if part[2] >= 0.01 * budget.window_ns]
+def budget_chart(time: TimeParts, ink: str = INK) -> str:
+    """One bar for the whole, cut into its parts, and a line for each that has a percent or more."""
+    parts = time.parts if time.whole_ns else []
+    told = [part for part in parts if part[2] >= 0.01 * time.whole_ns]
     rows = -(-len(told) // 3)
     drawing = Drawing(WIDTH, 30 + rows * 18, "Where the time goes", ink)
     x = 0.0
     for key, label, ns in parts:
-        width = WIDTH * ns / budget.window_ns
+        width = WIDTH * ns / time.whole_ns
         tip = f"{label}: {duration(ns)}"
         drawing.box(x, 0, width, 24, palette.part(key), tip)
-        drawing.text(x + 5, 16, f"{label} {share_of(ns, budget.window_ns)}", room=width - 8, color="#10131a")
+        drawing.text(x + 5, 16, f"{label} {share_of(ns, time.whole_ns)}", room=width - 8, color="#10131a")
         x += width
     for number, (key, label, ns) in enumerate(told):
         left, top = number % 3 * WIDTH / 3, 34 + number // 3 * 18
         drawing.box(left, top, 10, 10, palette.part(key))
-        drawing.text(left + 15, top + 9, f"{share_of(ns, budget.window_ns)}  {duration(ns)}  {label}")
+        drawing.text(left + 15, top + 9, f"{share_of(ns, time.whole_ns)}  {duration(ns)}  {label}")
     return drawing.svg()
 
 

@@ -1,0 +1,286 @@
+"""Causes: what one change takes away together. Their order is the order of everything that is said of a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.subject import subject_of
+from rules.analysis.names.families import Family
+from rules.base import Category, Finding, Severity, severity_of
+from rules.culprit import NOBODY, reason
+from rules.fixes.plan import Plan, Promise
+from rules.fixes.removal import removal_of, removed_share
+from rules.fixes.step_time import StepTime, step_times
+from rules.ranking import ranked, weight
+from rules.wording.headline import Headline, Part
+from rules.wording.words import Reader
+
+MOSTLY = 0.5  # of a finding's time: a change that takes less of it is not what mends it
+IN_PART = 0.1  # ... but is told beside it from here on, where nothing mends it as a whole
+ADDS_NOTHING = 1.02  # to the fixes before it: such a fix mends what one of them mends
+AS_MUCH = 0.8  # of what a cause gives: what then waits for one rank tells it best
+OTHER_BASIS = 0.02  # of a step: by how much a share must differ from the recorded one to be told
+LEAST_OF_ITS_OWN = 0.05  # of a step: a fix that gives more is told, though no rule reports what it mends
+NOTEWORTHY_IDLE = 0.15  # of the window, without a known cause
+MOSTLY_COMPUTING = 0.8  # of the window; then a problem that is small beside it is told after it
+SMALL_BESIDE_COMPUTING = 0.1
+_LOUD = (Severity.HIGH, Severity.MEDIUM)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What goes away together.
+
+    ``fix`` is the id of the promise that takes it away, empty where no fix is known. ``findings`` are places in
+    ``Diagnosis.findings``, first the one that tells it best; none where a fix is about something no rule reports.
+    Where the fix is ``partial``, it takes only a part of what they report.
+    """
+
+    fix: str
+    findings: tuple[int, ...] = ()
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """Findings in the order in which they are told, with shares of a step without the recorder, and their causes."""
+
+    findings: tuple[Finding, ...]
+    causes: tuple[Cause, ...]
+
+
+def in_order(analysis: Analysis, plan: Plan, findings: Sequence[Finding]) -> Ordered:
+    """Order findings by what fixing them gives; one without a fix stands where its share of a step puts it."""
+    times = step_times(analysis)
+    given = ranked([_without_recorder(each, times) for each in findings])
+    groups = _grouped(plan, given)
+    told = [given[index] for _, members, _ in groups for index in members]
+    beside = [each for each in given if not any(each is other for other in told)]
+    promises = {each.id: each for each in plan.promises}
+    order: list[Finding] = []
+    causes = []
+    for fix, members, partial in groups:
+        places = tuple(range(len(order), len(order) + len(members)))
+        mine = [replace(given[index], fix=fix, leads=not place) for place, index in enumerate(members)]
+        if fix and mine:
+            mine[0] = _at_least(mine[0], _gives(promises[fix]))
+        elif fix and _is_unreported(promises[fix], given):
+            mine = [_of_promise(analysis, promises[fix])]
+            places = (len(order),)
+        order += mine
+        causes.append(Cause(fix, places, partial))
+    order += beside
+    first = leading(analysis, order)
+    is_no_run = subject_of(analysis) is not None
+    recorded = [each for each in beside if is_no_run and each.category is Category.WHAT_WAS_RECORDED]
+    front = [*recorded, *([first] if first is not None and first not in recorded else [])]
+    return _moved(order, causes, front)
+
+
+def leading(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
+    """The finding that the first sentence is about; None where nothing stands out.
+
+    Idle time that nobody can explain comes before problems that are smaller, and that the GPU computes nearly all the
+    time before problems that are small beside it.
+    """
+    problem = first_problem(findings)
+    unexplained = next((each for each in findings if each.category is Category.UNEXPLAINED_IDLE), None)
+    if unexplained is not None and weight(unexplained) >= max(
+        NOTEWORTHY_IDLE, problem.share if problem else 0.0
+    ):
+        return unexplained
+    if problem is not None and is_small_beside_computing(analysis, problem):
+        return next((each for each in findings if each.category is Category.GPU_BOUND), problem)
+    return problem
+
+
+def first_problem(findings: Sequence[Finding]) -> Finding | None:
+    """The first finding that accuses something and is not negligible."""
+    return next((each for each in findings if each.category.accuses and each.severity in _LOUD), None)
+
+
+def is_small_beside_computing(analysis: Analysis, problem: Finding) -> bool:
+    """Whether the GPU computes so much of the time that a problem hardly matters."""
+    small = problem.share < SMALL_BESIDE_COMPUTING and not problem.of_recording
+    return small and problem.kernel is None and computing(analysis) >= MOSTLY_COMPUTING
+
+
+def computing(analysis: Analysis) -> float:
+    """The part of the window in which the GPU that computes least computes."""
+    if analysis.window_ns <= 0 or not len(analysis.trace.gpu_operations):
+        return 0.0
+    budgets = [analysis.budgets(device) for device in analysis.active_devices]
+    return min((each.compute_ns for each in budgets), default=0) / analysis.window_ns
+
+
+_Group = tuple[str, list[int], bool]
+
+
+def _grouped(plan: Plan, findings: Sequence[Finding]) -> list[_Group]:
+    """(fix, places among the findings, whether it takes only a part) of each cause, in order."""
+    left = [
+        index
+        for index, each in enumerate(findings)
+        if each.category.accuses and each.kernel is None and not each.of_recording
+    ]
+    with_fix: list[tuple[_Group, float]] = []
+    for promise in plan.promises:
+        members, partial = _taken(plan, promise, findings, left)
+        left = [index for index in left if index not in members]
+        same = _same_cause(promise, with_fix)
+        if same is None:
+            with_fix.append(((promise.id, members, partial), _gives(promise)))
+        else:
+            group, gives = same
+            late = [index for index in members if findings[index].category is Category.STRAGGLER]
+            ahead = late if _gives(promise) >= AS_MUCH * gives else []
+            group[1][:] = [*ahead, *group[1], *(index for index in members if index not in ahead)]
+    alone = [
+        index
+        for index, each in enumerate(findings)
+        if (index in left or (each.of_recording and each.category.accuses)) and _counts(each, plan)
+    ]
+    order = [group for group, _ in with_fix]
+    for index in alone:
+        lighter = [place for place, (_, gives) in enumerate(with_fix) if gives < weight(findings[index])]
+        at = order.index(with_fix[lighter[0]][0]) if lighter else len(order)
+        order.insert(at, ("", [index], False))
+    return order
+
+
+def _taken(
+    plan: Plan, promise: Promise, findings: Sequence[Finding], left: Sequence[int]
+) -> tuple[list[int], bool]:
+    """The findings that a fix takes away, first the one it is named for; and whether only a part of that goes."""
+    removal = removal_of(plan.replay, promise.proposal)
+    parts = {index: removed_share(removal, promise.proposal, findings[index]) for index in left}
+    named = [index for index in left if findings[index].category in promise.proposal.categories]
+    mine = [
+        index for index in left if parts[index] >= MOSTLY and findings[index].severity is not Severity.INFO
+    ]
+    first = max(named, key=lambda index: parts[index] * findings[index].share, default=-1)
+    if first < 0 or (mine and parts[first] < IN_PART):
+        return mine, False
+    return [first, *(index for index in mine if index != first)], parts[first] < MOSTLY
+
+
+def _same_cause(promise: Promise, before: Sequence[tuple[_Group, float]]) -> tuple[_Group, float] | None:
+    """The cause, and what mending it gives, to which a fix adds nothing: it is another way to mend the same."""
+    if promise.after_others >= ADDS_NOTHING or promise.proposal.redesign:
+        return None
+    gives = _gives(promise)
+    return next((each for each in before if each[1] >= gives), None)
+
+
+def _counts(finding: Finding, plan: Plan) -> bool:
+    """Whether a finding that no fix mends is a cause of its own.
+
+    Where ranks that wait for another one were replayed and no fix came of it, the next late rank takes its place.
+    """
+    if finding.severity is Severity.INFO and finding.category is not Category.UNEXPLAINED_IDLE:
+        return False
+    return finding.category is not Category.STRAGGLER or bool(plan.reason)
+
+
+def _is_unreported(promise: Promise, findings: Sequence[Finding]) -> bool:
+    """Whether a fix is worth telling and no rule reports anything of its kind."""
+    reported = {each.category for each in findings if each.severity is not Severity.INFO}
+    return _gives(promise) >= LEAST_OF_ITS_OWN and reported.isdisjoint(promise.proposal.categories)
+
+
+def _of_promise(analysis: Analysis, promise: Promise) -> Finding:
+    """What a fix is about that no rule reports, so that each fix worth making has a finding."""
+    proposal, share = promise.proposal, _gives(promise)
+    return Finding(
+        rule=proposal.fix,
+        category=proposal.categories[0],
+        severity=severity_of(share, 1.0),
+        headline=Headline(proposal.title),
+        account=f"With this changed, a step would be {percent(share)} shorter.",
+        remedy=proposal.remedy,
+        ceiling_ns=round(share * analysis.window_ns),
+        window_ns=analysis.window_ns,
+        culprit=reason(proposal.culprit) if proposal.culprit else NOBODY,
+        rank=proposal.rank,
+        usual_share=share,
+        fix=promise.id,
+        reader=Reader.of(analysis.trace),
+    )
+
+
+def _gives(promise: Promise) -> float:
+    """The part of a step that a fix takes away."""
+    gain = promise.low if promise.proposal.redesign else promise.expected
+    return 1.0 - 1.0 / max(gain, 1.0)
+
+
+def _without_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Finding:
+    """A finding whose share is that of a step without the recorder; the same where that is not known."""
+    about = finding.category.about
+    if about is None or finding.of_recording or finding.kernel is not None or not times:
+        return finding
+    key = _KEYS.get(about, "compute") if isinstance(about, Family) else about.key
+    time = times.get(finding.device if finding.device is not None else -1)
+    time = time or max(times.values(), key=lambda each: each.recorded.get(key, 0.0))
+    scale = time.scale(key) if key in time.parts else time.fixed_scale
+    return _told_as(finding, finding.share * scale, scale)
+
+
+_KEYS = {Family.COPY: "copy", Family.COLLECTIVE: "communication"}
+
+
+def _told_as(finding: Finding, share: float, scale: float) -> Finding:
+    share = min(share, 1.0)
+    amount = finding.headline.amount
+    if isinstance(amount, Part):
+        amount = replace(amount, share=min(amount.share * scale, 1.0))
+    account = finding.account
+    if abs(share - finding.share) >= OTHER_BASIS:
+        account = account + (
+            f" Times are as recorded. Without the profiler's own time this is {percent(share)} of a step."
+        )
+    by_share = finding.severity is severity_of(finding.ceiling_ns, finding.window_ns)
+    return replace(
+        finding,
+        usual_share=share,
+        headline=replace(finding.headline, amount=amount),
+        account=account,
+        severity=severity_of(share, 1.0) if by_share else finding.severity,
+    )
+
+
+def _at_least(finding: Finding, gives: float) -> Finding:
+    """A finding whose fix saves more than its own time: what follows from it goes as well, and is part of the cause."""
+    if gives <= finding.share:
+        return finding
+    amount = finding.headline.amount
+    if isinstance(amount, Part):
+        amount = replace(amount, share=max(amount.share, gives))
+    account = finding.account
+    if gives >= finding.share + OTHER_BASIS:
+        account = account + (
+            f" Without it a step would be {percent(gives)} shorter: it also delays what comes after it."
+        )
+    loudest = max(finding.severity, severity_of(gives, 1.0), key=lambda each: _LOUDNESS[each])
+    return replace(
+        finding,
+        usual_share=gives,
+        headline=replace(finding.headline, amount=amount),
+        account=account,
+        severity=loudest,
+    )
+
+
+_LOUDNESS = {Severity.HIGH: 3, Severity.MEDIUM: 2, Severity.LOW: 1, Severity.INFO: 0}
+
+
+def _moved(order: list[Finding], causes: list[Cause], front: list[Finding]) -> Ordered:
+    """The same with some findings before all others, each with the cause it belongs to."""
+    ahead = [index for each in front for index, other in enumerate(order) if other is each]
+    whole = [*ahead, *(index for index in range(len(order)) if index not in ahead)]
+    place = {index: at for at, index in enumerate(whole)}
+    moved = [replace(each, findings=tuple(place[index] for index in each.findings)) for each in causes]
+    return Ordered(tuple(order[index] for index in whole), tuple(moved))

@@ -1,0 +1,119 @@
+"""Where the time of a step goes on one GPU without the recorder: the basis of every share, promise and bar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers.model import derived
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import Intervals, clip, length
+from rules.analysis.facts.device_time import Budget
+from rules.analysis.idle.causes import Cause
+from rules.fixes.removal import Removal
+from rules.replay.replay import replay_of
+
+# What the recorder takes ends in these parts of a GPU's time, the first of them first.
+_OF_HOST = (Cause.LAUNCH, Cause.INPUT, Cause.HOST, Cause.SYNCHRONIZATION, Cause.ALLOCATOR, Cause.UNKNOWN)
+_COMMUNICATION = "communication"
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """Parts of a typical step of one device, ns, under the keys of ``budget_json`` and of ``Cause``.
+
+    ``recorded`` add up to ``recorded_ns`` and ``parts`` to ``length_ns``, which is the step as users run it and what
+    every fix is replayed against. The difference is the recorder's.
+    """
+
+    device: int
+    recorded_ns: float
+    length_ns: float
+    recorded: Mapping[str, float]
+    parts: Mapping[str, float]
+
+    @property
+    def recorder_ns(self) -> float:
+        return self.recorded_ns - self.length_ns
+
+    def scale(self, key: str) -> float:
+        """By which factor the share of a part in a step changes when the recorder is taken out."""
+        before = self.recorded.get(key, 0.0)
+        if before <= 0 or self.length_ns <= 0:
+            return 1.0
+        return (self.parts[key] / before) * (self.recorded_ns / self.length_ns)
+
+    @property
+    def recorder_share(self) -> float:
+        """The part of the recorded step that is the recorder's."""
+        return self.recorder_ns / self.recorded_ns if self.recorded_ns > 0 else 0.0
+
+    @property
+    def fixed_scale(self) -> float:
+        """The same for a part in which the recorder has no share."""
+        return self.recorded_ns / self.length_ns if self.length_ns > 0 else 1.0
+
+
+@derived
+def step_times(analysis: Analysis) -> Mapping[int, StepTime]:
+    """The step of each active device; none where the recording cannot be replayed."""
+    replay = replay_of(analysis)
+    if replay.reason:
+        return {}
+    recorder = Removal(replay, replay.typical, replay.usual)
+    found = {}
+    for device in analysis.active_devices:
+        budget = analysis.budgets(device)
+        spans = [number for number, span in enumerate(replay.spans) if device in span.devices]
+        if budget.window_ns and spans:
+            found[device] = _step_time(analysis, budget, recorder, spans[0])
+    return found
+
+
+def _step_time(analysis: Analysis, budget: Budget, recorder: Removal, span: int) -> StepTime:
+    replay = recorder.replay
+    factor = replay.recorded_ns / budget.window_ns
+    parts = {
+        "compute": budget.compute_ns,
+        _COMMUNICATION: budget.exposed_communication_ns,
+        "copy": budget.exposed_copy_ns,
+        "other": budget.other_ns,
+        **{cause.key: budget.idle_ns.get(cause, 0) for cause in Cause},
+        "residual": budget.residual_ns,
+    }
+    recorded = {key: ns * factor for key, ns in parts.items()}
+    time = analysis.time(budget.device)
+    intervals: dict[str, Intervals] = {cause.key: time.idle[cause] for cause in _OF_HOST}
+    intervals[_COMMUNICATION] = time.communication
+    edges = replay.spans[span]
+    shares = {}
+    for key, where in intervals.items():
+        inside = clip(where, edges.start, edges.end)
+        shares[key] = recorder.host_share(inside, span) if length(inside) else 0.0
+    gone = _distributed(max(replay.recorded_ns - replay.usual_ns, 0.0), recorded, shares)
+    usual = {key: ns - gone.get(key, 0.0) for key, ns in recorded.items()}
+    # kernels of several streams may overlap more in the replay than they did
+    fits = replay.usual_ns / max(sum(usual.values()), 1.0)
+    usual = {key: ns * fits for key, ns in usual.items()}
+    return StepTime(budget.device, replay.recorded_ns, replay.usual_ns, recorded, usual)
+
+
+def _distributed(
+    amount: float, recorded: Mapping[str, float], shares: Mapping[str, float]
+) -> dict[str, float]:
+    """How much of ``amount`` each part loses: by its share first, then as much as there is of it.
+
+    A CPU that can run ahead wins more than what it saves, so that idle time goes in which the recorder did nothing.
+    """
+    keys = list(shares)
+    whole = np.array([recorded[key] for key in keys])
+    gone = whole * np.array([shares[key] for key in keys])
+    if gone.sum() > 0:
+        gone = np.minimum(gone * amount / gone.sum(), whole)
+    for mine in (np.array([key != _COMMUNICATION for key in keys]), np.ones(len(keys), bool)):
+        left, missing = np.where(mine, whole - gone, 0.0), amount - gone.sum()
+        if missing > 0 and left.sum() > 0:
+            gone += left * min(missing / left.sum(), 1.0)
+    return dict(zip(keys, gone.tolist(), strict=True))

@@ -1,0 +1,255 @@
+"""Findings that one change takes away are one cause, and all shares are those of a step without the recorder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rules.analysis.analysis import Analysis
+from rules.base import Category, Finding, Severity, severity_of
+from rules.causes import (
+    ADDS_NOTHING,
+    AS_MUCH,
+    IN_PART,
+    LEAST_OF_ITS_OWN,
+    MOSTLY,
+    NOTEWORTHY_IDLE,
+    SMALL_BESIDE_COMPUTING,
+    in_order,
+    leading,
+)
+from rules.fixes.base import Proposal
+from rules.fixes.changes import host_time_times
+from rules.fixes.plan import Plan, Promise
+from rules.fixes.step_time import step_times
+from rules.replay.overlay import Overlay
+from rules.remedies.remedy import Remedy
+from rules.replay.replay import Replay, replay_of
+from rules.wording.headline import Headline, Part
+from tests.rules.builder import TinyTrace, steps
+
+STEP_US = 1_000
+Change = Callable[[Overlay], None]
+
+
+@pytest.fixture(scope="module")
+def analysis() -> Analysis:
+    """Of each step the CPU works 400 us in Python, then launches 20 kernels that are over at once."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(20):
+            start = 400 + 25 * number
+            trace.operation(start + 8, start + 12, "gemm", start)
+
+    return Analysis(steps(6, STEP_US, body).build())
+
+
+def finding(
+    category: Category, share: float, *intervals: tuple[float, float], rank: int | None = None
+) -> Finding:
+    """One that takes a share of the window; intervals are us in the third step."""
+    ceiling = round(share * 1_000_000)
+    return Finding(
+        f"about-{category.value}",
+        category,
+        severity_of(ceiling, 1_000_000),
+        Headline("It costs time", Part(share, 6)),
+        "It does.",
+        Remedy(),
+        ceiling,
+        1_000_000,
+        rank=rank,
+        intervals=[(round((3_000 + a) * 1000), round((3_000 + b) * 1000)) for a, b in intervals],
+    )
+
+
+def nothing(_: Overlay) -> None:
+    """Changes nothing."""
+
+
+def promise(
+    number: int,
+    gain: float,
+    *categories: Category,
+    change: Change = nothing,
+    after: float | None = None,
+    rank: int | None = None,
+) -> Promise:
+    proposal = Proposal("Change it", categories, Remedy(), change, fix="change", rank=rank)
+    return Promise(
+        f"change-{number}", proposal, gain / 1.15, gain, gain * 1.15, gain if after is None else after
+    )
+
+
+def told(analysis: Analysis, findings: list[Finding], *promises: Promise) -> list[tuple[str, str, bool]]:
+    """(category, fix, whether it leads) of each finding in order."""
+    found = in_order(analysis, Plan(replay_of(analysis), promises), findings)
+    return [(each.category.value, each.fix, each.leads) for each in found.findings]
+
+
+def before_launches(replay: Replay, from_us: float, to_us: float) -> Change:
+    """Takes away all that the CPU does in these us of each step."""
+    inside = (replay.host.start % (STEP_US * 1000) > from_us * 1000) & (
+        replay.host.start % (STEP_US * 1000) <= to_us * 1000
+    )
+    return host_time_times(np.asarray(inside), 0.0)
+
+
+def test_a_finding_goes_with_the_fix_that_takes_most_of_its_time(analysis: Analysis) -> None:
+    replay = replay_of(analysis)
+    python, launching = (
+        finding(Category.HOST_BOUND, 0.3, (10, 395)),
+        finding(Category.LAUNCH_BOUND, 0.4, (410, 890)),
+    )
+    phase = promise(1, 1.4, Category.COPY_D2H, change=before_launches(replay, 0, 400))
+    assert told(analysis, [python, launching], phase) == [
+        ("launch-bound", "", True),
+        ("host-bound", "change-1", True),
+    ]
+    both = promise(1, 2.5, Category.LAUNCH_BOUND, change=before_launches(replay, 0, 1_000))
+    assert told(analysis, [python, launching], both) == [
+        ("launch-bound", "change-1", True),
+        ("host-bound", "change-1", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("until", "belongs"), [(400 + 490 * (MOSTLY + 0.1), True), (400 + 490 * (MOSTLY - 0.1), False)]
+)
+def test_a_fix_that_takes_less_than_half_of_a_finding_of_another_kind_does_not_mend_it(
+    analysis: Analysis, until: float, belongs: bool
+) -> None:
+    change = before_launches(replay_of(analysis), 405, until)
+    launching = finding(Category.LAUNCH_BOUND, 0.4, (410, 890))
+    found = told(analysis, [launching], promise(1, 1.2, Category.COPY_H2D, change=change))
+    assert ("launch-bound", "change-1", True) in found if belongs else ("launch-bound", "", True) in found
+
+
+@pytest.mark.parametrize(("part", "leads"), [(IN_PART + 0.08, True), (IN_PART - 0.08, False)])
+def test_of_a_finding_that_it_is_named_for_a_fix_may_take_a_part(
+    analysis: Analysis, part: float, leads: bool
+) -> None:
+    change = before_launches(replay_of(analysis), 405, 410 + 480 * part)
+    launching, python = (
+        finding(Category.LAUNCH_BOUND, 0.4, (410, 890)),
+        finding(Category.HOST_BOUND, 0.3, (5, 8)),
+    )
+    also_python = [change, before_launches(replay_of(analysis), 0, 402)]
+
+    def both(overlay: Overlay) -> None:
+        for each in also_python:
+            each(overlay)
+
+    found = in_order(
+        analysis,
+        Plan(replay_of(analysis), (promise(1, 1.3, Category.LAUNCH_BOUND, change=both),)),
+        [launching, python],
+    )
+    (cause,) = (each for each in found.causes if each.fix)
+    assert found.findings[cause.findings[0]].category is (
+        Category.LAUNCH_BOUND if leads else Category.HOST_BOUND
+    )
+    assert cause.partial is leads
+
+
+@pytest.mark.parametrize(("after", "apart"), [(ADDS_NOTHING + 0.001, True), (ADDS_NOTHING - 0.001, False)])
+def test_a_fix_that_adds_nothing_is_another_way_to_mend_the_same(
+    analysis: Analysis, after: float, apart: bool
+) -> None:
+    copies, communication = finding(Category.COPY_D2H, 0.3), finding(Category.COMMUNICATION_LATENCY, 0.2)
+    made = promise(1, 2.0, Category.COPY_D2H), promise(2, 1.5, Category.COMMUNICATION_LATENCY, after=after)
+    found = told(analysis, [copies, communication], *made)
+    assert found[1] == ("communication-latency", "change-2" if apart else "change-1", apart)
+
+
+@pytest.mark.parametrize(("part", "first"), [(AS_MUCH + 0.02, "straggler"), (AS_MUCH - 0.02, "input-bound")])
+def test_that_ranks_wait_for_one_is_told_first_where_bringing_it_up_gives_as_much(
+    analysis: Analysis, part: float, first: str
+) -> None:
+    data, late = finding(Category.INPUT_BOUND, 0.2), finding(Category.STRAGGLER, 0.4, rank=1)
+    gain = 1 / (1 - 0.5 * part)
+    made = (
+        promise(1, 2.0, Category.INPUT_BOUND),
+        promise(2, gain, Category.STRAGGLER, after=1.0, rank=1),
+    )
+    found = told(analysis, [data, late], *made)
+    assert found[0] == (first, "change-1", True)
+    assert {each[1] for each in found} == {"change-1"}
+
+
+@pytest.mark.parametrize(("share", "place"), [(0.34, 0), (0.32, 1)])
+def test_what_no_fix_mends_stands_where_its_share_puts_it(
+    analysis: Analysis, share: float, place: int
+) -> None:
+    copies, memory = finding(Category.COPY_D2H, 0.1), finding(Category.VARIABILITY, share)
+    found = told(analysis, [copies, memory], promise(1, 1.5, Category.COPY_D2H))
+    assert found[place] == ("variability", "", True)
+
+
+def test_a_rank_that_nobody_gains_from_is_told_last(analysis: Analysis) -> None:
+    late, copies = finding(Category.STRAGGLER, 0.5, rank=0), finding(Category.COPY_D2H, 0.05)
+    assert told(analysis, [late, copies], promise(1, 1.06, Category.COPY_D2H))[0][0] == "copy-d2h"
+    unknown = Plan(replace(replay_of(analysis), reason="it cannot be replayed"))
+    assert in_order(analysis, unknown, [late, copies]).findings[0].category is Category.STRAGGLER
+
+
+def test_the_share_of_what_leads_is_never_less_than_what_its_fix_gives(analysis: Analysis) -> None:
+    copies = finding(Category.COPY_D2H, 0.04)
+    (found,) = in_order(
+        analysis, Plan(replay_of(analysis), (promise(1, 2.0, Category.COPY_D2H),)), [copies]
+    ).findings
+    assert found.share == pytest.approx(0.5)
+    assert found.severity is Severity.HIGH
+    assert "50 %" in found.title
+    assert "a step would be 50 % shorter" in found.explanation
+    assert found.speedup_at_most == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("gain", "has_one"), [(1 / (1 - LEAST_OF_ITS_OWN - 0.001), True), (1.04, False)])
+def test_a_fix_that_no_rule_speaks_of_has_a_finding_where_it_is_worth_one(
+    analysis: Analysis, gain: float, has_one: bool
+) -> None:
+    found = told(analysis, [], promise(1, gain, Category.ALLOCATOR))
+    assert found == ([("allocator", "change-1", True)] if has_one else [])
+
+
+def test_all_shares_are_those_of_a_step_without_the_recorder(analysis: Analysis) -> None:
+    (time,) = step_times(analysis).values()
+    assert sum(time.parts.values()) == pytest.approx(time.length_ns)
+    assert sum(time.recorded.values()) == pytest.approx(time.recorded_ns)
+    assert time.length_ns == pytest.approx(replay_of(analysis).usual_ns)
+    assert time.parts["compute"] == pytest.approx(time.recorded["compute"])
+    assert all(time.parts[key] <= time.recorded[key] + 1e-6 for key in time.parts)
+    assert time.recorder_ns > 0
+    launching = finding(Category.LAUNCH_BOUND, 0.4)
+    (found,) = in_order(analysis, Plan(replay_of(analysis)), [launching]).findings
+    assert found.share == pytest.approx(0.4 * time.scale("launch-bound"))
+    assert found.recorded_share == 0.4
+    assert "Without the profiler's own time" in found.explanation
+
+
+@pytest.mark.parametrize(("share", "kept"), [(NOTEWORTHY_IDLE + 0.01, True), (NOTEWORTHY_IDLE - 0.01, False)])
+def test_idle_time_that_nobody_explains_leads_where_it_is_large(
+    analysis: Analysis, share: float, kept: bool
+) -> None:
+    unexplained = replace(
+        finding(Category.UNEXPLAINED_IDLE, 0.0),
+        intervals=((0, round(share * 1_000_000)),),
+        severity=Severity.INFO,
+    )
+    assert leading(analysis, [unexplained]) is (unexplained if kept else None)
+
+
+def test_what_is_small_beside_computing_comes_after_it() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(20, 990, "gemm", 0)
+
+    busy = Analysis(steps(6, STEP_US, body).build())
+    bound = replace(finding(Category.GPU_BOUND, 0.0), severity=Severity.INFO)
+    small = finding(Category.COPY_H2D, SMALL_BESIDE_COMPUTING - 0.01)
+    large = finding(Category.COPY_H2D, SMALL_BESIDE_COMPUTING + 0.01)
+    assert leading(busy, [small, bound]) is bound
+    assert leading(busy, [large, bound]) is large
