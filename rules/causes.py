@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.subject import subject_of
+from rules.analysis.idle.causes import Cause as IdleCause
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Severity, severity_of
 from rules.culprit import NOBODY, reason
@@ -24,6 +25,7 @@ ADDS_NOTHING = 1.02  # to the fixes before it: such a fix mends what one of them
 AS_MUCH = 0.8  # of what a cause gives: what then waits for one rank tells it best
 OTHER_BASIS = 0.02  # of a step: by how much a share must differ from the recorded one to be told
 LEAST_OF_ITS_OWN = 0.05  # of a step: a fix that gives more is told, though no rule reports what it mends
+LITTLE_THAT_MAY_BE_NOTHING = 0.1  # of a step
 NOTEWORTHY_IDLE = 0.15  # of the window, without a known cause
 MOSTLY_COMPUTING = 0.8  # of the window; then a problem that is small beside it is told after it
 SMALL_BESIDE_COMPUTING = 0.1
@@ -66,7 +68,9 @@ def in_order(analysis: Analysis, plan: Plan, findings: Sequence[Finding]) -> Ord
         places = tuple(range(len(order), len(order) + len(members)))
         mine = [replace(given[index], fix=fix, leads=not place) for place, index in enumerate(members)]
         if fix and mine:
-            mine[0] = _at_least(mine[0], _gives(promises[fix]))
+            mine[0] = _at_least(mine[0], promises[fix])
+        elif len(mine) > 1:
+            mine[0] = _with_share(mine[0], max(each.share for each in mine))
         elif fix and _is_unreported(promises[fix], given):
             mine = [_of_promise(analysis, promises[fix])]
             places = (len(order),)
@@ -141,14 +145,29 @@ def _grouped(plan: Plan, findings: Sequence[Finding]) -> list[_Group]:
     alone = [
         index
         for index, each in enumerate(findings)
-        if (index in left or (each.of_recording and each.category.accuses)) and _counts(each, plan)
+        if (index in left or (each.of_recording and each.category.accuses)) and _counts(each)
     ]
     order = [group for group, _ in with_fix]
-    for index in alone:
-        lighter = [place for place, (_, gives) in enumerate(with_fix) if gives < weight(findings[index])]
+    for members in _of_late_ranks(alone, findings):
+        heaviest = max(weight(findings[index]) for index in members)
+        lighter = [place for place, (_, gives) in enumerate(with_fix) if gives < heaviest]
         at = order.index(with_fix[lighter[0]][0]) if lighter else len(order)
-        order.insert(at, ("", [index], False))
+        order.insert(at, ("", members, False))
     return order
+
+
+def _of_late_ranks(alone: Sequence[int], findings: Sequence[Finding]) -> list[list[int]]:
+    """Findings by cause: with the rank that the others wait for go those that say what it does meanwhile."""
+    late = {findings[index].rank: index for index in alone if findings[index].category is Category.STRAGGLER}
+    found: dict[int, list[int]] = {late_one: [late_one] for late_one in late.values()}
+    for index in alone:
+        each = findings[index]
+        explains = isinstance(each.category.about, IdleCause) and each.rank in late and each.rank is not None
+        found.setdefault(late[each.rank] if explains else index, []).append(index)
+    return [
+        list(dict.fromkeys(found[index]))
+        for index in sorted(found, key=lambda key: min(alone.index(one) for one in found[key]))
+    ]
 
 
 def _taken(
@@ -175,14 +194,9 @@ def _same_cause(promise: Promise, before: Sequence[tuple[_Group, float]]) -> tup
     return next((each for each in before if each[1] >= gives), None)
 
 
-def _counts(finding: Finding, plan: Plan) -> bool:
-    """Whether a finding that no fix mends is a cause of its own.
-
-    Where ranks that wait for another one were replayed and no fix came of it, the next late rank takes its place.
-    """
-    if finding.severity is Severity.INFO and finding.category is not Category.UNEXPLAINED_IDLE:
-        return False
-    return finding.category is not Category.STRAGGLER or bool(plan.reason)
+def _counts(finding: Finding) -> bool:
+    """Whether a finding that no fix mends is a cause of its own."""
+    return finding.severity is not Severity.INFO or finding.category is Category.UNEXPLAINED_IDLE
 
 
 def _is_unreported(promise: Promise, findings: Sequence[Finding]) -> bool:
@@ -201,7 +215,7 @@ def _of_promise(analysis: Analysis, promise: Promise) -> Finding:
         headline=Headline(proposal.title),
         account=f"With this changed, a step would be {percent(share)} shorter.",
         remedy=proposal.remedy,
-        ceiling_ns=round(share * analysis.window_ns),
+        ceiling_ns=0,
         window_ns=analysis.window_ns,
         culprit=reason(proposal.culprit) if proposal.culprit else NOBODY,
         rank=proposal.rank,
@@ -252,25 +266,34 @@ def _told_as(finding: Finding, share: float, scale: float) -> Finding:
     )
 
 
-def _at_least(finding: Finding, gives: float) -> Finding:
-    """A finding whose fix saves more than its own time: what follows from it goes as well, and is part of the cause."""
+def _at_least(finding: Finding, promise: Promise) -> Finding:
+    """A finding whose fix saves more than its own time: what follows from it goes as well, and is part of the cause.
+
+    It becomes more severe unless what the fix gives is little, and possibly nothing.
+    """
+    gives = _gives(promise)
     if gives <= finding.share:
         return finding
-    amount = finding.headline.amount
-    if isinstance(amount, Part):
-        amount = replace(amount, share=max(amount.share, gives))
     account = finding.account
     if gives >= finding.share + OTHER_BASIS:
         account = account + (
             f" Without it a step would be {percent(gives)} shorter: it also delays what comes after it."
         )
-    loudest = max(finding.severity, severity_of(gives, 1.0), key=lambda each: _LOUDNESS[each])
+    doubtful = promise.low < 1.0 and gives < LITTLE_THAT_MAY_BE_NOTHING
+    louder = _with_share(replace(finding, account=account), gives)
+    return replace(louder, severity=finding.severity) if doubtful else louder
+
+
+def _with_share(finding: Finding, share: float) -> Finding:
+    """A finding that is told with a larger share of a step than its own."""
+    amount = finding.headline.amount
+    if isinstance(amount, Part):
+        amount = replace(amount, share=max(amount.share, share))
     return replace(
         finding,
-        usual_share=gives,
+        usual_share=share,
         headline=replace(finding.headline, amount=amount),
-        account=account,
-        severity=loudest,
+        severity=max(finding.severity, severity_of(share, 1.0), key=lambda each: _LOUDNESS[each]),
     )
 
 

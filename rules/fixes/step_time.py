@@ -18,6 +18,8 @@ from rules.replay.replay import replay_of
 # What the recorder takes ends in these parts of a GPU's time, the first of them first.
 _OF_HOST = (Cause.LAUNCH, Cause.INPUT, Cause.HOST, Cause.SYNCHRONIZATION, Cause.ALLOCATOR, Cause.UNKNOWN)
 _COMMUNICATION = "communication"
+# of a part that the recorder may explain as a whole: what it costs is known to a factor of 1.2 (docs/predictions.md)
+MIN_LEFT = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def _step_time(analysis: Analysis, budget: Budget, recorder: Removal, span: int)
         shares[key] = recorder.host_share(inside, span) if length(inside) else 0.0
     gone = _distributed(max(replay.recorded_ns - replay.usual_ns, 0.0), recorded, shares)
     usual = {key: ns - gone.get(key, 0.0) for key, ns in recorded.items()}
-    # kernels of several streams may overlap more in the replay than they did
+    # where the recorder may be all that kept the GPU waiting, or kernels overlap more in the replay
     fits = replay.usual_ns / max(sum(usual.values()), 1.0)
     usual = {key: ns * fits for key, ns in usual.items()}
     return StepTime(budget.device, replay.recorded_ns, replay.usual_ns, recorded, usual)
@@ -110,10 +112,11 @@ def _distributed(
     keys = list(shares)
     whole = np.array([recorded[key] for key in keys])
     gone = whole * np.array([shares[key] for key in keys])
+    most = (1.0 - MIN_LEFT) * whole
     if gone.sum() > 0:
-        gone = np.minimum(gone * amount / gone.sum(), whole)
+        gone = np.minimum(gone * amount / gone.sum(), most)
     for mine in (np.array([key != _COMMUNICATION for key in keys]), np.ones(len(keys), bool)):
-        left, missing = np.where(mine, whole - gone, 0.0), amount - gone.sum()
+        left, missing = np.where(mine, most - gone, 0.0), amount - gone.sum()
         if missing > 0 and left.sum() > 0:
             gone += left * min(missing / left.sum(), 1.0)
     return dict(zip(keys, gone.tolist(), strict=True))

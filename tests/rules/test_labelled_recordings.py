@@ -28,7 +28,7 @@ IN_THE_REPOSITORY = {
     "resources/samples/allocator_thrash.sqlite": ("allocator", "cudaMalloc"),
     "resources/samples/straggler_four_ranks": ("straggler", "rank 2"),
     "tests/fixtures/torch/d2h_outputs.pt.trace.json.gz": ("copy-d2h", "postprocess"),
-    "tests/fixtures/torch/memory_stack.pt.trace.json.gz": ("launch-bound", "backward"),
+    "tests/fixtures/torch/memory_stack.pt.trace.json.gz": ("host-bound", "optimizer"),
     "tests/fixtures/nsys/dataloader_starved.sqlite.gz": ("input-bound", "data_loading"),
     "tests/fixtures/nsys/explicit_sync.sqlite.gz": ("launch-bound", "something else that has the CPU"),
     "tests/fixtures/nsys/fp32_gemm.sqlite.gz": ("no-tensor-cores", "TF32"),

@@ -19,7 +19,7 @@ PLANTED = {
     "infer_conv_b1": ("launch-bound", "predict"),
     "pageable_small_model": ("copy-h2d", "to_gpu"),
     "d2h_collect": ("copy-d2h", "collect_outputs"),
-    "alloc_conv": ("launch-bound", "bwd"),
+    "alloc_conv": ("allocator", "cudaFree"),
     "fp32_mlp": ("no-tensor-cores", "TF32"),
     "naive_attn_infer": ("memory-bound-kernels", "scaled_dot_product_attention"),
     "warmup_compile": ("warm-up", "iteration_0"),
@@ -58,7 +58,7 @@ def test_synchronisations_that_cost_little_are_a_minor_finding(fixtures: Path) -
         assert culprit in found.culprit.text
 
 
-def test_allocation_in_steps_is_told_beside_the_launch_overhead(fixtures: Path) -> None:
+def test_allocation_in_steps_is_told_before_the_launch_overhead(fixtures: Path) -> None:
     findings = diagnosed(*recording(fixtures, "alloc_conv")).findings
     found = next(each for each in findings if each.category is Category.ALLOCATOR)
     assert found.severity is Severity.HIGH
@@ -73,6 +73,6 @@ def test_a_rank_that_is_late_on_the_cpu_is_named_before_its_cause(
     fixtures: Path, stem: str, rank: int, reason: str
 ) -> None:
     findings = diagnosed(*recording(fixtures, stem)).findings
-    assert findings[0].category is Category.STRAGGLER
-    assert findings[0].rank == rank
-    assert reason in findings[0].explanation
+    of_rank = [each for each in findings if each.rank == rank]
+    assert of_rank[0].category is Category.STRAGGLER
+    assert reason in of_rank[0].explanation
