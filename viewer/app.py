@@ -158,9 +158,12 @@ def run(paths: Sequence[Path], at: int | None = None, separate: bool = False) ->
 
 @contextlib.contextmanager
 def ended_by_signals(app: QApplication) -> Iterator[None]:
-    """Ctrl+C quits, and so does being told to end by the system, whatever is open; Qt sleeps until a signal comes."""
-    signal.signal(signal.SIGINT, lambda *_: app.quit())
-    end_tidily_when_told(lambda number, _: app.exit(SIGNALLED + number))
+    """Ctrl+C quits, and so does being told to end by the system, whatever is open; Qt sleeps until a signal comes.
+
+    Qt forgets an ``exit`` before its event loop runs, so it is asked for from within the loop.
+    """
+    signal.signal(signal.SIGINT, lambda *_: QTimer.singleShot(0, lambda: app.quit()))
+    end_tidily_when_told(lambda number, _: QTimer.singleShot(0, lambda: app.exit(SIGNALLED + number)))
     heard, told = socket.socketpair()
     heard.setblocking(False)
     told.setblocking(False)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -71,22 +72,28 @@ class GenaiPerf:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError):
+            return float(value)
+    return None
 
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
+_Whole = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
+
+
 class _Request(msgspec.Struct):
     """One line; times are wall clock in ns, None while they have not come."""
 
-    arrival: int
-    id: int | str | None = None
-    first: int | None = None
-    end: int | None = None
-    prompt: int | None = None
-    out: int | None = None
+    arrival: _Whole
+    id: _Whole | str | None = None
+    first: _Whole | None = None
+    end: _Whole | None = None
+    prompt: _Whole | None = None
+    out: _Whole | None = None
 
     @property
     def is_in_order(self) -> bool:

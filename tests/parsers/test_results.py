@@ -371,3 +371,20 @@ def test_tables_that_nsys_prints_behind_a_programs_output_are_read(tmp_path: Pat
     path.write_text(FOR_PEOPLE.replace("Time (%)", "Share"))
     with pytest.raises(TraceError):
         open_trace([path])
+
+
+@pytest.mark.parametrize("key", ["id", "arrival", "first", "end", "prompt", "out"])
+def test_a_number_that_no_request_has_leaves_its_line_out(tmp_path: Path, key: str) -> None:
+    sound = {"id": 1, "arrival": 1000, "first": 2000, "end": 6000, "prompt": 4, "out": 5}
+    lines = [sound, sound | {key: -(10**400) if key == "arrival" else 10**400}]
+    trace = opened(tmp_path / "log.jsonl", "\n".join(map(json.dumps, lines)))
+    assert len(trace.tables[0].rows) == 1
+    assert trace.quality.quarantined == 1
+
+
+def test_a_figure_of_genai_perf_that_is_beyond_any_measure_is_none(tmp_path: Path) -> None:
+    metrics = json.loads(GENAI_JSON)
+    metrics["time_to_first_token"]["p99"] = 10**400
+    trace = opened(tmp_path / "load.json", json.dumps(metrics))
+    assert 18.0 in trace.tables[0].rows[1]
+    assert 10**400 not in trace.tables[0].rows[1]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QTimer
 from pytestqt.qtbot import QtBot
 
 from viewer.app import application, ended_by_signals
@@ -94,6 +95,23 @@ def test_the_window_hears_a_signal_while_nothing_happens_in_it(
     with ended_by_signals(app):
         os.kill(os.getpid(), number)
         qtbot.waitUntil(lambda: codes == [code])
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_just_before_the_event_loop_starts_ends_the_window(
+    number: signal.Signals, code: int
+) -> None:
+    app = application()
+    hangs = QTimer(singleShot=True, interval=10_000)
+    hangs.timeout.connect(lambda: app.exit(-1))
+    hangs.start()
+    with ended_by_signals(app):
+        os.kill(os.getpid(), number)
+        assert app.exec() == code
+    hangs.stop()
 
 
 @pytest.mark.usefixtures("handlers")
