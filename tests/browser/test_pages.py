@@ -220,3 +220,16 @@ def test_a_damaged_recording_in_a_page_leaves_the_picture(
         assert (
             page.run("getComputedStyle(document.querySelector('section.timeline figure')).display") == "block"
         )
+
+
+def test_a_recording_without_a_gpu_has_its_lanes_too(chromium: Chromium, address_of: Write) -> None:
+    feed = Path(__file__).parents[1] / "fixtures" / "stacks" / "feed.chrome.json"
+    with chromium.page(address_of(feed)) as page:
+        assert page.run("document.querySelector('section.timeline figure')") is None
+        titles = page.run("stallscope.timelines[0].items.map(each => each.track.title)")
+        assert titles == ["Samples", "Samples"]
+        place = page.run("document.querySelector('button.place').textContent")
+        page.run("document.querySelector('button.place').click()")
+        assert page.run("stallscope.timelines[0].flash.item !== null")
+        assert place.startswith("/tmp/cpu/feed.py at ")
+        assert page.problems == []

@@ -75,7 +75,7 @@ def diagnosis_report(
     files = one_line(", ".join(f"{each.path} ({each.producer})" for each in trace.inputs))
     blocks: list[Block] = [Text((first,))] if first else []
     blocks.append(Text((files,), quiet=True))
-    if shown:
+    if len(trace.events):
         t0, t1, words = shown_stretch(analysis)
         draw = partial(timeline_picture, analysis)
         pack = partial(packed_recording, analysis, (t0, t1))

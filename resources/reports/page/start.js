@@ -9,10 +9,10 @@ async function start() {
     try {
       const recording = recordingOf(await unpacked(data.textContent.trim()));
       timelines.push(new Timeline(section, recording, camera));
-      section.querySelector("figure").classList.add("replaced");
+      section.querySelector("figure")?.classList.add("replaced");
       data.remove();
     } catch (problem) {
-      section.append(make("p", "quiet", "This browser cannot show the interactive timeline; the picture shows one stretch of it."));
+      section.append(make("p", "quiet", "This browser cannot show the interactive timeline."));
       console.error(problem);
     }
   }
@@ -38,7 +38,7 @@ function tools(timelines, camera) {
   button("\u2212", "Zoom out (S)", () => camera.zoom(1.6, middle()));
   button("+", "Zoom in (W)", () => camera.zoom(1 / 1.6, middle()));
   button("Show all", "The whole recording (0)", all);
-  button("Back to the step", "What the page showed first", () => {
+  button("First view", "What the page showed first", () => {
     const [low, high] = first.recording.header.view;
     camera.fly(0, high - low, 0.94);
   });

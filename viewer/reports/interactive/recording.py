@@ -136,6 +136,8 @@ class _Lanes:
         last = int(events.end.max()) if len(events) else 1
         first = int(events.start.min()) if len(events) else 0
         light, dark = PageColors(False), PageColors(True)
+        if view[1] <= view[0]:
+            view = first, last
         return {
             "span": [min(first, view[0]), max(last, view[1])],
             "view": [int(view[0]), int(view[1])],

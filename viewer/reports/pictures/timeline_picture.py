@@ -50,7 +50,10 @@ def shown_stretch(analysis: Analysis) -> tuple[int, int, str]:
 def timeline_picture(
     analysis: Analysis, stretch: tuple[int, int] | None = None, scale_ns: int = 0, ink: str = INK
 ) -> str:
-    """SVG of ``stretch`` (ns; otherwise that of ``shown_stretch``); ``scale_ns`` is what the whole width means."""
+    """SVG of ``stretch`` (ns; otherwise that of ``shown_stretch``); ``scale_ns`` is what the whole width means.
+
+    Empty for a recording that has none of the lanes that are pictured.
+    """
     t0, t1 = stretch or shown_stretch(analysis)[:2]
     if t1 <= t0:
         return ""
@@ -58,6 +61,8 @@ def timeline_picture(
     idle = {each: analysis.budget(each, *analysis.window).total_idle_ns for each in analysis.active_devices}
     devices = sorted(sorted(idle, key=lambda device: -idle[device])[:MOST_GPUS])
     lanes = _lanes(trace, t0, t1, trace.devices[devices[0]].rank if devices else None)
+    if not devices and not lanes:
+        return ""
     height = RULER + len(devices) * (GPU_ROW + SPACE) + len(lanes) * (ROW + SPACE) + SPACE
     drawing = Drawing(WIDTH, height, f"Timeline of {duration(t1 - t0)}", ink)
     scale = (WIDTH - LEFT - RIGHT) / max(scale_ns, t1 - t0)
