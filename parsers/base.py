@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 from parsers.model import ArgumentSource, Progress, Trace
+from parsers.model.catalogs import load_all
 
 HEAD_BYTES = 64 * 1024
 
@@ -126,10 +125,7 @@ def parser(cls: type[P]) -> type[P]:
 
 @cache
 def _discover() -> None:
-    import parsers.formats as package
-
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    load_all(f"{__package__}.formats")
 
 
 def parsers() -> list[Parser]:

@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from rules.catalog import import_all
+from parsers.model.catalogs import loading, modules_of
 from rules.category import Category as Category
 from rules.culprit import NOBODY, Culprit, SourceLine
 from rules.remedies.remedy import Remedy as Remedy
@@ -204,6 +205,7 @@ EXPLANATION_HEADINGS = (
 
 R = TypeVar("R", bound=type)
 _RULES: dict[str, Rule] = {}
+_CATALOG, _OF_COUNTERS = f"{__package__}.catalog", "kernel_"
 
 
 def rule(cls: R) -> R:
@@ -215,5 +217,12 @@ def rule(cls: R) -> R:
 
 def rules(counters: bool = True) -> list[Rule]:
     """Every rule of ``rules.catalog``, by id; those about hardware ``counters`` may be left out."""
-    import_all(counters)
+    for _ in loading(_CATALOG, lambda name: counters or not name.startswith(_OF_COUNTERS)):
+        pass
     return [_RULES[name] for name in sorted(_RULES)]
+
+
+@cache
+def counter_rules() -> tuple[str, ...]:
+    """The ids of the rules about hardware counters: as their modules are called."""
+    return tuple(name.replace("_", "-") for name in modules_of(_CATALOG) if name.startswith(_OF_COUNTERS))

@@ -18,8 +18,7 @@ from rules.analysis.facts.compilations import has_compiler_log
 from rules.analysis.facts.device_log import device_logs
 from rules.analysis.facts.subject import subject_of
 from rules.analysis.ranks.flight_recorders import recorded
-from rules.base import Finding, Need, NeedsMore, rules
-from rules.catalog import counter_rules
+from rules.base import Finding, Need, NeedsMore, counter_rules, rules
 from rules.causes import Cause, in_order
 from rules.fixes.plan import Plan, make_plan, plan_of
 from rules.fixes.step_time import StepTime, step_times

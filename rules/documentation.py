@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 
 from rules.base import EXPLANATION_HEADINGS, Category, Rule, rules
-from rules.kernels.explanations import glossary
+from rules.kernels.checks.explanations import glossary
 from rules.thresholds import DEFAULTS, Thresholds, known_thresholds
 
 _KEY = re.compile(r"\{([a-z-]+)\}")

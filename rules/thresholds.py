@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from parsers.model.catalogs import load_all
 from parsers.model.units import duration, parse_duration, parse_size, size, three_digits
-from rules.catalog import import_all
 
 
 class Unit(Enum):
@@ -90,7 +90,7 @@ def threshold(
 
 def known_thresholds() -> tuple[Threshold, ...]:
     """Every threshold that rules and their analyses declare, by key."""
-    import_all()
+    load_all(f"{__package__}.catalog")
     return tuple(_KNOWN[key] for key in sorted(_KNOWN))
 
 

@@ -14,9 +14,9 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.host_language import Audience, program_of
 from rules.analysis.facts.inside_window import api_calls, total
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.lost_time import IdleTime, idle_finding
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.memory import kept_memory
 from rules.thresholds import Unit, threshold
 from rules.wording.phrases import counted, share, without_stacks

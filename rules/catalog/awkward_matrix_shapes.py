@@ -17,10 +17,10 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import of_family, of_type, operations, operator_of, total
 from rules.analysis.facts.launch_sizes import nearly_empty
-from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Rule, remedy, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import CHANNELS_LAST, PAD_SHAPES
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline

@@ -9,16 +9,16 @@ from parsers.model import CopyKind
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, worst_copies
-from rules.analysis.facts.host_link import (
+from rules.base import Category, Finding, Rule, rule
+from rules.culprit import Culprit, CulpritKind
+from rules.losses.concentration import Extent, extent
+from rules.losses.host_link import (
     PAGES_FROM_GPU,
     copies_sentence,
     link_sentence,
     link_use,
 )
-from rules.analysis.idle.lost_time import event_evidence
-from rules.analysis.steps.concentration import Extent, extent
-from rules.base import Category, Finding, Rule, rule
-from rules.culprit import Culprit, CulpritKind
+from rules.losses.lost_time import event_evidence
 from rules.remedies.copies import less_from_gpu, slow_link
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline

@@ -15,13 +15,13 @@ from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import operations
-from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.late import CollectiveRow, Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
-from rules.analysis.steps.concentration import extent
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.losses.concentration import extent
+from rules.losses.lost_time import event_evidence
 from rules.remedies.communication import EQUAL_WORK, hidden_communication
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline

@@ -10,8 +10,8 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.idle.attribution import QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY, WAIT_IN_GRAPH
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.lost_time import IdleTime
 from rules.base import Category, Finding, Rule, remedy, rule
+from rules.losses.lost_time import IdleTime
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, part_of_step, share, shares

@@ -9,7 +9,7 @@ from rules.base import Category, remedy, rule
 from rules.kernels.checks.memory import atomic_share
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, LOW_PERCENT, speed_of_light
 from rules.kernels.checks.stalls import capped, stalls
-from rules.kernels.findings import Fault, KernelRule, Reads
+from rules.losses.kernel_findings import Fault, KernelRule, Reads
 
 LEAST_ATOMIC_SHARE = 0.2
 LEAST_WAITING_SHARE = 0.3

@@ -7,7 +7,7 @@ from typing import ClassVar
 from parsers.model import KernelProfile
 from rules.base import Category, remedy, rule
 from rules.kernels.checks.occupancy import is_warp_specialised
-from rules.kernels.findings import Fault, KernelRule, Reads, results_of, runs_at_the_compute_limit
+from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of, runs_at_the_compute_limit
 
 LEAST_SAVING = 0.1
 

@@ -8,7 +8,7 @@ from parsers.model import KernelProfile
 from rules.base import Category, remedy, rule
 from rules.kernels.checks.speed_of_light import dram_percent, speed_of_light
 from rules.kernels.checks.stalls import capped, stalls
-from rules.kernels.findings import Fault, KernelRule, Reads
+from rules.losses.kernel_findings import Fault, KernelRule, Reads
 
 LEAST_WAITING_SHARE = 0.5
 LOW_L2_HIT_PERCENT = 50.0

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from parsers.model import KernelProfile
 from rules.base import Category, remedy, rule
-from rules.kernels.findings import Fault, KernelRule, Reads, results_of
+from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
 LEAST_SAVING = 0.05
 

@@ -8,7 +8,7 @@ from parsers.model import KernelProfile
 from rules.base import Category, Remedy, rule
 from rules.kernels.checks.compute import BUSY_PIPE_PERCENT, floating_point, instruction_pipes, pipes
 from rules.kernels.checks.speed_of_light import speed_of_light
-from rules.kernels.findings import Fault, KernelRule, Reads, results_of
+from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
 DOUBLE_SHARE = 0.3
 FULL_RATE = (

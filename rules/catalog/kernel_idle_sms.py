@@ -7,7 +7,7 @@ from typing import ClassVar
 from parsers.model import KernelProfile
 from rules.base import Category, remedy, rule
 from rules.kernels.checks.speed_of_light import LOW_PERCENT, speed_of_light
-from rules.kernels.findings import Fault, KernelRule, Reads, results_of
+from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
 LEAST_IDLE = 0.1
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 from parsers.model import KernelProfile
 from rules.base import Category, remedy, rule
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, fills_the_gpu, speed_of_light
-from rules.kernels.findings import Fault, KernelRule, Reads, results_of
+from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
 LEAST_SAVING = 0.1
 SHORT_NS = 10_000

@@ -8,7 +8,7 @@ from parsers.model import KernelProfile
 from rules.base import Category, remedy, rule
 from rules.kernels.checks.memory import local_share, spilled_requests
 from rules.kernels.checks.stalls import stalls
-from rules.kernels.findings import Fault, KernelRule, Reads, runs_at_the_compute_limit
+from rules.losses.kernel_findings import Fault, KernelRule, Reads, runs_at_the_compute_limit
 
 LEAST_LOCAL_SHARE = 0.10
 _MEMORY_WAITS = frozenset({"long_scoreboard", "lg_throttle"})

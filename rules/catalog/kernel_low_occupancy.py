@@ -9,7 +9,7 @@ from rules.base import Category, remedy, rule
 from rules.kernels.checks.occupancy import THEORETICAL, Advice, occupancy_verdict, raised_limit
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, speed_of_light
 from rules.kernels.checks.stalls import capped
-from rules.kernels.findings import Fault, KernelRule, Reads
+from rules.losses.kernel_findings import Fault, KernelRule, Reads
 
 
 @rule

@@ -7,7 +7,7 @@ from typing import ClassVar
 from parsers.model import KernelProfile
 from rules.base import Category, Remedy, Severity, rule
 from rules.kernels.checks.compute import SATURATED_PIPE_PERCENT, Pipe, instruction_pipes, pipes
-from rules.kernels.findings import Fault, KernelRule, Reads
+from rules.losses.kernel_findings import Fault, KernelRule, Reads
 
 _ADVICE = {
     "xu": (

@@ -18,7 +18,7 @@ from rules.kernels.checks.speed_of_light import (
     multiprocessors,
     speed_of_light,
 )
-from rules.kernels.findings import Fault, KernelRule, Reads, other_faults
+from rules.losses.kernel_findings import Fault, KernelRule, Reads, other_faults
 
 EXPLAINING_SHARE = 0.5
 MOSTLY_IDLE = 0.75  # of the SMs: then no fault inside the blocks is what makes the kernel slow

@@ -10,7 +10,7 @@ from rules.kernels.checks.launch import idle_share_of_tail
 from rules.kernels.checks.occupancy import ACHIEVED, THEORETICAL
 from rules.kernels.checks.result import numbers
 from rules.kernels.checks.speed_of_light import WAVES, speed_of_light
-from rules.kernels.findings import Fault, KernelRule, Reads, results_of
+from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
 LEAST_SAVING = 0.1
 HELD_SHARE = 0.8

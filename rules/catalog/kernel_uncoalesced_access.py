@@ -14,7 +14,7 @@ from rules.kernels.checks.speed_of_light import (
     memory_percent,
     speed_of_light,
 )
-from rules.kernels.findings import Fault, KernelRule, Reads, results_of
+from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
 LEAST_SAVING = 0.05
 L1_HIT = "l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct"

@@ -9,11 +9,11 @@ import numpy as np
 
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, pairs
-from rules.analysis.idle.lost_time import evidence_of
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
 from rules.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.losses.lost_time import evidence_of
 from rules.remedies.communication import keep_up
 from rules.replay.late_ranks import gain_without_late_ranks
 from rules.thresholds import LEAST_SHARE

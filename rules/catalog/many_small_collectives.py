@@ -10,10 +10,10 @@ import numpy as np
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, subtract, union
-from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.ranks.recorded import ranks_of
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.losses.lost_time import event_evidence
 from rules.remedies.communication import JOIN_MESSAGES
 from rules.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.headline import Headline

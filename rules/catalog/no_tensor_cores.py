@@ -15,9 +15,9 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.inside_window import busiest_device, of_family, operations, total
-from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Rule, rule
+from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import tensor_cores
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline

@@ -12,11 +12,11 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, pairs, union
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.lost_time import any_stream
 from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
 from rules.analysis.ranks.stages import NEIGHBOURS, messages_passed_on, stages_of, waiting_in_receives
-from rules.analysis.steps.concentration import extent
 from rules.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.losses.concentration import extent
+from rules.losses.lost_time import any_stream
 from rules.remedies.communication import MICRO_BATCHES_FOR_STAGE, full_pipeline
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline

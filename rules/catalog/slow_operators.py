@@ -11,11 +11,11 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, operations, percent, rate
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
-from rules.analysis.idle.lost_time import event_evidence
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.kernels.operator_roofs import MEMORY_ROOF, OperatorRoof, shown_shapes, shown_type
 from rules.kernels.slow_operators import lost_ns, slow_operators
+from rules.losses.lost_time import event_evidence
 from rules.remedies.kernels import faster_operator
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline

@@ -14,9 +14,9 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import api_calls
 from rules.analysis.idle.blocking import read_back_calls, scalar_read_backs
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.lost_time import IdleTime, idle_finding
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import CulpritKind
+from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.waiting import fewer_waits
 from rules.thresholds import Unit, threshold
 from rules.wording.phrases import counted, listed, share, without_stacks

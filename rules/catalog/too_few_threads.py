@@ -16,9 +16,9 @@ from rules.analysis.arithmetic.intervals import clip, length, pairs, subtract, u
 from rules.analysis.facts.host_language import is_python
 from rules.analysis.facts.inside_window import busiest_device, operations
 from rules.analysis.facts.launch_sizes import SCHEDULERS, lanes_of, multiprocessors_of, nearly_empty
-from rules.analysis.idle.lost_time import event_evidence
 from rules.base import Category, Finding, Rule, remedy, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.losses.lost_time import event_evidence
 from rules.remedies.engines import spreading_advice, spreading_code
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline

@@ -16,11 +16,11 @@ from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.steps.steps import Step
-from rules.analysis.steps.warm_up import step_evidence
 from rules.base import Category, Finding, Rule, remedy, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
+from rules.losses.lost_time import event_evidence, kernel_culprit
+from rules.losses.warm_up import step_evidence
 from rules.remedies.host_work import RARER_IN_SLOW_STEPS
 from rules.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.headline import Headline

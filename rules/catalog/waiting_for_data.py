@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.idle.beneath import beneath
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.lost_time import IdleTime, idle_finding
 from rules.analysis.names.regions import is_loader
 from rules.base import Category, Finding, Need, Rule, rule
+from rules.losses.beneath import beneath
+from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.waiting import prepared_input
 from rules.thresholds import LEAST_SHARE
 from rules.wording.phrases import listed, share, without_stacks

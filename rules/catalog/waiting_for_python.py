@@ -12,13 +12,13 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.host_language import host_code
 from rules.analysis.facts.software import is_compiled
 from rules.analysis.idle.attribution import TOUCHES_PAGES
-from rules.analysis.idle.beneath import beneath
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.lock_waits import locked_out
-from rules.analysis.idle.lost_time import IdleTime, idle_finding
-from rules.analysis.idle.plan_building import plan_building
 from rules.base import Category, Finding, Need, Remedy, Rule, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.losses.beneath import beneath
+from rules.losses.locked_out import locked_out
+from rules.losses.lost_time import IdleTime, idle_finding
+from rules.losses.plan_building import plan_building
 from rules.remedies.copies import PREFETCH_PAGES
 from rules.remedies.host_work import (
     PROCESSES_FOR_THREADS,

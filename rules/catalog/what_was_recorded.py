@@ -12,9 +12,9 @@ from rules.analysis.facts.analysed_time import SetAside
 from rules.analysis.facts.software import is_serving_engine
 from rules.analysis.facts.subject import Subject, SubjectKind, subject_of
 from rules.analysis.facts.time_units import other_units
-from rules.analysis.idle.lost_time import any_stream, evidence_of
 from rules.base import Category, Evidence, Finding, Need, Remedy, Rule, remedy, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.losses.lost_time import any_stream, evidence_of
 from rules.remedies.engines import later_steps
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Protocol, TypeVar
 
+from parsers.model.catalogs import load_all
 from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.remedies.remedy import Remedy as Remedy
@@ -70,10 +69,7 @@ def fix(cls: F) -> F:
 
 @cache
 def _discover() -> None:
-    import rules.fixes.catalog as package
-
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
+    load_all(f"{__package__}.catalog")
 
 
 def switches_of(fix_id: str) -> tuple[str, ...]:

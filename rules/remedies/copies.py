@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from parsers.model import Trace
 from rules.analysis.facts.copies import Copies
-from rules.analysis.facts.host_link import LinkUse
 from rules.culprit import Culprit, CulpritKind
+from rules.losses.host_link import LinkUse
 from rules.remedies.engines import directive_advice
 from rules.remedies.host_work import by_name
 from rules.remedies.remedy import Remedy, remedy

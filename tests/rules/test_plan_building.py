@@ -12,8 +12,8 @@ from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.lost_time import IdleTime
-from rules.analysis.idle.plan_building import PlanBuilding, plan_building
+from rules.losses.lost_time import IdleTime
+from rules.losses.plan_building import PlanBuilding, plan_building
 from tests.opened import diagnosed, opened
 from tests.rules.builder import TinyTrace
 

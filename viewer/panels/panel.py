@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeVar
@@ -13,6 +11,7 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QWidget
 
 from parsers.model import Progress
+from parsers.model.catalogs import loading
 from parsers.model.units import duration
 from viewer.document import Document
 from viewer.look.boxes import NO_MARGINS, vertical
@@ -163,10 +162,7 @@ def tabs(document: Document, parent: QWidget, made: Sequence[Panel] = ()) -> Ite
 
     None stands for a module that was found meanwhile. What is ``made`` already takes its place.
     """
-    import viewer.panels.tabs as package
-
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    for _ in loading(f"{__package__}.tabs"):
         yield None
     for cls in sorted(_TABS, key=lambda each: each.order):
         known = next((each for each in made if type(each) is cls), None)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Protocol, TypeVar
 
 from parsers.model import TraceError
+from parsers.model.catalogs import load_all
 
 HERE = "here"
 
@@ -61,10 +60,7 @@ def place_kind(kind: Kind) -> Kind:
 @cache
 def place_kinds() -> dict[str, type[Reach]]:
     """Every kind of place by what its names begin with."""
-    from viewer.places import kinds
-
-    for module in pkgutil.iter_modules(kinds.__path__):
-        importlib.import_module(f"{kinds.__name__}.{module.name}")
+    load_all(f"{__package__}.kinds")
     return dict(sorted(_KINDS.items()))
 
 

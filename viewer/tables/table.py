@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from parsers.model import derived_by
+from parsers.model.catalogs import load_all
 
 if TYPE_CHECKING:
     import pandas as pd  # what tables are called can be asked without it
@@ -90,24 +88,15 @@ def summary(table: S) -> S:
 @cache
 def row_tables() -> Mapping[str, RowTable]:
     """Every table of rows, by name."""
-    from viewer.tables import rows
-
-    _load(rows)
+    load_all(f"{__package__}.rows")
     return dict(sorted(_ROW_TABLES.items()))
 
 
 @cache
 def summaries() -> Mapping[str, Summary]:
     """Every summary by name, in the order in which they are shown."""
-    from viewer.tables import summaries as catalog
-
-    _load(catalog)
+    load_all(f"{__package__}.summaries")
     return dict(sorted(_SUMMARIES.items(), key=lambda item: item[1].order))
-
-
-def _load(package: ModuleType) -> None:
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
 
 
 @derived_by

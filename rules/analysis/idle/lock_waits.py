@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from parsers.model import I64, EventKind, derived_by
 from parsers.model.names.per_name import named
-from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import Intervals, intersect, length, measure, union
+from rules.analysis.arithmetic.intervals import Intervals, measure, union
 from rules.analysis.idle.frames import is_users_frame
-from rules.analysis.idle.lost_time import IdleTime
-from rules.wording.phrases import shortened
 
 # A thread that has Python's lock gives it up 5 ms after another one asked for it (sys.getswitchinterval).
 INTERVAL_NS = 5_000_000
@@ -22,40 +17,8 @@ ABOUT = (0.96, 1.25)  # times the interval: how long a wait lasts that ends by i
 LEAST_STRETCH_NS = 1_000_000  # without any record: a shorter one may be anything
 MOSTLY = 0.6  # of a stretch the others must be seen at work
 LEAST_WAITS = 3  # as long as the interval: then the thread waits for this lock and no other
-WORTH_A_WORD, MOST = 0.2, 0.5  # of the idle time
 _TIMED_WAIT = "pthread_cond_timedwait"
 _NONE: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
-
-
-@dataclass(frozen=True, slots=True)
-class LockedOut:
-    """How much of some idle time the launching threads waited for Python's lock, and the frame that others were in."""
-
-    share: float
-    frame: str
-
-    @property
-    def text(self) -> str:
-        """A sentence that follows others; empty where the lock is not the matter."""
-        if self.share < WORTH_A_WORD:
-            return ""
-        whose = f" of {self.frame}" if self.frame else ""
-        return f" For {percent(self.share)} of this time other threads have Python's lock: the work{whose} goes first."
-
-    @property
-    def is_most(self) -> bool:
-        return self.share >= MOST
-
-
-def locked_out(waiting: IdleTime) -> LockedOut:
-    """The same for one cause of idle time on the worst GPU."""
-    analysis, (starts, ends) = waiting.analysis, waiting.intervals
-    drivers = tuple(analysis.threads.drivers(waiting.device)[0])
-    whole = int((ends - starts).sum())
-    if not drivers or not whole:
-        return LockedOut(0.0, "")
-    waits = intersect(lock_waits(analysis, drivers), union(starts, ends))
-    return LockedOut(length(waits) / whole, shortened(busiest_frame(analysis, drivers, waits)))
 
 
 @derived_by

@@ -12,8 +12,6 @@ from parsers.model.names.calls import Call
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.lost_time import IdleTime
-from rules.analysis.idle.plan_building import PlanBuilding, plan_building
 from rules.category import Category
 from rules.culprit import Culprit, CulpritKind
 from rules.fixes.base import Proposal, fix
@@ -27,6 +25,8 @@ from rules.fixes.changes import (
     without_waiting,
 )
 from rules.fixes.host_phases import MOSTLY, HostPhase, host_phases, left_of_unknown
+from rules.losses.lost_time import IdleTime
+from rules.losses.plan_building import PlanBuilding, plan_building
 from rules.remedies.host_work import beside_launches, by_name, few_lengths, off_the_path
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of

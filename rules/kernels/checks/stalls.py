@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from parsers.model import KernelProfile
 from rules.base import Category
+from rules.kernels.checks.explanations import STALLS
 from rules.kernels.checks.result import KernelRuleResult, check, numbers
 from rules.kernels.checks.speed_of_light import COMPUTE, memory_percent
-from rules.kernels.explanations import STALLS
 
 ISSUE_ACTIVE = "smsp__issue_active.avg.per_cycle_active"
 WARP_LATENCY = "smsp__average_warp_latency_per_inst_issued.ratio"

@@ -21,10 +21,10 @@ from parsers.model.units import duration, percent, three_digits
 from rules.analysis.idle.causes import Cause
 from rules.kernels.checks.compute import instruction_pipes, pipes
 from rules.kernels.checks.every import evaluate
+from rules.kernels.checks.explanations import SECTIONS, STALLS
 from rules.kernels.checks.occupancy import ACHIEVED, LIMITERS, THEORETICAL, limiters, occupancy_verdict
 from rules.kernels.checks.speed_of_light import VERDICTS, speed_of_light
 from rules.kernels.checks.stalls import LARGE_STALL_SHARE, Stall, label_of, stalls
-from rules.kernels.explanations import SECTIONS, STALLS
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, scrolling, vertical
 from viewer.look.labels import ElidedLabel, Label

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 from parsers.model import KernelProfile
 from parsers.ncu.labels import sections_of_metrics
-from rules.kernels.explanations import SECTIONS, explain_metric
+from rules.kernels.checks.explanations import SECTIONS, explain_metric
 from viewer.look.boxes import vertical
 from viewer.look.labels import Label
 from viewer.panels.tables.table_model import Column, Show

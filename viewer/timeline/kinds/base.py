@@ -5,8 +5,6 @@ The colours are those of the theme that is handed over, so that lanes are laid o
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import zlib
 from dataclasses import dataclass
 from enum import IntEnum
@@ -16,6 +14,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from parsers.model import Counter, Lane, LaneKind, Trace
+from parsers.model.catalogs import load_all
 from parsers.model.units import quantity
 from viewer.look.lane_colors import C, LaneColors
 from viewer.timeline.geometry.naming import plain_name
@@ -192,10 +191,7 @@ def counter_style(cls: K) -> K:
 
 @cache
 def _discover() -> None:
-    import viewer.timeline.kinds as package
-
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    load_all(str(__package__))
 
 
 def style_of(kind: LaneKind) -> LaneStyle:

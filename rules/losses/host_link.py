@@ -8,8 +8,8 @@ from parsers.model import Attribute, Trace
 from parsers.model.units import percent, rate, size
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.copies import Copies
-from rules.analysis.steps.concentration import Extent
 from rules.kernels.gpu_peaks import peaks_of
+from rules.losses.concentration import Extent
 
 LARGE_BYTES = 1_000_000  # a smaller copy takes about as long to start as to travel
 SLOW_LINK_SHARE = 0.5  # large pinned copies reach 84 to 88 % of PCIe 5 on an H200: half of the link is odd

@@ -17,7 +17,6 @@ from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs, union
 from rules.analysis.facts.gpu_vendor import is_amd
-from rules.analysis.idle.lost_time import event_evidence
 from rules.base import Category, Finding, Need, NeedsMore, Rule, Severity, rules, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.kernels.checks.every import evaluate
@@ -26,6 +25,7 @@ from rules.kernels.checks.speed_of_light import HIGH_PERCENT, speed_of_light
 from rules.kernels.join import kernel_join
 from rules.kernels.launch_groups import KernelGroup, groups_worth_reading, kernel_groups, profiled_ns
 from rules.kernels.versions import faster_version
+from rules.losses.lost_time import event_evidence
 from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
 

@@ -10,7 +10,7 @@ from parsers.model import EventKind
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import contains, measure
 from rules.analysis.idle.frames import is_users_frame
-from rules.analysis.idle.lost_time import IdleTime
+from rules.losses.lost_time import IdleTime
 from rules.wording.phrases import listed
 
 MOST_OF_IT = 0.6  # of the idle time: then the frame says what it is

@@ -15,10 +15,10 @@ from parsers.model.names.steps import numbered
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.idle.lost_time import any_stream
 from rules.analysis.names.compilers import COMPILERS, TORCH_SCRIPT
 from rules.analysis.steps.steps import Step
 from rules.base import Evidence
+from rules.losses.lost_time import any_stream
 from rules.wording.words import Words, ours
 
 NOTEWORTHY_SHARE = 0.01  # of the slow step

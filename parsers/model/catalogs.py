@@ -1,0 +1,25 @@
+"""Packages whose modules register what they hold."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+
+
+def modules_of(package: str) -> list[str]:
+    """The names of the modules right inside a package."""
+    return [each.name for each in pkgutil.iter_modules(importlib.import_module(package).__path__)]
+
+
+def loading(package: str, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[str]:
+    """Import the wanted modules of a package, one for each name that is asked for."""
+    for name in filter(wanted, modules_of(package)):
+        importlib.import_module(f"{package}.{name}")
+        yield name
+
+
+def load_all(package: str) -> None:
+    """Import every module of a package."""
+    for _ in loading(package):
+        pass
