@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from parsers.model.catalogs import loading, modules_of
 from rules.category import Category as Category
-from rules.culprit import NOBODY, Culprit, SourceLine
 from rules.remedies.remedy import Remedy as Remedy
 from rules.remedies.remedy import remedy as remedy
+from rules.terms.culprit import NOBODY, Culprit, SourceLine
 from rules.wording.headline import Headline
 from rules.wording.words import ANYBODY, Reader, Words, ours, said, told
 

@@ -11,11 +11,11 @@ from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause as IdleCause
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Severity, severity_of
-from rules.culprit import NOBODY, reason
 from rules.fixes.plan import Plan, Promise
 from rules.fixes.removal import removal_of, removed_share
 from rules.fixes.step_time import StepTime, step_times
 from rules.ranking import ranked, weight
+from rules.terms.culprit import NOBODY, reason
 from rules.wording.headline import Headline, Part
 from rules.wording.words import Reader
 

@@ -24,7 +24,7 @@ from rules.fixes.plan import Plan, make_plan, plan_of
 from rules.fixes.step_time import StepTime, step_times
 from rules.kernels.join import is_foreign_report
 from rules.source_lines import source_line_of
-from rules.thresholds import DEFAULTS, Thresholds
+from rules.terms.thresholds import DEFAULTS, Thresholds
 from rules.wording.words import Reader, Words, ours, said
 
 _LOG = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rules.base import EXPLANATION_HEADINGS, Category, Rule, rules
 from rules.kernels.checks.explanations import glossary
-from rules.thresholds import DEFAULTS, Thresholds, known_thresholds
+from rules.terms.thresholds import DEFAULTS, Thresholds, known_thresholds
 
 _KEY = re.compile(r"\{([a-z-]+)\}")
 DESTINATION = Path(__file__).resolve().parent.parent / "docs" / "rules.md"

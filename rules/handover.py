@@ -10,16 +10,16 @@ import numpy as np
 from parsers.model import Array, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, Pairs, columns_of
-from rules.analysis.facts.device_time import DeviceTime
 from rules.analysis.idle.causes import Cause, IdleTable
+from rules.analysis.idle.device_time import DeviceTime
 from rules.analysis.names.families import Family
 from rules.analysis.steps.steps import Step
 from rules.base import Finding
 from rules.causes import Cause as FoundCause
-from rules.culprit import Culprit
 from rules.diagnosis import Diagnosis
 from rules.fixes.step_time import StepTime
-from rules.thresholds import DEFAULTS, Thresholds
+from rules.terms.culprit import Culprit
+from rules.terms.thresholds import DEFAULTS, Thresholds
 
 Columns = Mapping[str, Array]
 _IDLE = ("start", "end", "device", "cause", "culprit", "event", "next_operation")

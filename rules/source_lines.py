@@ -13,7 +13,7 @@ from parsers.model import I64, EventKind, Trace
 from parsers.model.derived import derived_by
 from parsers.model.names.source_files import frame_parts, is_own_frame
 from rules.analysis.idle.frames import UserFrames, is_users_frame
-from rules.culprit import Culprit, CulpritKind, SourceLine
+from rules.terms.culprit import Culprit, CulpritKind, SourceLine
 
 if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from parsers.model import SYSTEM_ERRORS, Progress, Trace, TraceError, refused_by_system
-from rules.thresholds import DEFAULTS, Thresholds
+from rules.terms.thresholds import DEFAULTS, Thresholds
 from viewer.jobs import Jobs
 from viewer.loading.loader import Opened, analysis_of, opened, opened_ranks
-from viewer.timeline.selection import Area, Moment, Selection
+from viewer.selection import Area, Moment, Selection
 
 if TYPE_CHECKING:
     from rules import Diagnosis, Finding

@@ -11,17 +11,17 @@ from parsers.model.memory import UNTIMED
 from parsers.model.names.per_name import distinct
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import Intervals, length, union
-from rules.analysis.facts.analysed_time import AnalysedTime, analysed_time
-from rules.analysis.facts.device_time import Budget, DeviceTime, budget_of, busy_parts, idle_parts
-from rules.analysis.facts.host_language import host_code
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
 from rules.analysis.idle.causes import IdleTable
+from rules.analysis.idle.device_time import Budget, DeviceTime, budget_of, busy_parts, idle_parts
 from rules.analysis.idle.interruptions import interruptions
 from rules.analysis.idle.threads import Threads
 from rules.analysis.names.families import Family, KernelClass, classify
+from rules.analysis.names.host_language import host_code
 from rules.analysis.ranks.stages import with_neighbours
+from rules.analysis.steps.analysed_time import AnalysedTime, analysed_time
 from rules.analysis.steps.steps import Step, find_steps
-from rules.thresholds import DEFAULTS, Thresholds
+from rules.terms.thresholds import DEFAULTS, Thresholds
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,14 +11,14 @@ from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.host_language import Audience, program_of
 from rules.analysis.facts.inside_window import api_calls, total
 from rules.analysis.idle.causes import Cause
+from rules.analysis.names.host_language import Audience, program_of
 from rules.base import Category, Finding, Need, Rule, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.memory import kept_memory
-from rules.thresholds import Unit, threshold
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import Unit, threshold
 from rules.wording.phrases import counted, share, without_stacks
 from rules.wording.words import Words, for_jax, for_native, ours
 

@@ -19,10 +19,10 @@ from rules.analysis.facts.inside_window import of_family, of_type, operations, o
 from rules.analysis.facts.launch_sizes import nearly_empty
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Rule, remedy, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import CHANNELS_LAST, PAD_SHAPES
-from rules.thresholds import LEAST_SHARE
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
 from rules.wording.words import for_native, for_python, ours

@@ -10,17 +10,18 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, worst_copies
 from rules.base import Category, Finding, Rule, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.losses.concentration import Extent, extent
 from rules.losses.host_link import (
     PAGES_FROM_GPU,
     copies_sentence,
+    is_slow,
     link_sentence,
     link_use,
 )
 from rules.losses.lost_time import event_evidence
-from rules.remedies.copies import less_from_gpu, slow_link
-from rules.thresholds import LEAST_SHARE
+from rules.remedies.copies import PINNED_AT_FULL_SPEED, less_from_gpu
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import share
 
@@ -72,7 +73,9 @@ When it is wrong
                 found_in.share(worst.exposed_ns),
             ),
             account=_explanation(worst, found_in) + link_sentence(use, pageable),
-            remedy=less_from_gpu(trace, worst).and_then(*slow_link(use, pageable)),
+            remedy=less_from_gpu(trace, worst).and_then(
+                *(PINNED_AT_FULL_SPEED if is_slow(use, pageable) else ())
+            ),
             ceiling_ns=worst.exposed_ns,
             culprit=where,
             device=worst.device,

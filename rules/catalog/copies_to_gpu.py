@@ -12,18 +12,19 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, worst_copies
 from rules.base import Category, Finding, Rule, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.losses.concentration import Extent, extent
 from rules.losses.host_link import (
     PAGES_TO_GPU,
     LinkUse,
     copies_sentence,
+    is_slow,
     link_sentence,
     link_use,
 )
 from rules.losses.lost_time import event_evidence
-from rules.remedies.copies import less_to_gpu, slow_link
-from rules.thresholds import LEAST_SHARE
+from rules.remedies.copies import PINNED_AT_FULL_SPEED, less_to_gpu
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import share, without_stacks
 from rules.wording.words import for_native, ours
@@ -75,7 +76,7 @@ When it is wrong
             ),
             account=_explanation(worst, use, found_in) + link_sentence(use, pageable),
             remedy=less_to_gpu(trace, worst, bytes_a_step=worst.bytes / found_in.sharing).and_then(
-                *slow_link(use, pageable)
+                *(PINNED_AT_FULL_SPEED if is_slow(use, pageable) else ())
             ),
             ceiling_ns=worst.exposed_ns,
             culprit=_culprit(trace, worst),

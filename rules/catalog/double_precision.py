@@ -14,15 +14,15 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
-from rules.analysis.facts.host_language import is_python
 from rules.analysis.facts.inside_window import busiest_device, of_family, of_type, operations
 from rules.analysis.names.families import Family
+from rules.analysis.names.host_language import is_python
 from rules.base import Category, Finding, Rule, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.kernels.gpu_peaks import peaks_of
 from rules.losses.lost_time import event_evidence
 from rules.remedies.kernels import single_precision
-from rules.thresholds import LEAST_SHARE
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
 from rules.wording.words import Words, ours

@@ -19,11 +19,11 @@ from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.late import CollectiveRow, Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
 from rules.base import Category, Finding, Need, Rule, rule
-from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.losses.concentration import extent
 from rules.losses.lost_time import event_evidence
 from rules.remedies.communication import EQUAL_WORK, hidden_communication
-from rules.thresholds import LEAST_SHARE
+from rules.terms.culprit import NOBODY, Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.late_ranks import late_names
 from rules.wording.phrases import counted, share

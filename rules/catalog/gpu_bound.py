@@ -12,14 +12,14 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.facts.device_time import Budget
 from rules.analysis.facts.inside_window import of_family, of_type, operations
 from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.device_time import Budget
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Rule, remedy, rule
-from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.losses.lost_time import event_evidence
-from rules.thresholds import Unit, threshold
+from rules.terms.culprit import NOBODY, Culprit, CulpritKind
+from rules.terms.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share, shortened
 from rules.wording.words import Words, for_native, for_python, ours

@@ -17,7 +17,7 @@ from rules.analysis.ranks.flight_recorders import (
     stuck_collectives,
 )
 from rules.base import Category, Finding, Need, Remedy, Rule, Severity, rule
-from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.terms.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.flight_recorders import (
     at_place,
     capital,

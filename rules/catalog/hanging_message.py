@@ -9,7 +9,7 @@ from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.flight_recorders import OpenMessage, unmet_messages
 from rules.base import Category, Finding, Need, Rule, Severity, remedy, rule
-from rules.culprit import Culprit, CulpritKind
+from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.flight_recorders import (
     at_place,
     capital,

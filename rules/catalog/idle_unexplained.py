@@ -12,7 +12,7 @@ from rules.analysis.idle.attribution import QUEUED_BEHIND, QUEUED_COLLECTIVE, QU
 from rules.analysis.idle.causes import Cause
 from rules.base import Category, Finding, Rule, remedy, rule
 from rules.losses.lost_time import IdleTime
-from rules.thresholds import Unit, threshold
+from rules.terms.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, part_of_step, share, shares
 from rules.wording.words import Words, ours

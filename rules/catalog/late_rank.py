@@ -12,11 +12,11 @@ from rules.analysis.arithmetic.intervals import clip, pairs
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
 from rules.base import Category, Evidence, Finding, Need, Rule, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.losses.lost_time import evidence_of
 from rules.remedies.communication import keep_up
 from rules.replay.late_ranks import gain_without_late_ranks
-from rules.thresholds import LEAST_SHARE
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.late_ranks import (
     because,
     cannot_tell,

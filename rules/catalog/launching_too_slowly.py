@@ -18,12 +18,12 @@ from rules.analysis.facts.inside_window import api_calls, operations
 from rules.analysis.facts.training import is_training
 from rules.analysis.idle.causes import Cause
 from rules.base import Category, Finding, Need, Remedy, Rule, remedy, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.compiling import JIT_THE_STEP
 from rules.remedies.engines import launch_advice, queueing_advice
 from rules.remedies.launching import CAPTURE, FUSED_OPTIMIZER, captured, joined_loop, replayed_graph
-from rules.thresholds import LEAST_SHARE, Unit, threshold
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.phrases import counted, part_of_step, share
 from rules.wording.words import Words, for_python, ours
 

@@ -18,7 +18,7 @@ from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Rule, rule
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import CHANNELS_LAST
-from rules.thresholds import LEAST_SHARE
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
 

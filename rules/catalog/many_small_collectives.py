@@ -12,10 +12,10 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, subtract, union
 from rules.analysis.ranks.recorded import ranks_of
 from rules.base import Category, Finding, Need, Rule, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.losses.lost_time import event_evidence
 from rules.remedies.communication import JOIN_MESSAGES
-from rules.thresholds import LEAST_SHARE, Unit, threshold
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, without_stacks
 from rules.wording.words import for_pytorch

@@ -18,12 +18,12 @@ from rules.analysis.facts.inside_window import operator_of
 from rules.analysis.facts.memory_bound import MemoryBound, memory_bound
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Rule, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.kernels.gpu_peaks import peaks_of
 from rules.kernels.operator_roofs import stated_work
 from rules.losses.lost_time import event_evidence
 from rules.remedies.kernels import FUSED_ATTENTION, fused_kernels
-from rules.thresholds import LEAST_SHARE
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shares
 from rules.wording.words import ours

@@ -10,13 +10,13 @@ import numpy as np
 from parsers.model import Counter, Trace
 from parsers.model.units import percent, size
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.software import is_serving_engine
+from rules.analysis.names.software import is_serving_engine
 from rules.base import Category, Evidence, Finding, Need, Rule, remedy, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.losses.lost_time import any_stream
 from rules.memory.relief import ranks_of, reliefs
 from rules.memory.summary import MemorySummary, memory_of
-from rules.thresholds import Unit, threshold
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.memory import given_back_sentence
 

@@ -11,7 +11,7 @@ from parsers.model import Attribute, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.flight_recorders import Called, Mismatch, is_open, mismatches
 from rules.base import Category, Finding, Need, Rule, Severity, remedy, rule
-from rules.culprit import Culprit, CulpritKind, SourceLine
+from rules.terms.culprit import Culprit, CulpritKind, SourceLine
 from rules.wording.flight_recorders import (
     at_place,
     capital,

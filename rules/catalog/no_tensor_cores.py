@@ -19,7 +19,7 @@ from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Rule, rule
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import tensor_cores
-from rules.thresholds import LEAST_SHARE
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
 from rules.wording.words import Words, ours

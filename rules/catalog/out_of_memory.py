@@ -8,12 +8,12 @@ from typing import ClassVar
 from parsers.model.units import size
 from rules.analysis.analysis import Analysis
 from rules.base import Category, Evidence, Finding, Need, Remedy, Rule, Severity, rule
-from rules.culprit import NOBODY, Culprit, CulpritKind, SourceLine
 from rules.losses.lost_time import any_stream
 from rules.memory.account import DeviceMemory, Shortage
 from rules.memory.kinds import Kind
 from rules.memory.relief import ranks_of, reliefs
 from rules.memory.summary import memory_of
+from rules.terms.culprit import NOBODY, Culprit, CulpritKind, SourceLine
 from rules.wording.headline import Headline
 from rules.wording.memory import given_back_sentence
 from rules.wording.words import Words

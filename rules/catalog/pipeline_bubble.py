@@ -18,7 +18,7 @@ from rules.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.concentration import extent
 from rules.losses.lost_time import any_stream
 from rules.remedies.communication import MICRO_BATCHES_FOR_STAGE, full_pipeline
-from rules.thresholds import LEAST_SHARE
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share
 

@@ -13,9 +13,9 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, pairs, union
 from rules.analysis.idle.causes import Cause
 from rules.base import Category, Finding, Rule, Severity, remedy, rule, severity_of
-from rules.culprit import reason
 from rules.losses.lost_time import event_evidence
-from rules.thresholds import Unit, threshold
+from rules.terms.culprit import reason
+from rules.terms.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, part_of_step, share
 from rules.wording.words import for_jax, for_native, for_pytorch, ours

@@ -8,9 +8,9 @@ from typing import ClassVar
 from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
 from rules.base import Category, Finding, Rule, remedy, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.losses.warm_up import step_evidence, warm_up
-from rules.thresholds import LEAST_SHARE
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import without_stacks
 from rules.wording.words import Words, for_native, for_pytorch, listed_words, ours

@@ -12,12 +12,12 @@ from parsers.model.units import duration, operations, percent, rate
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.base import Category, Finding, Need, Rule, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.kernels.operator_roofs import MEMORY_ROOF, OperatorRoof, shown_shapes, shown_type
 from rules.kernels.slow_operators import lost_ns, slow_operators
 from rules.losses.lost_time import event_evidence
 from rules.remedies.kernels import faster_operator
-from rules.thresholds import LEAST_SHARE
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, listed, of_every_step, part_of_step, share, shortened
 from rules.wording.words import ours

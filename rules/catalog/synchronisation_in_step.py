@@ -15,10 +15,10 @@ from rules.analysis.facts.inside_window import api_calls
 from rules.analysis.idle.blocking import read_back_calls, scalar_read_backs
 from rules.analysis.idle.causes import Cause
 from rules.base import Category, Finding, Need, Rule, rule
-from rules.culprit import CulpritKind
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.waiting import fewer_waits
-from rules.thresholds import Unit, threshold
+from rules.terms.culprit import CulpritKind
+from rules.terms.thresholds import Unit, threshold
 from rules.wording.phrases import counted, listed, share, without_stacks
 from rules.wording.words import for_native, ours
 

@@ -10,10 +10,10 @@ from parsers.model.units import percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.clocks import ClockFacts, Limit, clock_facts
 from rules.base import Category, Evidence, Finding, Need, Rule, remedy, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.losses.lost_time import any_stream
 from rules.remedies.clocks import LOG_CLOCKS, higher_clock
-from rules.thresholds import Unit, threshold
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.words import ours
 

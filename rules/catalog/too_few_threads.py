@@ -13,14 +13,14 @@ from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, subtract, union
-from rules.analysis.facts.host_language import is_python
 from rules.analysis.facts.inside_window import busiest_device, operations
 from rules.analysis.facts.launch_sizes import SCHEDULERS, lanes_of, multiprocessors_of, nearly_empty
+from rules.analysis.names.host_language import is_python
 from rules.base import Category, Finding, Rule, remedy, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.losses.lost_time import event_evidence
 from rules.remedies.engines import spreading_advice, spreading_code
-from rules.thresholds import LEAST_SHARE
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
 from rules.wording.words import Words, for_python, ours

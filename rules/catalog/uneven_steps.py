@@ -18,11 +18,11 @@ from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.causes import Cause
 from rules.analysis.steps.steps import Step
 from rules.base import Category, Finding, Rule, remedy, rule, severity_of
-from rules.culprit import Culprit, CulpritKind
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.losses.warm_up import step_evidence
 from rules.remedies.host_work import RARER_IN_SLOW_STEPS
-from rules.thresholds import LEAST_SHARE, Unit, threshold
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share, shortened
 from rules.wording.words import for_python, for_pytorch

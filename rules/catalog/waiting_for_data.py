@@ -13,7 +13,7 @@ from rules.base import Category, Finding, Need, Rule, rule
 from rules.losses.beneath import beneath
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.waiting import prepared_input
-from rules.thresholds import LEAST_SHARE
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.phrases import listed, share, without_stacks
 
 

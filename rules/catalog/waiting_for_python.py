@@ -9,12 +9,11 @@ from parsers.model import Trace
 from parsers.model.names.calls import Call, call_of
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.host_language import host_code
-from rules.analysis.facts.software import is_compiled
 from rules.analysis.idle.attribution import TOUCHES_PAGES
 from rules.analysis.idle.causes import Cause
+from rules.analysis.names.host_language import host_code
+from rules.analysis.names.software import is_compiled
 from rules.base import Category, Finding, Need, Remedy, Rule, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.losses.beneath import beneath
 from rules.losses.locked_out import locked_out
 from rules.losses.lost_time import IdleTime, idle_finding
@@ -29,7 +28,8 @@ from rules.remedies.host_work import (
     is_pass,
     off_the_path,
 )
-from rules.thresholds import LEAST_SHARE
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.phrases import share, shares
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours
 

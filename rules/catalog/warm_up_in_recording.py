@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.software import is_serving_engine
+from rules.analysis.names.software import is_serving_engine
 from rules.base import Category, Finding, Rule, remedy, rule
-from rules.culprit import Culprit, CulpritKind
 from rules.losses.warm_up import WarmUp, step_evidence, warm_up
 from rules.remedies.engines import later_steps
-from rules.thresholds import LEAST_SHARE
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.words import Words, for_jax, for_pytorch, listed_words
 

@@ -8,14 +8,14 @@ from typing import ClassVar
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
-from rules.analysis.facts.analysed_time import SetAside
-from rules.analysis.facts.software import is_serving_engine
 from rules.analysis.facts.subject import Subject, SubjectKind, subject_of
 from rules.analysis.facts.time_units import other_units
+from rules.analysis.names.software import is_serving_engine
+from rules.analysis.steps.analysed_time import SetAside
 from rules.base import Category, Evidence, Finding, Need, Remedy, Rule, remedy, rule
-from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.losses.lost_time import any_stream, evidence_of
 from rules.remedies.engines import later_steps
+from rules.terms.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed
 from rules.wording.words import Words, for_pytorch, ours

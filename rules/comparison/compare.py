@@ -34,7 +34,7 @@ from rules.comparison.side import Side, by_family
 from rules.comparison.step_times import StepRatio, StepTimes, ratio_of_runs
 from rules.diagnosis import Diagnosis, diagnose, diagnosis_of
 from rules.memory.summary import MemorySummary, memory_of
-from rules.thresholds import DEFAULTS, Thresholds
+from rules.terms.thresholds import DEFAULTS, Thresholds
 
 NOISE_SHARE = 0.02  # of the step; what changed by less, beside the step itself, is as before
 LEAST_CHANGE = 0.001  # of the kernel time; a kernel that changed by less changed nothing

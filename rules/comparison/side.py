@@ -11,8 +11,8 @@ import numpy as np
 from parsers.model import EventKind, Trace
 from parsers.model.names.kernels import comparable_name
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.device_time import Budget
 from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.device_time import Budget
 from rules.analysis.names.families import classify
 from rules.analysis.steps.steps import Step
 from rules.comparison.kernel_rows import Work

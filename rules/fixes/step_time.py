@@ -10,8 +10,8 @@ import numpy as np
 from parsers.model import derived
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length
-from rules.analysis.facts.device_time import Budget
 from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.device_time import Budget
 from rules.fixes.removal import Removal
 from rules.replay.replay import replay_of
 

@@ -12,7 +12,7 @@ from parsers.model import F64, I64, EventKind
 from parsers.model.names.kernels import base_name, comparable_name, kernel_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import measure, union
-from rules.analysis.facts.software import software_of
+from rules.analysis.names.software import software_of
 from rules.analysis.steps.steps import Step
 from rules.comparison.step_times import StepTimes
 from rules.memory.summary import memory_of

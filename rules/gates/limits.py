@@ -11,7 +11,7 @@ from typing import Any
 from rules.analysis.analysis import Analysis
 from rules.base import Severity
 from rules.gates.figures import RunFigures, figures_of
-from rules.thresholds import DEFAULTS, Thresholds, known_thresholds
+from rules.terms.thresholds import DEFAULTS, Thresholds, known_thresholds
 
 MOST_PERCENT = 1e6
 

@@ -11,7 +11,7 @@ from parsers.model import I64, EventKind, derived_by
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import operations
 from rules.kernels.operator_roofs import OperatorRoof, launched_by, operator_roofs
-from rules.thresholds import Unit, threshold
+from rules.terms.thresholds import Unit, threshold
 
 SLOW_SHARE = threshold(
     "slow-operator-share",

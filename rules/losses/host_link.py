@@ -44,6 +44,11 @@ def link_use(trace: Trace, copies: Copies) -> LinkUse | None:
     return LinkUse(peaks.link, int(sizes[large].sum()) / time * 1e9, peaks.link_bandwidth)
 
 
+def is_slow(use: LinkUse | None, pageable: bool) -> bool:
+    """Whether copies are slow although their memory is pinned."""
+    return use is not None and not pageable and use.slow
+
+
 def copies_sentence(copies: Copies, found_in: Extent, way: str) -> str:
     """How many copies go a ``way`` such as "from host to GPU", how fast, what they cost, and who asks for them."""
     text = found_in.counted(len(copies.events), f"copy {way}", f"copies {way}")

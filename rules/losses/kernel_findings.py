@@ -18,7 +18,6 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs, union
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.base import Category, Finding, Need, NeedsMore, Rule, Severity, rules, severity_of
-from rules.culprit import Culprit, CulpritKind
 from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.result import KernelRuleResult
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, speed_of_light
@@ -27,6 +26,7 @@ from rules.kernels.launch_groups import KernelGroup, groups_worth_reading, kerne
 from rules.kernels.versions import faster_version
 from rules.losses.lost_time import event_evidence
 from rules.remedies.remedy import Remedy
+from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 
 _OF_LIBRARIES = re.compile(

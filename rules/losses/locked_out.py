@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import intersect, length, union
-from rules.analysis.idle.lock_waits import busiest_frame, lock_waits
+from rules.analysis.facts.lock_waits import busiest_frame, lock_waits
 from rules.losses.lost_time import IdleTime
 from rules.wording.phrases import shortened
 

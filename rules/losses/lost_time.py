@@ -17,9 +17,9 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, clip, pairs, union
 from rules.analysis.idle.causes import Cause
 from rules.base import Category, Evidence, Finding, Rule
-from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.losses.concentration import Extent, extent
 from rules.remedies.remedy import Remedy
+from rules.terms.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import share, shares, shortened
 from rules.wording.words import Words

@@ -12,8 +12,8 @@ from parsers.model.names.calls import Call, call_of
 from parsers.model.names.per_name import named
 from parsers.model.units import duration
 from rules.analysis.arithmetic.durations import durations
-from rules.culprit import CulpritKind
 from rules.losses.lost_time import IdleTime
+from rules.terms.culprit import CulpritKind
 
 _OPERATORS = re.compile(r"^aten::(_?cudnn_|_scaled_dot_product_cudnn|miopen_)")  # keep a plan for each shape
 _GENERATED = re.compile(r"^(void )?cudnn_generated_")

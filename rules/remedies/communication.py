@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.software import names_that_ran
 from rules.analysis.facts.training import is_training
 from rules.analysis.idle.causes import Cause
+from rules.analysis.names.software import names_that_ran
 from rules.analysis.ranks.collectives import CollectiveColumns
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.reasons import Reason, Why

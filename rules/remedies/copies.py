@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from parsers.model import Trace
 from rules.analysis.facts.copies import Copies
-from rules.culprit import Culprit, CulpritKind
-from rules.losses.host_link import LinkUse
 from rules.remedies.engines import directive_advice
 from rules.remedies.host_work import by_name
 from rules.remedies.remedy import Remedy, remedy
+from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.words import Words, for_python, for_pytorch, ours
 
 MORE_THAN_A_BATCH = 256_000_000  # bytes a step: 256 images of 224 x 224 in 32 bits are 154 MB
@@ -151,13 +150,9 @@ def _by_api(copies: Copies) -> Words:
     )
 
 
-def slow_link(use: LinkUse | None, pageable: bool) -> tuple[Words, ...]:
-    """What to look at where even pinned memory is slow."""
-    if use is None or pageable or not use.slow:
-        return ()
-    return (
-        ours(
-            "Find out why pinned copies are slow: bind the process to the CPU cores next to its GPU ($Topology lists "
-            "them), and see whether GPUs share the link or the slot is narrower ($LinkState)."
-        ),
-    )
+PINNED_AT_FULL_SPEED: tuple[Words, ...] = (
+    ours(
+        "Find out why pinned copies are slow: bind the process to the CPU cores next to its GPU ($Topology lists "
+        "them), and see whether GPUs share the link or the slot is narrower ($LinkState)."
+    ),
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from parsers.model import Trace
-from rules.analysis.facts.software import is_compiled, software_of
+from rules.analysis.names.software import is_compiled, software_of
 from rules.wording.words import Words, for_jax, for_native, for_python, for_pytorch, ours, without_jax
 
 # Flags as the projects' documentation names them: docs.vllm.ai, docs.sglang.ai, nvidia.github.io/TensorRT-LLM.

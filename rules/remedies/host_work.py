@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from rules.analysis.names.regions import is_collection
-from rules.culprit import Culprit
 from rules.remedies.compiling import COMPILE_ONCE
 from rules.remedies.launching import FUSED_OPTIMIZER
 from rules.remedies.remedy import Remedy, remedy
+from rules.terms.culprit import Culprit
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours
 
 _COMPILING = re.compile(

@@ -6,8 +6,8 @@ import re
 
 from parsers.model import Trace
 from rules.analysis.facts.gpu_vendor import is_amd
-from rules.analysis.facts.host_language import Audience, program_of
-from rules.analysis.facts.software import is_compiled
+from rules.analysis.names.host_language import Audience, program_of
+from rules.analysis.names.software import is_compiled
 from rules.remedies.engines import fusing_advice
 from rules.remedies.remedy import Remedy, remedy
 from rules.wording.words import Words, for_python, for_pytorch, ours

@@ -13,8 +13,8 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, measure, union
+from rules.analysis.facts.lock_waits import lock_waits
 from rules.analysis.idle.frames import UserFrames
-from rules.analysis.idle.lock_waits import lock_waits
 from rules.analysis.idle.threads import ThreadActivity
 from rules.analysis.names.regions import is_collection
 from rules.replay.chance import operators_before, time_within

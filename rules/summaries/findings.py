@@ -15,7 +15,6 @@ from rules.analysis.ranks.states import COMPUTE, FIRST_IDLE
 from rules.base import Category, Finding, Severity, severity_of
 from rules.catalog.gpu_bound import LEAST_COMPUTE, GpuBound
 from rules.catalog.many_small_collectives import SMALL_BYTES
-from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.diagnosis import Diagnosis
 from rules.ranking import ranked
 from rules.remedies.communication import EQUAL_STAGES, keep_up
@@ -24,7 +23,8 @@ from rules.summaries.balance import Imbalance
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.pipeline import pipeline_bubble
 from rules.summaries.run import ManyRanks
-from rules.thresholds import LEAST_SHARE
+from rules.terms.culprit import NOBODY, Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline, Part
 from rules.wording.late_ranks import (
     because,

@@ -13,7 +13,7 @@ from rules.base import Finding, severity_of
 from rules.catalog.pipeline_bubble import UNKNOWN, PipelineBubble, bubble, told_of
 from rules.remedies.communication import full_pipeline
 from rules.summaries.run import ManyRanks
-from rules.thresholds import LEAST_SHARE
+from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline, Part
 
 

@@ -13,10 +13,10 @@ from parsers.model import I64, Array, EventKind, Progress, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, of_pairs, union
 from rules.analysis.facts.completeness import completeness_of
-from rules.analysis.facts.device_time import idle_parts
 from rules.analysis.facts.subject import SubjectKind, subject_of
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
 from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.device_time import idle_parts
 from rules.analysis.ranks.collectives import CollectiveKind, collective_columns
 from rules.analysis.ranks.recorded import (
     blocks_by_step,

@@ -10,8 +10,8 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, ProcessGroup, Quality
 from rules.analysis.arithmetic.intervals import Intervals
-from rules.analysis.facts.device_time import Budget
 from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.device_time import Budget
 from rules.analysis.ranks.collectives import CollectiveColumns, CollectiveKind
 from rules.analysis.ranks.meetings import Entries
 from rules.analysis.ranks.run import IdleCulprit, KernelTally, Row, RunOfRanks, nodes_of
@@ -26,7 +26,7 @@ from rules.analysis.ranks.states import (
     DeviceStates,
 )
 from rules.summaries.rank_summary import Placed, SummaryWords
-from rules.thresholds import DEFAULTS, Thresholds
+from rules.terms.thresholds import DEFAULTS, Thresholds
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.completeness import completeness_of, ends_early, is_cut, lacks_a_part
 from rules.analysis.facts.device_log import log_summary
-from rules.analysis.facts.device_time import Budget
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause, IdleTable
+from rules.analysis.idle.device_time import Budget
 from rules.analysis.inference.serving import serving_of
 from rules.base import Category, Finding, Severity
 from rules.causes import NOTEWORTHY_IDLE, computing, is_small_beside_computing, leading

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from parsers.model import Trace
 from rules.analysis.facts.gpu_vendor import Vendor, vendor_of
-from rules.analysis.facts.host_language import Audience, program_of
+from rules.analysis.names.host_language import Audience, program_of
 
 
 @dataclass(frozen=True, slots=True)

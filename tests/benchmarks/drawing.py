@@ -19,9 +19,9 @@ import numpy as np
 
 from parsers.model import Device, EventKind, EventTable, Lane, LaneKind, Trace
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.analysed_time import AnalysedTime
 from rules.analysis.idle.causes import IdleTable
-from rules.culprit import Culprit, CulpritKind
+from rules.analysis.steps.analysed_time import AnalysedTime
+from rules.terms.culprit import Culprit, CulpritKind
 
 if TYPE_CHECKING:
     from viewer.timeline.view import TimelineView

@@ -17,10 +17,10 @@ from rules.fixes.plan import Plan
 from rules.gates.against_kept import judgement_on
 from rules.gates.figures import RunFigures
 from rules.gates.kept_promises import KeptPromise, promises_of, since_then
-from viewer.capture.journal import keep_in_journal, program_of, run_that_made
 from viewer.capture.request import CaptureRequest, Target, Tool
 from viewer.capture.storage import History as Runs
 from viewer.capture.storage import Run
+from viewer.capture.trials.journal import keep_in_journal, program_of, run_that_made
 from viewer.commands.capture import diagnose_and_keep
 from viewer.kept.history import History, Series
 

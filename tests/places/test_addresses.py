@@ -17,7 +17,7 @@ import pytest
 import resources
 from parsers.fetched import address_of, is_address, local_copy, trim
 from parsers.model import Cancelled, Progress, TraceError
-from rules.thresholds import DEFAULTS
+from rules.terms.thresholds import DEFAULTS
 from tests.places.far_machine import FarMachine
 from tests.rank_runs import Run
 from viewer.cli import main

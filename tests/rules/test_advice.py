@@ -11,7 +11,7 @@ from parsers.runs.merge import merge
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.base import Category
-from rules.culprit import CulpritKind
+from rules.terms.culprit import CulpritKind
 from rules.wording.phrases import counted, listed, of_every_step, part_of_step, shares, shortened
 from tests.rules.builder import TinyTrace, found, steps
 from viewer.reports.text_report import as_text

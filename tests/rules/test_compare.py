@@ -13,8 +13,8 @@ from rules.base import Category, Finding, Severity
 from rules.comparison.compare import compare
 from rules.comparison.findings import Change, compare_findings
 from rules.comparison.kernel_rows import Match
-from rules.culprit import Culprit, CulpritKind
 from rules.remedies.remedy import Remedy
+from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import kernel, trace_of

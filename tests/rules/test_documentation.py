@@ -10,7 +10,7 @@ import pytest
 
 from rules.base import EXPLANATION_HEADINGS, Category, Rule, rules
 from rules.documentation import explanation_parts, page
-from rules.thresholds import Thresholds
+from rules.terms.thresholds import Thresholds
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.id)

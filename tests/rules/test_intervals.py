@@ -20,7 +20,7 @@ from rules.analysis.arithmetic.intervals import (
     subtract,
     union,
 )
-from rules.analysis.facts.device_time import DeviceTime
+from rules.analysis.idle.device_time import DeviceTime
 
 END = 40
 numbers = st.lists(st.integers(-3, END + 3), max_size=30)

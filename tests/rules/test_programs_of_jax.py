@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rules import Category
-from rules.analysis.facts.host_language import Audience, program_of
+from rules.analysis.names.host_language import Audience, program_of
 from tests.opened import diagnosed, opened
 from tests.rules.builder import TinyTrace, found, repeated
 

@@ -9,8 +9,8 @@ import pytest
 from parsers import open_trace
 from rules import Finding, diagnosis_of
 from rules.analysis.analysis import Analysis
-from rules.culprit import SourceLine
 from rules.source_lines import is_program_frame, source_line_of
+from rules.terms.culprit import SourceLine
 from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -11,7 +11,7 @@ from rules import diagnose, diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import WARM_UP_RATIO
 from rules.comparison.compare import compare
-from rules.thresholds import DEFAULTS, LEAST_SHARE, Threshold, Thresholds, Unit, known_thresholds
+from rules.terms.thresholds import DEFAULTS, LEAST_SHARE, Threshold, Thresholds, Unit, known_thresholds
 from rules.wording.verdict import verdict
 
 

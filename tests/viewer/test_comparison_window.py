@@ -16,7 +16,7 @@ from pytestqt.qtbot import QtBot
 import resources
 from parsers import open_trace
 from rules.base import Evidence
-from rules.thresholds import DEFAULTS
+from rules.terms.thresholds import DEFAULTS
 from tests.viewer.conftest import training_run, wait_until_laid_out
 from tests.viewer.every_window import WAIT_MS, until
 from tests.viewer.test_home import click, press

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from rules.thresholds import DEFAULTS, LEAST_SHARE, Thresholds
+from rules.terms.thresholds import DEFAULTS, LEAST_SHARE, Thresholds
 from viewer.dialogs.preferences_dialog import PreferencesDialog, ThresholdField
 from viewer.document import Stage
 from viewer.kept.preferences import Preferences

@@ -26,9 +26,9 @@ from rules.wording import trials as wording
 from tests.capture.pretend import script_request
 from tests.capture.trials.test_trying import blocks, usual
 from viewer.capture.form.dialog import CaptureDialog
-from viewer.capture.journal import earlier_trials
 from viewer.capture.request import CaptureRequest, Target, TargetKind
 from viewer.capture.storage import History as Runs
+from viewer.capture.trials.journal import earlier_trials
 from viewer.capture.trials.launch import Launched, Launcher, Order
 from viewer.dialogs.trials.rows import color_of
 from viewer.dialogs.trials.session import Subject

@@ -9,7 +9,7 @@ from typing import Any
 from parsers.model import Progress
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.software import software_of
+from rules.analysis.names.software import software_of
 from rules.base import rules
 from rules.fixes.plan import plan_of
 from viewer.assistant.recordings import Refused

@@ -25,7 +25,7 @@ def diagnose_and_keep(paths: Sequence[Path], journal: str) -> int:
     """Print the diagnosis, then what the journal says; a journal that cannot be written costs nothing but itself."""
 
     def keep(analysis: Analysis, diagnosis: Diagnosis) -> None:
-        from viewer.capture.journal import keep_in_journal, run_that_made
+        from viewer.capture.trials.journal import keep_in_journal, run_that_made
         from viewer.reports.plain_text import one_line
 
         run = run_that_made(paths)

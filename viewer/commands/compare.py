@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rules.comparison.compare import Comparison
     from rules.gates.judging import Answer
     from rules.gates.limits import Gates
-    from rules.thresholds import Thresholds
+    from rules.terms.thresholds import Thresholds
 
 KEPT = "baseline:"
 USAGE = """stallscope compare BEFORE AFTER [options]

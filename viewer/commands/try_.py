@@ -161,7 +161,7 @@ def _tell(options: argparse.Namespace, request: CaptureRequest, trying: Trying, 
 
 def _keep(request: CaptureRequest, trials: Trials, name: str) -> None:
     """A journal that cannot be written costs nothing but itself."""
-    from viewer.capture.journal import keep_trials
+    from viewer.capture.trials.journal import keep_trials
 
     try:
         keep_trials(request, trials, name)
@@ -187,7 +187,7 @@ def _refuse_unknown(asked: Sequence[str], choose: Any) -> None:
 
 
 def _note_what_a_trial_is(request: CaptureRequest, name: str) -> None:
-    from viewer.capture.journal import was_tried
+    from viewer.capture.trials.journal import was_tried
     from viewer.capture.trials.launch import runs_for_real
 
     try:

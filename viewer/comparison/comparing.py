@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rules.comparison.compare import Comparison
     from rules.comparison.kernel_rows import KernelChange
     from rules.comparison.matched_steps import MatchedSteps
-    from rules.thresholds import Thresholds
+    from rules.terms.thresholds import Thresholds
     from viewer.comparison.tables import Tables
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rules.comparison.findings import FindingChange
     from rules.comparison.matched_steps import MatchedSteps
     from rules.comparison.side import Side
-    from rules.thresholds import Thresholds
+    from rules.terms.thresholds import Thresholds
     from viewer.panels.kernel.kernel_pair import KernelPair
 
 SHARE_OF_SCREEN = 0.94

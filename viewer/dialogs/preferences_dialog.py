@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from rules.thresholds import Threshold, Thresholds, known_thresholds
+from rules.terms.thresholds import Threshold, Thresholds, known_thresholds
 from viewer.desktop.editors import EDITORS
 from viewer.kept.preferences import (
     COLOR_MODES,

@@ -6,7 +6,7 @@ from typing import Final
 
 from PySide6.QtCore import QByteArray, QSettings
 
-from rules.thresholds import Thresholds
+from rules.terms.thresholds import Thresholds
 
 ORGANISATION: Final = "stallscope"
 THEMES: Final = {

@@ -18,7 +18,7 @@ from viewer.loading.ranks.asking import may_be_many
 if TYPE_CHECKING:
     from rules import Diagnosis
     from rules.analysis.analysis import Analysis
-    from rules.thresholds import Thresholds
+    from rules.terms.thresholds import Thresholds
     from viewer.loading.process import LoadingProcess
     from viewer.loading.ranks.opened import ManyRanksOpened
 

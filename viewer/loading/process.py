@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from parsers.helper_process import HelperProcess
     from rules import Diagnosis
     from rules.analysis.analysis import Analysis
-    from rules.thresholds import Thresholds
+    from rules.terms.thresholds import Thresholds
     from viewer.timeline.geometry.drawing_index import DrawingIndex
 
 _LOOK_EVERY_S = 0.03
@@ -113,7 +113,7 @@ class LoadingProcess:
     def analysis(self, trace: Trace, progress: Progress) -> tuple[Analysis, Diagnosis]:
         """Wait for the analysis of the trace that ``trace`` gave; raises like it. To be asked once."""
         from rules.handover import FoundOut, known
-        from rules.thresholds import DEFAULTS
+        from rules.terms.thresholds import DEFAULTS
 
         self._asked = True
         message = self._next(Analysed, progress, lambda _: None)

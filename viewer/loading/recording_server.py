@@ -79,7 +79,7 @@ def hold(wanted: Hold, speaker: Speaker) -> None:
 
 def _analyses(wanted: Hold, progress: Progress) -> list[Analysis]:
     from rules.analysis.analysis import Analysis
-    from rules.thresholds import Thresholds
+    from rules.terms.thresholds import Thresholds
 
     thresholds = Thresholds(wanted.thresholds)
     if wanted.handed is not None:

@@ -126,7 +126,7 @@ def _analyse(trace: Trace, wanted: Wanted, progress: Progress, speaker: Speaker)
 
     from parsers.stored import columns as stored_columns
     from rules.handover import found_out
-    from rules.thresholds import Thresholds
+    from rules.terms.thresholds import Thresholds
     from viewer.loading.analysing import analysed
 
     plain, columns = found_out(*analysed(trace, progress, Thresholds(wanted.thresholds)))

@@ -14,13 +14,13 @@ from rules.analysis.arithmetic.intervals import length, union
 from rules.analysis.facts.clocks import clock_facts
 from rules.analysis.facts.completeness import completeness_of
 from rules.analysis.facts.cost import idle_cost
-from rules.analysis.facts.device_time import Budget
 from rules.analysis.facts.subject import SubjectKind, subject_of
 from rules.analysis.idle.causes import Cause
-from rules.culprit import SourceLine
+from rules.analysis.idle.device_time import Budget
 from rules.fixes.plan import plan_of
 from rules.fixes.step_time import StepTime
 from rules.memory.summary import MemorySummary, memory_of
+from rules.terms.culprit import SourceLine
 from rules.wording.promises import first_step
 from rules.wording.verdict import gpus_that_ran, verdict
 from viewer.reports.fixes_report import fixes_json

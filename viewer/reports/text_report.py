@@ -13,9 +13,9 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.completeness import completeness_of, copies_asked_for, is_cut
 from rules.analysis.facts.cost import idle_cost
 from rules.analysis.facts.gpu_vendor import is_amd
-from rules.analysis.facts.host_language import Audience, is_python, program_of
-from rules.analysis.facts.software import software_of
 from rules.analysis.idle.causes import Cause
+from rules.analysis.names.host_language import Audience, is_python, program_of
+from rules.analysis.names.software import software_of
 from rules.fixes.plan import plan_of
 from rules.memory.summary import memory_of
 from rules.wording.memory import memory_lines

@@ -18,6 +18,7 @@ from PySide6.QtCore import (
 from PySide6.QtWidgets import QApplication, QStyle
 
 from parsers.model.arrays import I64
+from viewer.selection import Area, Moment, Selection
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.history import History
@@ -26,7 +27,6 @@ from viewer.timeline.geometry.scale import Scale, fitted
 from viewer.timeline.geometry.step_rows import StepRow
 from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.scene import Scene
-from viewer.timeline.selection import Area, Moment, Selection
 
 if TYPE_CHECKING:
     from rules.analysis.steps.steps import Step

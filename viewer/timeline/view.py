@@ -14,6 +14,7 @@ from viewer.jobs import Jobs
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.tab_order import CHART
+from viewer.selection import Area, Selection
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.filter_bar import FilterBar
 from viewer.timeline.geometry.arrangement import Arrangement
@@ -25,7 +26,6 @@ from viewer.timeline.lane_history import LaneHistory
 from viewer.timeline.overview import Overview
 from viewer.timeline.ruler import Ruler
 from viewer.timeline.scene import Joined, Scene, joined, joining_size
-from viewer.timeline.selection import Area, Selection
 from viewer.timeline.state import Mark, TimelineState
 from viewer.timeline.walking import across, along, lanes_of_device, step_beside
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from rules.culprit import SourceLine
+from rules.terms.culprit import SourceLine
 from viewer.desktop.editors import NoEditor, open_line
 from viewer.desktop.source_files import excerpt, folders_of, found_here
 from viewer.document import Document

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rules import Diagnosis
     from rules.analysis.analysis import Analysis
     from viewer.capture.form.dialog import CaptureDialog
-    from viewer.capture.journal import Told
     from viewer.capture.request import CaptureRequest
+    from viewer.capture.trials.journal import Told
     from viewer.comparison.window import ComparisonWindow
     from viewer.window.parts import Parts
 
@@ -45,7 +45,7 @@ class WindowRecording(QObject):
 
     def again(self) -> None:
         """Record the program of the open files once more, and compare: the open ones came before."""
-        from viewer.capture.journal import run_that_made
+        from viewer.capture.trials.journal import run_that_made
 
         run = run_that_made(self._parts.document.paths)
         if run is None:
@@ -123,7 +123,7 @@ class WindowRecording(QObject):
         """In their order; what became of promises is told of the last."""
 
         def work(progress: Progress) -> Told | None:
-            from viewer.capture.journal import keep_in_journal, run_that_made
+            from viewer.capture.trials.journal import keep_in_journal, run_that_made
 
             told = None
             for paths, analysis, diagnosis in recordings:

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject
 from rules.base import Category, Evidence
 from viewer.document import Document
 from viewer.kept.preferences import Preferences
-from viewer.timeline.selection import Moment
+from viewer.selection import Moment
 from viewer.window.status import StatusBar
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ class WindowTrials(QObject):
 
     def try_fixes(self, fixes: tuple[str, ...]) -> None:
         """Try fixes of the open recording, all of them where none is named; asks for the program if it is not known."""
-        from viewer.capture.journal import run_that_made
+        from viewer.capture.trials.journal import run_that_made
 
         run = run_that_made(self._parts.document.paths)
         if run is not None:
@@ -101,7 +101,7 @@ class WindowTrials(QObject):
             return
 
         def work(progress: Progress) -> list[KeptTrial]:
-            from viewer.capture.journal import earlier_trials, run_that_made
+            from viewer.capture.trials.journal import earlier_trials, run_that_made
 
             progress.step(0.0, "reading the journal")
             run = run_that_made(paths)

@@ -104,7 +104,7 @@ class VerdictStrip(QWidget):
 
     def _details(self, trace: Trace) -> str:
         from rules.analysis.facts.completeness import is_cut, lacks_a_part
-        from rules.culprit import CulpritKind
+        from rules.terms.culprit import CulpritKind
         from rules.wording.promises import first_step, gain
         from rules.wording.verdict import COPY_AGAIN, beside_the_verdict, first_problem, of_the_cpu_alone
 

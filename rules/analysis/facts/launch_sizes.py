@@ -8,9 +8,9 @@ from parsers.model import F64, I64, Attribute, EventKind, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.gpu_vendor import is_amd
-from rules.analysis.facts.host_language import is_python
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.names.families import Family
+from rules.analysis.names.host_language import is_python
 
 # a shorter kernel takes as long as it takes to start and to end, however many threads it has
 LONG_NS = 100_000

@@ -21,9 +21,9 @@ from rules.analysis.arithmetic.intervals import (
     union,
 )
 from rules.analysis.facts.completeness import completeness_of, is_sample, numbers_missing
-from rules.analysis.facts.first_use import first_use
 from rules.analysis.facts.launch_sizes import nearly_empty
 from rules.analysis.facts.time_units import other_units
+from rules.analysis.steps.first_use import first_use
 
 MOST_OF_IT = 0.5  # of the analysed time
 PART_OF_IT = 0.2  # of the time and of the launches: a capture that took so much is what was recorded

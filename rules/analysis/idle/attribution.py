@@ -26,15 +26,15 @@ from parsers.model.threads import side_by_side
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, complement, contains
-from rules.analysis.facts.device_time import busy_of
 from rules.analysis.idle.blocking import Blockers, blockers
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.idle.culprits import Culprits
+from rules.analysis.idle.device_time import busy_of
 from rules.analysis.idle.interruptions import SOMETHING_ELSE
 from rules.analysis.idle.pieces import Gaps, Host, Pieces, gaps_of, pieces_of
 from rules.analysis.idle.threads import Threads
-from rules.culprit import Culprit, reason
-from rules.thresholds import Thresholds, Unit, threshold
+from rules.terms.culprit import Culprit, reason
+from rules.terms.thresholds import Thresholds, Unit, threshold
 
 HOST_STRETCH_NS = threshold(
     "launch-pause",

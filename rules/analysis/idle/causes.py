@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from parsers.model.arrays import I32, I64, U8
-from rules.culprit import Culprit
+from rules.terms.culprit import Culprit
 
 
 class Cause(IntEnum):

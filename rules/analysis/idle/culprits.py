@@ -10,11 +10,11 @@ import numpy as np
 
 from parsers.model import I32, I64, U8, EventKind, Trace
 from parsers.model.names.steps import engine_step
-from rules.analysis.facts.host_language import is_python
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.frames import UserFrames
 from rules.analysis.idle.threads import Threads
-from rules.culprit import Culprit, CulpritKind
+from rules.analysis.names.host_language import is_python
+from rules.terms.culprit import Culprit, CulpritKind
 
 LONGEST_NAME = 300  # characters of a culprit in a sentence
 _VERSION = re.compile(r"(_ptsz|_ptds|_v\d+|_spt){1,4}$")

@@ -25,7 +25,7 @@ from rules.analysis.ranks.meetings import Entries
 from rules.analysis.ranks.run import IdleCulprit, KernelTally, Row, RunOfRanks, nodes_of
 from rules.analysis.ranks.states import PARTS, RESIDUAL, parts_of
 from rules.analysis.steps.steps import Step
-from rules.thresholds import Thresholds
+from rules.terms.thresholds import Thresholds
 
 MAX_CULPRITS = 3  # of one cause on one device
 _CLOCK, _POWER = ("SM clock", "sclk", "graphics clock"), ("power", "power draw")

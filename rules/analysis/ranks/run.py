@@ -14,7 +14,7 @@ from rules.analysis.arithmetic.intervals import Intervals
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.meetings import Entries, Meetings, meetings_of
 from rules.analysis.ranks.states import FIRST_IDLE, PARTS, RESIDUAL
-from rules.thresholds import Thresholds
+from rules.terms.thresholds import Thresholds
 
 
 @dataclass(frozen=True, slots=True)

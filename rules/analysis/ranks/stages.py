@@ -9,7 +9,7 @@ import numpy as np
 from parsers.model import BOOL, I64, Trace, derived
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
-from rules.culprit import reason
+from rules.terms.culprit import reason
 
 LEAST_SHARE = 0.5  # of the messages between ranks are sends and receives
 SEND, RECEIVE = "send", "recv"

@@ -8,8 +8,8 @@ import numpy as np
 
 from parsers.model.arrays import I64, U8
 from rules.analysis.arithmetic.intervals import Intervals
-from rules.analysis.facts.device_time import DeviceTime
 from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.device_time import DeviceTime
 
 RESIDUAL, COMPUTE, COMMUNICATION, COPIES, OTHER = range(5)
 FIRST_IDLE = 5  # then one for each ``Cause``

@@ -17,7 +17,7 @@ from rules.analysis.arithmetic.intervals import length, union
 from rules.analysis.arithmetic.ordering import by_start
 from rules.analysis.steps.marks import Mark, cycles_of_loops, cycles_of_regions, follow_on, mark_of
 from rules.analysis.steps.repetition import repetitions
-from rules.thresholds import DEFAULTS, Thresholds, Unit, threshold
+from rules.terms.thresholds import DEFAULTS, Thresholds, Unit, threshold
 
 WARM_UP_RATIO = threshold(
     "warm-up-step",

@@ -12,9 +12,9 @@ from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.host_language import Audience, program_of
 from rules.analysis.facts.memory_bound import POINTWISE, memory_bound
 from rules.analysis.names.families import Family
+from rules.analysis.names.host_language import Audience, program_of
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.fuse_optimizer import FuseOptimizer

@@ -11,8 +11,8 @@ import numpy as np
 from parsers.model import BOOL, F64, Attribute, CopyKind
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.host_language import is_python
 from rules.analysis.names.families import Family
+from rules.analysis.names.host_language import is_python
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.remove_read_backs import counts_rows

@@ -11,7 +11,6 @@ from parsers.model import F64
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
 from rules.category import Category
-from rules.culprit import Culprit, CulpritKind
 from rules.fixes.backward import optimizers_ns
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step, together, without_calls, without_waiting
@@ -20,6 +19,7 @@ from rules.remedies.copies import KEEP_ON_GPU, KEEP_WEIGHTS, OPTIMIZER_ON_GPU
 from rules.remedies.host_work import by_name
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
+from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.phrases import shortened
 
 MOSTLY = 0.5

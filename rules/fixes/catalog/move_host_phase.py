@@ -13,7 +13,6 @@ from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.category import Category
-from rules.culprit import Culprit, CulpritKind
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import (
     copies,
@@ -30,6 +29,7 @@ from rules.losses.plan_building import PlanBuilding, plan_building
 from rules.remedies.host_work import beside_launches, by_name, few_lengths, off_the_path
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
+from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.phrases import shortened
 
 BATCH_BYTES = 16_384  # a larger copy to the GPU right behind a stretch of work carries what was worked on

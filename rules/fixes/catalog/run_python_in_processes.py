@@ -9,8 +9,8 @@ import numpy as np
 
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.host_language import is_python
-from rules.analysis.idle.lock_waits import busiest_frame, lock_waits
+from rules.analysis.facts.lock_waits import busiest_frame, lock_waits
+from rules.analysis.names.host_language import is_python
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step

@@ -9,8 +9,8 @@ import numpy as np
 
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.host_language import is_python
 from rules.analysis.names.families import Family
+from rules.analysis.names.host_language import is_python
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import faster, together, total

@@ -14,8 +14,8 @@ import pytest
 from rules.trials.blocks import Block
 from rules.trials.trial import Candidate, Kind, Promised, Trials, trial_of
 from tests.capture.pretend import SCRIPTS, script_request
-from viewer.capture.journal import keep_trials, program_of, was_tried
 from viewer.capture.trials import launch
+from viewer.capture.trials.journal import keep_trials, program_of, was_tried
 from viewer.capture.trials.trying import Progress, Trying, Wish
 from viewer.cli import main
 from viewer.commands import try_

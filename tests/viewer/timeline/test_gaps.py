@@ -6,7 +6,7 @@ import numpy as np
 from PySide6.QtCore import QRectF
 
 from rules.analysis.idle.causes import Cause, IdleTable
-from rules.culprit import Culprit, CulpritKind
+from rules.terms.culprit import Culprit, CulpritKind
 from viewer.look import theme
 from viewer.timeline.gap_labels import GapLabels
 from viewer.timeline.geometry.columns import columns, grid

@@ -13,9 +13,9 @@ from pytestqt.qtbot import QtBot
 
 from parsers.model import Device, EventKind, EventTable, Lane, LaneKind, Trace
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.analysed_time import AnalysedTime
 from rules.analysis.idle.causes import IdleTable
-from rules.culprit import Culprit, CulpritKind
+from rules.analysis.steps.analysed_time import AnalysedTime
+from rules.terms.culprit import Culprit, CulpritKind
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.frame import FramePainter, Options
 from viewer.timeline.geometry.columns import Columns, Grid, columns, grid

@@ -12,10 +12,10 @@ from PySide6.QtCore import QCoreApplication, QObject, Signal
 from parsers.model import Progress, TraceError
 from parsers.private_folder import PrivateFolder
 from rules.trials.trial import Candidate, Trials
-from viewer.capture import journal
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.recording import Recording
 from viewer.capture.request import CaptureRequest
+from viewer.capture.trials import journal
 from viewer.capture.trials.launch import first_recording
 from viewer.capture.trials.trying import Trying, Wish
 from viewer.jobs import Jobs

@@ -14,7 +14,7 @@ from parsers.fetched import address_of
 from parsers.model import Progress
 from parsers.model.units import size as shown_size
 from rules.summaries.rank_summary import RankSummary
-from rules.thresholds import Thresholds
+from rules.terms.thresholds import Thresholds
 from viewer.loading.addresses import DEEPEST, SSH, Entry, far_path, store_of
 from viewer.loading.ranks import summaries
 from viewer.loading.ranks.asking import FULL_RANKS

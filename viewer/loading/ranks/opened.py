@@ -12,7 +12,7 @@ from rules.base import Evidence
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.findings import diagnosis_of_many
 from rules.summaries.page import sentence
-from rules.thresholds import Thresholds
+from rules.terms.thresholds import Thresholds
 from viewer.loading.ranks.opening import FilesOfRun, many_ranks_of
 
 MOST_PINNED = 4  # timelines beside one another

@@ -17,7 +17,7 @@ from parsers.runs.rank_clocks import Collectives, Numbers, aligned
 from parsers.signatures import USUAL_GROWTH
 from rules.summaries.rank_summary import Placed, RankSummary
 from rules.summaries.run import ManyRanks
-from rules.thresholds import DEFAULTS, Thresholds
+from rules.terms.thresholds import DEFAULTS, Thresholds
 from viewer.loading.addresses import bring_here
 from viewer.loading.ranks import summaries
 from viewer.loading.ranks.asking import FEWEST_RANKS, FULL_RANKS, may_be_many

@@ -11,7 +11,7 @@ from parsers.source import identify
 from rules.analysis.analysis import Analysis
 from rules.diagnosis import diagnosis_of
 from rules.summaries.reduction import summary_of
-from rules.thresholds import Thresholds
+from rules.terms.thresholds import Thresholds
 from viewer.loading.ranks.summaries import as_bytes
 from viewer.loading.ranks.wanted import Reduced, Wanted
 

@@ -10,7 +10,7 @@ from PySide6.QtGui import QAction, QFont, QResizeEvent
 from PySide6.QtWidgets import QMenu, QToolButton, QVBoxLayout, QWidget
 
 from rules.base import Severity
-from rules.culprit import SourceLine
+from rules.terms.culprit import SourceLine
 from viewer.document import Document, Stage
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, scrolling, vertical
@@ -20,7 +20,7 @@ from viewer.panels.findings.check_list import CheckList, check_name, counted_che
 if TYPE_CHECKING:
     from rules import Diagnosis, Finding
     from rules.fixes.plan import Plan
-    from rules.thresholds import Thresholds
+    from rules.terms.thresholds import Thresholds
     from viewer.capture.request import CaptureRequest
     from viewer.panels.findings.finding_card import FindingCard
 

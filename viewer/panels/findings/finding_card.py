@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QVBoxLay
 
 from parsers.model.units import duration, percent, size
 from rules import Finding
-from rules.culprit import SourceLine
+from rules.terms.culprit import SourceLine
 from rules.wording.phrases import short_place
 from rules.wording.promises import gain
 from viewer.look import theme

@@ -28,6 +28,7 @@ from viewer.panels.selected_area import SelectedArea
 from viewer.panels.tables.facts import FactList
 from viewer.panels.tables.table_model import Column
 from viewer.panels.tables.table_view import TableView
+from viewer.selection import Area
 from viewer.statistics.event_facts import (
     Fact,
     call_stack,
@@ -38,7 +39,6 @@ from viewer.statistics.event_facts import (
 )
 from viewer.statistics.event_search import Walk
 from viewer.timeline.geometry.naming import python_name
-from viewer.timeline.selection import Area
 
 if TYPE_CHECKING:
     import pandas as pd

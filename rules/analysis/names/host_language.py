@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 
 from parsers.model import EventKind, Trace, derived
-from rules.analysis.facts.software import software_of
+from rules.analysis.names.software import software_of
 
 _PYTHON = re.compile(r"python|jupyter|ipython|torchrun|pt_main_thread", re.IGNORECASE)
 _PYTORCH_KERNEL = re.compile(r"at::native|triton_|c10::")

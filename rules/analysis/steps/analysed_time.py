@@ -10,7 +10,7 @@ from parsers.model import I64, EventKind, Trace
 from parsers.model.names.calls import Call, calls_of
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, intersect, length, union
-from rules.analysis.facts.first_use import first_use
+from rules.analysis.steps.first_use import first_use
 from rules.analysis.steps.steps import Step
 
 LONG_WAIT = 0.2  # of the time

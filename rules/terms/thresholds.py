@@ -90,7 +90,7 @@ def threshold(
 
 def known_thresholds() -> tuple[Threshold, ...]:
     """Every threshold that rules and their analyses declare, by key."""
-    load_all(f"{__package__}.catalog")
+    load_all(f"{__package__.rpartition('.')[0]}.catalog")
     return tuple(_KNOWN[key] for key in sorted(_KNOWN))
 
 

@@ -1,0 +1,1 @@
+"""What the analysis, the rules and their words have in common: culprits and thresholds."""
