@@ -16,6 +16,7 @@ from tests.opened import analysed
 from tests.viewer.conftest import MS, STEPS, show_tab, wait_until_laid_out, wait_until_ready
 from viewer.panels.tables.table_view import TableView
 from viewer.panels.tabs.instances import KINDS, MAX_ROWS, InstancesPanel, rows_of_kind
+from viewer.panels.tabs.ranks import RanksPanel
 from viewer.tables.table import frame_of
 from viewer.window.main_window import MainWindow
 
@@ -149,3 +150,29 @@ def test_a_tab_that_does_not_follow_the_step_says_so(
     assert not panel.scope.isVisible()  # type: ignore[attr-defined]
     qtbot.keyClick(window.timeline, Qt.Key.Key_BracketRight)
     assert panel.scope.text().startswith("All steps, not just ProfilerStep#")  # type: ignore[attr-defined]
+
+
+def test_a_cell_of_the_map_selects_its_rank_and_step_and_goes_there(
+    make_window: Callable[..., MainWindow], qtbot: QtBot, shared_data: Path
+) -> None:
+    window = make_window((1400, 900))
+    window.open([shared_data / f"ddp/straggler_gpu.rank{rank}.pt.trace.json.gz" for rank in range(4)])
+    wait_until_ready(qtbot, window)
+    show_tab(window, qtbot, "Ranks")
+    panel = window.panels.tabs.currentWidget()
+    assert isinstance(panel, RanksPanel)
+    qtbot.waitUntil(lambda: panel.heat.isVisible() and panel.table.rows.frame is not None)
+    wait_until_laid_out(qtbot, panel.heat)
+    cell = panel.heat.box(np.array([3]), np.array([1])).center().toPoint()
+    qtbot.mouseClick(panel.heat, Qt.MouseButton.LeftButton, pos=cell)
+    step = window.document.steps[window.document.step]
+    assert step.rank == 3
+    t0, t1 = window.timeline.visible_interval
+    assert t0 < step.end
+    assert step.start < t1
+    assert "3" in str(panel.table.rows.value(panel.table.currentIndex().row(), "name"))
+    trace = window.document.trace
+    assert trace is not None
+    places = window.timeline.state.evidence
+    assert places
+    assert {trace.lanes[place.lane].rank for place in places} == {3}

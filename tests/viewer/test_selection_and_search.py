@@ -175,7 +175,7 @@ def test_a_wrong_regular_expression_is_said_and_not_raised(window: MainWindow, q
     window.toolbar.search.start(Mode.EVENTS)
     window.toolbar.search.regex.setChecked(True)
     assert ask(window, qtbot, "(", Mode.EVENTS) == []
-    assert "Not a regular expression" in window.toolbar.search.popup.note.text()
+    assert "Invalid regular expression" in window.toolbar.search.popup.note.text()
 
 
 def test_escape_leaves_the_search(window: MainWindow, qtbot: QtBot) -> None:

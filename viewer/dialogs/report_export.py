@@ -13,19 +13,29 @@ from viewer.kept.storage import write_bytes
 from viewer.reports.report_files import SUFFIXES, Makers, file_kinds, kind_for
 
 Say = Callable[[str, str], None]
+Written = Callable[[Path], None]
 
 
-def ask_for_report(makers: Makers, name: str, jobs: Jobs, parent: QWidget, say: Say) -> None:
+def ask_for_report(
+    makers: Makers, name: str, jobs: Jobs, parent: QWidget, say: Say, written: Written = lambda _: None
+) -> None:
     """``name`` is the file's name that is offered; ``say`` is told the problem and a hint where it fails."""
     kinds = file_kinds(makers)
     chosen, title = QFileDialog.getSaveFileName(
         parent, "Export report", f"{name}{SUFFIXES['html']}", ";;".join(kinds)
     )
     if chosen:
-        write_report(Path(chosen), makers, jobs, say, kinds.get(title, "html"))
+        write_report(Path(chosen), makers, jobs, say, kinds.get(title, "html"), written)
 
 
-def write_report(path: Path, makers: Makers, jobs: Jobs, say: Say, otherwise: str = "html") -> None:
+def write_report(
+    path: Path,
+    makers: Makers,
+    jobs: Jobs,
+    say: Say,
+    otherwise: str = "html",
+    written: Written = lambda _: None,
+) -> None:
     """Write the kind that the ending names, else ``otherwise``, whose ending is added where there is none."""
     path, kind = kind_for(path, makers, otherwise)
 
@@ -38,5 +48,7 @@ def write_report(path: Path, makers: Makers, jobs: Jobs, say: Say, otherwise: st
             write_bytes(path, content)
         except OSError as error:
             say(f"{path.name} could not be written: {error.strerror or error}.", "Choose another location.")
+        else:
+            written(path)
 
     jobs.ask("report", work, answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -11,7 +12,7 @@ from rules import Diagnosis
 from rules.analysis.analysis import Analysis
 from rules.comparison.compare import Comparison
 from rules.gates.judging import Answer
-from viewer.reports.blocks import Report
+from viewer.reports.blocks import Points, Report
 from viewer.reports.comparison_blocks import comparison_report, trend_report
 from viewer.reports.diagnosis_report import diagnosis_report
 from viewer.reports.rendering.markdown_report import as_markdown
@@ -57,10 +58,21 @@ def _bytes(text: str) -> bytes:
 
 
 def diagnosis_files(
-    trace: Trace, diagnosis: Diagnosis, analysis: Analysis, *, all_tables: bool = False
+    trace: Trace,
+    diagnosis: Diagnosis,
+    analysis: Analysis,
+    *,
+    all_tables: bool = False,
+    notes: Sequence[str] = (),
 ) -> Makers:
-    """The reports of one run."""
-    return makers_of(lambda: diagnosis_report(trace, diagnosis, analysis, all_tables=all_tables))
+    """The reports of one run; ``notes`` are the user's own, one a line."""
+
+    def report() -> Report:
+        made = diagnosis_report(trace, diagnosis, analysis, all_tables=all_tables)
+        own = (Points("Bookmarks and notes", tuple(notes), quiet=False),) if notes else ()
+        return replace(made, blocks=(*made.blocks, *own))
+
+    return makers_of(report)
 
 
 def comparison_files(result: Comparison, answers: Sequence[Answer] = ()) -> Makers:

@@ -86,7 +86,9 @@ class StartPage(QScrollArea):
         column.addSpacing(self._scaled(12))
         column.addWidget(Label("Opens recordings from", pixels=14, weight=QFont.Weight.DemiBold))
         familiar = tuple({sample.kind.partition(",")[0] for sample in samples()})
-        names = sorted((name for name, _ in formats()), key=lambda name: not name.startswith(familiar))
+        names = sorted(
+            (name for name, _ in formats()), key=lambda name: (not name.startswith(familiar), name.lower())
+        )
         which = Label(", ".join(names) + ".", "secondary", wrap=True)
         which.setToolTip("\n".join(f"{name}: {files}" for name, files in formats()))
         column.addWidget(which)

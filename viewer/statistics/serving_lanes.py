@@ -163,7 +163,7 @@ def _lit(steps: EngineSteps, requests: Requests | None, chosen: int) -> BOOL:
 
 
 def _step_lane(trace: Trace, steps: EngineSteps, lit: BOOL) -> Derived:
-    """Prefill, mixed, and shades of decode: the darker the smaller its batch."""
+    """Prefill, mixed, and shades of decode: the fainter the smaller its batch."""
     largest = max(int(steps.decoded.max()), 1)
     known = steps.decoded >= 0
     shade = np.where(known, steps.decoded * len(DECODE_SHADES) // (largest + 1), len(DECODE_SHADES) - 1)
@@ -189,7 +189,7 @@ def _step_lane(trace: Trace, steps: EngineSteps, lit: BOOL) -> Derived:
             f"{KEY}steps",
             "",
             "Engine steps",
-            "darker: fewer requests" if (steps.decoded > 0).any() else "prefill and decode",
+            "fainter: fewer requests" if (steps.decoded > 0).any() else "prefill and decode",
             derived=True,
         ),
         ABOVE_ALL,

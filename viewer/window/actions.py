@@ -10,7 +10,7 @@ from PySide6.QtCore import QBuffer, QObject, Qt, Signal
 from PySide6.QtGui import QActionGroup, QGuiApplication
 from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit, QMenu
 
-from parsers.model.units import parse_duration
+from parsers.model.units import duration, parse_duration
 from viewer.desktop.file_types import file_filter
 from viewer.dialogs.open_address import OpenAddress
 from viewer.kept.preferences import COLOR_MODES, THEMES
@@ -197,7 +197,7 @@ class WindowActions(QObject):
         """Ask for a file and write the window as PNG, or the timeline as SVG."""
         kinds = "Window as PNG (*.png);;Timeline as SVG (*.svg)"
         name, kind = QFileDialog.getSaveFileName(
-            self._parts.window, "Export picture", "stallscope.png", kinds
+            self._parts.window, "Export picture", f"{self._recording_name()}.png", kinds
         )
         if name:
             self.write_picture(Path(name), as_svg="SVG" in kind or name.lower().endswith(".svg"))
@@ -216,6 +216,7 @@ class WindowActions(QObject):
             problem = f"{path.name} could not be written: {error.strerror or error}."
             self._parts.banner.say(problem, "Choose another location.")
             return False
+        self._parts.banner.told_written(path)
         return True
 
     def _draw_svg(self, target: QBuffer) -> None:
@@ -240,8 +241,29 @@ class WindowActions(QObject):
         document = self._parts.document
         trace, diagnosis, analysis = document.trace, document.diagnosis, document.analysis
         if trace is not None and diagnosis is not None and analysis is not None:
-            makers = diagnosis_files(trace, diagnosis, analysis)
-            ask_for_report(makers, "diagnosis", document.jobs, self._parts.window, self._parts.banner.say)
+            banner = self._parts.banner
+            ask_for_report(
+                diagnosis_files(trace, diagnosis, analysis, notes=self._notes()),
+                f"{self._recording_name()}-diagnosis",
+                document.jobs,
+                self._parts.window,
+                banner.say,
+                banner.told_written,
+            )
+
+    def _recording_name(self) -> str:
+        """The name of what is open without the endings of its format."""
+        paths = self._parts.document.paths
+        return paths[0].name.split(".")[0] if paths and paths[0].name.split(".")[0] else "stallscope"
+
+    def _notes(self) -> list[str]:
+        """The bookmarks with their notes, for reports."""
+        marks = self._parts.bookmarks.bookmarks
+        return [
+            f"{mark.title}, at {duration(mark.start)} for {duration(mark.end - mark.start)}"
+            + (f": {mark.note}" if mark.note else "")
+            for mark in marks
+        ]
 
     def export_table(self) -> None:
         """Ask for a file and write the shown table into it."""

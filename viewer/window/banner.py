@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont, QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QToolButton, QWidget
+from pathlib import Path
+
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QFont, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
@@ -32,12 +34,22 @@ class Banner(QWidget):
         texts.addWidget(self.hint)
         layout = horizontal(self, (18, 10, 10, 10))
         layout.addLayout(texts, 1)
+        self._written: Path | None = None
+        self.open_button, self.folder_button = QPushButton("Open"), QPushButton("Show in folder")
+        self.open_button.clicked.connect(lambda: self._show_file(self._written))
+        self.folder_button.clicked.connect(lambda: self._show_file(self._written, folder=True))
+        for button in (self.open_button, self.folder_button):
+            button.hide()
+            layout.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
         layout.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
         self.hide()
 
-    def say(self, problem: str, hint: str = "", *, good: bool = False) -> None:
-        """Show a problem, or with ``good`` news, and what to do about it."""
+    def say(self, problem: str, hint: str = "", *, good: bool = False, written: Path | None = None) -> None:
+        """Show a problem, or with ``good`` news, and what to do about it; a file that was ``written`` can be opened."""
         self._good = good
+        self._written = written
+        for button in (self.open_button, self.folder_button):
+            button.setVisible(written is not None)
         problem, hint = one_line(problem), one_line(hint)
         self.problem.setText(problem)
         self.hint.setText(hint)
@@ -45,6 +57,15 @@ class Banner(QWidget):
         self.setAccessibleName(f"{problem} {hint}".strip())
         self.show()
         self.update()
+
+    def told_written(self, path: Path) -> None:
+        """Say that a file was written."""
+        self.say(f"Saved {path.name}", str(path.parent), good=True, written=path)
+
+    @staticmethod
+    def _show_file(path: Path | None, *, folder: bool = False) -> None:
+        if path is not None:
+            QDesktopServices.openUrl(QUrl.fromLocalFile(str(path.parent if folder else path)))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape:

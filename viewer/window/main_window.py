@@ -249,6 +249,13 @@ class MainWindow(QMainWindow):
         """What is predicted stands where the verdict is while fixes are ticked."""
         self.verdict.setVisible(prediction is None and self.document.trace is not None)
 
+    def _keep_height(self) -> None:
+        """Both strips are equally high, so that nothing moves under the mouse that ticks a fix."""
+        fixes = self.fixes.has_data()
+        height = max(self.verdict.sizeHint().height(), self.prediction.sizeHint().height()) if fixes else 0
+        self.verdict.setMinimumHeight(height)
+        self.prediction.setFixedHeight(max(height, self.prediction.minimumSizeHint().height()))
+
     def _show_fixes(self) -> None:
         """The tab of the fixes comes and goes with them."""
         here = self.side.indexOf(self.fixes)
@@ -258,6 +265,7 @@ class MainWindow(QMainWindow):
             self.side.removeTab(here)
         self.side.tabBar().setVisible(self.side.count() > 1)
         self.diagnosis.heading.setVisible(self.side.count() == 1)
+        self._keep_height()
         self.panels.update_tabs()
 
     def _keep_arrangement(self) -> None:
@@ -397,6 +405,7 @@ class MainWindow(QMainWindow):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._keep_height()
         self.docks.fit_width()
         self.docks.fit_height()
 

@@ -18,7 +18,7 @@ from viewer.what_if import WhatIf
 if TYPE_CHECKING:
     from viewer.statistics.what_if import Prediction
 
-NAMES_WIDTH, BAR_HEIGHT, GAP, WHISKER = 150, 20, 4, 14
+NAMES_WIDTH, BAR_HEIGHT, GAP, WHISKER = 150, 18, 3, 10
 
 
 class StepBars(QWidget):
@@ -115,7 +115,7 @@ class PredictionStrip(QWidget):
         self.sentence = Label("", pixels=theme.VERDICT_PX + 1, weight=QFont.Weight.DemiBold)
         self.band = ElidedLabel("", "secondary")
         self.bars = StepBars()
-        layout = vertical(self, (14, 9, 14, 7), 4)
+        layout = vertical(self, (14, 7, 14, 3), 2)
         for each in (self.sentence, self.band, self.bars):
             layout.addWidget(each)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)

@@ -69,6 +69,8 @@ class StepList(QAbstractListModel):
 
 
 SEARCH_WIDTH, LEAST_SEARCH = 460, 130
+MIN_BOX, MAX_BOX, BESIDE_TEXT = 168, 236, 44  # px of the box of steps, and of what stands beside its text
+MEASURED_STEPS = 200
 NARROW = 880
 MOST_RANKS_LISTED = 8  # of more, only the steps of the rank in focus are listed
 
@@ -82,7 +84,7 @@ class StepSelector(QWidget):
         self._rank: int | None = None
         self.box = QComboBox()
         self.box.setAccessibleName("Step")
-        self.box.setMinimumWidth(168)
+        self.box.setMinimumWidth(MIN_BOX)
         self.box.setMaxVisibleItems(20)
         self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.previous = self._arrow("‹", "Previous step ([)")
@@ -151,6 +153,10 @@ class StepSelector(QWidget):
         self._list = StepList(steps, listed, len(ranks) > 1, t1 - t0)
         self.box.setModel(self._list)
         self._show(self._document.step)
+        rows = range(min(self._list.rowCount(), MEASURED_STEPS))
+        texts = [str(self._list.data(self._list.index(row, 0)) or "") for row in rows]
+        widest = max(map(self.box.fontMetrics().horizontalAdvance, texts), default=0) + BESIDE_TEXT
+        self.box.setMinimumWidth(min(max(widest, MIN_BOX), MAX_BOX))
         self.box.view().setMinimumWidth(220)
 
     def _show(self, step: int) -> None:

@@ -61,3 +61,4 @@ class GainAxis:
 
 
 OF_CARDS = GainAxis(0.9, MOST)  # the same for all fixes
+MARKED_ON_CARDS = (1.0, 2.0, 3.0, 5.0)

@@ -17,7 +17,7 @@ from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label, tooltip, unbroken
 from viewer.look.tab_order import LIST_ITEM
-from viewer.panels.charts.gain_axis import OF_CARDS
+from viewer.panels.charts.gain_axis import MARKED_ON_CARDS, OF_CARDS
 from viewer.panels.tables.facts import LinkButton
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 RANGE_WIDTH, RANGE_HEIGHT = 132, 20
 MOST_REMOVED = 2
+CARD_RIGHT = 12  # px from a range to the right edge of its card
+SCALE_HEIGHT, SCALE_AIR = 14, 12
 
 
 class GainRange(QWidget):
@@ -58,7 +60,7 @@ class GainRange(QWidget):
         middle = self.height() / 2
         painter.setPen(QPen(colors.line_strong, 1))
         painter.drawLine(QPointF(3, middle), QPointF(self.width() - 3, middle))
-        for mark in OF_CARDS.marks:
+        for mark in MARKED_ON_CARDS:
             painter.drawLine(QPointF(self.x_of(mark), middle - 3), QPointF(self.x_of(mark), middle + 3))
         promise = self.promise
         left, right = self.x_of(promise.low), self.x_of(promise.high)
@@ -79,6 +81,24 @@ class GainRange(QWidget):
             painter.drawEllipse(QPointF(self.x_of(promise.expected), middle), 4.5, 4.5)
 
 
+class GainScale(QWidget):
+    """What the marks of all ranges below it stand for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedSize(RANGE_WIDTH + 2 * SCALE_AIR, SCALE_HEIGHT)
+        self.setAccessibleName("Scale of the gains: 1x, 2x, 3x and 5x")
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        painter, colors = QPainter(self), theme.current()
+        painter.setFont(theme.font(theme.SECONDARY_PX))
+        painter.setPen(colors.text_secondary)
+        for mark in MARKED_ON_CARDS:
+            x = SCALE_AIR + 3 + OF_CARDS.share(mark) * (RANGE_WIDTH - 6)
+            box = QRectF(x - 16, 0, 32, self.height())
+            painter.drawText(box, Qt.AlignmentFlag.AlignCenter, f"{mark:g}x")
+
+
 class FixCard(QFrame):
     """Space ticks it, Up and Down (or J and K) go to its neighbours."""
 
@@ -95,7 +115,7 @@ class FixCard(QFrame):
         proposal = promise.proposal
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setAccessibleName(f"{proposal.title}. {worded(promise)}")
-        layout = vertical(self, (14, 10, 12, 10), 4)
+        layout = vertical(self, (14, 10, CARD_RIGHT, 10), 4)
         top = horizontal(spacing=8)
         self.box = QCheckBox()
         self.box.setAccessibleName(proposal.title)

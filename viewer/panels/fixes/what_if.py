@@ -60,7 +60,7 @@ class WhatIfPanel(QWidget):
         if plan is not None and document.trace is not None:
             from rules.wording.promises import about_replay, removed
             from rules.wording.words import Reader
-            from viewer.panels.fixes.fix_card import FixCard
+            from viewer.panels.fixes.fix_card import CARD_RIGHT, SCALE_AIR, FixCard, GainScale
 
             reader, diagnosis = Reader.of(document.trace), document.diagnosis
             if plan.promises:
@@ -68,6 +68,10 @@ class WhatIfPanel(QWidget):
                 head.addWidget(Label(INTRODUCTION, "secondary", pixels=12, wrap=True), 1)
                 head.addWidget(self.try_button, 0, Qt.AlignmentFlag.AlignTop)
                 column.addLayout(head)
+                scale = horizontal(margins=(0, 0, CARD_RIGHT - SCALE_AIR, 0))
+                scale.addStretch(1)
+                scale.addWidget(GainScale())
+                column.addLayout(scale)
             for promise in plan.promises:
                 gone = removed(promise, diagnosis) if diagnosis is not None else []
                 card = FixCard(promise, plan.replay.usual_ns, gone, reader)

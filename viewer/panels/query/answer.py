@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _SHOWN = {"ns": Show.TIME, "B": Show.SIZE, "B/s": Show.RATE, "share": Show.SHARE}
 _ENDS = {"ns": "_ns", "B": "_bytes", "B/s": "_bytes_per_s", "share": "_share"}
 MOST_SUMS = 2
+SUMMED = frozenset({Show.TIME, Show.SIZE})
 
 
 class Answer(QWidget):
@@ -34,6 +35,7 @@ class Answer(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.table: TableView | None = None
+        self._all = ""  # what is said below while no filter is set
         self._pages = QStackedLayout()
         column = vertical(self, NO_MARGINS, 0)
         column.addLayout(self._pages, 1)  # first: it shows what is added, which then needs a parent
@@ -72,11 +74,30 @@ class Answer(QWidget):
             )
             sums.append(f"{name} sum {total}, median {median}, p99 {p99}")
         told = "; ".join(sums[-MOST_SUMS:])
-        self.left.setText(f"{result.rows:,} rows{more}" + (f"    all: {told}" if told else ""))
+        self._all = f"{result.rows:,} rows{more}" + (f"    all: {told}" if told else "")
+        self.left.setText(self._all)
         self.right.setText("↑ ↓ go to the row   O keeps its lane")
+
+    def _follow_filter(self) -> None:
+        """Sums of what a filter leaves; of all rows without one."""
+        rows = self.table.rows if self.table is not None else None
+        if rows is None or rows.frame is None or not self._all:
+            return
+        count = rows.rowCount()
+        if count == len(rows.frame):
+            self.left.setText(self._all)
+            return
+        sums = [
+            f"{column.title} sum {written(float(np.nansum(rows.shown(column.key).astype(float))), column.show)}"
+            for column in rows.columns
+            if column.show in SUMMED and "start" not in column.title and "end" not in column.title
+        ]
+        told = "; ".join(sums[-MOST_SUMS:])
+        self.left.setText(f"{count:,} of {len(rows.frame):,} rows" + (f"    these: {told}" if told else ""))
 
     def show_frame(self, columns: tuple[Column, ...], frame: pd.DataFrame, text: str) -> None:
         """A table that is no answer, such as the description of the tables."""
+        self._all = ""
         self._put(columns, frame)
         self.left.setText(text)
         self.right.setText("")
@@ -85,6 +106,7 @@ class Answer(QWidget):
         former = self.table
         self.table = TableView(columns, "Answer")
         self.table.chosen.connect(self.chosen)
+        self.table.rows.modelReset.connect(self._follow_filter)
         self.table.installEventFilter(self)
         self._pages.addWidget(self.table)
         self.table.set_frame(frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSplitter, QWidget
 
@@ -89,18 +90,37 @@ class RanksPanel(Panel):
         self._waiting.setVisible(known)
 
     def _choose_step(self, cell: Cell | None) -> None:
-        names = [step.name for step in self.document.steps]
-        if cell is not None and self._step_names[cell.step] in names:
-            self.document.select_step(names.index(self._step_names[cell.step]))
+        """Select this step of this rank, and go to where it waited for others."""
+        from rules.analysis.ranks.recorded import ranks_of
+
+        analysis = self.document.analysis
+        if cell is None or analysis is None:
+            return
+        rank = ranks_of(analysis).run.rows[cell.row].rank
+        name = self._step_names[cell.step]
+        steps = enumerate(self.document.steps)
+        step = next((index for index, each in steps if each.name == name and each.rank == rank), -1)
+        if step >= 0:
+            self.document.select_step(step)
+            device = ranks_of(analysis).run.device(cell.row)
+            frame = self.table.rows.frame
+            if frame is not None:
+                row = np.flatnonzero(frame["device"].to_numpy() == device)
+                self.table.select_frame_row(int(row[0]) if len(row) else -1)
+            self._show_waiting(device, self.document.steps[step].start, self.document.steps[step].end)
 
     def _select(self, row: int) -> None:
+        frame = self.table.rows.frame
+        if frame is not None:
+            self._show_waiting(int(frame["device"].iloc[row]), *self.document.window)
+
+    def _show_waiting(self, device: int, t0: int, t1: int) -> None:
+        """Go to the exposed communication of a device."""
         from viewer.statistics.budget_intervals import places_of
 
-        frame, trace, analysis = self.table.rows.frame, self.document.trace, self.document.analysis
-        if frame is None or trace is None or analysis is None:
+        trace, analysis = self.document.trace, self.document.analysis
+        if trace is None or analysis is None:
             return
-        t0, t1 = self.document.window
-        device = int(frame["device"].iloc[row])
         self.document.show_evidence(
             places_of(trace, analysis, device, "communication", "exposed communication", t0, t1)
         )
