@@ -43,6 +43,29 @@ def runner_command(
     return [*words, "--", *_program(target)]
 
 
+def attach_command(
+    request: CaptureRequest, out: str, name: str, runner: str, status: str, control: str
+) -> list[str]:
+    """The runner that records what runs already."""
+    target, window = request.target, request.window
+    words = [target.interpreter or "python3", runner, "--attach", "--out", out, "--name", name]
+    if target.program.startswith("job "):
+        words += ["--job", target.program.removeprefix("job ")]
+    elif target.program != "any":
+        words += ["--pid", target.program]
+    words += [
+        "--active",
+        str(window.active),
+        "--times",
+        str(window.repeat),
+        "--wait",
+        f"{window.time_limit_s:g}",
+    ]
+    if status != "text":
+        words += ["--status", status]
+    return [*words, "--control", control] if control else words
+
+
 def torch_options(request: CaptureRequest, out: str, name: str) -> list[str]:
     """Options of the runner for a recording with the PyTorch profiler."""
     words = ["--out", out, "--name", name, *window_options(request.window)]
@@ -152,6 +175,8 @@ def ncu_profile(ncu: str, options: NcuOptions, output: str, window: Window) -> l
 
 def needs_runner(request: CaptureRequest) -> bool:
     """Whether the program is started by the runner, which finds and marks the steps."""
+    if request.target.kind is TargetKind.RUNNING:
+        return True
     if not request.target.is_python:
         return False
     if request.tool is Tool.TORCH:

@@ -50,6 +50,8 @@ def command_for(
 ) -> list[str]:
     """The recording's argument list; ``tool_path`` is where nsys or ncu is, their plain name by default."""
     target = request.target
+    if target.kind is TargetKind.RUNNING:
+        return commands.attach_command(request, out, name, runner, status, control)
     if request.tool is Tool.TORCH:
         if not target.is_python:
             raise CaptureProblem(
@@ -91,7 +93,8 @@ def portable_lines(request: CaptureRequest) -> list[str]:
 def prepare(request: CaptureRequest, check_interpreter: bool = True) -> Plan:
     """The plan for a recording on this machine; raises ``CaptureProblem`` for what can be known before it starts."""
     request = _completed(request)
-    _check_target(request.target)
+    if request.target.kind is not TargetKind.RUNNING:
+        _check_target(request.target)
     tool_path = ""
     version: tuple[int, ...] = ()
     if request.tool is not Tool.TORCH:
@@ -99,7 +102,7 @@ def prepare(request: CaptureRequest, check_interpreter: bool = True) -> Plan:
         if found.problem:
             raise CaptureProblem(found.problem, found.fix)
         tool_path, version = found.path, found.version
-    if check_interpreter and needs_interpreter(request):
+    if check_interpreter and needs_interpreter(request) and request.target.is_python:
         answer = probe(request.target.interpreter)
         if answer.problem:
             raise CaptureProblem(answer.problem, answer.fix)

@@ -32,13 +32,15 @@ class TargetKind(Enum):
     SCRIPT = "script"
     MODULE = "module"
     COMMAND = "command"
+    RUNNING = "running"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """A program to record.
 
-    ``program`` is a script's path, a module's name, or another executable. ``launcher`` are the words before it
+    ``program`` is a script's path, a module's name, another executable, or of what runs already its process
+    (``1234``), its job (``job 77``), or ``any``. ``launcher`` are the words before it
     that start several processes or wrap the interpreter (``torchrun --nproc_per_node=2``).
     """
 
@@ -54,11 +56,13 @@ class Target:
     @property
     def is_python(self) -> bool:
         """Whether the runner can start it."""
-        return self.kind is not TargetKind.COMMAND
+        return self.kind in (TargetKind.SCRIPT, TargetKind.MODULE)
 
     @property
     def name(self) -> str:
         """A short name that is safe in a file name."""
+        if self.kind is TargetKind.RUNNING:
+            return f"attached-{self.program.replace(' ', '-')}"
         stem = self.program.rsplit(".", 1)[-1] if self.kind is TargetKind.MODULE else Path(self.program).stem
         safe = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in stem).strip("-")
         return safe or "recording"

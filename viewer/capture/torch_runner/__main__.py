@@ -6,4 +6,6 @@ import sys
 if __name__ == "__main__":
     home = sys.path.pop(0)
     sys.path.append(home)
+    if sys.argv[1:2] == ["--attach"]:
+        sys.exit(importlib.import_module("stallscope_recorder.attaching").main(sys.argv[2:]))
     sys.exit(importlib.import_module("stallscope_recorder.command").main(sys.argv[1:]))

@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import time
-from typing import Any, List
+from typing import Any, List, Mapping
 
 from .agreement import agreement_for
 from .hooks import Hooks
@@ -282,8 +282,13 @@ class Session:
 
 def rank_of_this_process() -> int:
     """Global rank from what launchers set, -1 outside a distributed run."""
+    return rank_in(os.environ)
+
+
+def rank_in(environment: Mapping[str, str]) -> int:
+    """The same of a process with this environment."""
     for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"):
-        value = os.environ.get(name, "")
-        if value.isdigit() and (name != "SLURM_PROCID" or int(os.environ.get("SLURM_NTASKS", "1")) > 1):
+        value = environment.get(name, "")
+        if value.isdigit() and (name != "SLURM_PROCID" or int(environment.get("SLURM_NTASKS", "1")) > 1):
             return int(value)
     return -1

@@ -1,0 +1,197 @@
+"""A program that already runs is recorded through Kineto's daemon protocol, and goes on to its own end."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.capture.pretend import SCRIPTS
+from viewer.capture import process_tree
+from viewer.capture.commands import RUNNER
+from viewer.capture.recording import Outcome, Recording
+from viewer.capture.request import CaptureRequest, Target, TargetKind, Window
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Kineto asks on Linux only")
+
+
+class PretendedKineto:
+    """Asks as libkineto does, in the name of this process, and writes what it is told to."""
+
+    def __init__(self, folder: Path, steps: list[int]) -> None:
+        self.orders: list[dict[str, str]] = []
+        self._folder = folder
+        self._steps = steps
+        self._thread = threading.Thread(target=self._ask, daemon=True)
+        self._thread.start()
+
+    def _ask(self) -> None:
+        own = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        own.bind(str(self._folder / "dynoconfigclient"))
+        own.settimeout(1.0)
+        with own:
+            while self._steps:
+                body = struct.pack("<iiqii", 3, 2, 77, os.getpid(), os.getppid())
+                try:
+                    own.sendto(struct.pack("<Q32s", len(body), b"req") + body, str(self._folder / "dynolog"))
+                    answer = own.recv(1 << 16)
+                except OSError:
+                    time.sleep(0.05)
+                    continue
+                size, kind = struct.unpack_from("<Q32s", answer)
+                assert kind.rstrip(b"\0") == b"req"
+                assert size == len(answer) - 40
+                if size:
+                    self._record(dict(line.split("=", 1) for line in answer[40:].decode().splitlines()))
+                time.sleep(0.05)
+
+    def _record(self, order: dict[str, str]) -> None:
+        self.orders.append(order)
+        events = [{"ph": "X", "name": "Optimizer.step#SGD.step", "ts": n} for n in range(self._steps.pop(0))]
+        path = order["ACTIVITIES_LOG_FILE"].replace(".json", f"_{os.getpid()}.json")
+        Path(path).write_text(json.dumps({"traceEvents": events}))
+
+
+def attach(folder: Path, out: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(RUNNER), "--attach", "--out", str(out), "--name", "it", *words]
+    return subprocess.run(
+        [*command, "--socket-dir", str(folder)], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def steps_in(path: Path) -> int:
+    with gzip.open(path, "rt") as file:
+        names: Counter[str] = Counter(
+            each["name"].split(".")[-1] for each in json.load(file)["traceEvents"] if each.get("ph") == "X"
+        )
+    return names["step"]
+
+
+def test_what_holds_too_few_steps_is_asked_for_again(tmp_path: Path) -> None:
+    kineto = PretendedKineto(tmp_path, [1, 5, 5])
+    done = attach(tmp_path, tmp_path / "out", "--pid", str(os.getpid()), "--times", "2")
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "it.2.pt.trace.json.gz",
+        "it.pt.trace.json.gz",
+    ]
+    assert [steps_in(path) for path in (tmp_path / "out").iterdir()] == [5, 5]
+    assert [order["ACTIVITIES_ITERATIONS"] for order in kineto.orders] == ["5", "5", "5"]
+    assert {order["PROFILE_START_ITERATION"] for order in kineto.orders} == {"0"}
+
+
+def test_a_program_without_an_optimizer_is_recorded_for_a_time(tmp_path: Path) -> None:
+    PretendedKineto(tmp_path, [0, 0])
+    assert attach(tmp_path, tmp_path / "out", "--pid", str(os.getpid())).returncode == 0
+    assert len(list((tmp_path / "out").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--pid", "999999999"], "there is no process 999999999"),
+        (["--pid", str(os.getpid()), "--wait", "0.2"], "was not started with KINETO_USE_DAEMON=1"),
+        (["--wait", "0.2"], "no program asked within 0.2 s"),
+    ],
+)
+def test_a_program_that_does_not_ask_is_told(tmp_path: Path, words: list[str], said: str) -> None:
+    done = attach(tmp_path, tmp_path / "out", *words)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert not (tmp_path / "dynolog").exists()
+
+
+def test_two_who_answer_kineto_at_once_are_refused(tmp_path: Path) -> None:
+    other = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with other:
+        other.bind(str(tmp_path / "dynolog"))
+        done = attach(tmp_path, tmp_path / "out")
+    assert done.returncode == 1
+    assert "another program answers Kineto here" in done.stderr
+
+
+def recorded(program: subprocess.Popen[str], out: Path, times: int, **environment: str) -> Outcome:
+    target = Target(TargetKind.RUNNING, str(program.pid), interpreter=sys.executable, environment=environment)
+    window = Window(active=5, repeat=times)
+    return Recording(CaptureRequest(target=target, window=window, out=str(out))).run()
+
+
+def ended(program: subprocess.Popen[str], over: Path) -> str:
+    over.touch()
+    said, _ = program.communicate(timeout=60)
+    assert program.returncode == 0
+    return said
+
+
+@contextlib.contextmanager
+def prepared(*words: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
+    """A program that lets Kineto ask; it and all it started are gone when the block ends."""
+    environment: dict[str, Any] = {**os.environ, "KINETO_USE_DAEMON": "1", **settings}
+    program = subprocess.Popen(
+        words,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield program
+    finally:
+        family = process_tree.members("no mark", program.pid)
+        program.kill()
+        for pid in family:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, 9)
+        program.communicate()
+
+
+@pytest.mark.thorough
+def test_an_unmodified_script_is_recorded_three_times_and_runs_to_its_end(
+    tmp_path: Path, torch_python: str
+) -> None:
+    with prepared(torch_python, str(SCRIPTS / "steady.py"), str(tmp_path / "over")) as program:
+        outcome = recorded(program, tmp_path / "out", 3)
+        assert outcome.problem == ""
+        assert [steps_in(path) for path in outcome.recordings] == [5, 5, 5]
+        assert "ended by itself" in ended(program, tmp_path / "over")
+
+
+@pytest.mark.thorough
+def test_ranks_are_recorded_in_the_same_steps(tmp_path: Path, torch_python: str) -> None:
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    words += [str(SCRIPTS / "steady.py"), str(tmp_path / "over")]
+    with (
+        tempfile.TemporaryDirectory() as short,  # the names of sockets are short
+        prepared(torch_python, *words, KINETO_IPC_SOCKET_DIR=short) as program,
+    ):
+        folder = {"KINETO_IPC_SOCKET_DIR": short}
+        outcome = recorded(program, tmp_path / "out", 1, **folder)
+        assert outcome.problem == ""
+        names = [
+            path.name.removesuffix(".pt.trace.json.gz").rpartition(".")[2] for path in outcome.recordings
+        ]
+        assert names == ["rank0", "rank1"]
+        assert [steps_in(path) for path in outcome.recordings] == [5, 5]
+        starts = []
+        for path in outcome.recordings:
+            with gzip.open(path, "rt") as file:
+                trace = json.load(file)
+            first = min(each["ts"] for each in trace["traceEvents"] if "Optimizer.step" in each["name"])
+            starts.append(trace["baseTimeNanoseconds"] / 1e9 + first / 1e6)
+        assert abs(starts[0] - starts[1]) < 0.5, "the ranks began at the same step"
+        ended(program, tmp_path / "over")
