@@ -243,6 +243,7 @@ def test_a_script_is_recorded_there_with_torch(far: FarMachine, tmp_path: Path, 
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1800)
 def test_after_fifty_recordings_that_ended_in_every_way_nothing_of_ours_is_there(
     far: FarMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -233,6 +233,18 @@ class Elsewhere:
         run.forget()
 
 
+def check_place(request: CaptureRequest) -> None:
+    """Reach the place of a request before anything is said of what happens there; raises ``CaptureProblem``."""
+    with _as_capture_problem():
+        place = find_place(request.on, request.setup)
+        if place.steps:
+            far = Far(place)
+            try:
+                far.open()
+            finally:
+                far.close()
+
+
 def recordings_among(names: Sequence[str], plan: Plan) -> list[str]:
     """Those that the tool of a plan wrote."""
     return [

@@ -102,6 +102,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from parsers.private_folder import PrivateFolder
+    from viewer.capture.elsewhere import check_place
     from viewer.capture.trials.choice import choice_of
     from viewer.capture.trials.launch import first_recording
     from viewer.capture.trials.trying import Trying, Wish
@@ -110,6 +111,7 @@ def _run(options: argparse.Namespace) -> int:
     request = _request(options)
     if not options.recording:
         _refuse_unknown(options.fix, choice_of)
+    check_place(request)
     _note_what_a_trial_is(request, options.journal)
     folder = PrivateFolder()
     promises: Sequence[Promise] = ()
