@@ -233,3 +233,22 @@ def test_a_recording_without_a_gpu_has_its_lanes_too(chromium: Chromium, address
         assert page.run("stallscope.timelines[0].flash.item !== null")
         assert place.startswith("/tmp/cpu/feed.py at ")
         assert page.problems == []
+
+
+def test_the_longest_of_a_run_is_found_whatever_its_edges(chromium: Chromium, sample: str) -> None:
+    wrong = """(() => {
+      const {recording} = stallscope.timelines[0], {start, end} = recording;
+      const row = recording.rows.reduce((one, other) => other.last - other.first > one.last - one.first ? other : one);
+      const size = row.last - row.first, wrong = [];
+      for (let seed = 1; seed < 400; seed++) {
+        const low = row.first + (seed * 7919) % (size - 1);
+        const high = Math.min(low + 1 + (seed * seed * 31) % size, row.last);
+        let most = 0;
+        for (let i = low; i < high; i++) most = Math.max(most, end[i] - start[i]);
+        const found = stallscope.longestOf(recording, row, low, high);
+        if (found < low || found >= high || end[found] - start[found] !== most) wrong.push([low, high, found]);
+      }
+      return size > 2000 ? wrong : "too few";
+    })()"""
+    with chromium.page(sample) as page:
+        assert page.run(wrong) == []

@@ -23,9 +23,7 @@ class Camera {
     requestAnimationFrame(now => {
       this.pending = false;
       this.step(now);
-      const began = performance.now();
       for (const draw of this.drawers) draw();
-      frames.push(performance.now() - began);
     });
   }
 
@@ -78,5 +76,3 @@ class Camera {
     if (part === 1) this.target = null; else this.redraw();
   }
 }
-
-const frames = [];

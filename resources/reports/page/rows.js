@@ -24,20 +24,20 @@ function lowerBound(values, low, high, least) {
 }
 
 function longestOf({ start, end }, { first, index }, low, high) {
-  let best = low;
-  const take = i => { if (end[i] - start[i] > end[best] - start[best]) best = i; };
-  let from = low - first, to = high - first;
+  let best = low, most = end[low] - start[low], from = low - first, to = high - first, level = null;
   for (let depth = 0; ; depth++) {
-    const level = depth ? index[depth - 1] : null;
-    const entry = i => level ? level[i] : first + i;
-    if (to - from <= 32 || depth === index.length) {
-      for (let i = from; i < to; i++) take(entry(i));
-      return best;
+    const last = to - from <= 32 || depth === index.length;
+    const until = last ? to : (from + 15) & ~15, since = last ? to : to & ~15;
+    for (let i = from; i < to; i++) {
+      if (i === until) i = since;
+      if (i >= to) break;
+      const entry = level ? level[i] : first + i, length = end[entry] - start[entry];
+      if (length > most) { best = entry; most = length; }
     }
-    while (from % 16) take(entry(from++));
-    while (to % 16) take(entry(--to));
-    from /= 16;
-    to /= 16;
+    if (last) return best;
+    from = until >> 4;
+    to = since >> 4;
+    level = index[depth];
   }
 }
 

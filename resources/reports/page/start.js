@@ -23,7 +23,7 @@ async function start() {
     camera.redraw();
   }
   requestAnimationFrame(() => requestAnimationFrame(() => { document.documentElement.dataset.drawn = Math.round(performance.now()); }));
-  globalThis.stallscope = { timelines, camera, frames, paintRow };
+  globalThis.stallscope = { timelines, camera, longestOf };
 }
 
 function tools(timelines, camera) {

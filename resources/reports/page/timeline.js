@@ -247,21 +247,22 @@ class Timeline {
   drawCounter(item, y) {
     const { context, ink, width, names } = this, { track } = item, { time, value } = track.samples;
     const low = Math.min(track.low, 0), span = Math.max(track.high - low, 1e-12), room = item.height - 6;
-    const level = at => y + item.height - 3 - room * (value[at] - low) / span;
+    const bottom = y + item.height - 3, tall = at => Math.max(room * (value[at] - low) / span, 0.5);
     let at = Math.max(lowerBound(time, 0, time.length, this.t0) - 1, 0);
-    context.beginPath();
-    context.moveTo(Math.max(this.x(time[at]), names), y + item.height - 3);
-    for (; at < time.length; at++) {
-      const x = Math.max(this.x(time[at]), names);
-      context.lineTo(x, level(at));
-      const next = at + 1 < time.length ? Math.min(this.x(time[at + 1]), width) : width;
-      context.lineTo(next, level(at));
-      if (next >= width) break;
-    }
-    context.lineTo(width, y + item.height - 3);
     context.globalAlpha = 0.55;
     context.fillStyle = track.color[this.dark ? 1 : 0];
-    context.fill();
+    // Rectangles from one column to the next, each as tall as the largest sample in it: a path costs many times more.
+    for (let x = Math.max(Math.floor(this.x(time[at])), names); at < time.length && x < width;) {
+      let height = tall(at), next = width;
+      for (at++; at < time.length; at++) {
+        next = Math.min(Math.floor(this.x(time[at])), width);
+        if (next > x) break;
+        height = Math.max(height, tall(at));
+        next = width;
+      }
+      context.fillRect(x, bottom - height, next - x, height);
+      x = next;
+    }
     context.globalAlpha = 1;
     if (item.height >= COUNTER) {
       context.fillStyle = ink.quiet;
