@@ -69,7 +69,7 @@ When it is wrong
         yield self.finding(
             analysis,
             headline=Headline(
-                PAGES_FROM_GPU if worst.are_migrations else "Copies from the GPU stand alone",
+                PAGES_FROM_GPU if worst.are_migrations else "Copies from the GPU are not overlapped",
                 found_in.share(worst.exposed_ns),
             ),
             account=_explanation(worst, found_in) + link_sentence(use, pageable),

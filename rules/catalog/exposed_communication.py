@@ -84,7 +84,7 @@ When it is wrong
         found_in = extent(analysis, alone, worst)
         yield self.finding(
             analysis,
-            headline=Headline("Communication stands alone", found_in.share(ceiling)),
+            headline=Headline("Communication is not overlapped", found_in.share(ceiling)),
             account=_explanation(analysis, ranks, worst, found_in.part(ceiling)),
             remedy=hidden_communication(analysis, worst).after(
                 *_first_of_all(analysis, ranks, events, worst)
@@ -161,7 +161,7 @@ def _explanation(analysis: Analysis, ranks: Ranks[RecordedRun], worst: int, part
         else "Transfers between GPUs, waiting for other ranks included,"
     )
     text = (
-        f"{what} stand alone for {part}. On "
+        f"{what} are exposed for {part}. On "
         f"{device_name(trace, worst)} computation covers "
         f"{percent(1 - exposed / max(whole, 1))} of the communication ({counted(analysis, len(events), 'collective')})."
     )

@@ -97,7 +97,7 @@ When it is wrong
                 ),
                 account=(
                     f"{counted(analysis, count, 'collective')} of {size(typical)} each (median), "
-                    f"{duration(float(np.median((columns.end - columns.start)[small])))} each, stand alone for "
+                    f"{duration(float(np.median((columns.end - columns.start)[small])))} each, are exposed for "
                     f"{part_of_step(analysis, length(exposed))}. Most of that is latency, not transfer."
                 ),
                 remedy=JOIN_MESSAGES,

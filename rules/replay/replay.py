@@ -228,7 +228,7 @@ def _made(analysis: Analysis) -> Replay:
         why = (
             "parts of the recording are in different units of time"
             if mixed
-            else "what was recorded is no run"
+            else "the recording does not contain a complete run"
         )
         return Replay(analysis, None, why)
     if EventKind.API not in trace.kinds or not len(trace.links.operation):

@@ -104,7 +104,7 @@ def _transfers(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
         ][:1]
     if not known:
         return
-    text = f"Transfers between GPUs stand alone for {_of_step(facts, ceiling)}, as the mean of the ranks."
+    text = f"Transfers between GPUs are exposed for {_of_step(facts, ceiling)}, as the mean of the ranks."
     if facts.late:
         text += f" What they wait for {late_names(facts)} is not counted here."
     if facts.collectives:
@@ -116,7 +116,7 @@ def _transfers(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
     yield replace(
         known[0],
         severity=severity_of(ceiling, run.window_ns),
-        headline=Headline("Communication stands alone", _part(facts, ceiling)),
+        headline=Headline("Communication is not overlapped", _part(facts, ceiling)),
         account=text,
         ceiling_ns=ceiling,
         window_ns=run.window_ns,

@@ -122,7 +122,7 @@ def first_step(plan: Plan, diagnosis: Diagnosis) -> str:
         text += f" What that gives depends on {unknown}."
     gone = [each for each in mends if each is not first]
     if gone:
-        text += f" It also mends: {listed([each.headline.matter(each.reader) for each in gone[:2]])}."
+        text += f" It also fixes: {listed([each.headline.matter(each.reader) for each in gone[:2]])}."
     return text
 
 

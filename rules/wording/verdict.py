@@ -193,7 +193,7 @@ def _both_ways(analysis: Analysis, diagnosis: Diagnosis, problem: Finding) -> st
     if len(copies) < 2 or problem not in copies:
         return ""
     both = of_every_step(analysis, sum(each.share for each in copies))
-    return Headline("Copies to and from the GPU stand alone", both).said(problem.reader)
+    return Headline("Copies to and from the GPU are not overlapped", both).said(problem.reader)
 
 
 def _of_the_longest(trace: Trace, limits: list[Finding]) -> Finding | None:

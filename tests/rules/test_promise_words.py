@@ -125,7 +125,7 @@ def test_the_first_step_says_what_else_it_mends(empty: Plan) -> None:
     )
     told = first_step(plan, Diagnosis((first, copies, other)))
     assert (
-        told == "Do this first, about 2.0x faster (1.7 to 2.3x): Move it. It also mends: copies stand alone."
+        told == "Do this first, about 2.0x faster (1.7 to 2.3x): Move it. It also fixes: copies stand alone."
     )
     assert first_step(plan, Diagnosis((first,))).endswith("(1.7 to 2.3x): Move it.")
     assert first_step(plan, Diagnosis((other, first))).startswith(

@@ -60,7 +60,7 @@ EXPECTED = [
     ),
     Expected(
         "chrome/*resnet_act_checkpoint*",
-        "Communication stands alone: 62 %",
+        "Communication is not overlapped: 62 %",
         ("4 collectives a step",),
         ("SubTensorOp",),
     ),
@@ -68,7 +68,7 @@ EXPECTED = [
         "chrome/*negative_queue*",
         "Queued work waits for something unrecorded: ",
         ("gaps in the launch of a graph, the longest 64", "64 % 689 ms between queued operations"),
-        ("Communication stands alone: 15 % of every step The",),
+        ("Communication is not overlapped: 15 % of every step The",),
     ),
     Expected("chrome/*mtia_inference*", "The GPU is the limit: 95 %", (), ("steady step",)),
     Expected("chrome/*alexnet*", "Only first use was recorded", ("cudaFree",), ("empty_cache", "x faster")),
@@ -82,7 +82,9 @@ EXPECTED = [
     Expected("chrome/*minitoy*", "Too little was recorded", (), ("x faster",)),
     Expected("chrome/*torch_compile_triton*", "The GPU is the limit: 100 %"),
     Expected("nsys/*mock*", "Too little was recorded to judge", (), ("x faster", "waits for Python")),
-    Expected("nsys/*h100_2gpu_1s*", "Copies to the GPU stand alone", (), ("waits for Python:", "28 steady")),
+    Expected(
+        "nsys/*h100_2gpu_1s*", "Copies to the GPU are not overlapped", (), ("waits for Python:", "28 steady")
+    ),
     Expected(
         "nsys/*mfu_2gpu*",
         "Unfused kernels only move memory: 2",
@@ -237,7 +239,7 @@ EXPECTED = [
     ),
     Expected(
         "rocm/*908_results*",
-        "Communication stands alone: 71 %",
+        "Communication is not overlapped: 71 %",
         ("52 steady steps", "Besides, warm-up is in the recording", "11 % 265 ms compute"),
         ("waits for Python", "x faster"),
     ),

@@ -45,7 +45,7 @@ def test_a_recording_of_communication_alone_is_called_that(computes: bool, sente
     if computes:
         tiny.operation(900, 1000, "gemm")
     said = verdict(Analysis(trace := tiny.build()), diagnose(trace))
-    assert said.startswith(sentence or "Communication stands alone")
+    assert said.startswith(sentence or "Communication is not overlapped")
 
 
 def test_a_gpu_that_only_a_memory_counter_mentions_is_no_idle_gpu() -> None:
@@ -127,7 +127,7 @@ def told(**ceilings: int) -> Diagnosis:
             "What costs most besides: the GPU waits for Python: 8.9 %",
         ),
         (850, 110, "The GPU waits for Python: 11 % of every step", ""),
-        (780, 90, "Copies to the GPU stand alone: 13 % of every step", ""),
+        (780, 90, "Copies to the GPU are not overlapped: 13 % of every step", ""),
     ],
 )
 def test_where_the_gpu_computes_nearly_all_the_time_that_is_said_before_a_small_loss(
@@ -186,8 +186,8 @@ def test_of_several_kernels_the_verdict_tells_what_limits_the_one_that_takes_mos
 @pytest.mark.parametrize(
     ("back", "sentence"),
     [
-        (600, "Copies to and from the GPU stand alone: 90 % of every step"),
-        (100, "Copies to the GPU stand alone: 60 %"),
+        (600, "Copies to and from the GPU are not overlapped: 90 % of every step"),
+        (100, "Copies to the GPU are not overlapped: 60 %"),
     ],
 )
 def test_copies_that_cost_much_both_ways_are_told_in_one_sentence(back: int, sentence: str) -> None:

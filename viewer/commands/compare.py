@@ -83,7 +83,7 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     gates, thresholds = _gates(options), thresholds_of(options)
     if options.series:
         if options.runs or options.before or options.after:
-            parser.error("--series stands alone: it names all runs")
+            parser.error("--series names all runs and takes no other recordings")
         return _series(options, gates, thresholds)
     sides = _sides(parser, options)
     progress = terminal_progress()
@@ -136,7 +136,7 @@ def _sides(parser: argparse.ArgumentParser, options: argparse.Namespace) -> _Sid
     if not named or Path(named[0]).exists():
         return _Sides(before, after)
     if before != [named]:
-        parser.error(f"{named[0]} can only be what came before, and stands alone there")
+        parser.error(f"{named[0]} can only be BEFORE, and must be the only recording there")
     return _Sides([], after, named[0].removeprefix(KEPT), options.store)
 
 

@@ -229,7 +229,7 @@ def _undecided(analysis: Analysis, diagnosis: Diagnosis) -> str:
     if not (len(analysis.trace.gpu_operations) or analysis.trace.kernels):
         return "no GPU work was recorded"
     if shows_no_run(analysis, diagnosis):
-        return "what was recorded is no run"
+        return "the recording does not contain a complete run"
     return _crashed(diagnosis)
 
 

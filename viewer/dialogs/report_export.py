@@ -1,4 +1,4 @@
-"""Asks where a report goes and writes it: a page that stands alone, PDF or Markdown, by the file's ending."""
+"""Asks where a report goes and writes it: a self-contained page, PDF or Markdown, by the file's ending."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ _OF_SQL = {
     "avg": "the mean",
     "min": "the least",
     "max": "the greatest",
-    "median": "half are no greater",
+    "median": "half the values are at or below it",
     "arg_max": "the first where the second is greatest",
     "any_value": "one of them",
     "coalesce": "the first that is not missing",

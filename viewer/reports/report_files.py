@@ -22,7 +22,7 @@ from viewer.reports.series_report import Point
 Makers: TypeAlias = Mapping[str, Callable[[], bytes]]  # kind of file -> what makes its content
 
 SUFFIXES = {"html": ".html", "pdf": ".pdf", "markdown": ".md"}
-TITLES = {"html": "Page that stands alone", "pdf": "PDF", "markdown": "Markdown"}
+TITLES = {"html": "Self-contained page", "pdf": "PDF", "markdown": "Markdown"}
 
 
 def kind_for(path: Path, makers: Makers, otherwise: str = "html") -> tuple[Path, str]:

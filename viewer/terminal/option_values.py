@@ -148,7 +148,7 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 
 
 _HELP = {
-    "html": "write a page that stands alone",
+    "html": "write a self-contained page",
     "pdf": "write the page as PDF",
     "markdown": "write it to be pasted into a review or a build's summary",
     "junit": "write what the gate answered as JUnit XML",

@@ -103,7 +103,9 @@ def _proposal(analysis: Analysis, replay: Replay, phase: HostPhase, plans: PlanB
     elif (waits & stops).any():
         categories.append(Category.SYNCHRONIZATION)
     milliseconds = per_step(replay, float(own[nodes].sum())) / 1e6
-    what = f"the work of {shortened(name)}" if name else f"what {analysis.idle.host} does{_WHEN[phase.when]}"
+    what = (
+        f"the work of {shortened(name)}" if name else f"unnamed {analysis.idle.host} work{_WHEN[phase.when]}"
+    )
     return Proposal(
         fix=MoveHostPhase.id,
         key=name or phase.when,
@@ -111,7 +113,7 @@ def _proposal(analysis: Analysis, replay: Replay, phase: HostPhase, plans: PlanB
             f"Pad to a few lengths: {name or plans.who} builds a plan for each new one, "
             f"{duration(milliseconds * 1e6)} of CPU work {replay.in_step}"
             if plans
-            else f"Take {what} off the path: {duration(milliseconds * 1e6)} of CPU work {replay.in_step}"
+            else f"Move {what} off the critical path: {duration(milliseconds * 1e6)} of CPU work {replay.in_step}"
         ),
         categories=tuple(categories),
         culprit=name or f"{analysis.idle.host} outside any region",

@@ -57,7 +57,7 @@ class Page:
 
 
 def page_of(report: Report, *, printed: bool = False, most_bytes: int = MOST_BYTES) -> Page:
-    """The report as a page that stands alone, or to be printed; all its recordings take ``most_bytes`` packed."""
+    """The report as a self-contained page, or to be printed; all its recordings take ``most_bytes`` packed."""
     recordings = sum(isinstance(block, Chart) and block.recording is not None for block in report.blocks)
     page = Page(printed, most_bytes // max(recordings, 1))
     filled = _template().render(
