@@ -10,6 +10,7 @@ from PySide6.QtCore import QCoreApplication, QEvent, QPointF, Qt
 from PySide6.QtGui import QEnterEvent
 from pytestqt.qtbot import QtBot
 
+import resources
 from parsers.model.units import percent
 from rules.analysis.idle.causes import Cause
 from tests.viewer.conftest import wait_until_laid_out, wait_until_ready
@@ -71,3 +72,27 @@ def test_a_part_of_the_budget_without_room_for_its_label_has_a_short_name(
     said = {button.shown_name(room) for room in range(0, 400, 2)}
     assert said == {"", "Python", f"Python {share}", f"waiting for Python {share}"}
     assert button.shown_name(400) == f"waiting for Python {share}"
+
+
+def test_the_bar_is_of_a_step_without_the_recorder_which_a_switch_shows_as_a_part(
+    empty_window: MainWindow, qtbot: QtBot
+) -> None:
+    window = empty_window
+    window.open([resources.path("samples/cpu_python.pt.trace.json.gz")])
+    wait_until_ready(qtbot, window)
+    diagnosis = window.document.diagnosis
+    assert diagnosis is not None
+    step = diagnosis.step_times[0]
+    (bar,) = window.verdict.bars
+    assert sum(button.part.amount for button in bar.buttons) == pytest.approx(step.length_ns, rel=1e-3)
+    python = next(button for button in bar.buttons if button.part.key == "host-bound")
+    assert python.share == pytest.approx(diagnosis.findings[0].share, abs=0.02), "one basis"
+    switch = window.verdict.headline.without_recorder
+    qtbot.mouseClick(switch, Qt.MouseButton.LeftButton)
+    (bar,) = window.verdict.bars
+    assert sum(button.part.amount for button in bar.buttons) == pytest.approx(step.recorded_ns, rel=1e-3)
+    recorder = bar.buttons[-1]
+    assert recorder.part.key == "recorder"
+    assert recorder.part.amount == pytest.approx(step.recorder_ns, rel=1e-3)
+    window.document.select_step(0)
+    assert not switch.isVisible(), "a chosen step is shown as it was recorded"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QMouseEvent, QResizeEvent
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
@@ -45,6 +45,12 @@ class Headline(QWidget):
         self.pills: list[Pill] = []
         self._row = horizontal(spacing=6)
         self._row.addWidget(self.sentence, 1)
+        self.without_recorder = QPushButton("without the recorder")
+        self.without_recorder.setCheckable(True)
+        self.without_recorder.setChecked(True)
+        self.without_recorder.setProperty("chip", True)
+        self.without_recorder.hide()
+        self._row.addWidget(self.without_recorder, 0, Qt.AlignmentFlag.AlignTop)
         layout = vertical(self, NO_MARGINS, 2)
         layout.addLayout(self._row)
         layout.addWidget(self.where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,7 @@ from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
 from parsers.model import Trace
 from parsers.model.names.devices import short_device_name
-from parsers.model.units import duration
+from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family
 from viewer.document import Document, Stage
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
     from rules.analysis.idle.causes import IdleTable
     from rules.base import Finding
     from rules.diagnosis import Diagnosis
+    from rules.fixes.step_time import StepTime
     from rules.summaries.run import ManyRanks
 
 MOST_ROWS_SHOWN = 4
+NOTICEABLE, LARGE = 0.02, 0.2  # of a recorded step: what the recorder takes is taken out, or told as well
 
 
 class VerdictStrip(QWidget):
@@ -45,6 +48,7 @@ class VerdictStrip(QWidget):
         self.headline = Headline()
         self.sentence, self.where = self.headline.sentence, self.headline.where
         self.sentence.clicked.connect(self._show_problem)
+        self.headline.without_recorder.toggled.connect(lambda _: self._fill_bars())
         self._bars_area = scrolling()
         self.bars: list[BudgetBar] = []
         layout = vertical(self, (14, 9, 14, 9), 6)
@@ -141,6 +145,10 @@ class VerdictStrip(QWidget):
             parts.append(f"{most[0].upper()}{most[1:]} if this alone were gone.")
         elif plan is not None and (step := first_step(plan, diagnosis)):
             parts.append(step)
+        steps = [each for each in diagnosis.step_times.values() if each.recorder_share > LARGE]
+        if steps:
+            share = percent(max(each.recorder_share for each in steps))
+            parts.append(f"The recorder takes {share} of a recorded step; shares and gains are without it.")
         return " ".join(parts)
 
     def _show_problem(self) -> None:
@@ -176,13 +184,17 @@ class VerdictStrip(QWidget):
                 heading = Label(f"{len(run.rows):,} ranks", "secondary", pixels=theme.SECONDARY_PX)
                 grid.addWidget(heading, 0, 0)
                 grid.addWidget(mean, 0, 1)
+            self._offer_recorder()
             for row, budget in enumerate(budgets, len(self.bars)):
                 gaps = gaps_by_cause(analysis.idle, budget.device, t0, t1)
                 parts = [
                     Part(key, label, ns, gaps.get(key, -1))
                     for key, label, ns in budget_parts(budget, analysis.idle)
                 ]
-                bar = BudgetBar(budget.device, parts, budget.window_ns, thin=thin)
+                whole = budget.window_ns
+                if (step := self._step_time(budget.device)) is not None:
+                    parts, whole = self._parts_of_step(parts, step)
+                bar = BudgetBar(budget.device, parts, whole, thin=thin)
                 bar.chosen.connect(self._show_part)
                 bar.pointed_at.connect(self._point_at)
                 self.bars.append(bar)
@@ -205,6 +217,35 @@ class VerdictStrip(QWidget):
         )
         self._bars_area.setFixedHeight(height + 4 * max(shown - 1, 0))
         self._bars_area.setVisible(bool(self.bars))
+
+    def _step_time(self, device: int) -> StepTime | None:
+        """The typical step that all shares are of, where the recorder takes a part of it and no step is chosen."""
+        diagnosis = self._document.diagnosis
+        found = diagnosis.step_times.get(device) if diagnosis is not None else None
+        chosen = self._document.step >= 0 or self._document.many is not None
+        return found if found is not None and not chosen and found.recorder_share >= NOTICEABLE else None
+
+    def _parts_of_step(self, parts: list[Part], step: StepTime) -> tuple[list[Part], int]:
+        """The same parts in a step without the recorder; with it, what it takes is a part of its own."""
+        shown = [replace(part, amount=round(step.parts.get(part.key, 0.0)), a_step=True) for part in parts]
+        shown = [part for part in shown if part.amount]
+        if self.headline.without_recorder.isChecked():
+            return shown, round(step.length_ns)
+        recorder = Part("recorder", "recorder", round(step.recorder_ns), a_step=True)
+        return [*shown, recorder], round(step.recorded_ns)
+
+    def _offer_recorder(self) -> None:
+        """The switch, where the recorder takes a part of a step that can be told."""
+        devices = self._document.analysis.active_devices if self._document.analysis is not None else ()
+        steps = [step for device in devices if (step := self._step_time(device)) is not None]
+        button = self.headline.without_recorder
+        button.setVisible(bool(steps))
+        if steps:
+            most = max(steps, key=lambda each: each.recorder_share)
+            button.setToolTip(
+                f"The recorder takes {duration(most.recorder_ns)} ({percent(most.recorder_share)}) of a recorded "
+                f"step of {duration(most.recorded_ns)}. Switch off to see it as a part of its own."
+            )
 
     def _memory_bars(self, analysis: Analysis) -> list[BudgetBar]:
         """What fills the GPUs of a recording that holds memory alone."""
@@ -242,7 +283,9 @@ class VerdictStrip(QWidget):
         start, end = intervals_of(analysis, device, part.key, *self._document.window)
         places = "gap" if part.count >= 0 else "stretch"
         many = f"{len(start):,} {places}{'' if len(start) == 1 else 's' if places == 'gap' else 'es'}"
-        self.pointed_at.emit(Glow(start, end, part.key, f"{part.label}: {many}, {part.told}"))
+        recorded = " as recorded" if part.a_step else ""
+        told = f"{part.label}: {many}, {duration(int((end - start).sum()))}{recorded}"
+        self.pointed_at.emit(Glow(start, end, part.key, told))
 
 
 def finding_about(diagnosis: Diagnosis, key: str) -> Finding | None:

@@ -57,11 +57,14 @@ class Part:
     amount: int
     count: int = -1
     memory: Kind | None = None
+    a_step: bool = False  # the amount is that of a typical step without the recorder
 
     @property
     def told(self) -> str:
         """The amount with its unit."""
-        return duration(self.amount) if self.memory is None else size(self.amount)
+        if self.memory is not None:
+            return size(self.amount)
+        return duration(self.amount) + (" a step" if self.a_step else "")
 
     @property
     def hatched(self) -> bool:
