@@ -59,6 +59,7 @@ class Need(Enum):
     ALLOCATIONS = "no memory snapshot was opened"
     FLIGHT_RECORDER = "no dump of a flight recorder"
     COMPILER_LOG = "no log of a compiler"
+    SERVED_REQUESTS = "no trace of an inference server"
     SAMPLED_STACKS = "no samples of the CPU's stacks"
     CLOCKS = ours("no clocks were logged: open a log of $GpuMonitor of the same seconds with it")
     KERNEL_COUNTERS = ours("$CountersOfNvidia")

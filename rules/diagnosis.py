@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from parsers.model import I64, Attribute, Cancelled, EventKind, Progress, Trace
+from parsers.model import I64, Attribute, Cancelled, EventKind, LaneKind, Progress, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains, of_pairs
 from rules.analysis.facts.clocks import has_clocks
@@ -164,6 +164,7 @@ def _unmet(analysis: Analysis) -> dict[Need, Words]:
         Need.FLIGHT_RECORDER: bool(len(recorded(trace))),
         Need.COMPILER_LOG: has_compiler_log(trace),
         Need.SAMPLED_STACKS: EventKind.SAMPLED_FRAME in kinds,
+        Need.SERVED_REQUESTS: any(lane.kind is LaneKind.SERVED for lane in trace.lanes),
         Need.CLOCKS: has_clocks(trace),
         Need.KERNEL_COUNTERS: bool(trace.kernels) and not is_foreign_report(trace),
         Need.DEVICE_LOG: bool(device_logs(trace)),

@@ -21,7 +21,7 @@ class NsightSystemsSqlite:
     files: ClassVar[str] = "SQLite exports"
     suffixes: ClassVar[tuple[str, ...]] = (".sqlite", ".sqlite3", ".db")
     priority: ClassVar[int] = 30
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(SQLITE_MAGIC)

@@ -21,6 +21,7 @@ class LaneKind(Enum):
     SAMPLES = "samples"  # CPU samples
     COMPILATION = "compilation"  # what torch.compile compiled, and where it gave up a graph
     SAMPLED_STACKS = "sampled_stacks"  # calls of one thread, as samples of its stack show them
+    SERVED = "served"  # requests that an inference server answered, one after the other
     FLIGHT_RECORDER = "flight_recorder"  # collectives of one process group as a rank called them
     OVERHEAD = "overhead"  # the profiler's own work
     GPU_REGION = "gpu_region"  # annotations projected on a stream
@@ -39,7 +40,7 @@ class LaneKind(Enum):
 
 GPU_LANES = frozenset({LaneKind.GPU_STREAM, LaneKind.NCCL, LaneKind.COPY})
 BESIDE_LANES = frozenset(
-    {LaneKind.FLIGHT_RECORDER, LaneKind.COMPILATION, LaneKind.SAMPLED_STACKS}
+    {LaneKind.FLIGHT_RECORDER, LaneKind.COMPILATION, LaneKind.SAMPLED_STACKS, LaneKind.SERVED}
 )  # recorded by themselves, beside a timeline of the same rank
 
 

@@ -79,6 +79,7 @@ class Machine:
             gpu = dict(zip(_GPU_COLUMNS, row, strict=True))
             if isinstance(gpu["id"], int):
                 self._gpus[gpu["id"]] = gpu
+        self._gpus = self._gpus or _gpus_of_2021(database)
         self._by_process: dict[tuple[Any, Any], int] = {
             (pid, number): gpu
             for gpu, number, pid in database.few("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid")
@@ -115,6 +116,33 @@ class Machine:
             memory_bandwidth=None if bandwidth is None else float(bandwidth),
             uuid=str(gpu.get("uuid") or ""),
         )
+
+
+# What the details were called, by what they are called today; the bandwidth in kB/s.
+_COLUMNS_OF_2021 = {
+    "name": "name",
+    "totalMemory": "globalMemorySize",
+    "smCount": "numMultiprocessors",
+    "memoryBandwidth": "globalMemoryBandwidth",
+    "computeMajor": "computeCapabilityMajor",
+    "computeMinor": "computeCapabilityMinor",
+}
+
+
+def _gpus_of_2021(database: Database) -> dict[int, dict[str, Any]]:
+    """GPUs by their numbers, of exports in which a table of its own holds their details."""
+    found: dict[int, dict[str, Any]] = {}
+    for number, name in database.few("TARGET_INFO_GPU", "deviceId", "name"):
+        if isinstance(number, int):
+            found[number] = {"id": number, "name": name, "cuDevice": number}
+    for number, *details in database.few("TARGET_INFO_CUDA_GPU", "deviceId", *_COLUMNS_OF_2021.values()):
+        if not isinstance(number, int):
+            continue
+        gpu = dict(zip(_COLUMNS_OF_2021, details, strict=True))
+        if isinstance(gpu["memoryBandwidth"], int):
+            gpu["memoryBandwidth"] *= 1000
+        found[number] = {"id": number, "cuDevice": number, **gpu}
+    return found
 
 
 def ranks_of(reading: Reading, machine: Machine, busy: set[int]) -> dict[int, int]:

@@ -17,7 +17,7 @@ from rules.losses.lost_time import any_stream, evidence_of
 from rules.remedies.engines import later_steps
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.headline import Headline
-from rules.wording.phrases import listed
+from rules.wording.phrases import listed, shortened
 from rules.wording.words import Words, for_pytorch, ours
 
 MOST_NAMED = 3
@@ -62,7 +62,8 @@ How it decides
     1 ms, or that load code. Where such calls take 15 % of the time and most of the work follows, it begins with first
     use, and what follows is judged. Too little: fewer than 20 operations on the GPU, and nothing repeats. A long wait:
     where nothing repeats, the CPU waits in calls for at least a fifth of the time, or anything else takes 95 % of it,
-    and hardly any work lies before it.
+    and hardly any work lies before it. Nothing to do at first: where nothing repeats, more time passes before the GPU's
+    first work than after it, and at least 10 ms.
 
 What to try
     Record several steps or requests after start-up.
@@ -99,8 +100,12 @@ When it is wrong
         device = analysis.active_devices[0]
         took = duration(waited.end - waited.start)
         call = trace.name(waited.call) if waited.call >= 0 else ""
+        inside = trace.events.duration[waited.call] if waited.call >= 0 else 0
         what: Words = (
-            f"The CPU is in calls that take long because it is the first time, {call} above all"
+            "Until then the CPU starts up, or makes the first batch"
+            + (f": {shortened(call, 80)} alone takes {duration(int(inside))}" if call else "")
+            if waited.before_work
+            else f"The CPU is in calls that take long because it is the first time, {call} above all"
             if waited.starts_up
             else f"The CPU is in calls that take long, {call} above all"
             if call
@@ -114,6 +119,8 @@ When it is wrong
             headline=Headline(
                 "The recording begins with first use"
                 if waited.starts_up
+                else "The GPU has nothing to do at first"
+                if waited.before_work
                 else "The recording begins with one long wait",
                 took,
             ),

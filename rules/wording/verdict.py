@@ -133,7 +133,14 @@ def shows_no_run(analysis: Analysis, diagnosis: Diagnosis) -> bool:
 
 def of_the_cpu_alone(diagnosis: Diagnosis) -> Finding | None:
     """What is said of a recording of a CPU alone: most checks have nothing to judge then, and lack nothing."""
-    return next((each for each in diagnosis.findings if each.rule in ("cpu-recording", "sampled-cpu")), None)
+    return next(
+        (
+            each
+            for each in diagnosis.findings
+            if each.rule in ("cpu-recording", "sampled-cpu", "served-requests")
+        ),
+        None,
+    )
 
 
 def lacks_a_gpu(trace: Trace, diagnosis: Diagnosis) -> bool:

@@ -163,3 +163,28 @@ def test_memory_of_each_kind_is_a_counter_of_its_gpu(tmp_path: Path) -> None:
         (4, 8, 100),
         (6, AFTER, 50),
     ]
+
+
+@pytest.mark.parametrize("details", [False, True])
+def test_gpus_of_the_first_exports_have_their_names_and_details(tmp_path: Path, details: bool) -> None:
+    tables: dict[str, list[dict[str, object]]] = {
+        "TARGET_INFO_GPU": [{"deviceId": 0, "name": "NVIDIA GeForce RTX 3080"}],
+        KERNELS: [kernel(10, 20)],
+    }
+    if details:
+        tables["TARGET_INFO_CUDA_GPU"] = [
+            {
+                "deviceId": 0,
+                "name": "NVIDIA GeForce RTX 3080",
+                "globalMemorySize": 10_495_524_864,
+                "globalMemoryBandwidth": 760_080_000,
+                "numMultiprocessors": 68,
+                "computeCapabilityMajor": 8,
+                "computeCapabilityMinor": 6,
+            }
+        ]
+    (device,) = opened(tmp_path, **tables).devices
+    assert device.name == "NVIDIA GeForce RTX 3080"
+    assert device.sm_count == (68 if details else None)
+    assert device.memory_bandwidth == (760.08e9 if details else None)
+    assert device.compute_capability == ((8, 6) if details else None)

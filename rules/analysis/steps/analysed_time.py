@@ -19,12 +19,15 @@ BLOCKED = 0.8  # of such a wait, in calls
 NEARLY_ALL = (
     0.95  # of the time: one wait of that length is no part of what runs after it, whatever the CPU did
 )
+LEAST_BEFORE_NS = 10_000_000  # before the GPU's first work
+ALL_OF_IT = 0.98  # of that time: an event of such length is around it and explains nothing
 LONG_CALL_NS = 1_000_000  # a call that takes longer creates, loads, copies or waits
 ENOUGH_OPERATIONS = 20  # after a start-up: fewer are chance
 MUCH_FIRST_USE = 0.15  # of the time, in the calls themselves
 MOSTLY_AFTER = 0.5  # of the GPU's work, and of the time that is left
 QUEUED_NS = 1_000_000  # from a launch to the first operation; longer: the GPU worked on something older
 MOSTLY_QUEUED = 0.5  # of the time before it: else it was launched late
+_TELLING = (EventKind.REGION, EventKind.CPU_OP, EventKind.API)  # what the CPU did before the GPU's first work
 _WAITING = (Call.SYNCHRONIZE, Call.COPY, Call.BLOCKING_COPY)
 
 
@@ -37,6 +40,7 @@ class SetAside:
     call: int
     starts_up: bool = False  # calls are made for the first time in it, and the GPU worked between them
     in_code: bool = False  # the CPU made no call that took so long: it was in code of its own
+    before_work: bool = False  # the GPU did nothing yet; ``call`` is the longest event of the CPU in it
 
     @property
     def took(self) -> int:
@@ -81,7 +85,21 @@ def analysed_time(trace: Trace, steady: tuple[Step, ...]) -> AnalysedTime:
         waited = _start_up(trace, inside, start, end) if len(steady) < 2 else None
     if waited is not None:
         return AnalysedTime(waited.end, end, waited)
+    if queued is None and not steady:
+        queued = _before_the_gpu(trace, start, end)
     return AnalysedTime(start, end, queued)
+
+
+def _before_the_gpu(trace: Trace, start: int, end: int) -> SetAside | None:
+    """What the CPU does before the GPU's first work, where that takes longer than all that follows."""
+    before = np.flatnonzero(trace.events.start < start)
+    begin = int(trace.events.start[before].min()) if len(before) else start
+    if start - begin < max(end - start, LEAST_BEFORE_NS):
+        return None
+    inside = before[np.isin(trace.events.kind[before], _TELLING) & (trace.events.end[before] <= start)]
+    inside = inside[trace.events.duration[inside] < ALL_OF_IT * (start - begin)]
+    longest = int(inside[trace.events.duration[inside].argmax()]) if len(inside) else -1
+    return SetAside(begin, start, longest, before_work=True)
 
 
 def _start_up(trace: Trace, operations: I64, start: int, end: int) -> SetAside | None:

@@ -1,0 +1,185 @@
+"""Traces of Triton Inference Server (``--trace-config level=TIMESTAMPS``): when each request was in which stage."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+
+from parsers.base import Source, parser
+from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.source import open_bytes
+from parsers.unpacking_limit import LimitedStream
+
+_START = re.compile(
+    rb'\s*\[\s*\{\s*"id"\s*:\s*\d+\s*,\s*"(?:model_name|model_version|timestamps|parent_id|request_id|activity)"'
+)
+_TELLING = re.compile(
+    rb'"(?:QUEUE|COMPUTE|REQUEST|HTTP_RECV|GRPC_WAITREAD)_(?:START|END|INPUT_END|OUTPUT_START)"'
+)
+_LARGEST = 512 << 20
+_HINT = "Let the server end, or wait until it has written the file: --trace-config triton,file=trace.json."
+_LONGEST_NAME = 200
+_OF_WALL_CLOCK = (
+    1_000_000_000_000_000_000  # ns since 1970 in 2001; a clock that counts from the start says less
+)
+_MOST_NS = 1 << 62
+_REQUEST = ("REQUEST_START", "REQUEST_END")
+# The stages in their order, each with the moments at which it begins and ends.
+_STAGES = (
+    ("receive", "HTTP_RECV_START", "HTTP_RECV_END"),
+    ("receive", "GRPC_WAITREAD_START", "GRPC_WAITREAD_END"),
+    ("queue", "QUEUE_START", "COMPUTE_START"),
+    ("compute input", "COMPUTE_START", "COMPUTE_INPUT_END"),
+    ("compute", "COMPUTE_INPUT_END", "COMPUTE_OUTPUT_START"),
+    ("compute output", "COMPUTE_OUTPUT_START", "COMPUTE_END"),
+    ("send", "HTTP_SEND_START", "HTTP_SEND_END"),
+    ("send", "GRPC_SEND_START", "GRPC_SEND_END"),
+)
+
+
+class _Moment(msgspec.Struct, gc=False):
+    name: str = ""
+    ns: int = -1
+
+
+class _Entry(msgspec.Struct, gc=False):
+    """One of several entries of a request: its model, or some of its moments."""
+
+    id: int
+    model_name: str = ""
+    timestamps: tuple[_Moment, ...] = ()
+    activity: str = ""
+
+
+class _Request:
+    """What is known of one request: the model that answers it, and its moments by name, ns."""
+
+    __slots__ = ("model", "moments")
+
+    def __init__(self) -> None:
+        self.model = ""
+        self.moments: dict[str, int] = {}
+
+    def of(self, begin: str, end: str) -> tuple[int, int] | None:
+        """A stage that begins and ends, in this order."""
+        start, finish = self.moments.get(begin), self.moments.get(end)
+        return (start, finish) if start is not None and finish is not None and finish >= start else None
+
+    @property
+    def whole(self) -> tuple[int, int] | None:
+        stages = [found for _, begin, end in _STAGES if (found := self.of(begin, end)) is not None]
+        if (stated := self.of(*_REQUEST)) is not None:
+            stages.append(stated)
+        return (min(start for start, _ in stages), max(end for _, end in stages)) if stages else None
+
+
+@parser
+class TritonServerTrace:
+    """Recognised by its first entry, and by the names of the server's moments."""
+
+    format: ClassVar[str] = "triton-server-trace"
+    accompanies: ClassVar[bool] = True
+    title: ClassVar[str] = "Triton Inference Server"
+    files: ClassVar[str] = "traces of requests (--trace-config)"
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
+    priority: ClassVar[int] = 45
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return _START.match(source.head) is not None and _TELLING.search(source.head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        with open_bytes(source) as packed:
+            stream = LimitedStream(packed, source, progress.part(0.0, 0.4), "reading requests")
+            content = stream.whole(_LARGEST, "Trace fewer requests: --trace-config rate=1000.")
+        try:
+            entries = msgspec.json.decode(content, type=list[_Entry])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise Malformed(
+                source.path, f"This trace of requests cannot be read ({error}).", _HINT
+            ) from error
+        requests = _requests(entries, progress.part(0.4, 0.6))
+        builder = TraceBuilder()
+        complete = [(each.model, each, whole) for each in requests if (whole := each.whole) is not None]
+        if lost := len(requests) - len(complete):
+            builder.quality.read(lost)
+            reason = (
+                "requests without a stage that begins and ends: the trace was cut, or they were still running"
+            )
+            builder.quality.note("unfinished request", Effect.QUARANTINED, reason, "", lost)
+        if not complete:
+            raise Malformed(source.path, "No request of this trace has a beginning and an end.", _HINT)
+        begin = min(start for _, _, (start, _) in complete)
+        builder.epoch_ns = 0 if begin >= _OF_WALL_CLOCK else None
+        for model in dict.fromkeys(model for model, _, _ in complete):
+            progress.step(0.7, f"placing requests of {model}")
+            mine = [(each, whole) for name, each, whole in complete if name == model]
+            _add(builder, model, mine)
+        builder.inputs.append(TraceInput(source.name, self.format, "Triton Inference Server"))
+        builder.sources.append(None)
+        return builder.build(progress.part(0.8, 1.0))
+
+
+def _requests(entries: Sequence[_Entry], progress: Progress) -> list[_Request]:
+    """The entries of each number together; moments that no clock can state are left out."""
+    found: dict[int, _Request] = {}
+    for place, entry in enumerate(entries):
+        if place % 4096 == 0:
+            progress.step(place / len(entries), "joining what belongs to a request")
+        request = found.get(entry.id)
+        if request is None:
+            request = found[entry.id] = _Request()
+        request.model = request.model or entry.model_name[:_LONGEST_NAME]
+        for moment in entry.timestamps:
+            if 0 <= moment.ns < _MOST_NS:
+                request.moments.setdefault(moment.name, moment.ns)
+    return list(found.values())
+
+
+def _add(builder: TraceBuilder, model: str, requests: list[tuple[_Request, tuple[int, int]]]) -> None:
+    """A model's requests, each with its stages inside it, on as many lanes as were served at once."""
+    requests = sorted(requests, key=lambda each: each[1])
+    places = _side_by_side([whole for _, whole in requests])
+    lanes = [
+        builder.lane(Lane(LaneKind.SERVED, f"{model or 'model'} #{number + 1}"))
+        for number in range(max(places) + 1)
+    ]
+    starts, ends, names, of_lanes = [], [], [], []
+    title = builder.string(f"request to {model or 'a model'}")
+    for (request, whole), place in zip(requests, places, strict=True):
+        stages = [(title, *whole)]
+        for name, begin, end in _STAGES:
+            if (found := request.of(begin, end)) is not None and found[1] > found[0]:
+                stages.append((builder.string(name), *found))
+        for string, start, finish in stages:
+            starts.append(start)
+            ends.append(finish)
+            names.append(string)
+            of_lanes.append(lanes[place])
+    builder.quality.read(len(starts))
+    columns = [np.array(column, np.int64) for column in (starts, ends, names, of_lanes)]
+    builder.add(columns[0], columns[1], columns[2], columns[3], EventKind.OTHER)
+
+
+def _side_by_side(requests: Sequence[tuple[int, int]]) -> list[int]:
+    """A place for each request, by start, so that those of one place do not overlap; as few places as that takes."""
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    places = []
+    made = 0
+    for start, end in requests:
+        while busy and busy[0][0] <= start:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        if free:
+            place = heapq.heappop(free)
+        else:
+            place, made = made, made + 1
+        heapq.heappush(busy, (end, place))
+        places.append(place)
+    return places
