@@ -10,6 +10,7 @@ import numpy as np
 from rules.comparison.step_times import StepRatio, StepTimes, ratio_of_blocks, ratio_of_runs
 
 SAME_SIZE = 0.001  # elements of a batch; blocks that differ by less did the same work
+BLOCKS_A_ROUND = 4  # two with the change and two without, side by side
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,36 @@ def step_times(blocks: Sequence[Block], of: Sequence[Block]) -> StepTimes:
 
 def gain_of(blocks: Sequence[Block]) -> Gain | None:
     """What a change gives, from the blocks of its candidate; None where one side has too few."""
-    without, with_it = sides(blocks)
+    without, with_it = _without_drift(blocks, sides(blocks))
     ratio = ratio_of_blocks(without, with_it)
     return Gain.of(ratio) if ratio is not None else None
+
+
+def _without_drift(
+    blocks: Sequence[Block], times: tuple[StepTimes, StepTimes]
+) -> tuple[StepTimes, StepTimes]:
+    """The step times of both sides as if every round had run at the same speed.
+
+    A round compares its own blocks, so the speed of the machine cancels out however much it wanders between rounds.
+    Taking out the level of a round also takes out a quarter of the variance of its blocks, which is put back.
+    """
+    changed = np.array([block.changed for block in blocks], bool)
+    rounds = len(blocks) // BLOCKS_A_ROUND
+    in_rounds = changed[: rounds * BLOCKS_A_ROUND].reshape(rounds, BLOCKS_A_ROUND)
+    if (
+        rounds < 2
+        or rounds * BLOCKS_A_ROUND != len(blocks)
+        or (in_rounds.sum(1) != BLOCKS_A_ROUND // 2).any()
+    ):
+        return times
+    logs = np.empty(len(blocks))
+    logs[~changed], logs[changed] = np.log(times[0].ns), np.log(times[1].ns)
+    levels = logs.reshape(rounds, BLOCKS_A_ROUND).mean(1)
+    level = np.repeat(levels - levels.mean(), BLOCKS_A_ROUND)
+    parts = [(logs - level)[side] for side in (~changed, changed)]
+    spread = np.sqrt(BLOCKS_A_ROUND / (BLOCKS_A_ROUND - 1))
+    before, after = (StepTimes(np.exp(np.median(part) + spread * (part - np.median(part)))) for part in parts)
+    return before, after
 
 
 def sides(blocks: Sequence[Block]) -> tuple[StepTimes, StepTimes]:

@@ -12,7 +12,7 @@ from parsers.model.arrays import F64
 
 MIN_LOSSES = 2
 MAX_UNREPEATABLE = 0.01  # two runs without a change that differ by more say nothing of one with it
-DIVERGED = 0.5  # of the loss, in the last part of the steps
+DIVERGED = 0.5  # of the loss, by the medians of the last part of the steps: single steps may swing wildly
 LAST_PART = 0.25
 
 
@@ -60,7 +60,7 @@ def compare_losses(
         return LossComparison(Likeness.DIVERGES, None, apart)
     difference = min(_largest(one, other), _largest(two, other))
     last = slice(-max(1, round(LAST_PART * count)), None)
-    if _largest(one[last], other[last]) > DIVERGED:
+    if _largest(np.median(one[last], keepdims=True), np.median(other[last], keepdims=True)) > DIVERGED:
         return LossComparison(Likeness.DIVERGES, difference, apart)
     if rounds:
         return LossComparison(Likeness.DIFFERS, difference, apart)

@@ -129,6 +129,12 @@ class Trials:
         won = [each for each in self.trials if each.is_a_gain and each.gain is not None]
         return max(won, key=lambda each: each.gain.value if each.gain else 0.0, default=None)
 
+    @property
+    def winners(self) -> tuple[str, ...]:
+        """The changes that make up the best, by name."""
+        best = self.best
+        return (best.members or (best.candidate.switch,)) if best is not None else ()
+
 
 def trial_of(candidate: Candidate, blocks: Sequence[Block], refused: str = "") -> Trial:
     """The trial of a candidate from its blocks."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from parsers.model.units import duration, percent, size
 from rules.trials.blocks import Gain
 from rules.trials.kept import KeptTrial
@@ -181,6 +183,19 @@ def summary(trials: Trials) -> str:
         count = len(best.members)
         return f"{count} changes together, measured: {faster(best.gain)}. {listed(titles)}."
     return f"{best.candidate.title}, measured: {faster(best.gain)}."
+
+
+def no_patch(trials: Trials) -> str:
+    """Why there is nothing to write into the script."""
+    if not trials.winners:
+        return "No patch: none of the changes won."
+    return "No patch: no line of your own files was found that makes what won."
+
+
+def unpatched(trials: Trials, switches: Sequence[str]) -> str:
+    """What a patch leaves to do by hand."""
+    titles = [each.candidate.title for each in trials.trials if each.candidate.switch in switches]
+    return f"Not in the patch, because no line was found for it: {listed(titles or list(switches))}."
 
 
 def caution(trials: Trials) -> list[str]:

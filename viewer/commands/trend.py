@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from viewer.terminal.console import print_json
 from viewer.terminal.exit_codes import DONE
 from viewer.terminal.option_values import add_reports, add_store, files_asked_for, write_reports
+
+if TYPE_CHECKING:
+    from viewer.kept.history import History
 
 
 def declare(commands: Any) -> None:
@@ -19,6 +22,11 @@ def declare(commands: Any) -> None:
         nargs="?",
         metavar="NAME",
         help="of a baseline, or of a program that `capture` recorded; without one the names are listed",
+    )
+    parser.add_argument(
+        "--promises",
+        action="store_true",
+        help="how well promises held on this machine, by fix, in all trials that were kept",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_reports(parser, ("html", "pdf", "markdown"))
@@ -35,6 +43,8 @@ def run(options: argparse.Namespace) -> int:
     from viewer.reports.series_report import points_of, series_json
 
     history = History(options.store)
+    if options.promises:
+        return _print_promises(options, history)
     if options.name is None:
         names = [name for series in Series for name in names_of(history.entries(series))]
         print("\n".join(one_line(name) for name in names) or "Nothing is kept yet.")
@@ -51,4 +61,20 @@ def run(options: argparse.Namespace) -> int:
         print_json(series_json(points))
     else:
         sys.stdout.write(as_terminal_text(trend_report(options.name, points)))
+    return DONE
+
+
+def _print_promises(options: argparse.Namespace, history: History) -> int:
+    """How well promises held in the trials of one program, or of all."""
+    from rules.trials.record import records_by_fix
+    from viewer.kept.history import Series
+    from viewer.reports.promise_records import records_json, records_report
+    from viewer.reports.rendering.terminal_report import as_terminal_text
+
+    entries = history.entries(Series.TRIAL, options.name)
+    records = records_by_fix(trial for entry in entries for trial in entry.trials)
+    if options.json:
+        print_json(records_json(records))
+    else:
+        sys.stdout.write(as_terminal_text(records_report(records)))
     return DONE

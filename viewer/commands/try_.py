@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rules.fixes.plan import Promise
     from rules.trials.trial import Trials
+    from viewer.capture.trials.source import Source
     from viewer.capture.trials.trying import Progress, Trying
 
 FAILED = 1
@@ -65,7 +66,13 @@ def declare(commands: Any) -> None:
         type=seconds,
         default=120.0,
         metavar="S",
-        help="seconds of measuring; starting and compiling come on top (default 120)",
+        help="seconds for everything that is tried, with its launches (default 120)",
+    )
+    parser.add_argument(
+        "--no-losses",
+        dest="losses",
+        action="store_false",
+        help="skip the launches that compare results: measure time only",
     )
     parser.add_argument(
         "--steps",
@@ -79,6 +86,12 @@ def declare(commands: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_reports(parser, ("markdown",))
+    parser.add_argument(
+        "--patch",
+        type=Path,
+        metavar="FILE",
+        help="write what won as a patch to your script, which itself is left as it is",
+    )
     parser.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="python train.py ARGS"
     )
@@ -133,7 +146,7 @@ def _run(options: argparse.Namespace) -> int:
             return FAILED
         if outcome.recordings:
             promises = promises_if_any(outcome.recordings, terminal_progress())
-    wish = Wish(request, tuple(options.fix), options.blocks, options.time_limit)
+    wish = Wish(request, tuple(options.fix), options.blocks, options.time_limit, options.losses)
     trying = Trying(wish, folder.path / "trial", promises, _Teller(quiet=options.json))
     trials = run_stoppably(trying.run, trying.stop, trying.kill, "stopping; what is known is told")
     if trying.killed:
@@ -154,11 +167,27 @@ def _tell(options: argparse.Namespace, request: CaptureRequest, trying: Trying, 
         sys.stdout.write(trial_text(trials))
     sys.stdout.flush()
     write_reports(options, {"markdown": lambda: as_markdown(trials_report(trials, title)).encode()})
+    if options.patch is not None:
+        _write_patch(options.patch, trying.source, trials)
     _keep(request, trials, options.journal)
     if trials.restless:
         return GATE_INCONCLUSIVE
     measured = any(each.gain is not None for each in trials.trials)
     return FAILED if trials.problem and not measured else DONE
+
+
+def _write_patch(path: Path, source: Source, trials: Trials) -> None:
+    """The lines of what won; where there are none, say why and write nothing."""
+    from rules.wording.trials import no_patch, unpatched
+    from viewer.terminal.console import write_bytes
+
+    patch = source.patch(trials.winners)
+    if not patch.files:
+        complain(no_patch(trials))
+        return
+    write_bytes(path, patch.diff.encode())
+    if patch.missing:
+        complain(unpatched(trials, patch.missing))
 
 
 def _keep(request: CaptureRequest, trials: Trials, name: str) -> None:

@@ -59,7 +59,6 @@ class OpenAddress(QDialog):
         self.files.setRootIsDecorated(False)
         self.files.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.files.header().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-        self.files.header().setSectionResizeMode(2, QHeaderView.ResizeMode.ResizeToContents)
         self.files.header().setStretchLastSection(False)
         self.said = Label("", "secondary", wrap=True)
         self.open_all = _button("Open the folder", self._open_folder)

@@ -34,7 +34,12 @@ class FewerCollectives:
     """Collectives that are so small that starting them costs more than the transfer."""
 
     id: ClassVar[str] = "fewer-collectives"
-    switches: ClassVar[tuple[str, ...]] = ("ddp-bucket-size", "no-collectives")
+    switches: ClassVar[tuple[str, ...]] = (
+        "ddp-bucket-size",
+        "nccl-low-latency",
+        "nccl-tree",
+        "no-collectives",
+    )
     explanation: ClassVar[str] = """
 When it applies
     More than 30 collectives in a step whose median transfer takes less than 0.1 ms.

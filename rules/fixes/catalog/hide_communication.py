@@ -27,6 +27,8 @@ class HideCommunication:
         "gradient-as-bucket-view",
         "static-graph",
         "ddp-bucket-size",
+        "nccl-channels",
+        "nccl-high-priority",
         "no-collectives",
     )
     explanation: ClassVar[str] = """

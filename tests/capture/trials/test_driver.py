@@ -76,13 +76,14 @@ def test_a_block_holds_no_step_of_settling_and_times_what_its_changes_take() -> 
     assert len(changed) == 5, "A B B A B A A B changes five times after the first block"
 
 
-def test_settling_that_takes_longer_than_usual_steps_does_not_use_up_the_time() -> None:
+def test_count_the_time_of_settling_against_the_limit() -> None:
     def taken(changes: Names, step: int) -> float:
         return 50.0 if process.turned and step == process.turned[-1][0] and changes else 0.1
 
     process = PretendedProcess(taken)
-    process.drive([Candidate("nothing"), Candidate("slow")], seconds=60.0)
-    assert process.end()["reason"] == "complete"
+    process.drive([Candidate("slow"), Candidate("nothing")], seconds=60.0)
+    assert process.end()["reason"] == "time"
+    assert not process.blocks("nothing")
 
 
 def test_the_first_steps_are_left_alone() -> None:

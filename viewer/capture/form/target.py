@@ -113,9 +113,6 @@ class TargetForm(QWidget):
         if target.interpreter:
             self._pick_interpreter(target.interpreter)
             self._probe()
-        elif place:
-            self.interpreter.setEditText("")
-            self._probe()
         self._more.setChecked(bool(target.launcher or target.environment or place))
 
     def refresh_interpreters(self) -> None:

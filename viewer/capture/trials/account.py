@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rules.trials.blocks import Block
+from viewer.capture.torch_runner.stallscope_recorder.trials.sites import MAX_SITES, Edit, Site
 
 MAX_LINES = 100_000
 MAX_TEXT = 400
@@ -29,6 +30,8 @@ class Account:
     together: tuple[str, ...] = ()
     steps: int = 0
     losses: tuple[float | None, ...] = ()
+    sites: tuple[Site, ...] = ()
+    edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=dict)
 
 
 def account_of(files: Sequence[Path]) -> Account:
@@ -81,9 +84,12 @@ def _of_rank(lines: Iterable[str]) -> Account:
     blocks: list[Block] = []
     against: dict[str, str] = {}
     refused: dict[str, str] = {}
+    edits: dict[str, tuple[Edit, ...]] = {}
     for text in lines:
         line = _object(text)
         kind = line.get("kind")
+        if kind == "candidate" and isinstance(line.get("edits"), list):
+            edits[_text(line.get("name"))] = tuple(map(_edit, _objects(line["edits"])))
         if (block := block_of(line)) is not None:
             blocks.append(block)
         elif kind == "candidate" and line.get("against"):
@@ -91,14 +97,50 @@ def _of_rank(lines: Iterable[str]) -> Account:
         elif kind == "refused":
             refused.setdefault(_text(line.get("candidate")), _text(line.get("reason")))
         elif kind == "program":
-            found = replace(found, program={key: _plain(each) for key, each in line.items() if key != "kind"})
+            found = replace(
+                found,
+                program={key: _plain(each) for key, each in line.items() if key not in ("kind", "sites")},
+                sites=tuple(map(_site, _objects(line.get("sites"))[:MAX_SITES])),
+            )
         elif kind == "steps":
             found = replace(found, steps=int(_number(line.get("steps"))))
         elif kind == "end":
             found = replace(found, ended=_text(line.get("reason")), together=_texts(line.get("together")))
         elif kind == "losses" and isinstance(line.get("values"), list):
             found = replace(found, losses=tuple(_loss(each) for each in line["values"]))
-    return replace(found, blocks=tuple(blocks), against=against, refused=refused)
+    return replace(found, blocks=tuple(blocks), against=against, refused=refused, edits=edits)
+
+
+def _site(data: Mapping[str, Any]) -> Site:
+    return Site(
+        _text(data.get("what")),
+        _text(data.get("file")),
+        int(_number(data.get("line"))),
+        int(_number(data.get("column"))),
+        _text(data.get("function")),
+        _text(data.get("called")),
+    )
+
+
+def _edit(data: Mapping[str, Any]) -> Edit:
+    arguments = data.get("arguments")
+    pairs = (
+        [each for each in arguments if isinstance(each, list) and len(each) == 2]
+        if isinstance(arguments, list)
+        else []
+    )
+    return Edit(
+        _text(data.get("at")),
+        tuple((_text(name), _text(value)) for name, value in pairs),
+        _texts(data.get("without")),
+        _text(data.get("around")),
+        _text(data.get("after")),
+        _text(data.get("once")),
+    )
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +25,8 @@ class Order:
     """What one launch is to do, as ``stallscope_recorder.trials.recorder.Order`` reads it.
 
     ``candidates`` are names and weights, ``starts`` and ``changes`` are made from the beginning, ``rounds`` are of four
-    blocks for each candidate and for the control, ``losses`` so many are kept.
+    blocks for each candidate and for the control, ``losses`` so many are kept. Of the ``seconds`` the time is left over
+    that so many later ``launches`` take to start.
     """
 
     candidates: tuple[tuple[str, float], ...] = ()
@@ -36,6 +38,7 @@ class Order:
     losses: int = 0
     seed: bool = False
     skip: int = 10
+    launches: int = 0
 
     @property
     def text(self) -> str:
@@ -53,6 +56,7 @@ class Order:
                 "losses": self.losses,
                 "seed": self.seed,
                 "skip": self.skip,
+                "launches": self.launches,
             }
         )
 
@@ -133,6 +137,8 @@ class Launcher:
         self._recording: Recording | None = None
         self._stopped = False
         self.killed = False
+        #: what the last launch took
+        self.seconds = 0.0
 
     def is_stopped(self) -> bool:
         """Whether no further launch is made."""
@@ -151,7 +157,9 @@ class Launcher:
         self._recording = recording
         if self._stopped:
             return Launched()
+        began = time.monotonic()
         outcome = recording.run()
+        self.seconds = time.monotonic() - began
         self.killed = self.killed or outcome.killed
         return Launched(account_of(outcome.recordings), outcome)
 

@@ -18,6 +18,7 @@ from viewer.capture.torch_runner.stallscope_recorder.trials.schedule import CONT
 from viewer.capture.trials.account import Account, block_of
 from viewer.capture.trials.choice import candidate_named, choice_of, starts_after
 from viewer.capture.trials.launch import Launched, Launcher, Order
+from viewer.capture.trials.source import Source
 
 BLOCKS_A_ROUND = 4
 STARTS_SHARE = 0.4  # of the time, where settings of the start are to be tried
@@ -26,18 +27,24 @@ ORDER_OF_LAUNCHES = "ABBABAAB"
 MIN_LAUNCHES = 4  # what is not clear by then gets as many again, where time is left
 LOSSES = 20  # steps from the start; what a change does to the result shows in the first of them
 MAX_CRASHES = 3
+BASELINES = 2
+USUAL_WINNERS = 3  # whose losses are compared; the time of so many launches is kept for them
 CONTROL_CANDIDATE = Candidate(CONTROL, Kind.CONTROL, "Nothing changed (control)")
 TOGETHER_CANDIDATE = Candidate(TOGETHER, Kind.TOGETHER, "All that won, together")
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What somebody wants tried; ``blocks`` each way for each change, ``seconds`` of measuring altogether."""
+    """What somebody wants tried; ``blocks`` each way for each change, ``seconds`` for all launches together.
+
+    Without ``losses`` nothing is launched to compare results.
+    """
 
     request: CaptureRequest
     fixes: tuple[str, ...] = ()
     blocks: int = 6
     seconds: float = 120.0
+    losses: bool = True
 
     @property
     def rounds(self) -> int:
@@ -77,7 +84,9 @@ class Trying:
         self._trying = ""
         self._restless = False
         self._baselines: list[Launched] = []
+        self._deadline = float("inf")
         self.program: Mapping[str, Any] = {}
+        self.source = Source()
         self.traceback = ""  # of the script, where it failed by itself
 
     @property
@@ -99,11 +108,13 @@ class Trying:
     def run(self) -> Trials:
         """Try everything; raises ``CaptureProblem`` where the program cannot even start."""
         began = time.monotonic()
+        self._deadline = began + self._wish.seconds
         share = 1 - STARTS_SHARE if self._choice.starts else 1.0
         if not self._choice.changes and self._choice.starts:
             share = STARTS_SHARE
         account, problem = self._try_changes(self._wish.seconds * share)
         self.program = account.program
+        self.source = Source(account.sites, account.edits)
         trials = self._trials(account)
         if problem and not account.blocks:
             return Trials(tuple(trials), ended=account.ended or "failed", problem=problem)
@@ -136,6 +147,7 @@ class Trying:
                 tuple((each.switch, self._choice.weight(each)) for each in left),
                 seconds=max(seconds, 1.0),
                 rounds=self._wish.rounds,
+                launches=BASELINES + USUAL_WINNERS if self._wish.losses else 0,
             )
             launched = self._launcher.launch(order)
             whole = _joined(whole, launched.account)
@@ -192,7 +204,7 @@ class Trying:
             reason = against.get(candidate.switch, "")
             if reason:
                 trial = trial_of(replace(candidate, against=reason), [])
-            elif self._launcher.is_stopped():
+            elif self._launcher.is_stopped() or (found and not self._have_time_for(MIN_LAUNCHES)):
                 trial = trial_of(candidate, [])
             else:
                 trial = self._alternate(candidate, (candidate.switch,), (), account)
@@ -219,7 +231,9 @@ class Trying:
         )
         launched = self._launcher.launch(order)
         self._baselines.append(launched)
-        return launched.account.against
+        told, known = launched.account, self.source
+        self.source = Source(known.sites or told.sites, {**known.edits, **told.edits})
+        return told.against
 
     def _alternate(
         self, candidate: Candidate, starts: tuple[str, ...], changes: tuple[str, ...], account: Account
@@ -239,7 +253,7 @@ class Trying:
             spent += sum(block.ns for block in launched.account.blocks) / 1e9
             trial = _of_launches(candidate, sides)
             is_clear = trial.gain is not None and trial.gain.is_seen
-            enough = is_clear or spent > self._wish.seconds * STARTS_SHARE
+            enough = is_clear or spent > self._wish.seconds * STARTS_SHARE or not self._have_time_for(2)
             if self._launcher.is_stopped() or (number == MIN_LAUNCHES and enough):
                 break
         return self._with_loss(trial, next((each.account.losses for each in sides["B"]), ()))
@@ -262,23 +276,31 @@ class Trying:
             self._baselines.append(launched)
         return launched
 
+    def _have_time_for(self, launches: int) -> bool:
+        """Whether so many more launches like the last one end before the time does."""
+        return time.monotonic() + launches * self._launcher.seconds <= self._deadline
+
     def _with_losses(self, known: Trials, account: Account) -> Trials:
-        """Every winner from the same start as two runs without it; the losses of a run without come first."""
+        """Winners from the same start as two runs without them, all together first, then the largest gain.
+
+        The losses of a run without come first; what there is no time for stays without a comparison.
+        """
         winners = [
             each
             for each in known.trials
             if each.is_a_gain and each.loss is None and (each.candidate.kind is not Kind.START)
         ]
-        if not winners or account.program.get("trains") is False:
+        winners.sort(key=_weight_of_losses, reverse=True)
+        if not winners or not self._wish.losses or account.program.get("trains") is False:
             return known
         order = Order(rounds=0, losses=LOSSES, seed=True)
-        while len(self._baselines) < 2 and not self._launcher.is_stopped():
+        while len(self._baselines) < BASELINES and not self._launcher.is_stopped():
             self._on_progress(Progress("the losses of the unchanged program", len(self._baselines) + 1, 2))
             self._baselines.append(self._launcher.launch(order))
         told: dict[str, Trial] = {}
-        curves = [("", each.account.losses) for each in self._baselines[:2]]
+        curves = [("", each.account.losses) for each in self._baselines[:BASELINES]]
         for each in winners:
-            if self._launcher.is_stopped():
+            if self._launcher.is_stopped() or (told and not self._have_time_for(1)):
                 break
             self._on_progress(Progress(f"the losses with: {each.candidate.title}"))
             changes = each.members or (each.candidate.switch,)
@@ -353,6 +375,10 @@ def _of_launches(candidate: Candidate, sides: Mapping[str, Sequence[Launched]]) 
     return trial_of_launches(candidate, blocks["A"], blocks["B"])
 
 
+def _weight_of_losses(trial: Trial) -> tuple[bool, float]:
+    return trial.candidate.kind is Kind.TOGETHER, trial.gain.value if trial.gain is not None else 0.0
+
+
 def _stopped(began: float) -> str:
     return f"It was stopped after {time.monotonic() - began:.0f} s: what is known by then is told."
 
@@ -366,4 +392,6 @@ def _joined(first: Account, second: Account) -> Account:
         refused={**first.refused, **second.refused},
         program=second.program or first.program,
         steps=second.steps or first.steps,
+        sites=second.sites or first.sites,
+        edits={**first.edits, **second.edits},
     )

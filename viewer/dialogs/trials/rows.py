@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model.units import three_digits
-from rules.trials.trial import Candidate, Kind, Trial, Verdict
+from rules.trials.trial import Candidate, Kind, Trial, Trials, Verdict
 from rules.wording import trials as wording
+from viewer.capture.trials.source import Source
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import Label
@@ -121,6 +122,15 @@ class TrialRow(QWidget):
         row.addWidget(promised)
         row.addWidget(self.cell, CHART_SHARE)
         row.addLayout(_stack(self.result, self.more), RESULT_SHARE)
+        self.patch_button = QPushButton("Patch")
+        self.patch_button.setAutoDefault(False)
+        self.patch_button.setAccessibleName(f"Patch for {candidate.title}")
+        self.patch_button.setToolTip("Shows the lines that write this change into your script")
+        kept = self.patch_button.sizePolicy()
+        kept.setRetainSizeWhenHidden(True)
+        self.patch_button.setSizePolicy(kept)
+        self.patch_button.hide()
+        row.addWidget(self.patch_button)
 
     def show_trial(self, trial: Trial | None, doing: str = "") -> None:
         """``doing`` is said of one that is not done."""
@@ -155,6 +165,13 @@ class AxisRow(QWidget):
         row.addWidget(promised)
         row.addWidget(self.cell, CHART_SHARE)
         row.addWidget(_heading("Result of the program"), RESULT_SHARE)
+        room = QPushButton("Patch")
+        room.setEnabled(False)
+        kept = room.sizePolicy()
+        kept.setRetainSizeWhenHidden(True)
+        room.setSizePolicy(kept)
+        room.hide()
+        row.addWidget(room)
 
 
 class _Scale(QWidget):
@@ -182,7 +199,12 @@ class _Scale(QWidget):
 
 
 class TrialRows(QWidget):
-    """All rows, in the order of the candidates; the axis is theirs together."""
+    """All rows, in the order of the candidates; the axis is theirs together.
+
+    ``patch_wanted`` carries the names of the changes whose lines somebody wants to see.
+    """
+
+    patch_wanted = Signal(tuple)
 
     def __init__(self, axis: AxisRow) -> None:
         super().__init__()
@@ -216,6 +238,16 @@ class TrialRows(QWidget):
         row.setVisible(not trial.candidate.against)
         row.show_trial(trial, doing)
         self._fit()
+
+    def offer_patches(self, trials: Trials, source: Source) -> None:
+        """A button beside each gain that a few lines of the script keep."""
+        for trial in trials.trials:
+            row = self.rows.get(trial.candidate.switch)
+            switches = trial.members or (trial.candidate.switch,)
+            if row is None or not trial.is_a_gain or not source.patch(switches).files:
+                continue
+            row.patch_button.clicked.connect(lambda _=False, names=switches: self.patch_wanted.emit(names))
+            row.patch_button.show()
 
     def _fit(self) -> None:
         axis = GainAxis.around(

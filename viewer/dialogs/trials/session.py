@@ -17,6 +17,7 @@ from viewer.capture.recording import Recording
 from viewer.capture.request import CaptureRequest
 from viewer.capture.trials import journal
 from viewer.capture.trials.launch import first_recording
+from viewer.capture.trials.source import Source
 from viewer.capture.trials.trying import Trying, Wish
 from viewer.jobs import Jobs
 from viewer.loading.promises import promises_if_any
@@ -50,6 +51,7 @@ class TrialSession(QObject):
         super().__init__(parent)
         self.subject = subject
         self.trials: Trials | None = None
+        self.source = Source()
         self._jobs = Jobs(self)
         self._turn = threading.Lock()
         self._active: Recording | Trying | None = None
@@ -105,6 +107,7 @@ class TrialSession(QObject):
         self._on_window(self.said.emit)("Starting the program")
         self._activate(trying)
         trials = trying.run()
+        self.source = trying.source
         self._activate(None)
         try:
             journal.keep_trials(wish.request, trials)

@@ -15,6 +15,7 @@ from viewer.capture.trials.launch import runs_for_real
 from viewer.capture.trials.trying import Progress
 from viewer.dialogs.report_export import ask_for_report
 from viewer.dialogs.trials.loss_curves import LossCurves, curves_of
+from viewer.dialogs.trials.patch_view import PatchView
 from viewer.dialogs.trials.rows import AxisRow, TrialRows
 from viewer.dialogs.trials.session import Subject, TrialSession, in_shown_order
 from viewer.jobs import Jobs
@@ -28,7 +29,7 @@ SHARE_OF_SCREEN = 0.92
 SECONDS, MIN_SECONDS, MAX_SECONDS = 120, 5, 24 * 3600
 HOW = "Each change is made in the running program and taken back, block by block, and timed."
 OUT_OF_THE_WAY = "Its arguments and its environment keep them out of the way, as in WANDB_MODE=offline."
-FOOT_HEIGHT = 176
+FOOT_HEIGHT = 230
 
 
 class TrialsWindow(QDialog):
@@ -65,6 +66,7 @@ class TrialsWindow(QDialog):
         self.axis = AxisRow()
         self.rows = TrialRows(self.axis)
         self.losses = LossCurves()
+        self.patch = PatchView()
         self.notes = Label("", "secondary", pixels=12, wrap=True, selectable=True)
         self.copy_button = _button("Copy", self.copy_report)
         self.report_button = _button("Report ...", self.export_report)
@@ -187,6 +189,11 @@ class TrialsWindow(QDialog):
         curves = curves_of(trials) if trials is not None else []
         self.losses.show_curves(curves)
         self._of_losses.setVisible(bool(curves))
+        self.patch.show_trials(trials or Trials(), self.session.source)
+        has_patch = trials is not None and not trials.restless and bool(self.patch.patch.files)
+        self._of_patch.setVisible(has_patch)
+        if trials is not None and has_patch:
+            self.rows.offer_patches(trials, self.session.source)
         said = [*wording.caution(trials), *wording.left_out(trials)] if trials is not None else []
         if trials is not None and any(
             each.candidate.kind is Kind.CEILING and each.gain for each in trials.trials
@@ -194,7 +201,7 @@ class TrialsWindow(QDialog):
             said.append("A ceiling is not a change to keep: something was removed only to see what it costs.")
         self.notes.setText("\n".join(said))
         self._of_notes.setVisible(bool(said))
-        self._foot.setVisible(bool(curves or said))
+        self._foot.setVisible(bool(curves or said or has_patch))
 
     def _show_state(self, *, running: bool) -> None:
         known = self.session.trials is not None
@@ -214,6 +221,8 @@ class TrialsWindow(QDialog):
         session.candidates_known.connect(self._on_candidates)
         session.progressed.connect(self._on_progress)
         session.ended.connect(self._on_ended)
+        self.rows.patch_wanted.connect(self.patch.show_switches)
+        self.patch.said.connect(self.state.setText)
 
     def _lay_out(self) -> None:
         layout = vertical(self, (20, 18, 20, 14), 8)
@@ -240,7 +249,7 @@ class TrialsWindow(QDialog):
         layout.addLayout(buttons)
 
     def _make_foot(self) -> QWidget:
-        self._foot, self._of_losses, self._of_notes = QWidget(), QWidget(), QWidget()
+        self._foot, self._of_losses, self._of_patch, self._of_notes = (QWidget() for _ in range(4))
         self._foot.setFixedHeight(FOOT_HEIGHT)
         notes = QWidget()
         lines = vertical(notes, (0, 0, 0, 0))
@@ -249,6 +258,7 @@ class TrialsWindow(QDialog):
         row = horizontal(self._foot, (0, 0, 0, 0), 24)
         for title, part, content in (
             ("Loss of the program, step by step", self._of_losses, self.losses),
+            (f"Patch for {self.name}", self._of_patch, self.patch),
             ("Notes", self._of_notes, scrolling(notes)),
         ):
             column = vertical(part, (0, 0, 0, 0), 4)

@@ -17,11 +17,12 @@ def _watched_call(
     """A stand-in for ``nn.Module.__call__``.
 
     The profiler's Python tracer takes the local variable ``self`` of whatever function stands there for the
-    module, so that name must be the module and nothing else.
+    module, so that name must be the module and nothing else. A module called inside a backward pass is a part of the
+    model that is computed again, such as by activation checkpointing, and no forward pass of its own.
     """
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or getattr(inside, "a_module", False):
+        if is_compiling() or getattr(inside, "a_module", False) or is_in_backward():
             return original(self, *args, **kwargs)
         hooks.meet(self)
         finder.forward(id(self))
@@ -35,6 +36,12 @@ def _watched_call(
             inside.a_module = False
 
     return __call__
+
+
+def is_in_backward() -> bool:
+    """Whether this thread is inside a backward pass; never in a torch that cannot tell."""
+    task = getattr(importlib.import_module("torch")._C, "_current_graph_task_id", None)
+    return task is not None and task() != -1
 
 
 class Hooks:

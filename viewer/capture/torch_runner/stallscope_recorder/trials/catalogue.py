@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Type, TypeVar
 
 from .program import Program
+from .sites import Edit
 
 SWITCH, START, CEILING = "switch", "start", "ceiling"
 FAMILIES = ("switches", "starts", "ceilings")
@@ -49,8 +50,16 @@ class Change:
         """Take the change back."""
         self.restore()
 
+    def settle_after(self, program: Program) -> int:
+        """Steps that are left alone once the change is taken back."""
+        return SETTLE
+
     def at_step(self, program: Program) -> None:
         """A step begins while the change is made."""
+
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        """How the change is written into the script; empty where a few lines do not say it."""
+        return ()
 
     def put(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute of a class, module or object until ``restore``."""
@@ -130,10 +139,20 @@ class Changes:
         except Exception as error:
             return first_line(error)
 
+    def edits(self, name: str) -> Tuple[Edit, ...]:
+        """How a change is written into the script; empty where that is not known."""
+        try:
+            return self[name].edits(self._program)
+        except Exception:
+            return ()
+
     def settle(self, names: Tuple[str, ...]) -> int:
         """Steps that are left alone after the change to ``names``, which is yet to be made."""
         new = [name for name in names if name not in self.made]
-        return max([SETTLE] + [self[n].settle if self._used.get(n) else self[n].first_settle for n in new])
+        gone = [self[name].settle_after(self._program) for name in self.made if name not in names]
+        return max(
+            [SETTLE, *gone] + [self[n].settle if self._used.get(n) else self[n].first_settle for n in new]
+        )
 
     def turn(self, names: Tuple[str, ...]) -> str:
         """Have exactly these made; a line about the first that fails, and then none of them is made."""

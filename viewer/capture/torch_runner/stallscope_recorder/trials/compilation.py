@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from functools import partial
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from .catalogue import Change
 from .program import Program, torch_module
+from .sites import Edit
 
 
 class Compiled(Change):
@@ -35,6 +36,10 @@ class Compiled(Change):
                 torch.__version__, *sys.version_info[:2]
             )
         return None
+
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        mode = "" if self.mode == "default" else 'mode="{}"'.format(self.mode)
+        return (Edit("model", after="{}.compile(" + mode + ")"),)
 
     def on(self, program: Program) -> None:
         for model in program.models:

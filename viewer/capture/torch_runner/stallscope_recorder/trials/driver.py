@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from .schedule import MIN_ROUNDS, Block, Candidate, Names, Schedule, Timed
+from .schedule import BLOCKS_A_ROUND, MIN_ROUNDS, Block, Candidate, Names, Schedule, Timed
 
 WARM_STEPS = 4
 """Timed before the first block, to know how long a step is."""
@@ -14,7 +14,6 @@ MIN_STEPS = 2
 MAX_STEPS = 128
 MIN_BLOCK = 0.1
 """Seconds: a shorter block of quick steps is lost among the interruptions of a usual system."""
-BLOCKS_A_ROUND = 4
 ELSEWHERE = "it failed on another rank"
 
 
@@ -87,7 +86,6 @@ class Driver:
         self._turned = 0.0
         self._settling = 0.0
         self._usual_settling = 0.0
-        self._beyond = 0.0
         self._step = 0.0
         self._elements = 0
         self._first = 0.0
@@ -138,7 +136,6 @@ class Driver:
         self._began = self._machine.seconds()
         if self._turned:
             self._settling = max(self._began - self._turned - self._usual_settling, 0.0)
-            self._beyond += self._settling
             self._turned = 0.0
 
     def _end_block(self) -> None:
@@ -146,7 +143,7 @@ class Driver:
         now = machine.seconds()
         elements = machine.elements() - self._elements
         mine = (now - self._began) / steps
-        spent = now - self._first - self._beyond if self._schedule is not None else 0.0
+        spent = now - self._first if self._schedule is not None else 0.0
         told = machine.exchange([mine, float(elements), spent, 1.0 if self._failure else 0.0])
         slowest = max(each[0] for each in told)
         self._spent = max(each[2] for each in told)
@@ -190,10 +187,11 @@ class Driver:
         )
         most = max(USUAL_STEPS, math.ceil(MIN_BLOCK / max(step, 1e-9)))
         fixed = limits.steps or max(MIN_STEPS, min(most, int(fitting), MAX_STEPS))
-        told = self._machine.exchange([float(fixed), self._spent])
+        told = self._machine.exchange([float(fixed), self._spent, limits.seconds])
         self._steps = int(max(each[0] for each in told))
         self._spent = max(each[1] for each in told)
-        self._schedule = Schedule(self._candidates, limits.seconds, lambda: self._spent, limits.rounds)
+        seconds = min(each[2] for each in told)
+        self._schedule = Schedule(self._candidates, seconds, lambda: self._spent, limits.rounds)
         self._write({"kind": "steps", "steps": self._steps, "step_ns": round(step * 1e9)})
 
     def _go_on(self, timed: Optional[Timed]) -> None:

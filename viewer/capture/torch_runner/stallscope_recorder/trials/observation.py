@@ -28,7 +28,13 @@ class Observation:
 
     def install(self) -> None:
         """Watch what steers blocks and changes."""
-        for part in (self._watch_batches, self._watch_backward, self._watch_optimizers, self._watch_scaler):
+        for part in (
+            self._watch_batches,
+            self._watch_backward,
+            self._watch_optimizers,
+            self._watch_parallel,
+            self._watch_scaler,
+        ):
             with contextlib.suppress(ImportError, AttributeError):
                 part()
 
@@ -60,6 +66,7 @@ class Observation:
         program.meet_model(module)
         program.forwards_in_step += 1
         if self._looking:
+            program.note_site("model")
             self._see_forward(torch, module)
         if not program.fetches:
             program.elements += elements_of(args) + elements_of(kwargs)
@@ -84,10 +91,12 @@ class Observation:
         wanted = str(args[0]) if args else "cuda"
         if tensor.device.type == "cpu" and wanted.startswith("cuda"):
             self._program.seen.add("copy to the GPU")
+            self._program.note_site("copy")
 
     def _see_zero_grad(self, owner: Any, *args: Any, **kwargs: Any) -> None:
         if not kwargs.get("set_to_none", args[0] if args else True):
             self._program.seen.add("zeroed gradients")
+            self._program.note_site("zero_grad")
 
     def _note(self, owner: Any, name: str, see: Callable[..., Any]) -> None:
         original = getattr(owner, name, None)
@@ -130,6 +139,7 @@ class Observation:
         def __init__(loader: Any, *args: Any, **kwargs: Any) -> None:
             make(loader, *args, **kwargs)
             program.loaders.append(loader)
+            program.note_site("loader", type(loader).__name__)
 
         __init__.__wrapped__ = make  # type: ignore[attr-defined]
         data.DataLoader.__init__ = __init__
@@ -169,8 +179,27 @@ class Observation:
 
     def _watch_optimizers(self) -> None:
         module: Any = importlib.import_module("torch.optim.optimizer")
-        meet = self._program.meet_optimizer
-        module.register_optimizer_step_post_hook(lambda optimizer, args, kwargs: meet(optimizer))
+        program, make = self._program, module.Optimizer.__init__
+        module.register_optimizer_step_post_hook(
+            lambda optimizer, args, kwargs: program.meet_optimizer(optimizer)
+        )
+
+        def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            make(optimizer, *args, **kwargs)
+            program.note_site("optimizer", type(optimizer).__name__)
+
+        module.Optimizer.__init__ = __init__
+
+    def _watch_parallel(self) -> None:
+        parallel: Any = importlib.import_module("torch.nn.parallel").DistributedDataParallel
+        program, make = self._program, parallel.__init__
+
+        def __init__(model: Any, *args: Any, **kwargs: Any) -> None:
+            make(model, *args, **kwargs)
+            program.note_site("ddp", type(model).__name__)
+
+        __init__.__wrapped__ = make  # type: ignore[attr-defined]
+        parallel.__init__ = __init__
 
     def _watch_scaler(self) -> None:
         amp: Any = sys.modules.get("torch.amp.grad_scaler") or importlib.import_module(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any, Callable, Dict, List, Set, Tuple
 
+from .sites import MAX_SITES, Site, site_of
+
 MAX_LOSSES = 1000
 
 
@@ -26,6 +28,7 @@ class Program:
         self.forwards_in_step = 0
         self.elements = 0
         self.seen: Set[str] = set()
+        self.sites: Dict[Site, None] = {}
         self.fetches = 0
         self.keeps_batches = True
         self.batches: Dict[int, Any] = {}
@@ -61,6 +64,13 @@ class Program:
     @property
     def trains(self) -> bool:
         return bool(self.optimizers) or self.backwards > 0
+
+    def note_site(self, what: str, called: str = "") -> None:
+        """Remember which line of the user's code is behind the call that goes on."""
+        if len(self.sites) < MAX_SITES:
+            site = site_of(what, called)
+            if site is not None:
+                self.sites[site] = None
 
     def meet_model(self, module: Any) -> None:
         """An outermost module is called."""

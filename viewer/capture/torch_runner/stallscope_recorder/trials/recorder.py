@@ -23,6 +23,9 @@ SUFFIX = ".trial.jsonl"
 LOOK = 6
 """Steps in which it is seen what the program does, before anything is timed."""
 SEED = 0
+MIN_SHARE = 0.4
+"""Of the time limit, for measuring, however long the launches take that follow."""
+_LOADED = time.monotonic()
 SAME_BATCH = "same-batch"  # only for it the last batch of each loader stays in memory
 
 
@@ -39,7 +42,12 @@ class Order:
         self.steps = int(read.get("steps") or 0)
         self.skip = int(read.get("skip", 10))
         self.losses = int(read.get("losses") or 0)
+        self.launches = int(read.get("launches") or 0)
         self.seed = bool(read.get("seed"))
+
+    def seconds_of_measuring(self, start: float) -> float:
+        """What is left of the time where each of the ``launches`` that follow takes ``start`` seconds to get going."""
+        return max(MIN_SHARE * self.seconds, self.seconds - self.launches * start)
 
 
 def prepare_environment(order: Order) -> None:
@@ -234,6 +242,7 @@ class TrialRecorder:
             reason = reasons[number]
             cls = known[each["name"]]
             against = reason or ("not on every rank" if any(rank[number] for rank in told) else None)
+            edits = changes.edits(cls.name) if against is None else ()
             self._write(
                 {
                     "kind": "candidate",
@@ -241,14 +250,15 @@ class TrialRecorder:
                     "title": cls.title,
                     "level": cls.level,
                     "against": against,
+                    "edits": [edit._asdict() for edit in edits],
                 }
             )
             if against is None and cls.level != START:
                 weight = max(float(each.get("weight") or 1.0), 0.1)
                 fit.append(Candidate(cls.name, weight, cls.level != CEILING, cls.group))
-        driver = Driver(
-            machine, fit, Limits(order.seconds, order.skip, order.rounds, order.steps), self._write
-        )
+        seconds = order.seconds_of_measuring(time.monotonic() - _LOADED)
+        limits = Limits(seconds, order.skip, order.rounds, order.steps)
+        driver = Driver(machine, fit, limits, self._write)
         self._guard.failed = driver.failed
         return driver
 
@@ -262,6 +272,7 @@ class TrialRecorder:
                 "ranks": program.ranks,
                 "trains": program.trains,
                 "gpu": torch.cuda.get_device_name() if program.uses_gpu else "",
+                "sites": [site._asdict() for site in program.sites],
             }
         )
 

@@ -8,6 +8,7 @@ Names = Tuple[str, ...]
 
 CONTROL = "control"
 TOGETHER = "together"
+BLOCKS_A_ROUND = 4
 MIN_ROUNDS = 2
 """Of four blocks: all of one kind before all of the other comes by chance once in 35 times."""
 USUAL_ROUNDS = 3
@@ -85,9 +86,20 @@ class Standing:
         return _median(without) / _median(with_it)
 
     def _comparable(self, times: List[Timed]) -> List[float]:
+        """Times of a step, or of an element of its batch, each relative to the level of its own round."""
         every = [timed for kind in self.times.values() for timed in kind]
         by_element = all(timed.elements > 0 for timed in every)
-        return [timed.step / timed.elements if by_element else timed.step for timed in times]
+        steps = [timed.step / timed.elements if by_element else timed.step for timed in times]
+        return [step / self._level(number // 2, by_element) for number, step in enumerate(steps)]
+
+    def _level(self, round_number: int, by_element: bool) -> float:
+        """The mean time of a step in one round, so that a machine that changes its speed does not blur the rest."""
+        own = slice(2 * round_number, 2 * round_number + 2)
+        blocks = self.times["A"][own] + self.times["B"][own]
+        if len(blocks) < BLOCKS_A_ROUND:
+            return 1.0
+        times = [timed.step / timed.elements if by_element else timed.step for timed in blocks]
+        return max(sum(times) / len(times), 1e-12)
 
 
 def _median(ordered: List[float]) -> float:

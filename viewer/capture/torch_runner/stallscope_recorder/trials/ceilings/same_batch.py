@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Optional
 
 from ..catalogue import CEILING, Change, change
 from ..program import Program
+
+MAX_SETTLE = 128
+"""Steps; more would take longer than they are worth."""
 
 
 @change
@@ -21,3 +24,12 @@ class SameBatch(Change):
 
     def on(self, program: Program) -> None:
         self.put(program, "repeats_batch", True)
+
+    def settle_after(self, program: Program) -> int:
+        """The workers went on meanwhile: what they have in store is no sign of how fast they are."""
+        stored = max((_stored(loader) for loader in program.loaders), default=0)
+        return max(super().settle_after(program), min(stored + 1, MAX_SETTLE))
+
+
+def _stored(loader: Any) -> int:
+    return int(getattr(loader, "num_workers", 0) or 0) * int(getattr(loader, "prefetch_factor", 0) or 0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from ..catalogue import change
 from ..ddp import DdpStart
+from ..program import Program
+from ..sites import Edit
 
 
 @change
@@ -17,6 +19,9 @@ class DdpBucketView(DdpStart):
 
     def reason_against(self, model: Any) -> Optional[str]:
         return "gradient_as_bucket_view is set already" if model.gradient_as_bucket_view else None
+
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        return (Edit("ddp", (("gradient_as_bucket_view", "True"),)),)
 
     def changed(self, arguments: Dict[str, Any]) -> None:
         arguments["gradient_as_bucket_view"] = True

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from ..catalogue import change
 from ..ddp import DdpStart
+from ..program import Program
+from ..sites import Edit
 
 
 @change
@@ -17,6 +19,9 @@ class DdpStaticGraph(DdpStart):
 
     def reason_against(self, model: Any) -> Optional[str]:
         return "static_graph is set already" if getattr(model, "static_graph", False) else None
+
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        return (Edit("ddp", (("static_graph", "True"),), ("find_unused_parameters",)),)
 
     def changed(self, arguments: Dict[str, Any]) -> None:
         arguments["static_graph"] = True

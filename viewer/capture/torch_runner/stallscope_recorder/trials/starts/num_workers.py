@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from ..catalogue import change
 from ..loaders import LoaderStart, workers_wanted
+from ..program import Program
+from ..sites import Edit
 
 
 @change
@@ -22,8 +24,15 @@ class NumWorkers(LoaderStart):
             return "each worker of an IterableDataset would give all of it"
         return None
 
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        more = [_more(loader.num_workers) for loader in program.loaders]
+        return (Edit("loader", (("num_workers", str(max(more))),)),) if more else ()
+
     def changed(self, arguments: Dict[str, Any]) -> None:
         dataset = arguments.get("dataset")
         if hasattr(type(dataset), "__getitem__"):
-            now = int(arguments.get("num_workers") or 0)
-            arguments["num_workers"] = workers_wanted() if now < workers_wanted() else 2 * now
+            arguments["num_workers"] = _more(int(arguments.get("num_workers") or 0))
+
+
+def _more(now: int) -> int:
+    return workers_wanted() if now < workers_wanted() else 2 * now

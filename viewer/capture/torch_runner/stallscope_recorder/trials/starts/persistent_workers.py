@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from ..catalogue import change
 from ..loaders import LoaderStart, has_workers
+from ..program import Program
+from ..sites import Edit
 
 
 @change
@@ -19,6 +21,9 @@ class PersistentWorkers(LoaderStart):
         if not loader.num_workers:
             return "the DataLoader has no workers"
         return "persistent_workers is set already" if loader.persistent_workers else None
+
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        return (Edit("loader", (("persistent_workers", "True"),)),)
 
     def changed(self, arguments: Dict[str, Any]) -> None:
         if has_workers(arguments):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from ..catalogue import change
 from ..loaders import LoaderStart
 from ..program import NO_GPU, Program
+from ..sites import Edit
 
 
 @change
@@ -21,6 +22,9 @@ class PinMemory(LoaderStart):
 
     def reason_against(self, loader: Any) -> Optional[str]:
         return "pin_memory is set already" if loader.pin_memory else None
+
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        return (Edit("loader", (("pin_memory", "True"),)),)
 
     def changed(self, arguments: Dict[str, Any]) -> None:
         arguments["pin_memory"] = True

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from ..catalogue import change
 from ..loaders import LoaderStart, has_workers
+from ..program import Program
+from ..sites import Edit
 
 TIMES = 4
 
@@ -19,6 +21,10 @@ class PrefetchFactor(LoaderStart):
 
     def reason_against(self, loader: Any) -> Optional[str]:
         return None if loader.num_workers else "the DataLoader has no workers"
+
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        more = [TIMES * int(loader.prefetch_factor or 2) for loader in program.loaders if loader.num_workers]
+        return (Edit("loader", (("prefetch_factor", str(max(more))),)),) if more else ()
 
     def changed(self, arguments: Dict[str, Any]) -> None:
         if has_workers(arguments):

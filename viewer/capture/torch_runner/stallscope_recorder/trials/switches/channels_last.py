@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 from ..catalogue import Change, change
 from ..program import Program, mapped, torch_module
+from ..sites import Edit
 
 
 @change
@@ -28,6 +29,9 @@ class ChannelsLast(Change):
         if wide and all(each.is_contiguous(memory_format=torch.channels_last) for each in wide):
             return "the model is channels_last already"
         return None
+
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        return (Edit("model", after="{}.to(memory_format=torch.channels_last)"),)
 
     def on(self, program: Program) -> None:
         torch = torch_module()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Optional, Tuple
 
 from ..catalogue import Change, change
 from ..program import NO_GPU, Program, torch_module
+from ..sites import Edit
 
 
 @change
@@ -26,6 +27,9 @@ class CudnnBenchmark(Change):
         if not any(isinstance(each, convolution) for each in program.modules()):
             return "no model has a convolution"
         return None
+
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        return (Edit("", once="torch.backends.cudnn.benchmark = True"),)
 
     def on(self, program: Program) -> None:
         backend = torch_module().backends.cudnn

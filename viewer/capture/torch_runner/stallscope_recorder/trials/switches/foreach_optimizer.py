@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 from ..catalogue import Change, change
 from ..optimizer_groups import groups_that_know, update_by
 from ..program import Program
+from ..sites import Edit
 
 
 @change
@@ -26,6 +27,9 @@ class ForeachOptimizer(Change):
         if all(_updates_lists(group) for _, group in groups):
             return "the optimizer updates lists of parameters already"
         return None
+
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        return (Edit("optimizer", (("foreach", "True"),), ("fused",)),)
 
     def on(self, program: Program) -> None:
         update_by(self, program, {"foreach": True, "fused": False})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Optional, Tuple
 
 from ..catalogue import Change, change
 from ..optimizer_groups import groups_that_know, update_by
 from ..program import Program, torch_module
+from ..sites import Edit
 
 
 @change
@@ -34,6 +35,9 @@ class FusedOptimizer(Change):
         if any(each.is_complex() for _, group in groups for each in group["params"]):
             return "complex parameters cannot be updated by a fused optimizer"
         return None
+
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        return (Edit("optimizer", (("fused", "True"),), ("foreach",)),)
 
     def on(self, program: Program) -> None:
         update_by(self, program, {"fused": True, "foreach": False})

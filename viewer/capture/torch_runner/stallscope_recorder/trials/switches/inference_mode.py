@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 from ..catalogue import Change, change
 from ..program import Program, torch_module
+from ..sites import Edit
 
 
 @change
@@ -21,6 +22,9 @@ class InferenceMode(Change):
         if not program.models:
             return "no model with parameters was called"
         return "the program uses inference_mode already" if "inference mode" in program.seen else None
+
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        return (Edit("model", around="torch.inference_mode()"),)
 
     def on(self, program: Program) -> None:
         torch = torch_module()

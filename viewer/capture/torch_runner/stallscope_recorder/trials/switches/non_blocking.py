@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..catalogue import Change, change
 from ..program import NO_GPU, Program, torch_module
+from ..sites import Edit
 
 MIN_BYTES = 1 << 12
 """What is smaller is copied as before: it waits for no page."""
@@ -27,6 +28,9 @@ class NonBlocking(Change):
         if program.device != "cuda":
             return NO_GPU
         return None if "copy to the GPU" in program.seen else "the steps copy nothing to the GPU"
+
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        return Edit("copy", (("non_blocking", "True"),)), Edit("loader", (("pin_memory", "True"),))
 
     def on(self, program: Program) -> None:
         tensor = torch_module().Tensor

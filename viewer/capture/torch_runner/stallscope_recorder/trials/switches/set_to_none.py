@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 from ..catalogue import Change, change
 from ..program import Program, torch_module
+from ..sites import Edit
 
 
 @change
@@ -17,6 +18,9 @@ class SetToNone(Change):
 
     def can(self, program: Program) -> Optional[str]:
         return None if "zeroed gradients" in program.seen else "gradients are dropped already"
+
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        return (Edit("zero_grad", (("set_to_none", "True"),)),)
 
     def on(self, program: Program) -> None:
         torch = torch_module()

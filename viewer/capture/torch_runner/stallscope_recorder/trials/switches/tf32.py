@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Optional, Tuple
 
 from ..catalogue import Change, change
 from ..program import NO_GPU, Program, has_parameters_of, torch_module
+from ..sites import Edit
 
 
 @change
@@ -27,6 +28,9 @@ class Tf32(Change):
         if program.models and not has_parameters_of(program, (torch.float32,)):
             return "no parameter is in single precision"
         return None
+
+    def edits(self, program: Program) -> Tuple[Edit, ...]:
+        return (Edit("", once='torch.set_float32_matmul_precision("high")'),)
 
     def on(self, program: Program) -> None:
         torch = torch_module()

@@ -1,0 +1,83 @@
+"""How well the promises of each fix held where they were tried, and what that says of the next promise."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rules.trials.kept import KeptTrial
+from rules.trials.trial import Kind
+
+MIN_TRIALS = 5  # fewer say too little of how far a promise is off
+COVERAGE = 0.8
+MIN_EXPECTED = 1.02  # a promise of less says nothing that a measurement could miss
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """Factors on the expected gain of a promise; COVERAGE of the measured gains lie from ``low`` to ``high``."""
+
+    low: float
+    middle: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class FixRecord:
+    """All trials of a fix: how many, in how many the bands of promise and measurement met, and measured / expected."""
+
+    fix: str
+    trials: int
+    held: int
+    ratios: tuple[float, ...]
+
+    @property
+    def correction(self) -> Correction | None:
+        """What the next promise of this fix may be multiplied with; None where too few were tried."""
+        if len(self.ratios) < MIN_TRIALS:
+            return None
+        logs = np.sort(np.log(self.ratios))
+        outside = (1 - COVERAGE) / 2
+        low, middle, high = np.exp(
+            np.quantile(logs, [outside, 0.5, 1 - outside], method="median_unbiased")
+        ).tolist()
+        return Correction(low, middle, high)
+
+
+def records_by_fix(trials: Iterable[KeptTrial]) -> tuple[FixRecord, ...]:
+    """The records of all fixes of which a promise was tried, those with most trials first.
+
+    Ceilings are left out: they take away more than a fix can.
+    """
+    by_fix: dict[str, list[KeptTrial]] = defaultdict(list)
+    for each in trials:
+        if each.held is not None and each.fix and each.kind != Kind.CEILING.value:
+            by_fix[fix_of(each.fix)].append(each)
+    records = [
+        FixRecord(fix, len(group), sum(bool(each.held) for each in group), _ratios(group))
+        for fix, group in by_fix.items()
+    ]
+    return tuple(sorted(records, key=lambda each: (-each.trials, each.fix)))
+
+
+def fix_of(promise: str) -> str:
+    """The fix that a promise is of: its id without the number ("fuse-optimizer-1")."""
+    stem, dash, number = promise.rpartition("-")
+    return stem if dash and number.isdecimal() else promise
+
+
+def _ratios(group: Iterable[KeptTrial]) -> tuple[float, ...]:
+    pairs = [(each.promised, each.measured) for each in group]
+    return tuple(
+        measured[1] / promised[1]
+        for promised, measured in pairs
+        if promised is not None
+        and measured is not None
+        and promised[1] >= MIN_EXPECTED
+        and measured[1] > 0
+        and math.isfinite(measured[1] / promised[1])
+    )

@@ -1,0 +1,58 @@
+"""Promises of a fix are held against the trials that were kept of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.trials.kept import KeptTrial
+from rules.trials.record import MIN_EXPECTED, MIN_TRIALS, FixRecord, records_by_fix
+
+PROMISED = (1.1, 1.2, 1.4)
+
+
+def trial(
+    gain: float, fix: str = "fuse-optimizer-1", kind: str = "switch", expected: float = 1.2
+) -> KeptTrial:
+    promised = (PROMISED[0], expected, PROMISED[2])
+    return KeptTrial("fused-optimizer", kind, "Fused", fix, promised, (gain - 0.02, gain, gain + 0.02))
+
+
+def test_count_the_trials_of_a_fix_and_those_whose_promise_held() -> None:
+    kept = [trial(1.2), trial(1.3, "fuse-optimizer-2"), trial(1.0), trial(2.0, "use-tensor-cores-1")]
+    fused, cores = records_by_fix(kept)
+    assert (fused.fix, fused.trials, fused.held) == ("fuse-optimizer", 3, 2)
+    assert (cores.fix, cores.trials, cores.held) == ("use-tensor-cores", 1, 0)
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        trial(1.2, kind="ceiling"),
+        trial(1.2, fix=""),
+        KeptTrial("fused-optimizer", "switch", "Fused", "fuse-optimizer-1", PROMISED, None),
+        KeptTrial("fused-optimizer", "switch", "Fused", "fuse-optimizer-1", None, (1.0, 1.1, 1.2)),
+    ],
+)
+def test_leave_out_ceilings_and_what_was_not_promised_or_not_measured(left_out: KeptTrial) -> None:
+    assert records_by_fix([left_out]) == ()
+
+
+def test_correct_a_promise_only_after_enough_trials() -> None:
+    few, enough = (FixRecord("f", count, count, (0.9,) * count) for count in (MIN_TRIALS - 1, MIN_TRIALS))
+    assert few.correction is None
+    assert enough.correction is not None
+    assert enough.correction.middle == pytest.approx(0.9)
+
+
+def test_most_measured_gains_lie_within_the_correction() -> None:
+    ratios = tuple(0.8 + 0.02 * number for number in range(21))
+    correction = FixRecord("f", 21, 21, ratios).correction
+    assert correction is not None
+    inside = sum(correction.low <= ratio <= correction.high for ratio in ratios)
+    assert 15 <= inside <= 19
+    assert correction.low < correction.middle < correction.high
+
+
+def test_a_promise_of_next_to_nothing_corrects_nothing() -> None:
+    (record,) = records_by_fix([trial(1.2, expected=0.99 * MIN_EXPECTED)])
+    assert (record.trials, record.ratios) == (1, ())

@@ -1,0 +1,17 @@
+"""Collectives that are scheduled before kernels that wait beside them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from ..catalogue import change
+from ..nccl import NcclStart
+
+
+@change
+class NcclPriority(NcclStart):
+    """``TORCH_NCCL_HIGH_PRIORITY=1``."""
+
+    name = "nccl-high-priority"
+    title = "Give collectives a stream of high priority (TORCH_NCCL_HIGH_PRIORITY)"
+    environment = MappingProxyType({"TORCH_NCCL_HIGH_PRIORITY": "1"})
