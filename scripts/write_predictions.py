@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,43 @@ def judged(promise: Promise | None, low: float, high: float) -> tuple[str, str]:
     return text, "inside, wide" if promise.high > VAGUE * promise.low and not redesign else "inside"
 
 
-def rows(folder: Path) -> Iterator[tuple[bool, str, str]]:
-    """(may be fitted, verdict, row of the table) for each fault that was worth mending."""
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One fault that was worth mending: what was promised of it, None for nothing, and what mending it gave."""
+
+    program: str
+    recorder: str
+    fault: str
+    promise: Promise | None
+    low: float
+    high: float
+    fitted: bool
+
+    @property
+    def fix(self) -> str:
+        return self.promise.proposal.fix if self.promise is not None else ""
+
+    @property
+    def ratio(self) -> float:
+        """What mending gave as a part of what was expected; 1 between two measurements."""
+        expected = self.promise.expected if self.promise is not None else 1.0
+        return min(max(expected, self.low), self.high) / expected
+
+    @property
+    def verdict(self) -> str:
+        return judged(self.promise, self.low, self.high)[1]
+
+    @property
+    def inside(self) -> bool:
+        return self.verdict.startswith("inside")
+
+    @property
+    def width(self) -> float:
+        return self.promise.high / max(self.promise.low, 0.9) if self.promise is not None else 1.0
+
+
+def measured(folder: Path) -> Iterator[Measured]:
+    """Each fault of a folder that was worth mending, of each recording."""
     truth: dict[str, dict[str, Any]] = json.loads((folder / "truth.json").read_text("utf-8"))
     for name, told in sorted(truth.items()):
         faults = {
@@ -72,11 +108,19 @@ def rows(folder: Path) -> Iterator[tuple[bool, str, str]]:
                 )
                 alone = len(told["faults"]) == 1 and "gain_all" in told
                 low, high = sorted((known["gain"], told["gain_all"])) if alone else (known["gain"],) * 2
-                promised, verdict = judged(best, low, high)
-                gave = f"{low:.2f}" if high == low else f"{low:.2f} and {high:.2f}"
-                title = fault.replace("_", " ")
-                row = f"| {name}{recorder} | {title} | {gave} | {promised} | {verdict} |\n"
-                yield bool(told.get("fit", folder != PROGRAMS)), verdict, row
+                yield Measured(
+                    name, recorder, fault, best, low, high, bool(told.get("fit", folder != PROGRAMS))
+                )
+
+
+def rows(folder: Path) -> Iterator[tuple[bool, str, str]]:
+    """(may be fitted, verdict, row of the table) for each fault that was worth mending."""
+    for each in measured(folder):
+        promised, verdict = judged(each.promise, each.low, each.high)
+        gave = f"{each.low:.2f}" if each.high == each.low else f"{each.low:.2f} and {each.high:.2f}"
+        title = each.fault.replace("_", " ")
+        row = f"| {each.program}{each.recorder} | {title} | {gave} | {promised} | {verdict} |\n"
+        yield each.fitted, verdict, row
 
 
 def table(found: list[tuple[bool, str, str]], fitted: bool) -> str:

@@ -15,6 +15,7 @@ from rules.replay.chance import by_chance
 from rules.replay.device import DeviceNodes, device_nodes
 from rules.replay.host import HostNodes, host_nodes
 from rules.replay.overlay import Overlay
+from rules.replay.own_events import buffer_requests
 from rules.replay.program import NoOrder, Program, Run
 from rules.replay.spans import Span, spans_of
 from rules.replay.waits import Waits, waits_of
@@ -93,6 +94,9 @@ class Replay:
     def usual(self) -> Overlay:
         """Without what the recorder cost: as users run it."""
         overlay = self.typical.copy()
+        before, inside = buffer_requests(self.analysis, self.spans, self.host)
+        overlay.gap -= np.minimum(before, overlay.gap)
+        overlay.cost -= np.minimum(inside, overlay.cost)
         overlay.gap -= np.minimum(RECORD_NS * self.host.records, MOST_OF_GAP * overlay.gap)
         overlay.tail -= np.minimum(RECORD_NS * self.host.tail_records, MOST_OF_GAP * overlay.tail)
         overlay.cost -= np.minimum(INSIDE_CALL_NS, MOST_OF_CALL * overlay.cost)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from parsers.model import EventKind, LaneKind
 from rules.analysis.analysis import Analysis
 from rules.base import Category, Finding, Severity, severity_of
 from rules.causes import (
@@ -28,8 +30,10 @@ from rules.fixes.plan import Plan, Promise
 from rules.fixes.step_time import MIN_LEFT, step_times
 from rules.remedies.remedy import Remedy
 from rules.replay.overlay import Overlay
+from rules.replay.own_events import buffer_requests
 from rules.replay.replay import Replay, replay_of
 from rules.wording.headline import Headline, Part
+from tests.opened import diagnosed
 from tests.rules.builder import TinyTrace, steps
 
 STEP_US = 1_000
@@ -274,3 +278,33 @@ def test_what_is_small_beside_computing_comes_after_it() -> None:
     large = finding(Category.COPY_H2D, SMALL_BESIDE_COMPUTING + 0.01)
     assert leading(busy, [small, bound]) is bound
     assert leading(busy, [large, bound]) is large
+
+
+@pytest.mark.parametrize(
+    ("name", "of_recorder"), [("Activity Buffer Request", True), ("Lazy Function Loading", False)]
+)
+def test_what_the_recorder_wrote_down_of_its_own_work_is_none_of_the_programs(
+    name: str, of_recorder: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        lane = trace._lane(LaneKind.OVERHEAD, 0)
+        trace.add(100, 500, name, lane, EventKind.OVERHEAD)
+        for number in range(20):
+            start = 600 + 10 * number
+            trace.operation(start + 8, start + 12, "gemm", start)
+
+    replay = replay_of(Analysis(steps(6, STEP_US, body).build()))
+    before, inside = buffer_requests(replay.analysis, replay.spans, replay.host)
+    assert before.sum() == (6 * 400_000 if of_recorder else 0)
+    assert inside.sum() == 0
+    assert (replay.usual_ns < 0.65 * replay.recorded_ns) is of_recorder
+
+
+@pytest.mark.parametrize("recorder", ["pt.trace.json.gz", "sqlite"])
+def test_the_request_for_a_buffer_is_no_python_of_the_program(recorder: str, shared_data: Path) -> None:
+    python = [
+        each.share
+        for each in diagnosed(shared_data / "real" / f"lm.{recorder}").findings
+        if each.category is Category.HOST_BOUND
+    ]
+    assert sum(python) < 0.05

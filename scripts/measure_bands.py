@@ -1,0 +1,88 @@
+"""Prints how wide the band of each fix must be to hold for four of five programs that it was not measured on.
+
+usage: python scripts/measure_bands.py [FOLDER ...]
+Folders are those of write_predictions.py. For each program, centre and width come from the other programs with the
+same fix (split conformal prediction); programs that constants were fitted on are counted apart from the others.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from write_predictions import PROGRAMS, Measured, measured
+
+HELD = 0.8  # of programs that a band was not made from
+MIN_PROGRAMS = 5  # of fewer nothing is told
+HEAD = "| fix | programs | usually gives, of what is promised | holds | inside the bands as they are | their width |\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """What a fix gives as a part of what is promised: ``low`` to ``high``."""
+
+    low: float
+    high: float
+
+
+def band_of(ratios: Sequence[float]) -> Band:
+    """The narrowest band around the median that holds for ``HELD`` of programs that are not among these."""
+    logs = sorted(map(math.log, ratios))
+    centre = logs[len(logs) // 2]
+    off = sorted(abs(each - centre) for each in logs)
+    width = off[min(math.ceil(HELD * (len(off) + 1)), len(off)) - 1]
+    return Band(math.exp(centre - width), math.exp(centre + width))
+
+
+def held_without(mine: Sequence[Measured]) -> float:
+    """The part of measurements that lie in the band made from all other programs."""
+    held = 0
+    for each in mine:
+        others = [one.ratio for one in mine if one.program != each.program]
+        band = band_of(others)
+        held += band.low <= each.ratio <= band.high
+    return held / len(mine)
+
+
+def rows(found: Sequence[Measured]) -> list[str]:
+    """One row of the table for each fix with enough programs, the one with most first."""
+    by_fix: dict[str, list[Measured]] = defaultdict(list)
+    for each in found:
+        by_fix[each.fix].append(each)
+    lines = []
+    for fix, mine in sorted(by_fix.items(), key=lambda item: -len(item[1])):
+        programs = {each.program for each in mine}
+        if len(programs) < MIN_PROGRAMS:
+            continue
+        band = band_of([each.ratio for each in mine])
+        inside = sum(each.inside for each in mine) / len(mine)
+        width = math.exp(sum(math.log(each.width) for each in mine) / len(mine))
+        lines.append(
+            f"| {fix} | {len(programs)} | {band.low:.2f} to {band.high:.2f} | {held_without(mine):.0%} "
+            f"| {inside:.0%} | {width:.2f}x |\n"
+        )
+    return lines
+
+
+def main(folders: list[Path]) -> None:
+    found = [
+        each
+        for folder in dict.fromkeys([PROGRAMS, *folders])
+        for each in measured(folder)
+        if each.promise is not None and not each.promise.proposal.redesign
+    ]
+    for fitted in (False, True):
+        print(f"### Programs that {'constants were' if fitted else 'no constant was'} fitted on\n")
+        print(
+            HEAD
+            + "|---|---|---|---|---|---|\n"
+            + "".join(rows([each for each in found if each.fitted is fitted]))
+        )
+
+
+if __name__ == "__main__":
+    main([Path(word) for word in sys.argv[1:]])
