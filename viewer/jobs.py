@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ParamSpec, TypeVar
@@ -42,6 +42,11 @@ class _Post(QObject):
     def __init__(self) -> None:
         super().__init__()
         self.call.connect(self._do, Qt.ConnectionType.QueuedConnection)
+
+    def send(self, call: Callable[[], None]) -> None:
+        """Run a call on the GUI thread, from any thread; drop it once Qt is being taken down."""
+        with suppress(RuntimeError):  # "Signal source has been deleted"
+            self.call.emit(call)
 
     def _do(self, call: Callable[[], None]) -> None:
         call()
@@ -141,14 +146,14 @@ class Jobs(QObject):
                 result, error = work(job.progress), None
             except Exception as raised:
                 result, error = None, raised
-            self._post.call.emit(let_garbage_go)
+            self._post.send(let_garbage_go)
         self.on_gui_thread(self._on_settled)(job, result, error)
 
     def on_gui_thread(self, take: Callable[P, None]) -> Callable[P, None]:
         """``take`` as any thread may call it: it runs on the GUI thread later, unless the window is gone by then."""
 
         def call(*values: P.args, **named: P.kwargs) -> None:
-            self._post.call.emit(lambda: take(*values, **named) if isValid(self) else None)
+            self._post.send(lambda: take(*values, **named) if isValid(self) else None)
 
         return call
 

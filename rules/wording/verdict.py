@@ -199,7 +199,12 @@ def _both_ways(analysis: Analysis, diagnosis: Diagnosis, problem: Finding) -> st
     ]
     if len(copies) < 2 or problem not in copies:
         return ""
-    both = of_every_step(analysis, sum(each.share for each in copies))
+    times = diagnosis.step_times.values()
+    recorded = sum(each.recorded_share for each in copies)
+    share = max(
+        (each.parts["copy"] / each.length_ns for each in times if each.length_ns > 0), default=recorded
+    )
+    both = of_every_step(analysis, min(share, 1.0))
     return Headline("Copies to and from the GPU are not overlapped", both).said(problem.reader)
 
 

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from shiboken6 import delete
 
 from parsers.model import Cancelled, Progress
-from viewer.jobs import Jobs
+from viewer.jobs import Jobs, _Post
 
 
 @pytest.fixture
@@ -152,6 +152,21 @@ def test_what_a_thread_reports_after_its_window_was_deleted_reaches_nobody(qtbot
     thread.join(10)
     qtbot.wait(1)
     assert not answers
+
+
+def test_a_thread_that_ends_after_qt_was_taken_down_raises_nothing(
+    qapp: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    jobs, may_end = Jobs(), threading.Event()
+    jobs._post = _Post()
+    jobs.ask("a", lambda _: may_end.wait(10), lambda _: None)
+    (thread,) = jobs._threads
+    delete(jobs._post)
+    may_end.set()
+    thread.join(10)
+    assert not raised
 
 
 def test_closing_ends_every_thread(jobs: Jobs) -> None:

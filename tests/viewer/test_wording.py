@@ -206,6 +206,20 @@ def test_copies_that_cost_much_both_ways_are_told_in_one_sentence(back: int, sen
     assert any("target data" in advice for each in diagnosis.findings for advice in each.advice)
 
 
+def test_copies_both_ways_never_share_more_than_the_time_they_take() -> None:
+    trace = TinyTrace()
+    for index in range(6):
+        trace.shift = 2000 * index
+        trace.copy(0, 800, "HtoD", 0)
+        trace.operation(800, 1000, "solve", 10)
+        trace.copy(1000, 1900, "DtoH", 20)
+    analysis = Analysis(trace.build())
+    diagnosis = diagnosis_of(analysis)
+    # each of two fixes may save more than the copies of its own direction
+    raised = replace(diagnosis, findings=tuple(replace(each, usual_share=0.7) for each in diagnosis.findings))
+    assert verdict(analysis, raised).startswith("Copies to and from the GPU are not overlapped: 86 %")
+
+
 def test_a_card_of_the_recording_that_is_larger_than_the_headline_is_told_beside_it() -> None:
     analysis = Analysis(training_run())
     found = diagnosis_of(analysis)
