@@ -103,6 +103,10 @@ HOLLOW = [
     ("request-log", b'{"id": 1, "arrival": null, "first": 1, "end": 2, "out": 1}\n'),
     ("flight-recorder", pickle.dumps({"version": "2.10", "pg_config": {}, "entries": []}, 2)),
     ("flight-recorder", b'{"entries": [], "pg_config": {}, "version": "2.10"}'),
+    (
+        "triton-server-trace",
+        b'[{"id": 1, "model_name": "a"}, {"id": 1, "timestamps": [{"name": "REQUEST_START", "ns": 5}]}]',
+    ),
     ("torch-compiler-log", headed("compiler/torch_trace.log", 20)),
     (
         "speedscope",
