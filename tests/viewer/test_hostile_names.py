@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import io
 import json
 import os
@@ -28,6 +30,7 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
+import resources
 from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 from tests.parsers.test_ncu_csv import raw_page
 from viewer.cli import main
@@ -35,6 +38,7 @@ from viewer.dialogs.page_dialog import QualityDialog
 from viewer.kept.session import Session
 from viewer.panels.tables.table_model import csv_text
 from viewer.panels.tables.table_view import TableView
+from viewer.reports.rendering.pages import SCRIPTS
 from viewer.window.main_window import MainWindow
 from viewer.window.palette import Mode
 
@@ -188,21 +192,51 @@ def test_the_palette_and_the_account_of_losses_show_text(evil_window: MainWindow
         assert faults(shown) == []
 
 
+MARKS = ("alert(", "onerror", "calc'", "/etc/passwd", "[31mred", "gnp.")  # of EVIL, as it is or escaped
+
+
 class Tags(HTMLParser):
-    """Collects tags and attributes of a page."""
+    """Collects tags, attributes, and the texts of scripts and styles of a page."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tags: set[str] = set()
-        self.attributes: set[str] = set()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: dict[str, list[str]] = {"script": [], "style": []}
+        self.text = ""
+        self.open = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
+        self.found.append((tag, dict(attrs)))
+        self.open = tag
+        if tag in self.inside:
+            self.inside[tag].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.open = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.open in self.inside:
+            self.inside[self.open][-1] += data
+        else:
+            self.text += data
+
+    def attributes_of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for each, attributes in self.found if each == tag]
+
+
+def hash_of(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def script_of_ours() -> str:
+    parts = (resources.path(f"reports/page/{name}.js").read_text("utf-8") for name in SCRIPTS)
+    return '(() => {\n"use strict";\n' + "\n".join(parts) + "})();\n"
 
 
 @pytest.mark.parametrize("make", [recording, report])
-def test_no_page_runs_or_loads_anything(
+def test_no_page_runs_or_loads_anything_but_its_own_script(
     tmp_path: Path, make: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, page = str(make(tmp_path)), tmp_path / "page.html"
@@ -211,8 +245,33 @@ def test_no_page_runs_or_loads_anything(
         text = page.read_text("utf-8")
         parsed = Tags()
         parsed.feed(text)
-        assert not parsed.tags & {"script", "img", "a", "iframe", "object", "b"}
-        assert not any(name.startswith("on") or name in ("src", "href") for name in parsed.attributes)
+        assert not parsed.tags & {"img", "a", "iframe", "object", "embed", "link", "base", "form", "b"}
+        assert not any(
+            name.startswith("on") or name in ("src", "srcset", "srcdoc", "href", "xlink:href", "style")
+            for _, attributes in parsed.found
+            for name in attributes
+        )
+        scripts = list(zip(parsed.attributes_of("script"), parsed.inside["script"], strict=True))
+        assert [inside for attributes, inside in scripts if not attributes] == [script_of_ours()]
+        for attributes, inside in scripts:
+            if attributes:
+                assert attributes == {"type": "application/octet-stream", "class": "recording"}
+                assert re.fullmatch("[A-Za-z0-9+/]+={0,2}", inside)
+        (style,) = parsed.inside["style"]
+        assert parsed.attributes_of("style") == [{}]
+        assert not re.search(r"url\(|@import", style)
+        policies = [each for each in parsed.attributes_of("meta") if "http-equiv" in each]
+        assert policies == [
+            {
+                "http-equiv": "Content-Security-Policy",
+                "content": f"default-src 'none'; style-src {hash_of(style)}; "
+                f"script-src {hash_of(script_of_ours())}; base-uri 'none'; form-action 'none'; "
+                "require-trusted-types-for 'script'",
+            }
+        ]
+        if make is recording:  # pages of a kernel report name no kernel unless a check complains of one
+            assert any(mark in parsed.text for mark in MARKS)
+        assert not any(mark in part for mark in MARKS for part in (script_of_ours(), style))
         assert not CONTROL.search(text)
     capsys.readouterr()
 

@@ -87,7 +87,10 @@ def many_ranks_report(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> Report
 
 
 def as_json(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:
-    """The same object as of a full reading, with ``ranks`` for what only many of them show. Times are integer ns."""
+    """The same object as of a full reading, with ``ranks`` for what only many of them show. Times are integer ns.
+
+    What fixes would give is not known here, so nothing is said to be done first and no causes are joined.
+    """
     run = facts.run
     words = [placed.summary.words for placed in run.members]
     return {
@@ -103,6 +106,8 @@ def as_json(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:
         ],
         "quality": quality_json(run.quality),
         "completeness": _completeness(run),
+        "headline": {"sentence": page.sentence(facts, diagnosis), "do_first": ""},
+        "causes": [],
         "window_ns": run.window_ns,
         "steps": [step for member in range(len(words)) for step in _steps(run, member)],
         "devices": [_device(run, row) for row in range(len(run.rows))],
@@ -170,6 +175,7 @@ def _device(run: ManyRanks, row: int) -> dict[str, Any]:
         "span_ns": last - first,
         "busy_ns": run.busy_ns(row),
         "budget": budget_json(run.budget(row)),
+        "step": None,
         "energy_j": None,
     }
 

@@ -175,6 +175,9 @@ def test_a_page_names_what_was_left_out_and_stays_a_page(facts: ManyRanksDiagnos
     assert text.count("\n") < 80
     told = json.loads(json.dumps(as_json(facts, diagnosis)))
     jsonschema.validate(told, json.loads(resources.path("diagnosis.schema.json").read_text("utf-8")))
+    assert told["headline"]["sentence"] == told["ranks"]["sentence"]
+    assert told["headline"]["sentence"] in " ".join(text.split())
+    assert (told["headline"]["do_first"], told["causes"], told["fixes"]) == ("", [], [])
     assert [each["rank"] for each in told["devices"]] == list(range(17))
     assert [name for name, _ in run.unread] == ["notes.txt", "rank17.pt.trace.json"]
 
