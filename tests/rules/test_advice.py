@@ -94,8 +94,16 @@ def test_findings_are_ranked_by_what_they_can_give() -> None:
         trace.kernels(100, 10, 5, 30)
         trace.region(520, 1000, "tokenize")
 
-    ceilings = [each.ceiling_ns for each in diagnose(steps(4, 1000, body).build()).findings]
-    assert ceilings == sorted(ceilings, reverse=True)
+    diagnosis = diagnose(steps(4, 1000, body).build())
+    causes = [[diagnosis.findings[index] for index in each.findings] for each in diagnosis.causes]
+    assert [[each.category for each in cause] for cause in causes] == [
+        [Category.HOST_BOUND, Category.INPUT_BOUND],  # one fix mends both
+        [Category.LAUNCH_BOUND],
+        [Category.MEMORY_BOUND_KERNELS],
+    ]
+    assert [each for cause in causes for each in cause] == list(diagnosis.findings)
+    given = [cause[0].share for cause in causes]
+    assert given == sorted(given, reverse=True)
 
 
 def test_phrases() -> None:

@@ -149,7 +149,8 @@ def test_waiting_for_the_latest_of_equal_ranks_is_never_the_first_finding(progra
 def test_a_sound_run_of_four_ranks_accuses_none() -> None:
     diagnosis = diagnosed(*RECORDINGS["ranks_sound"])
     (late,) = [each for each in diagnosis.findings if each.category is Category.STRAGGLER]
-    assert late.severity is Severity.LOW
+    assert late.severity is Severity.INFO
+    assert late.share < 0.01  # of a step without the recorder
     assert "nearly as long" in late.explanation
 
 

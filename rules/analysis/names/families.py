@@ -163,7 +163,7 @@ _NO_TENSOR_CORE = (
     r"(dgrad|fprop|wgrad)\w*_engine<float|implicit_convolve_sgemm|winograd|fft2d|gemm_fwd_fft|gcn\w*conv|naive_conv"
 )
 _DTYPES = (
-    ("fp4", r"e2m1|float4|fp4|FP4|mxf4"),
+    ("fp4", r"e2m1|fp4|FP4|mxf4"),  # float4 is four numbers of CUDA's float
     ("fp8", r"e4m3|e5m2|float8|fp8|FP8|Float8|nvjet_(?:sm\d+_)?q[a-z]{2}_"),
     (
         "tf32",
