@@ -9,9 +9,10 @@ import numpy as np
 from parsers.model import EventKind
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import contains, measure
+from rules.analysis.idle.culprits import LONGEST_NAME
 from rules.analysis.idle.frames import is_users_frame
 from rules.losses.lost_time import IdleTime
-from rules.wording.phrases import listed
+from rules.wording.phrases import listed, shortened
 
 MOST_OF_IT = 0.6  # of the idle time: then the frame says what it is
 LEAST_SAMPLES = 20
@@ -63,7 +64,7 @@ def beneath(waiting: IdleTime) -> Beneath:
         ]
         if held:
             deepest = max(held, key=lambda name: depth[name])
-            return Beneath(trace.strings[deepest], float(spent[deepest]) / whole)
+            return Beneath(shortened(trace.strings[deepest], LONGEST_NAME), float(spent[deepest]) / whole)
     samples = events[table.kind[events] == EventKind.SAMPLE]
     samples = samples[contains(waiting.intervals, table.start[samples])]
     if len(samples) < LEAST_SAMPLES:
@@ -76,6 +77,7 @@ def beneath(waiting: IdleTime) -> Beneath:
     ]
     return Beneath(
         samples=tuple(
-            (trace.strings[name], float(counts[name]) / len(samples)) for name in known[:MOST_NAMED]
+            (shortened(trace.strings[name], LONGEST_NAME), float(counts[name]) / len(samples))
+            for name in known[:MOST_NAMED]
         )
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ from viewer.reports.text_report import as_text
 
 MILLION = 1_000_000
 NAMES = 200_000
+PROGRAM = re.compile(r"<script>.*?</script>", re.DOTALL)  # of an interactive page, always the same
+RECORDING = re.compile(r'(<script type="application/octet-stream"[^>]*>)([^<]*)(</script>)')
+LONGEST_RECORDING = 1_000_000  # as text in the page
 
 
 def training(names: str = "") -> list[Event]:
@@ -41,12 +45,17 @@ def training(names: str = "") -> list[Event]:
 
 
 def reports(trace: Trace) -> tuple[str, str, str]:
-    """Text, page and JSON of the whole diagnosis."""
+    """Text, page and JSON of the whole diagnosis; the page without its program and what that draws."""
     diagnosis, analysis = diagnose(trace), Analysis(trace)
     assert diagnosis.crashed == {}
+    page, programs = PROGRAM.subn("", as_html(trace, diagnosis, analysis))
+    assert programs == 1
+    assert [len(data) < LONGEST_RECORDING for _, data, _ in RECORDING.findall(page)] == [True] * bool(
+        len(trace.events)
+    )
     return (
         as_text(trace, diagnosis, analysis),
-        as_html(trace, diagnosis, analysis),
+        RECORDING.sub(r"\1\3", page),
         json.dumps(as_json(trace, diagnosis, analysis)),
     )
 
@@ -86,7 +95,12 @@ def test_names_of_a_megabyte_are_cut_for_show_and_said_to_be(tmp_path: Path) -> 
     assert note(trace, "name-shortened") == (4, Effect.REPAIRED)
     assert max(map(len, trace.strings)) == LONGEST_NAME
     assert balanced(trace)
-    assert all(len(report) < 60_000 for report in reports(trace))
+    made = reports(trace)
+    assert all(len(report) < 60_000 for report in made)
+    said = json.loads(made[2])
+    assert said["fixes"]
+    for each in [*said["findings"], *said["fixes"]]:
+        assert all(len(text) < 1_000 for text in (*each["advice"], each["title"], each["culprit"]))
 
 
 def test_long_names_that_are_no_names_of_events_stay_whole(tmp_path: Path) -> None:

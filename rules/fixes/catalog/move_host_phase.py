@@ -12,6 +12,7 @@ from parsers.model.names.calls import Call
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.culprits import LONGEST_NAME
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import (
@@ -103,6 +104,7 @@ def _proposal(analysis: Analysis, replay: Replay, phase: HostPhase, plans: PlanB
     elif (waits & stops).any():
         categories.append(Category.SYNCHRONIZATION)
     milliseconds = per_step(replay, float(own[nodes].sum())) / 1e6
+    shown = shortened(name, LONGEST_NAME)  # as findings name it
     what = (
         f"the work of {shortened(name)}" if name else f"unnamed {analysis.idle.host} work{_WHEN[phase.when]}"
     )
@@ -110,17 +112,17 @@ def _proposal(analysis: Analysis, replay: Replay, phase: HostPhase, plans: PlanB
         fix=MoveHostPhase.id,
         key=name or phase.when,
         title=(
-            f"Pad to a few lengths: {name or plans.who} builds a plan for each new one, "
+            f"Pad to a few lengths: {shortened(name) or plans.who} builds a plan for each new one, "
             f"{duration(milliseconds * 1e6)} of CPU work {replay.in_step}"
             if plans
             else f"Move {what} off the critical path: {duration(milliseconds * 1e6)} of CPU work {replay.in_step}"
         ),
         categories=tuple(categories),
-        culprit=name or f"{analysis.idle.host} outside any region",
+        culprit=shown or f"{analysis.idle.host} outside any region",
         remedy=few_lengths(plans.is_of_attention)
         if plans
         else by_name(Culprit(CulpritKind.REGION, name))
-        or beside_launches(off_the_path(name)).and_then(*(() if name else (_NAMELESS,))),
+        or beside_launches(off_the_path(shown)).and_then(*(() if name else (_NAMELESS,))),
         expected=together(less_host_time(nodes, (1 - left) * own), *gone),
         low=together(less_host_time(nodes, least * own), *gone) if least < 1 else None,
         depends_on="how many different lengths are left"
