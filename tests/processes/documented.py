@@ -25,6 +25,7 @@ MEANT = {
     "LIMIT": "5%",
     "NAME": "main",
     "NAME=VALUE": "least-share=0.02",
+    "RECORDED=HERE": "/home/them/train=.",
     "PRICE": "2.5",
     "PLACE": "ssh:localhost",
     "LINE": "true",
@@ -50,6 +51,8 @@ WRITTEN = {
     "--markdown": "page.md",
     "--junit": "page.xml",
     "--out": "rows.csv",
+    "--sarif": "found.sarif",
+    "--patch": "change.patch",
 }
 AFTER = {"--largest": "1MB", "--memory-limit": "1GB"}  # sizes, by their option
 _PLACEHOLDER = re.compile(r"[A-Z][A-Z.=]+")

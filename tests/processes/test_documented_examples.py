@@ -22,7 +22,7 @@ OUTPUTS = (*WRITTEN.values(), "converted", "regions.parquet")
 FOLDERS = ("project", "traces")
 # needs a profiler, another machine or a library that a machine may lack, and then says so
 DAILY = ("diagnose", "compare", "query", "trend")
-NEEDING = ("capture", "try", "attach", "places", "reduce", "s3://bucket/run", "tcp://localhost:8786")
+NEEDING = ("capture", "try", "attach", "check", "s3://bucket/run", "tcp://localhost:8786")
 
 
 class Typist:
@@ -35,6 +35,8 @@ class Typist:
     def types(self, command: Documented) -> Done:
         if any(word in command.words for word in ("trend", "remove", "baseline:main")):
             assert_answered(self._place.run("baseline", "save", "main", self._given("kept.pt.trace.json.gz")))
+        if command.words[:2] == ("places", "remove"):
+            assert_answered(self._place.run("places", "save", *command.words[2:], "ssh:localhost"))
         words = [self._meant(word) for word in command.words]
         return self._place.run(*words, given=b"")
 

@@ -73,6 +73,10 @@ def _print_promises(options: argparse.Namespace, history: History) -> int:
 
     entries = history.entries(Series.TRIAL, options.name)
     records = records_by_fix(trial for entry in entries for trial in entry.trials)
+    if files_asked_for(options):
+        from viewer.reports.report_files import makers_of
+
+        write_reports(options, makers_of(lambda: records_report(records)))
     if options.json:
         print_json(records_json(records))
     else:

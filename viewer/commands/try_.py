@@ -12,6 +12,7 @@ from viewer.capture.failures import CaptureProblem
 from viewer.capture.request import CaptureRequest, Target, Window
 from viewer.capture.target_words import UnreadableCommand
 from viewer.terminal.capture_command import add_program, target_from
+from viewer.terminal.command_parser import NamesOutput
 from viewer.terminal.console import complain, inputs, json_text, terminal_progress
 from viewer.terminal.exit_codes import BAD_INPUT, DONE, GATE_INCONCLUSIVE, INTERRUPTED
 from viewer.terminal.interruption import run_stoppably
@@ -88,7 +89,7 @@ def declare(commands: Any) -> None:
     add_reports(parser, ("markdown",))
     parser.add_argument(
         "--patch",
-        type=Path,
+        action=NamesOutput,
         metavar="FILE",
         help="write what won as a patch to your script, which itself is left as it is",
     )
