@@ -33,6 +33,7 @@ CONTENT = text_of(
     ]
 ).encode()
 COMMANDS = {
+    "attach": ["--wait", "0.1", "any"],
     "baseline list": [],
     "baseline remove": ["nightly"],
     "baseline save": ["nightly", "a.json.gz"],
@@ -43,7 +44,12 @@ COMMANDS = {
     "convert": ["--to", "csv", "a.json.gz", "out.csv"],
     "diagnose": ["a.json.gz"],
     "mcp": None,  # a server, with no option but the files
+    "places check": None,  # no option
+    "places list": None,
+    "places remove": None,
+    "places save": ["box", "ssh:me@gpu-box"],
     "query": ["a.json.gz", "select 1"],
+    "reduce": ["a.json.gz"],
     "self-check": [],
     "trend": [],
     "try": [],
@@ -100,7 +106,7 @@ def with_values() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("command", "option"), with_values())
 def test_no_option_of_any_command_costs_the_recording_that_it_is_given(
-    command: str, option: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    command: str, option: str, folder: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     """Such as rank0.json.gz of `diagnose --html rank*.json.gz`, which the shell makes the option's value."""
     words = COMMANDS[command]
@@ -110,7 +116,7 @@ def test_no_option_of_any_command_costs_the_recording_that_it_is_given(
     more = ["--", sys.executable, "train.py"] if command.startswith(("capture", "try")) else []
     code = code_of(*command.split(), *words, option, target.name, *more)
     assert target.read_bytes() == CONTENT
-    said = capsys.readouterr().err
+    said = capsysbinary.readouterr().err.decode()
     if "no result may replace" in said:
         assert code == BAD_INPUT
         assert said.count("\n") == 1
@@ -122,12 +128,12 @@ def test_the_commands_that_are_tried_are_all_there_are() -> None:
 
 
 OUTPUTS = [
-    *(["diagnose", "a.json.gz", f"--{kind}"] for kind in ("html", "pdf", "markdown", "junit")),
+    *(["diagnose", "a.json.gz", f"--{kind}"] for kind in ("html", "pdf", "markdown", "junit", "sarif")),
     *(["compare", "a.json.gz", "b.json.gz", f"--{kind}"] for kind in ("html", "pdf", "markdown", "junit")),
     *(["convert", "a.json.gz", "--to", to] for to in ("csv", "chrome", "parquet")),
     ["query", "a.json.gz", "select 1", "--out"],
     ["capture", "torch", "--print-command", "--save-runner"],
-    ["try", "--recording", "a.json.gz", "--markdown"],
+    *(["try", "--recording", "a.json.gz", f"--{kind}"] for kind in ("markdown", "patch")),
 ]
 
 
@@ -178,6 +184,16 @@ def test_a_file_of_limits_is_read_as_well(folder: Path, capsys: pytest.CaptureFi
     gates.write_text('fail-on = "high"\n')
     assert code_of("diagnose", "a.json.gz", "--gates", "gates.toml", "--html", "gates.toml") == BAD_INPUT
     assert gates.read_text() == 'fail-on = "high"\n'
+    assert "This is what the command reads" in capsys.readouterr().err
+
+
+def test_a_patch_does_not_take_the_place_of_the_script(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = folder / "train.py"
+    script.write_text("print('trained')\n")
+    assert code_of("try", "--patch", "train.py", "--", sys.executable, "train.py") == BAD_INPUT
+    assert script.read_text() == "print('trained')\n"
     assert "This is what the command reads" in capsys.readouterr().err
 
 

@@ -17,6 +17,9 @@ from pytestqt.qtbot import QtBot
 
 import resources
 import viewer.app
+from parsers.fetched import address_of
+from parsers.fetched import folder as copies
+from parsers.model import TraceError
 from viewer.app import local_path
 from viewer.desktop.single_instance import (
     AGREED,
@@ -248,11 +251,30 @@ def test_displays_are_told_apart() -> None:
         ("/tmp/100%25.json", "/tmp/100%25.json"),
         ("a b.json", "a b.json"),
         ("file://elsewhere.invalid/x.json", "file:/elsewhere.invalid/x.json"),
-        ("https://somewhere.invalid/x.json", "https:/somewhere.invalid/x.json"),
     ],
 )
 def test_file_urls_are_paths(word: str, path: str) -> None:
     assert local_path(word) == Path(path)
+
+
+@pytest.mark.parametrize(
+    ("word", "copy"),
+    [
+        ("https://somewhere.invalid/x.json", "https/somewhere.invalid/x.json"),
+        ("HTTPS://somewhere.invalid/x.json", "https/somewhere.invalid/x.json"),
+        ("ssh://me@somewhere.invalid:22/a b/x.json", "ssh/me@somewhere.invalid%3A22/a b/x.json"),
+    ],
+)
+def test_addresses_are_opened_as_copies_that_know_where_they_come_from(word: str, copy: str) -> None:
+    scheme, _, rest = word.partition("://")
+    assert local_path(word) == copies() / copy
+    assert address_of(local_path(word)) == f"{scheme.lower()}://{rest}"
+
+
+@pytest.mark.parametrize("word", ["https://", "https:///x.json", "ssh://somewhere.invalid/a/../../x.json"])
+def test_an_address_that_leads_nowhere_is_no_path(word: str) -> None:
+    with pytest.raises(TraceError, match="leads nowhere"):
+        local_path(word)
 
 
 @pytest.fixture

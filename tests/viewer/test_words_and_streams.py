@@ -156,13 +156,16 @@ def test_a_file_that_is_called_like_a_command_is_a_file(
 
 
 EMPTY = {
+    "attach": [[""], ["--on=", "1"], ["--setup", "", "1"], ["--python=", "1"], ["--out", "", "1"], ["--journal=", "1"]],
     "baseline": [["save", "", SAMPLE], ["save", "x", ""], ["list", "--store", ""], ["remove", "--store=", "x"]],
     "capture": [["torch", "--out", "", "--", "x.py"], ["nsys", "--cwd=", "--", "x.py"]],
     "compare": [["", SAMPLE], [SAMPLE, ""], ["--before", "", "--after", SAMPLE], ["--series", SAMPLE, ""]],
     "convert": [["", "--to", "csv", "o"], [SAMPLE, "--to", "csv", ""]],
     "diagnose": [[""], [SAMPLE, ""], [SAMPLE, "--html", ""], [SAMPLE, "--gates="], ["--scheduler", "", SAMPLE]],
     "mcp": [[""]],
+    "places": [["save", "", "ssh:x"], ["save", "x", ""], ["save", "x", "ssh:x", "--setup="], ["check", ""]],
     "query": [["", "select 1"], [SAMPLE, ""], [SAMPLE, "select 1", "--out", ""]],
+    "reduce": [[""], [SAMPLE, ""], ["--below", "", SAMPLE]],
     "self-check": [],
     "trend": [[""], ["--html="], ["--store", ""]],
     "try": [["--recording", "", "--", "x.py"], ["--fix", "", "--", "x.py"], ["--markdown=", "--", "x.py"]],
