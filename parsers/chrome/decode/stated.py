@@ -15,7 +15,7 @@ from parsers.chrome.decode.messages import collective_name, message_bytes
 from parsers.chrome.decode.records import NO_TEXT, Arguments, CollectiveArguments, OperatorArguments
 from parsers.chrome.decode.usual_records import CallArguments, OperationArguments
 from parsers.model import I64, Attribute, SyncKind
-from parsers.xprof.details import NO_DETAILS, details_of
+from parsers.xprof.details import NO_DETAILS, OperationDetails, details_of
 
 K = TypeVar("K", bound=Hashable)
 _SYNCHRONISATIONS = {
@@ -86,6 +86,7 @@ class Stated:
             self._attribute(Attribute.SYNC_KIND, numbers, np.array(kinds, np.int64))
         else:
             self._integers(Attribute.BYTES, numbers, [each.bytes for each in arguments])
+            self._ends_of_copies(numbers, [details_of(None, each.memcpy_details) for each in arguments])
         self._integers(Attribute.GRAPH_NODE, numbers, [each.graph_node for each in arguments])
 
     def in_words_of_xprof(self, numbers: I64, arguments: list[Arguments]) -> None:
@@ -96,10 +97,13 @@ class Stated:
         if any(each is not NO_DETAILS for each in details):
             self._integers(Attribute.REGISTERS, numbers, [each.registers for each in details])
             self._integers(Attribute.BYTES, numbers, [each.size for each in details])
-            self._integers(Attribute.SOURCE_MEMORY, numbers, [each.source for each in details])
-            self._integers(Attribute.TARGET_MEMORY, numbers, [each.target for each in details])
+            self._ends_of_copies(numbers, details)
             self._shape(Attribute.GRID, Attribute.GRID_SHAPE, numbers, [each.grid for each in details])
             self._shape(Attribute.BLOCK, Attribute.BLOCK_SHAPE, numbers, [each.block for each in details])
+
+    def _ends_of_copies(self, numbers: I64, details: Sequence[OperationDetails]) -> None:
+        self._integers(Attribute.SOURCE_MEMORY, numbers, [each.source for each in details])
+        self._integers(Attribute.TARGET_MEMORY, numbers, [each.target for each in details])
 
     def _in_words_of_nsys(self, numbers: I64, arguments: Sequence[object]) -> None:
         """What converters of Nsight Systems' exports write under the names of its tables."""

@@ -42,6 +42,7 @@ class OperationArguments(CollectiveArguments, gc=False):
     graph_node: Number = msgspec.field(name="graph node id", default=None)
     bytes: Any = None
     sync_kind: Any = msgspec.field(name="cuda_sync_kind", default=None)
+    memcpy_details: Any = None
 
 
 class MemoryArguments(NoArguments, gc=False):

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from parsers.chrome.build.copies import memory_kinds
 from parsers.chrome.decode.messages import element_bytes
 from parsers.chrome.decode.records import Arguments as Known
-from parsers.model import I64, Attribute, SyncKind, Trace
+from parsers.model import I64, Attribute, EventKind, MemoryKind, SyncKind, Trace
 from parsers.model.attributes import TEXT_ATTRIBUTES
 from rules.kernels.operator_roofs import NUMBERS, calls_asked
 
@@ -36,6 +37,7 @@ _NAMES = {
     Attribute.NVTX_DOMAIN: "NVTX domain",
     Attribute.STEP_NUMBER: "step_num",
 }
+_ENDS = {Attribute.SOURCE_MEMORY: "kind_src", Attribute.TARGET_MEMORY: "kind_dst"}  # as XProf writes them
 _SYNCHRONISATIONS = {
     SyncKind.EVENT: "Event Sync",
     SyncKind.STREAM_WAIT_EVENT: "Stream Wait Event",
@@ -77,9 +79,28 @@ class Arguments:
             for index, value in zip(stated[mine].tolist(), values, strict=True):
                 if written[value] is not None:
                     found[index][name] = written[value]
+        for index, ends in self._ends_of_copies(events).items():
+            found[index]["memcpy_details"] = ends
         if not _MESSAGES.isdisjoint(trace.attributes):
             for arguments in found.values():
                 _finish_message(arguments)
+        return found
+
+    def _ends_of_copies(self, events: I64) -> Mapping[int, str]:
+        """The kinds of memory that a copy is between, where its name does not say them."""
+        trace = self._trace
+        copies = events[trace.events.kind[events] == EventKind.MEMCPY]
+        kinds = {which: trace.attribute(which, copies).tolist() for which in _ENDS}
+        found = {}
+        for place, index in enumerate(copies.tolist()):
+            ends = {which: MemoryKind(max(values[place], 0)) for which, values in kinds.items()}
+            stated = [
+                f"{_ENDS[which]}:{end.name.lower()}"
+                for which, end in ends.items()
+                if end is not MemoryKind.UNKNOWN
+            ]
+            if stated and tuple(ends.values()) != memory_kinds(trace.name(index)):
+                found[index] = " ".join(stated)
         return found
 
     def _rest(self, events: I64) -> defaultdict[int, dict[str, Any]]:
