@@ -18,6 +18,7 @@ from tests.parsers.nsys_exports import export
 from tests.parsers.nsys_exports import kernel as nsys_kernel
 from tests.parsers.test_ncu_csv import raw_page
 from viewer.reports.diagnosis_report import as_html
+from viewer.reports.interactive.recording import packed_recording
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
 
@@ -88,6 +89,7 @@ def test_hundreds_of_thousands_of_different_names(tmp_path: Path) -> None:
     assert len(trace.strings) > NAMES
     assert balanced(trace)
     assert all(len(report) < 100_000 for report in reports(trace))
+    assert len(packed_recording(Analysis(trace), (0, MILLION), 200_000)) <= 200_000
 
 
 def test_names_of_a_megabyte_are_cut_for_show_and_said_to_be(tmp_path: Path) -> None:

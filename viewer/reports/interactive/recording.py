@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -61,11 +61,14 @@ def packed_recording(analysis: Analysis, view: tuple[int, int], most_bytes: int 
         entries = entries_of(lanes.rows, resolution)
         if len(entries) * LEAST_BYTES > most_bytes and (unit, resolution) != GRADES[-1]:
             continue
+        named, name = np.unique(entries.name, return_inverse=True)
+        entries = replace(entries, name=name.astype(np.int64))
         place = np.full(len(analysis.trace.events), -1, np.int64)
         kept = np.flatnonzero(entries.event >= 0)
         place[entries.event[kept]] = kept
         columns = columns_of(entries, unit, lanes.launches(entries.event, place))
         header |= {
+            "names": lanes.names(named),
             "unit": unit,
             "resolution": resolution,
             "rows": np.diff(entries.first).tolist(),
@@ -95,8 +98,14 @@ class _Names:
         self.color.append(color)
         return len(self.text) - 1
 
-    def data(self) -> dict[str, Any]:
-        return {"text": self.text, "shown": self.shown, "told": self.told, "color": self.color}
+    def data(self, used: I64) -> dict[str, Any]:
+        columns: dict[str, list[Any]] = {
+            "text": self.text,
+            "shown": self.shown,
+            "told": self.told,
+            "color": self.color,
+        }
+        return {key: [column[each] for each in used.tolist()] for key, column in columns.items()}
 
 
 def _cut(text: str) -> str:
@@ -123,6 +132,10 @@ class _Lanes:
         """The columns of counters."""
         return b"".join(self._samples)
 
+    def names(self, used: I64) -> dict[str, Any]:
+        """Those that are drawn, by the numbers that entries have for them."""
+        return self._names.data(used)
+
     def launches(self, event: I64, place: I64) -> I64:
         """The entry that launched each entry; ``place`` is the entry of each event."""
         found = np.full(len(event), -1, np.int64)
@@ -141,7 +154,6 @@ class _Lanes:
         return {
             "span": [min(first, view[0]), max(last, view[1])],
             "view": [int(view[0]), int(view[1])],
-            "names": self._names.data(),
             "palettes": [[list(colors) for colors in pair] for pair in self._palettes],
             "groups": self._groups,
             "causes": [
