@@ -22,6 +22,7 @@ from rules.wording.words import Reader
 MOSTLY = 0.5  # of a finding's time: a change that takes less of it is not what mends it
 IN_PART = 0.1  # ... but is told beside it from here on, where nothing mends it as a whole
 ADDS_NOTHING = 1.02  # to the fixes before it: such a fix mends what one of them mends
+FAR_MORE = 2.0  # than what a fix is named for: then it is told by what it takes most of
 AS_MUCH = 0.8  # of what a cause gives: what then waits for one rank tells it best
 OTHER_BASIS = 0.02  # of a step: by how much a share must differ from the recorded one to be told
 LEAST_OF_ITS_OWN = 0.05  # of a step: a fix that gives more is told, though no rule reports what it mends
@@ -68,7 +69,7 @@ def in_order(analysis: Analysis, plan: Plan, findings: Sequence[Finding]) -> Ord
         places = tuple(range(len(order), len(order) + len(members)))
         mine = [replace(given[index], fix=fix, leads=not place) for place, index in enumerate(members)]
         if fix and mine:
-            mine[0] = _at_least(mine[0], promises[fix])
+            mine[0] = _at_least(mine[0], promises[fix], sum(each.share for each in mine[1:]))
         elif len(mine) > 1:
             mine[0] = _with_share(mine[0], max(each.share for each in mine))
         elif fix and _is_unreported(promises[fix], given):
@@ -181,9 +182,26 @@ def _taken(
         index for index in left if parts[index] >= MOSTLY and findings[index].severity is not Severity.INFO
     ]
     first = max(named, key=lambda index: parts[index] * findings[index].share, default=-1)
+    loud = [index for index in left if findings[index].severity is not Severity.INFO]
+    takes = {index: parts[index] * findings[index].share for index in left}
+    best = max(loud, key=lambda index: takes[index], default=-1)
+    own_time = first >= 0 and not isinstance(findings[first].category.about, IdleCause)
+    if own_time and best >= 0 and parts[best] >= IN_PART and takes[best] >= FAR_MORE * takes[first]:
+        first = best
+    elif first >= 0 and findings[first].severity is Severity.INFO:
+        ahead = [index for index in loud if _passes_meanwhile(findings[index], promise)]
+        if ahead:  # the CPU then runs ahead of the GPU: what it does costs nothing any more
+            return [max(ahead, key=lambda index: findings[index].share), first], False
     if first < 0 or (mine and parts[first] < IN_PART):
         return mine, False
     return [first, *(index for index in mine if index != first)], parts[first] < MOSTLY
+
+
+def _passes_meanwhile(finding: Finding, promise: Promise) -> bool:
+    """Whether what a fix of waits gives is mostly what the CPU's own work costs: it stays, and passes meanwhile."""
+    of_waits = Category.SYNCHRONIZATION in promise.proposal.categories
+    gives = _gives(promise)
+    return of_waits and finding.category is Category.HOST_BOUND and MOSTLY * gives <= finding.share <= gives
 
 
 def _same_cause(promise: Promise, before: Sequence[tuple[_Group, float]]) -> tuple[_Group, float] | None:
@@ -266,18 +284,20 @@ def _told_as(finding: Finding, share: float, scale: float) -> Finding:
     )
 
 
-def _at_least(finding: Finding, promise: Promise) -> Finding:
+def _at_least(finding: Finding, promise: Promise, told: float) -> Finding:
     """A finding whose fix saves more than its own time: what follows from it goes as well, and is part of the cause.
 
-    It becomes more severe unless what the fix gives is little, and possibly nothing.
+    What the others of its cause have ``told`` is theirs. What is of some steps keeps its share of all steps, which were
+    not all replayed. It becomes more severe unless what the fix gives is little, and possibly nothing.
     """
-    gives = _gives(promise)
-    if gives <= finding.share:
+    gives = _gives(promise) - told
+    few = isinstance(finding.headline.amount, Part) and finding.headline.amount.few
+    if gives <= finding.share or few:
         return finding
     account = finding.account
     if gives >= finding.share + OTHER_BASIS:
         account = account + (
-            f" Without it a step would be {percent(gives)} shorter: it also delays what comes after it."
+            f" Without it a step would be {percent(_gives(promise))} shorter: it also delays what comes after it."
         )
     doubtful = promise.low < 1.0 and gives < LITTLE_THAT_MAY_BE_NOTHING
     louder = _with_share(replace(finding, account=account), gives)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -15,7 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import busiest_device, of_family, of_type, operations
-from rules.analysis.names.families import Family
+from rules.analysis.names.families import Family, is_product_with_a_vector
 from rules.analysis.names.host_language import is_python
 from rules.base import Category, Finding, Rule, rule
 from rules.kernels.gpu_peaks import peaks_of
@@ -32,7 +31,6 @@ USUAL_RATIO = 8.0
 HALF_THE_BYTES = 2.0  # what memory limits becomes this much faster with numbers of half the size
 MOSTLY = 0.5
 FIRST_WITH_TF32 = (8, 0)  # Ampere
-_VECTOR = re.compile(r"gemv|dot_kernel|gemmSN|reduce_1Block", re.IGNORECASE)
 
 
 @rule
@@ -119,7 +117,7 @@ def _has_tf32(trace: Trace, device: int) -> bool:
 def _vector_share(trace: Trace, events: I64) -> float:
     """The share of the time that is spent in products with a vector."""
     times = durations(trace, events)
-    vectors = named(trace, events, lambda name: _VECTOR.search(name) is not None)
+    vectors = named(trace, events, is_product_with_a_vector)
     return float(times[vectors].sum() / max(times.sum(), 1))
 
 

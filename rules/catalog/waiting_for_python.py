@@ -164,10 +164,7 @@ def _advice(culprit: Culprit, launches: int, compiled: bool) -> tuple[Words, ...
         return off_the_path("")
     if culprit.kind is CulpritKind.OPERATOR and culprit.name.startswith("aten::"):
         return (
-            for_python(
-                f"Find out why {culprit.name} takes long on the CPU: first use, tensors that lie on the CPU, or "
-                "very many small ones."
-            ),
+            *off_the_path(culprit.name),
             *(() if compiled else (_COMPILE_AROUND,)),
         )
     if launches or is_pass(culprit):

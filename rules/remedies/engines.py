@@ -138,8 +138,9 @@ def fusing_advice(trace: Trace) -> tuple[Words, ...]:
 
 
 def graph_advice(trace: Trace) -> tuple[Words, ...]:
-    """How the recorded engine replays graphs; empty for others."""
-    return next((_OF_ENGINES[name][:1] for name in software_of(trace) if name in _OF_ENGINES), ())
+    """How the recorded engine, or a model that is compiled already, replays graphs; empty for others."""
+    engine = next((_OF_ENGINES[name][:1] for name in software_of(trace) if name in _OF_ENGINES), ())
+    return engine or (_OF_COMPILED if is_compiled(trace) else ())
 
 
 def launch_advice(trace: Trace) -> tuple[Words, ...]:

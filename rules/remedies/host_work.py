@@ -188,6 +188,13 @@ def off_the_path(name: str) -> tuple[Words, ...]:
     """Work of a name, or of none, is done where it does not hold up the launches."""
     if not name:
         return _OUTSIDE
+    if name.startswith("aten::"):  # the model's own work, which nobody can move to another process
+        return (
+            for_python(
+                f"Find out why {name} takes long on the CPU: first use, tensors that lie on the CPU, or very "
+                "many small ones."
+            ),
+        )
     return (
         f"Take {name} off the critical path: do it once and keep the result, or in a worker process or a thread that "
         "prepares the next step.",

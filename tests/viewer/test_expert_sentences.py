@@ -100,7 +100,11 @@ EXPECTED = [
     Expected(
         "nsys/*cloverleaf*",
         "The GPU computes 88 %",
-        ("10 steady steps", "What costs most besides: waiting for results stalls the GPU: 6.7 %"),
+        (
+            "10 steady steps",
+            "What costs most besides: waiting for results stalls the GPU: 9.0 %",
+            "6.7 % 21.7 ms blocked by a synchronisation",
+        ),
         ("torch", "DataLoader"),
     ),
     Expected("nsys/*Mordred*", "The GPU waits for the CPU", ("3 steady steps",), ("torch", "DataLoader")),
@@ -135,9 +139,20 @@ EXPECTED = [
     ),
     Expected(
         "chrome/*xdit*",
-        "The CPU launches too slowly: 33 %",
-        ("software: xDiT, Diffusers", "compiled already", "inductor"),
-        ("where: execute_diffusion", "run execute_diffusion", "model is compiled anew"),
+        "The CPU launches too slowly: 16 %",
+        (
+            "software: xDiT, Diffusers",
+            "compiled already",
+            "inductor",
+            "the GPU idles 395 ms of the 1.20 s",
+        ),
+        (
+            "where: execute_diffusion",
+            "run execute_diffusion",
+            "model is compiled anew",
+            "capture the forward pass",
+            "off the critical path: 405 ms",
+        ),
     ),
     Expected(
         "chrome/*timesformer*",
@@ -154,12 +169,12 @@ EXPECTED = [
         "nsys/*power_iteration*",
         "The GPU waits for Python: 35 %",
         ("software: CuPy", "_Py_dg_dtoa", "at most twice as fast", "array.astype"),
-        ("TF32", "waits for data", "DataLoader", "torch.autocast", "32.4 times"),
+        ("2.6x faster", "TF32", "waits for data", "DataLoader", "torch.autocast", "32.4 times"),
     ),
     Expected(
         "../real/jax_compiled.trace.json.gz",
-        "Waiting for results stalls the GPU: 50 %",
-        ("software: JAX", "np.asarray"),
+        "Waiting for results stalls the GPU: 53 %",
+        ("software: JAX", "np.asarray", "50 % 5.58 ms blocked by a synchronisation"),
         ("torch", "cudaEventSync"),
     ),
     Expected(
@@ -176,8 +191,8 @@ EXPECTED = [
     ),
     Expected(
         "xprof/*jax08_gemm*",
-        "The CPU launches too slowly: 63 %",
-        ("software: JAX", "37 % 3.48 ms compute", "one jax.jit"),
+        "The CPU launches too slowly: 57 %",
+        ("software: JAX", "43 % 573 us compute", "the GPU idles 986 us of the 1.58 ms", "one jax.jit"),
         ("torch", "DataLoader", "CUDA"),
     ),
     Expected(
@@ -188,8 +203,13 @@ EXPECTED = [
     ),
     Expected(
         "chrome/*nccl_data*",
-        "The CPU launches too slowly: 50 %",
-        ("26 % 175 ms waiting for Python", "unflatten_dense_tensors", "3 steady steps"),
+        "The CPU launches too slowly: 46 %",
+        (
+            "26 % 44.5 ms waiting for Python",
+            "the GPU idles 111 of the 222 ms",
+            "unflatten_dense_tensors",
+            "3 steady steps",
+        ),
         ("in a worker process",),
     ),
     Expected(
@@ -200,14 +220,14 @@ EXPECTED = [
     ),
     Expected(
         "chrome/*gpu_only*",
-        "Tensors change layout back and forth: 14 %",
-        ("89 % 5.34 ms compute", "batched_transpose"),
+        "Tensors change layout back and forth: 24 %",
+        ("97 % 5.28 ms compute", "822 us of 5.98 ms", "batched_transpose"),
         ("DataLoader", "CUDA graph"),
     ),
     Expected(
         "chrome/*bert-small*",
-        "The CPU launches too slowly: 92 %",
-        ("6.9 % 307 us compute", "software: Transformers, PyTorch"),
+        "The CPU launches too slowly: 86 %",
+        ("13 % 307 us compute", "the GPU idles 4.08 of the 4.43 ms", "software: Transformers, PyTorch"),
         ("GPU memory is nearly full", "Reserved memory"),
     ),
     Expected(
@@ -245,14 +265,19 @@ EXPECTED = [
     ),
     Expected(
         "xprof/*jax_conv*",
-        "Waiting for results stalls the GPU: 57 %",
-        ("block_until_ready", "software: JAX", "allocat"),
+        "Waiting for results stalls the GPU: 69 %",
+        ("79.4 of 138 ms", "block_until_ready", "software: JAX", "allocat"),
         ("Serve several requests", "torch.profiler", "Python outside any region alone"),
     ),
     Expected(
         "../serve/engine.sqlite",
-        "cuDNN's attention builds a new plan for each new shape: 74 %",
-        ("Pad to a few lengths", "51 prefill and 91 decode steps", "Python inside engine steps alone"),
+        "cuDNN's attention builds a new plan for each new shape: 78 %",
+        (
+            "2.42 of the 3.27 s of all steps",
+            "Pad to a few lengths",
+            "51 prefill and 91 decode steps",
+            "Python inside engine steps alone",
+        ),
         ("outside any region", "Take out what", "hooks, bookkeeping", "DataLoader"),
     ),
     Expected("../smi/query.csv", "GPU 0 over 401 s: busy 2.0 %", ("its power limit 1.6 %",), ("100 % idle",)),

@@ -34,6 +34,11 @@ _WHEN_IT_RUNS = re.compile(
 _OF_EVERY_CALL = (TORCH_SCRIPT, "TensorFlow")
 
 
+def is_compiled_code(name: str) -> bool:
+    """Whether a range, frame or operator is what torch.compile made: it launches, and has no other work."""
+    return _WHEN_IT_RUNS.search(name) is not None
+
+
 def is_compiling(name: str) -> bool:
     """Whether an operator or range is a compiler's work, and not the run of what it made.
 

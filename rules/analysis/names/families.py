@@ -261,3 +261,11 @@ def _dtype(found: Found) -> str | None:
         if single and double and single.start() < double.start():
             return "fp32"
     return dtype
+
+
+_VECTOR = re.compile(r"gemv|dot_kernel|gemmSN|reduce_1Block", re.IGNORECASE)
+
+
+def is_product_with_a_vector(name: str) -> bool:
+    """Whether a kernel multiplies a matrix, or a vector, by a vector: memory limits it, not the arithmetic units."""
+    return _VECTOR.search(name) is not None

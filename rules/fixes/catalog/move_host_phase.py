@@ -13,6 +13,8 @@ from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.culprits import LONGEST_NAME
+from rules.analysis.names.compilers import is_compiled_code
+from rules.analysis.names.host_language import host_code
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import (
@@ -25,6 +27,7 @@ from rules.fixes.changes import (
     without_waiting,
 )
 from rules.fixes.host_phases import MOSTLY, HostPhase, host_phases, left_of_unknown
+from rules.losses.beneath import beneath
 from rules.losses.lost_time import IdleTime
 from rules.losses.plan_building import PlanBuilding, plan_building
 from rules.remedies.host_work import beside_launches, by_name, few_lengths, off_the_path
@@ -73,13 +76,18 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for each place whose work is long."""
-        plans = plan_building(IdleTime(analysis, Cause.HOST))
+        waiting = IdleTime(analysis, Cause.HOST)
+        plans, is_known = plan_building(waiting), bool(beneath(waiting))
         for phase in host_phases(replay, surroundings_of(analysis)):
+            if is_compiled_code(phase.name):  # it does nothing but launch
+                continue
             planning = plans if plans and plans.operator == phase.name else None
-            yield _proposal(analysis, replay, phase, planning)
+            yield _proposal(analysis, replay, phase, planning, is_known=is_known)
 
 
-def _proposal(analysis: Analysis, replay: Replay, phase: HostPhase, plans: PlanBuilding | None) -> Proposal:
+def _proposal(
+    analysis: Analysis, replay: Replay, phase: HostPhase, plans: PlanBuilding | None, *, is_known: bool
+) -> Proposal:
     name, nodes, own = phase.name, phase.nodes, phase.own
     to_host = copies(replay, CopyKind.D2H)
     large = of_nodes(replay, to_host & (replay.device.duration >= LONG_COPY_NS)) & nodes
@@ -106,7 +114,9 @@ def _proposal(analysis: Analysis, replay: Replay, phase: HostPhase, plans: PlanB
     milliseconds = per_step(replay, float(own[nodes].sum())) / 1e6
     shown = shortened(name, LONGEST_NAME)  # as findings name it
     what = (
-        f"the work of {shortened(name)}" if name else f"unnamed {analysis.idle.host} work{_WHEN[phase.when]}"
+        f"the work of {shortened(name)}"
+        if name
+        else f"unnamed {host_code(analysis.trace).removeprefix('the ')} work{_WHEN[phase.when]}"
     )
     return Proposal(
         fix=MoveHostPhase.id,
@@ -122,7 +132,9 @@ def _proposal(analysis: Analysis, replay: Replay, phase: HostPhase, plans: PlanB
         remedy=few_lengths(plans.is_of_attention)
         if plans
         else by_name(Culprit(CulpritKind.REGION, name))
-        or beside_launches(off_the_path(shown)).and_then(*(() if name else (_NAMELESS,))),
+        or beside_launches(off_the_path(shown), is_known=is_known).and_then(
+            *(() if name or is_known else (_NAMELESS,))
+        ),
         expected=together(less_host_time(nodes, (1 - left) * own), *gone),
         low=together(less_host_time(nodes, least * own), *gone) if least < 1 else None,
         depends_on="how many different lengths are left"

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.names.families import Family
+from rules.analysis.names.families import Family, is_product_with_a_vector
 from rules.analysis.names.host_language import is_python
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
@@ -36,7 +37,7 @@ When it applies
 
 What is changed in the replay
     Convolutions take the time that TF32 would need, which libraries use for them by themselves, matrix products that of
-    FP32, at 0.8 of the ratio of the peak rates; all other kernels half of their time.
+    FP32, at 0.8 of the ratio of the peak rates; all other kernels, and products with a vector, half of their time.
 
 What makes it more or less
     Whether the computation tolerates 32 bits at all. Matrix products may use TF32, too, which must be allowed.
@@ -55,7 +56,9 @@ What makes it more or less
         on_tensor_cores = np.array([each.tensor_core is True for each in classes], bool)[names]
         recorded = np.where(on_tensor_cores, rates.get("fp64_tensor", rates["fp64"]), rates["fp64"])
         single, tf32 = rates["fp32"], rates.get("tf32", rates["fp32"])
-        convolution, product = double & (families == Family.CONVOLUTION), double & (families == Family.GEMM)
+        vectors = named(trace, device.members, is_product_with_a_vector)
+        convolution = double & (families == Family.CONVOLUTION)
+        product = double & (families == Family.GEMM) & ~vectors
         rest = faster(replay, double & ~convolution & ~product, HALF_THE_BYTES)
         ratio = np.where(convolution, tf32, single) / recorded
         most = np.maximum(tf32 / recorded, HALF_THE_BYTES)
