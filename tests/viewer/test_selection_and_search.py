@@ -349,7 +349,7 @@ def test_a_click_in_the_flame_graph_widens_a_call_and_backspace_goes_back(
     window.document.select_area(Area(0, 20 * MS, (stream,)))
     show_tab(window, qtbot, "Flame")
     wait_until_ready(qtbot, window)
-    assert "on the selected lanes" in panel._text.text()
+    assert panel._text.text() == "The selected lanes contain no nested calls."
 
 
 def test_the_arguments_of_an_event_are_read_from_the_file(empty_window: MainWindow, qtbot: QtBot) -> None:

@@ -92,6 +92,8 @@ QTableView, QTreeView, QListView {
     background: $panel; alternate-background-color: $window; color: $text; border: none; gridline-color: transparent;
     selection-background-color: $selection; selection-color: $text; outline: none;
 }
+QTreeView { border: 1px solid transparent; }
+QTreeView:focus { border-color: $accent; }
 QTableView::item, QTreeView::item, QListView::item { padding: 2px 8px; border: none; }
 QTableView::item:hover, QTreeView::item:hover, QListView::item:hover { background: $hover; }
 QTableView::item:selected, QTreeView::item:selected, QListView::item:selected { background: $selection; color: $text; }
