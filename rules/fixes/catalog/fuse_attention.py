@@ -50,12 +50,14 @@ What makes it more or less
             return
         nodes = np.zeros(len(replay.host), bool)
         nodes[replay.device.launch[scores]] = True
+        # what passes before a launch for longer than usual is something else, such as the next batch being made ready
+        usual = float(np.median(replay.host.gap[nodes])) if nodes.any() else 0.0
         padded = unaligned_products(analysis, replay) & _beside(replay, scores)
 
         def fused(overlay: Overlay) -> None:
             overlay.duration[scores] = 0.0
             overlay.duration[padded] *= PADDED_TIME
-            overlay.gap[nodes] *= LAUNCHES_LEFT
+            overlay.gap[nodes] -= (1.0 - LAUNCHES_LEFT) * np.minimum(overlay.gap[nodes], usual)
             overlay.cost[nodes] *= LAUNCHES_LEFT
 
         yield Proposal(
