@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers.model import Cancelled, Progress, Trace
+from rules.base import Category
 from viewer.dialogs.preferences_dialog import PreferencesDialog
 from viewer.dialogs.problem import ProblemDialog, report_of
 from viewer.document import Stage
@@ -89,14 +90,17 @@ def test_of_a_recording_with_warm_up_the_verdict_says_what_is_slow_after_it_and_
     assert "at most" not in second.ceiling
 
 
-def test_the_verdict_adds_what_costs_more_but_has_no_single_cause(
+def test_what_has_no_single_cause_is_told_after_the_cause_it_goes_away_with(
     empty_window: MainWindow, fixtures: Path, qtbot: QtBot
 ) -> None:
     empty_window.open([fixtures / "programs" / "diffusion.pt.trace.json.gz"])
     wait_until_ready(qtbot, empty_window)
-    assert empty_window.verdict.sentence.text().startswith("The GPU waits for Python: 30 %")
-    told = empty_window.verdict.headline.pills[0].told
-    assert told == "Larger, but with no single cause: the CPU launches too slowly: 34 % of every step."
+    assert empty_window.verdict.sentence.text().startswith("The GPU waits for Python: 46 %")
+    first, launching = (card.finding for card in empty_window.diagnosis.cards[:2])
+    assert first.category is Category.HOST_BOUND
+    assert launching.category is Category.LAUNCH_BOUND
+    assert (launching.fix, launching.leads) == (first.fix, False)
+    assert launching.share < first.share
 
 
 def test_the_verdict_names_cause_and_culprit_and_then_what_to_do_and_what_it_gives(
