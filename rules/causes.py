@@ -158,18 +158,17 @@ def _grouped(plan: Plan, findings: Sequence[Finding]) -> list[_Group]:
 
 
 def _recording_last(order: Sequence[_Group], findings: Sequence[Finding]) -> list[_Group]:
-    """Time of the recording after all that is slow in the run: without it the run itself is no faster."""
+    """Time of the recording after what slows the run a lot: without it the run itself is no faster."""
     of_recording = [each for each in order if any(findings[index].of_recording for index in each[1])]
     of_run = [each for each in order if each not in of_recording]
-    slow = (place for place, (fix, members, _) in enumerate(of_run, 1) if _is_loud(fix, members, findings))
-    last = max(slow, default=0)
-    before = [each for each in order if each in of_recording or each in of_run[last:]]
-    return [*of_run[:last], *before]
+    grave = (place for place, (_, members, _) in enumerate(of_run, 1) if _is_grave(members, findings))
+    last = max(grave, default=0)
+    after = [each for each in order if each in of_recording or each in of_run[last:]]
+    return [*of_run[:last], *after]
 
 
-def _is_loud(fix: str, members: Sequence[int], findings: Sequence[Finding]) -> bool:
-    """Whether a cause is worth the first sentence; one with a fix that no rule reports is."""
-    return any(findings[index].severity in _LOUD for index in members) or bool(fix and not members)
+def _is_grave(members: Sequence[int], findings: Sequence[Finding]) -> bool:
+    return any(findings[index].severity is Severity.HIGH for index in members)
 
 
 def _of_late_ranks(alone: Sequence[int], findings: Sequence[Finding]) -> list[list[int]]:

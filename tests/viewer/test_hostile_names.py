@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import csv
-import hashlib
 import io
 import json
 import os
 import re
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 
 import msgspec
@@ -30,7 +27,6 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-import resources
 from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 from tests.parsers.test_ncu_csv import raw_page
 from viewer.cli import main
@@ -38,11 +34,11 @@ from viewer.dialogs.page_dialog import QualityDialog
 from viewer.kept.session import Session
 from viewer.panels.tables.table_model import csv_text
 from viewer.panels.tables.table_view import TableView
-from viewer.reports.rendering.pages import SCRIPTS
 from viewer.window.main_window import MainWindow
 from viewer.window.palette import Mode
 
 from .conftest import wait_until_ready
+from .page_tags import Tags, hash_of, script_of_ours
 
 MARKUP = "<b>bold</b><script>alert(1)</script><img src=x onerror=alert(2)><a href='file:///etc/passwd'>x</a>"
 CODES = "\x1b[31mred\x07\x00\x9b2J\u202egnp.\u2066\u200f"
@@ -193,46 +189,6 @@ def test_the_palette_and_the_account_of_losses_show_text(evil_window: MainWindow
 
 
 MARKS = ("alert(", "onerror", "calc'", "/etc/passwd", "[31mred", "gnp.")  # of EVIL, as it is or escaped
-
-
-class Tags(HTMLParser):
-    """Collects tags, attributes, and the texts of scripts and styles of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.inside: dict[str, list[str]] = {"script": [], "style": []}
-        self.text = ""
-        self.open = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.found.append((tag, dict(attrs)))
-        self.open = tag
-        if tag in self.inside:
-            self.inside[tag].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        self.open = ""
-
-    def handle_data(self, data: str) -> None:
-        if self.open in self.inside:
-            self.inside[self.open][-1] += data
-        else:
-            self.text += data
-
-    def attributes_of(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for each, attributes in self.found if each == tag]
-
-
-def hash_of(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def script_of_ours() -> str:
-    parts = (resources.path(f"reports/page/{name}.js").read_text("utf-8") for name in SCRIPTS)
-    return '(() => {\n"use strict";\n' + "\n".join(parts) + "})();\n"
 
 
 @pytest.mark.parametrize("make", [recording, report])
