@@ -69,7 +69,7 @@ def in_order(analysis: Analysis, plan: Plan, findings: Sequence[Finding]) -> Ord
         places = tuple(range(len(order), len(order) + len(members)))
         mine = [replace(given[index], fix=fix, leads=not place) for place, index in enumerate(members)]
         if fix and mine:
-            mine[0] = _at_least(mine[0], promises[fix], sum(each.share for each in mine[1:]))
+            mine[0] = _at_least(mine[0], promises[fix], mine[1:])
         elif len(mine) > 1:
             mine[0] = _with_share(mine[0], max(each.share for each in mine))
         elif fix and _is_unreported(promises[fix], given):
@@ -154,21 +154,7 @@ def _grouped(plan: Plan, findings: Sequence[Finding]) -> list[_Group]:
         lighter = [place for place, (_, gives) in enumerate(with_fix) if gives < heaviest]
         at = order.index(with_fix[lighter[0]][0]) if lighter else len(order)
         order.insert(at, ("", members, False))
-    return _recording_last(order, findings)
-
-
-def _recording_last(order: Sequence[_Group], findings: Sequence[Finding]) -> list[_Group]:
-    """Time of the recording after what slows the run a lot: without it the run itself is no faster."""
-    of_recording = [each for each in order if any(findings[index].of_recording for index in each[1])]
-    of_run = [each for each in order if each not in of_recording]
-    grave = (place for place, (_, members, _) in enumerate(of_run, 1) if _is_grave(members, findings))
-    last = max(grave, default=0)
-    after = [each for each in order if each in of_recording or each in of_run[last:]]
-    return [*of_run[:last], *after]
-
-
-def _is_grave(members: Sequence[int], findings: Sequence[Finding]) -> bool:
-    return any(findings[index].severity is Severity.HIGH for index in members)
+    return order
 
 
 def _of_late_ranks(alone: Sequence[int], findings: Sequence[Finding]) -> list[list[int]]:
@@ -298,12 +284,15 @@ def _told_as(finding: Finding, share: float, scale: float) -> Finding:
     )
 
 
-def _at_least(finding: Finding, promise: Promise, told: float) -> Finding:
+def _at_least(finding: Finding, promise: Promise, others: Sequence[Finding]) -> Finding:
     """A finding whose fix saves more than its own time: what follows from it goes as well, and is part of the cause.
 
-    What the others of its cause have ``told`` is theirs. What is of some steps keeps its share of all steps, which were
-    not all replayed. It becomes more severe unless what the fix gives is little, and possibly nothing.
+    Where the fix is named for another finding of the cause, the others' parts stay with them. What is of some steps
+    keeps its share of all steps, which were not all replayed. It becomes more severe unless what the fix gives is
+    little, and possibly nothing.
     """
+    is_named = finding.category in promise.proposal.categories
+    told = 0.0 if is_named else sum(each.share for each in others)
     gives = _gives(promise) - told
     few = isinstance(finding.headline.amount, Part) and finding.headline.amount.few
     if gives <= finding.share or few:

@@ -78,18 +78,17 @@ def test_a_finding_about_idle_time_selects_the_gap_it_flies_to(window: MainWindo
     assert document.selected_event >= 0
 
 
-def test_of_a_recording_with_warm_up_the_verdict_says_what_is_slow_after_it_and_then_the_warm_up(
+def test_of_a_recording_with_warm_up_the_verdict_says_so_first_and_the_cards_what_is_slow_after_it(
     empty_window: MainWindow, qtbot: QtBot
 ) -> None:
     empty_window.document.show(training_run(warm_up=10_000 * MS))
     wait_until_ready(qtbot, empty_window)
-    assert empty_window.verdict.sentence.text().startswith("The GPU waits for Python")
-    assert "Besides, warm-up is in the recording: " in empty_window.verdict.headline.pills[0].told
-    cards = empty_window.diagnosis.cards
-    (of_recording,) = (each for each in cards if each.finding.of_recording)
-    assert not cards[0].finding.of_recording
-    assert not cards[0].ceiling
-    assert of_recording.ceiling == "60.0 ms without it"
+    assert empty_window.verdict.sentence.text().startswith("Warm-up is in the recording: 99 %")
+    first, second = empty_window.diagnosis.cards[:2]
+    assert first.finding.of_recording
+    assert first.ceiling == "60.0 ms without it"
+    assert second.finding.title.startswith("The GPU waits for Python")
+    assert "at most" not in second.ceiling
 
 
 def test_what_has_no_single_cause_is_told_after_the_cause_it_goes_away_with(
