@@ -304,6 +304,8 @@ def test_compact_lanes_give_the_tables_what_they_free_and_take_it_back(
     window = make_window((1600, 900))
     window.document.show(trace)
     wait_until_ready(qtbot, window)
+    qtbot.waitUntil(lambda: window.document.plan is not None)
+    qtbot.wait(50)  # the headline has its second line by now, and the rest its place
     before = window.panels_dock.height()
     qtbot.keyClick(window, Qt.Key.Key_C)
     qtbot.waitUntil(lambda: window.panels_dock.height() > before)

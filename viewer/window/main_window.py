@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import (
     QCloseEvent,
     QDragEnterEvent,
@@ -218,6 +218,9 @@ class MainWindow(QMainWindow):
         document.failed.connect(self._on_failure)
         document.stage_changed.connect(lambda _: self._show_pages())
         document.request_lanes_changed.connect(self.docks.fit_height)
+        document.plan_changed.connect(
+            self.docks.fit_height, Qt.ConnectionType.QueuedConnection
+        )  # the headline grows
         document.trace_changed.connect(lambda _: self._on_trace())
         document.diagnosis_changed.connect(self._on_diagnosis)
         document.recording_wanted.connect(self.acts.recording.record)
