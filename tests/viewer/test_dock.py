@@ -270,6 +270,8 @@ def test_a_dragged_border_keeps_its_share_in_windows_and_screens(
     window = make_window((1440, 900))
     window.document.show(trace)
     wait_until_ready(qtbot, window)
+    qtbot.waitUntil(lambda: window.document.plan is not None)
+    qtbot.wait(50)  # the headline has its second line by now, and the rest its place
     before = window.panels_dock.height()
 
     def drag_border(window: MainWindow, by: int) -> None:
