@@ -30,7 +30,7 @@ from viewer.panels.tabs.selection import SelectionPanel
 from viewer.selection import Area
 from viewer.window.main_window import MainWindow
 
-from .conftest import MS, show_tab, training_run, wait_until_ready
+from .conftest import MS, show_tab, training_run, wait_until_laid_out, wait_until_ready
 
 TABS = sum(1 for each in pkgutil.iter_modules(viewer.panels.tabs.__path__))  # one tab a file
 
@@ -131,10 +131,12 @@ def test_selecting_an_event_leaves_the_timeline_as_high_as_it_was(
     window = make_window((1024, 700))
     window.document.show(trace)
     wait_until_ready(qtbot, window)
+    wait_until_laid_out(qtbot, window.timeline)
     before = window.timeline.height()
     kernel = int(np.flatnonzero(trace.events.kind == EventKind.KERNEL)[0])
     window.timeline.select_event(kernel)
     wait_until_ready(qtbot, window)
+    wait_until_laid_out(qtbot, window.timeline)
     assert window.panels.tabs.tabText(window.panels.tabs.currentIndex()) == "Selection"
     assert window.timeline.height() == before
 
