@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from parsers.files.unpacking_limit import PART_BYTES, LimitedStream
 from parsers.model.arrays import BOOL, I64, U8
-from parsers.unpacking_limit import PART_BYTES, LimitedStream
 
 _MOST_ELEMENT_BYTES = 64 << 20
 _KEY = re.compile(rb'"((?:[^"\\]|\\.){1,80})"\s*:\s*$')

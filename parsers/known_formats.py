@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from parsers.base import OwnSuffixes, Parser, Presuming, parser_of, parsers
-from parsers.containers import is_archive
+from parsers.files.base import OwnSuffixes, Parser, Presuming, parser_of, parsers
+from parsers.files.containers import is_archive
+from parsers.files.signatures import PACKED_SUFFIXES
+from parsers.files.source import identify
 from parsers.model import TraceError
-from parsers.signatures import PACKED_SUFFIXES
-from parsers.source import identify
 
 
 @dataclass(frozen=True, slots=True)

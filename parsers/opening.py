@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 
-from parsers.base import Excerpt, InParts, Parser, Reopenable, Source, parser_of
-from parsers.containers import Contents, contents, holding
+from parsers.files.base import Excerpt, InParts, Parser, Reopenable, Source, parser_of
+from parsers.files.containers import Contents, contents, holding
 from parsers.known_formats import what_is_read
 from parsers.model import (
     Effect,

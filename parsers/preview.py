@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from parsers.base import Previewing, Source, parser_of
+from parsers.files.base import Previewing, Source, parser_of
+from parsers.files.signatures import USUAL_GROWTH
+from parsers.files.source import identify
 from parsers.model import Effect, EventTable, Links, Progress, Quality, QualityRecorder, Trace, TraceError
 from parsers.model.attributes import AttributeColumn
 from parsers.model.events import COLUMNS
 from parsers.model.quality import PREVIEW
-from parsers.signatures import USUAL_GROWTH
-from parsers.source import identify
 from parsers.stored import cache
 from parsers.stored.file_arguments import with_origin
 

@@ -10,7 +10,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause as IdleCause
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Severity, severity_of
+from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.fixes.plan import Plan, Promise
 from rules.fixes.removal import removal_of, removed_share
 from rules.fixes.step_time import StepTime, step_times

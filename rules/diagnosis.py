@@ -18,8 +18,8 @@ from rules.analysis.facts.compilations import has_compiler_log
 from rules.analysis.facts.device_log import device_logs
 from rules.analysis.facts.subject import subject_of
 from rules.analysis.ranks.flight_recorders import recorded
-from rules.base import Finding, Need, NeedsMore, counter_rules, rules
 from rules.causes import Cause, in_order
+from rules.findings.base import Finding, Need, NeedsMore, counter_rules, rules
 from rules.fixes.plan import Plan, make_plan, plan_of
 from rules.fixes.step_time import StepTime, step_times
 from rules.kernels.join import is_foreign_report

@@ -7,7 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from rules.base import EXPLANATION_HEADINGS, Category, Rule, rules
+from rules.findings.base import EXPLANATION_HEADINGS, Category, Rule, rules
 from rules.kernels.checks.explanations import glossary
 from rules.terms.thresholds import DEFAULTS, Thresholds, known_thresholds
 

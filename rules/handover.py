@@ -14,9 +14,9 @@ from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.idle.device_time import DeviceTime
 from rules.analysis.names.families import Family
 from rules.analysis.steps.steps import Step
-from rules.base import Finding
 from rules.causes import Cause as FoundCause
 from rules.diagnosis import Diagnosis
+from rules.findings.base import Finding
 from rules.fixes.step_time import StepTime
 from rules.terms.culprit import Culprit
 from rules.terms.thresholds import DEFAULTS, Thresholds

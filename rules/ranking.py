@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rules.base import Category, Finding, Severity
+from rules.findings.base import Category, Finding, Severity
 
 # One program recorded twice, by two profilers or on two machines, spends between 0.6 and 1.6 times as long in the same
 # calls (docs/decisions/0013): the ratio of two CPU-side ceilings is known to about a factor of two.

@@ -17,7 +17,7 @@ from rules.terms.culprit import Culprit, CulpritKind, SourceLine
 
 if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis
-    from rules.base import Finding
+    from rules.findings.base import Finding
 
 _FRAMES = (EventKind.PYTHON, EventKind.SAMPLED_FRAME)
 MOST_EVIDENCE = 200  # places of a finding that are looked at

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rules.analysis.analysis import Analysis
-from rules.wording.verdict import verdict
+from rules.verdict.verdict import verdict
 from viewer.tables.rows.found import findings_of
 
 

@@ -74,7 +74,7 @@ def _forget(window: MainWindow) -> None:
 def answer(request: Request) -> MainWindow:
     """Show what a later start of the program asks for, in a window that has nothing open or in a new one."""
     from viewer.desktop.single_instance import with_tokens
-    from viewer.document import Stage
+    from viewer.documents.document import Stage
 
     known = next((each for each in _windows if request.paths and each.document.paths == request.paths), None)
     empty = next((each for each in _windows if each.document.stage is Stage.EMPTY), None)
@@ -181,7 +181,7 @@ def ended_by_signals(app: QApplication) -> Iterator[None]:
 
 def local_path(word: str) -> Path:
     """The file that ``word`` names: a path as it stands, or the path of a URL of a file on this machine."""
-    from parsers.fetched import is_address, local_copy
+    from parsers.files.fetched import is_address, local_copy
 
     if is_address(word):
         return local_copy(word)

@@ -11,8 +11,8 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
+from parsers.files.private_folder import clear_abandoned
 from parsers.model import SYSTEM_ERRORS, Cancelled, TraceError, refused_by_system
-from parsers.private_folder import clear_abandoned
 from viewer import commands
 from viewer.desktop.ending import end_tidily_when_told
 from viewer.terminal import streams

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
+from parsers.files.private_folder import PrivateFolder
 from parsers.model import TraceError
-from parsers.private_folder import PrivateFolder
 from viewer.terminal.command_parser import CommandParser, NamesOutput, refuse_to_lose
 from viewer.terminal.console import complain, write_bytes
 from viewer.terminal.exit_codes import BAD_INPUT, DONE
@@ -68,7 +68,7 @@ def _render(options: argparse.Namespace, settings: Path) -> int:
 
     from parsers.model.units import parse_duration
     from viewer.app import application
-    from viewer.document import Stage
+    from viewer.documents.document import Stage
     from viewer.kept.preferences import Preferences
     from viewer.look import theme
     from viewer.window.main_window import MainWindow

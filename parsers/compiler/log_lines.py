@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from parsers.unpacking_limit import LimitedStream
+from parsers.files.unpacking_limit import LimitedStream
 
 LONGEST_LINE = 4 << 20  # bytes; the metrics of one compilation take 40 kB
 _MOST_PAYLOAD = 64 << 10  # of what is looked at; generated code is not

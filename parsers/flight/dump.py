@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from parsers.base import Source
 from parsers.data_pickle import NotData, read_data
+from parsers.files.base import Source
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import HIGHEST_RATIO, LimitedStream, UnpackingLimit
 from parsers.model import CollectiveState, Malformed, ProcessGroup, Progress, UnknownFormat
 from parsers.model.memory import Frame
 from parsers.model.names.source_files import is_own_file
-from parsers.source import open_bytes
-from parsers.unpacking_limit import HIGHEST_RATIO, LimitedStream, UnpackingLimit
 
 PICKLE = b"\x80"
 HINT = "A dump is what torch writes where TORCH_FR_BUFFER_SIZE is set: copy it again, uncut."

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.base import Source, parser
 from parsers.csv_tables import CsvTable, header_of, plain, read_csv
+from parsers.files.base import Source, parser
 from parsers.model import (
     BOOL,
     F64,

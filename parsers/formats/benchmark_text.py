@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from itertools import pairwise, takewhile
 from typing import ClassVar
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import (
     Effect,
     Malformed,
@@ -21,8 +23,6 @@ from parsers.model import (
 )
 from parsers.model.builder import TraceBuilder
 from parsers.model.results import MOST_ROWS, Cell
-from parsers.source import open_bytes
-from parsers.unpacking_limit import LimitedStream
 
 _MOST_BYTES = 64 << 20
 _NCCL_NAME = re.compile(

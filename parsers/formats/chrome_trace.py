@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from parsers.base import HEAD_BYTES, Source, parser
 from parsers.chrome.build.assemble import assemble
 from parsers.chrome.decode import second_process
 from parsers.chrome.decode.arguments import ChromeArguments
@@ -17,10 +16,11 @@ from parsers.chrome.decode.pairs import add_instants
 from parsers.chrome.decode.reading import Reading, TooManyEvents
 from parsers.chrome.decode.second_process import SecondProcess
 from parsers.chrome.decode.stream import EventStream, holds_a_list
+from parsers.files.base import HEAD_BYTES, Source, parser
+from parsers.files.signatures import USUAL_GROWTH
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import ALWAYS_ALLOWED, HIGHEST_RATIO
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, TraceError, UnknownFormat
-from parsers.signatures import USUAL_GROWTH
-from parsers.source import open_bytes
-from parsers.unpacking_limit import ALWAYS_ALLOWED, HIGHEST_RATIO
 
 _JSON_START = re.compile(rb"^(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:\{|\]|$))")
 

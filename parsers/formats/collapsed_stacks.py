@@ -8,10 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.base import HEAD_BYTES, Source, parser
+from parsers.files.base import HEAD_BYTES, Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.source import open_bytes
 from parsers.stacks.timeline import (
     COUNTED,
     COUNTED_NS,
@@ -22,7 +23,6 @@ from parsers.stacks.timeline import (
     set_aside,
     stacks_of,
 )
-from parsers.unpacking_limit import LimitedStream
 
 _LINE = re.compile(rb"([^\s;][^;]*(?:;[^;]+)*) (\d{1,12})\r?")
 _LOOKED_AT = 50  # lines

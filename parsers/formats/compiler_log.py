@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import (
     Effect,
     EventKind,
@@ -29,8 +31,6 @@ from parsers.model.compilation import (
     GRAPH_BREAKS_TITLE,
 )
 from parsers.model.results import MOST_ROWS, rows_shown
-from parsers.source import open_bytes
-from parsers.unpacking_limit import LimitedStream
 
 if TYPE_CHECKING:
     from parsers.compiler.records import Compilation, CompilerLog, GraphBreak

@@ -6,14 +6,14 @@ import io
 import re
 from typing import ClassVar
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.smi.clock import NS
 from parsers.smi.exporters import dcgm_field
 from parsers.smi.readings import Readings
-from parsers.source import open_bytes
-from parsers.unpacking_limit import LimitedStream
 
 _LINE = re.compile(r"(DCGM_FI_\w{1,80})\{([^}]{0,4000})\} ([-+.\w]{1,30})(?: (\d{1,16}))?\s*$")
 _GPU = re.compile(r'(?:^|,)gpu="(\d{1,5})"')

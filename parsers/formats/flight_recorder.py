@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import identify
 from parsers.model import (
     ArgumentSource,
     Attribute,
@@ -30,7 +31,6 @@ from parsers.model import (
 from parsers.model.builder import LEAST_GAP_NS, TraceBuilder
 from parsers.model.names.collectives import UNFINISHED
 from parsers.runs.rank_choice import rank_in_name
-from parsers.source import identify
 
 if TYPE_CHECKING:
     from parsers.flight.dump import Entry

@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, rows_shown
-from parsers.source import open_bytes
-from parsers.unpacking_limit import LimitedStream
 
 _START = re.compile(rb"\s*\{")
 _METRIC = re.compile(

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 import numpy as np
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import HIGHEST_RATIO, LimitedStream, UnpackingLimit
 from parsers.model import Counter, Device, Effect, Progress, Trace, TraceInput, UnknownFormat
 from parsers.model.builder import TraceBuilder
 from parsers.model.memory import BEFORE, UNTIMED
-from parsers.source import open_bytes
-from parsers.unpacking_limit import HIGHEST_RATIO, LimitedStream, UnpackingLimit
 
 if TYPE_CHECKING:
     from parsers.memory.history import History

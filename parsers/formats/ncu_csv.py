@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import Effect, Malformed, Progress, QualityRecorder, Trace, TraceError, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.ncu.blocks import UNPACKING_ERRORS
@@ -16,8 +18,6 @@ from parsers.ncu.pages import Page
 from parsers.ncu.sections import HEADING
 from parsers.ncu.source_page import is_source_page, profiles_of_source
 from parsers.ncu.tables import Printed, encoding_of, find_tables, header_of, text_lines
-from parsers.source import open_bytes
-from parsers.unpacking_limit import UnpackingLimit
 
 MOST_SHOWN_MESSAGES = 3
 _TEXT_TO_ZEROS = 100  # what holds more zeros than one in so many characters is no text

@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import IO, ClassVar
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import (
     Effect,
     KernelProfile,
@@ -22,8 +24,6 @@ from parsers.ncu.blocks import MAGIC, MOST_STRINGS, UNPACKING_ERRORS, Block, Ses
 from parsers.ncu.instructions import Code
 from parsers.ncu.results import Result, read_group, read_result
 from parsers.protobuf.wire import Damaged
-from parsers.source import open_bytes
-from parsers.unpacking_limit import UnpackingLimit
 
 _OPTION = re.compile(r"--(clock-control|cache-control|replay-mode)[= ](\S+)")
 _LAUNCHES_OF_A_STEP = 256

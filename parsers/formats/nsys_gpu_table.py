@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from parsers.base import Source, parser
 from parsers.csv_tables import has_columns, read_csv
+from parsers.files.base import Source, parser
 from parsers.gpu_tables import add_operations
 from parsers.model import Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
 from parsers.model import ArgumentSource, Progress, Trace, TraceError
 
 _MAGIC = b"NVIDIA Tegra Profiler Report "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
 from parsers.model import ArgumentSource, Progress, Trace
 from parsers.preview import with_common_end
 from parsers.sqlite.read_only import SQLITE_MAGIC

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.signatures import GZIP, ZSTD
 from parsers.model import Progress, Trace, UnknownFormat
-from parsers.signatures import GZIP, ZSTD
 
 _UNPACK = "Unpack it and open what is in it: gzip, zstd, zip and tar are unpacked here, others are not."
 _AS_SQLITE = "If Nsight Systems wrote it, export its report as SQLite: nsys export --type sqlite REPORT"

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from parsers.base import Source, parser
 from parsers.csv_tables import CsvTable, has_columns, read_csv
+from parsers.files.base import Source, parser
 from parsers.gpu_tables import MEGA, add_operations
 from parsers.model import Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder

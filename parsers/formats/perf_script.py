@@ -10,10 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.source import open_bytes
 from parsers.stacks.timeline import (
     MOST_DEPTH,
     SampledThread,
@@ -22,7 +23,6 @@ from parsers.stacks.timeline import (
     frame_name,
     set_aside,
 )
-from parsers.unpacking_limit import LimitedStream
 
 _SAMPLE = re.compile(
     rb"\s{0,16}(?P<comm>\S.{0,63}?)\s+(?:(?P<pid>\d{1,10})/)?(?P<tid>-?\d{1,10})\s+(?:\[(?P<cpu>\d{1,5})\]\s+)?"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream, UnpackingLimit
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.source import open_bytes
-from parsers.unpacking_limit import LimitedStream, UnpackingLimit
 
 _PACKET, _MOST_VARINT, _FEWEST_PACKETS = 0x0A, 5, 3
 _BYTES_A_BYTE = 20  # memory for each byte of the file: fields of packets and of events as columns
@@ -29,9 +29,9 @@ class PerfettoTrace:
         return _is_packets(source.head)
 
     def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.files.unpacking_limit import require_memory
         from parsers.perfetto.packets import inflated, read_packets
         from parsers.perfetto.timeline import ANNOTATIONS, TrackTimeline
-        from parsers.unpacking_limit import require_memory
 
         builder = TraceBuilder()
         with open_bytes(source) as file:

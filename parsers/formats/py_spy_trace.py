@@ -8,12 +8,12 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream, require_memory
 from parsers.model import Lane, LaneKind, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.source import open_bytes
 from parsers.stacks.timeline import add_calls, allow_threads, frame_name, set_aside
-from parsers.unpacking_limit import LimitedStream, require_memory
 
 _START = re.compile(rb'\s*\[\s*\{[^[\]]{0,4096}?"cat"\s*:\s*"py-spy"')
 _LARGEST = 256 << 20  # bytes

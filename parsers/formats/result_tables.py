@@ -11,13 +11,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.base import Source, parser
 from parsers.csv_tables import CsvTable, header_of, plain, read_csv, table_of
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.results import Cell, rows_shown
-from parsers.source import open_bytes
-from parsers.unpacking_limit import LimitedStream
 
 _RULE = re.compile(r"^ ?-{3,}(?:  +-{3,})+ *$")
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")

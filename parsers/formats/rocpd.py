@@ -6,7 +6,7 @@ import contextlib
 import re
 from typing import TYPE_CHECKING, ClassVar
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
 from parsers.model import ArgumentSource, Progress, Rank, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 
@@ -43,13 +43,13 @@ class Rocpd:
         return RowSource.of(path, arguments_of)
 
     def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.files.unpacking_limit import require_memory
         from parsers.rocm.columns import DatabaseColumns, arguments_of
         from parsers.rocm.rocpd_tables import ProcessTables
         from parsers.rocm.timeline import Timeline
         from parsers.sqlite.database import Database
         from parsers.sqlite.private_copy import unpacked
         from parsers.sqlite.row_source import RowSource
-        from parsers.unpacking_limit import require_memory
 
         path = unpacked(source, progress.part(0.0, 0.1)) if source.compression else source.path
         builder = TraceBuilder()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import ClassVar
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
 from parsers.model import Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 
@@ -35,12 +35,12 @@ class RocprofDatabase:
         return "KERN" in names or ("HIP" in names and bool(names & {"OPS", "COPY", "HSA"}))
 
     def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.files.unpacking_limit import require_memory
         from parsers.rocm.database_rows import DatabaseRows
         from parsers.rocm.table_records import TableRecords
         from parsers.rocm.timeline import Timeline
         from parsers.sqlite.database import Database
         from parsers.sqlite.private_copy import unpacked
-        from parsers.unpacking_limit import require_memory
 
         path = unpacked(source, progress.part(0.0, 0.1)) if source.compression else source.path
         builder = TraceBuilder()

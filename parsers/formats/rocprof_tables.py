@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import ClassVar
 
-from parsers.base import Source, parser
 from parsers.csv_tables import CsvTable, has_columns, plain, read_csv
+from parsers.files.base import Source, parser
+from parsers.files.unpacking_limit import require_memory
 from parsers.model import Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.rocm.table_records import (
@@ -26,7 +27,6 @@ from parsers.rocm.table_records import (
     profiles_of,
 )
 from parsers.rocm.timeline import Timeline
-from parsers.unpacking_limit import require_memory
 
 _PART = re.compile(
     r"_?((kernel|memory_copy|(hip|hsa|marker|rccl|rocdecode|rocjpeg)_api)_trace|counter_collection)(_\d+)?\.csv",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.signatures import USUAL_GROWTH
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.signatures import USUAL_GROWTH
-from parsers.source import open_bytes
-from parsers.unpacking_limit import LimitedStream
 
 _START = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"rocprofiler-sdk-tool"\s*:\s*\[')
 _BYTES_A_RECORD, _BYTES_AN_EVENT = 350, 350
@@ -31,10 +31,10 @@ class Rocprofv3Json:
         return _START.match(source.head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.files.unpacking_limit import require_memory
         from parsers.json_lists import JsonLists
         from parsers.rocm.sdk_records import DEEPEST, TOOL_DEPTH, WANTED, ProcessRecords
         from parsers.rocm.timeline import Timeline
-        from parsers.unpacking_limit import require_memory
 
         size = source.path.stat().st_size * (USUAL_GROWTH if source.compression else 1)
         hint = "Record a shorter part of the program."

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
 from parsers.model import (
     ArgumentSource,
     Attribute,

@@ -8,15 +8,15 @@ import re
 from collections.abc import Iterator
 from typing import IO, ClassVar
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import READ_ERRORS, open_bytes
+from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import Counter, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.runs.log_alignment import ASSUMED_ZONE
 from parsers.smi.clock import NS, day_comes_first, local_ns, moment_of, zone_of
 from parsers.smi.columns import Quantity, columns_of, dcgm_quantity, dmon_quantity, query_quantity
 from parsers.smi.readings import Readings
-from parsers.source import READ_ERRORS, open_bytes
-from parsers.unpacking_limit import UnpackingLimit
 
 LONGEST_LINE = 64 * 1024
 _STEP_LINES = 4096

@@ -8,10 +8,11 @@ from typing import Annotated, ClassVar
 import msgspec
 import numpy as np
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream, require_memory
 from parsers.model import I32, Effect, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.source import open_bytes
 from parsers.stacks.timeline import (
     COUNTED,
     COUNTED_NS,
@@ -22,7 +23,6 @@ from parsers.stacks.timeline import (
     set_aside,
     stacks_of,
 )
-from parsers.unpacking_limit import LimitedStream, require_memory
 
 _START = re.compile(rb"\s*\{")
 _KEYS = re.compile(

@@ -10,11 +10,11 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.source import open_bytes
-from parsers.unpacking_limit import LimitedStream
 
 _START = re.compile(
     rb'\s*\[\s*\{\s*"id"\s*:\s*\d+\s*,\s*"(?:model_name|model_version|timestamps|parent_id|request_id|activity)"'

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import msgspec
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.results import rows_shown
-from parsers.source import open_bytes
-from parsers.unpacking_limit import LimitedStream
 
 _START = re.compile(rb'\s*\[\s*\{\s*"count"\s*:\s*\d+\s*\}\s*[,\]]')
 _COLUMNS = (

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from parsers.base import Source, parser
+from parsers.files.base import Source, parser
+from parsers.files.source import READ_ERRORS, open_bytes
+from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.source import READ_ERRORS, open_bytes
-from parsers.unpacking_limit import UnpackingLimit
 
 _SPACE = re.compile(
     rb"\x0a.{1,6}?(?:\x08.{1,10}?)?\x12.{1,2}(?:/(?:host|device):|Task Environment)", re.DOTALL
@@ -39,7 +39,7 @@ class XPlane:
         return XPlaneArguments(source.path, source.compression)
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        from parsers.unpacking_limit import require_memory
+        from parsers.files.unpacking_limit import require_memory
         from parsers.xprof.planes import planes_of
         from parsers.xprof.timeline import PlaneTimeline
 

@@ -6,6 +6,7 @@ import contextlib
 import re
 from pathlib import Path
 
+from parsers.files.unpacking_limit import require_memory
 from parsers.model import Effect, LaneKind, Malformed, Progress, Trace, UnknownFormat
 from parsers.model.builder import TraceBuilder
 from parsers.nsys import gpu_work, host_calls, metrics, sampled_sources, targets
@@ -16,7 +17,6 @@ from parsers.nsys.nvtx_ranges import read_nvtx
 from parsers.nsys.reading import Reading
 from parsers.nsys.samples import read_samples, read_scheduling
 from parsers.sqlite.database import Database
-from parsers.unpacking_limit import require_memory
 
 _OF_NSYS = re.compile(
     r"CUPTI_ACTIVITY_KIND_|TARGET_INFO_|(NVTX|COMPOSITE|SCHED|CUDNN|CUBLAS|MPI\w*|UC[PX]\w*)_EVENTS|OSRT_API|GPU_METRICS|"

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from parsers.files.unpacking_limit import PART_BYTES, UnpackingLimit
 from parsers.model import F64, I64, U8, Progress
 from parsers.model.arrays import rows_by
 from parsers.protobuf.columns import Fields, Spans, buffer_of, decode, parts_of
 from parsers.protobuf.wire import FIXED64, VARINT
-from parsers.unpacking_limit import PART_BYTES, UnpackingLimit
 
 _PACKET = 1
 _CLOCKS, _TIME, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _CLEARED = 6, 8, 10, 11, 12, 13, 41

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parsers.base import Accompanying, parser_of
+from parsers.files.base import Accompanying, parser_of
+from parsers.files.source import identify
 from parsers.model import Trace, TraceError
 from parsers.runs.rank_choice import Member, members_of_one_run
-from parsers.source import identify
 
 
 def may_grow(run: Trace) -> bool:

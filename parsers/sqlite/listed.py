@@ -8,7 +8,7 @@ import sqlite3
 from functools import lru_cache
 from pathlib import Path
 
-from parsers.base import Source
+from parsers.files.base import Source
 from parsers.model import TraceError
 from parsers.sqlite.guarded import GuardedConnection, Watch
 from parsers.sqlite.read_only import SQLITE_MAGIC, read_only_uri

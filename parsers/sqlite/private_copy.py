@@ -15,10 +15,10 @@ from pathlib import Path
 import platformdirs
 import zstandard
 
-from parsers.base import Source
+from parsers.files.base import Source
+from parsers.files.source import open_bytes
+from parsers.files.user_folders import user_folder
 from parsers.model import Malformed, Progress, TraceError
-from parsers.source import open_bytes
-from parsers.user_folders import user_folder
 
 KEPT_DAYS = 14
 KEPT_BYTES = 20 * 1024**3

@@ -21,11 +21,11 @@ from typing import BinaryIO
 
 import platformdirs
 
-from parsers.base import Parser, reopenable_parser
+from parsers.files.base import Parser, reopenable_parser
+from parsers.files.private_folder import hold, remove_if_abandoned
+from parsers.files.user_folders import user_folder
 from parsers.model import ArgumentSource, Progress, Trace
-from parsers.private_folder import hold, remove_if_abandoned
 from parsers.stored import traces
-from parsers.user_folders import user_folder
 
 LEAST_EVENTS = 200_000  # smaller recordings open as fast as an entry would
 MOST_BYTES = 4_000_000_000

@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 from isal.isal_zlib import crc32
 
+from parsers.files.private_folder import hold
 from parsers.model import U8, Array, Progress
-from parsers.private_folder import hold
 
 Columns = Mapping[str, Array]
 _MAGIC = b"STALLCOL"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from parsers.base import Parser, Reopenable, Source, reopenable_parser
+from parsers.files.base import Parser, Reopenable, Source, reopenable_parser
 from parsers.model import ArgumentSource, Trace, TraceError
 from parsers.stored.cache import state_of
 

@@ -6,9 +6,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from parsers.containers import Unpacked, holding
+from parsers.files.containers import Unpacked, holding
+from parsers.files.private_folder import PrivateFolder
 from parsers.model import ArgumentSource, Trace
-from parsers.private_folder import PrivateFolder
 from parsers.stored import cache, traces
 from parsers.stored.file_arguments import FileArguments, FileOrigin
 

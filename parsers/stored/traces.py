@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from parsers.files.private_folder import hold
 from parsers.model import (
     ArgumentSource,
     Attribute,
@@ -41,7 +42,6 @@ from parsers.model import (
 from parsers.model.consistency import require_consistent
 from parsers.model.events import COLUMNS
 from parsers.model.memory import Allocations, Blocks, Memory, MemoryWords
-from parsers.private_folder import hold
 from parsers.stored import columns as columns_file
 from parsers.stored.columns import Columns, NotAsWritten
 

@@ -14,7 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import api_calls, total
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.host_language import Audience, program_of
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.memory import kept_memory
 from rules.terms.culprit import Culprit, CulpritKind

@@ -18,7 +18,7 @@ from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import of_family, of_type, operations, operator_of, total
 from rules.analysis.facts.launch_sizes import nearly_empty
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Rule, remedy, rule
+from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import CHANNELS_LAST, PAD_SHAPES
 from rules.terms.culprit import Culprit, CulpritKind

@@ -9,7 +9,7 @@ from parsers.model import CopyKind
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, worst_copies
-from rules.base import Category, Finding, Rule, rule
+from rules.findings.base import Category, Finding, Rule, rule
 from rules.losses.concentration import Extent, extent
 from rules.losses.host_link import (
     PAGES_FROM_GPU,

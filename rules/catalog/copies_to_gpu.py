@@ -11,7 +11,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, worst_copies
-from rules.base import Category, Finding, Rule, rule
+from rules.findings.base import Category, Finding, Rule, rule
 from rules.losses.concentration import Extent, extent
 from rules.losses.host_link import (
     PAGES_TO_GPU,

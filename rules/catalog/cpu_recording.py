@@ -17,7 +17,7 @@ from rules.analysis.arithmetic.intervals import complement, length, measure, uni
 from rules.analysis.facts.completeness import is_cut
 from rules.analysis.idle.frames import is_users_frame
 from rules.analysis.idle.threads import ThreadActivity
-from rules.base import Category, Evidence, Finding, Need, Rule, remedy, rule
+from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, shortened

@@ -16,7 +16,7 @@ from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import busiest_device, of_family, of_type, operations
 from rules.analysis.names.families import Family, is_product_with_a_vector
 from rules.analysis.names.host_language import is_python
-from rules.base import Category, Finding, Rule, rule
+from rules.findings.base import Category, Finding, Rule, rule
 from rules.kernels.gpu_peaks import peaks_of
 from rules.losses.lost_time import event_evidence
 from rules.remedies.kernels import single_precision

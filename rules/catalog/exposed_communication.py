@@ -18,7 +18,7 @@ from rules.analysis.facts.inside_window import operations
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.late import CollectiveRow, Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.concentration import extent
 from rules.losses.lost_time import event_evidence
 from rules.remedies.communication import EQUAL_WORK, hidden_communication

@@ -16,7 +16,7 @@ from rules.analysis.facts.inside_window import of_family, of_type, operations
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.device_time import Budget
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Rule, remedy, rule
+from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.lost_time import event_evidence
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
 from rules.terms.thresholds import Unit, threshold

@@ -16,9 +16,8 @@ from rules.analysis.ranks.flight_recorders import (
     recorded_ranks,
     stuck_collectives,
 )
-from rules.base import Category, Finding, Need, Remedy, Rule, Severity, rule
-from rules.terms.culprit import NOBODY, Culprit, CulpritKind
-from rules.wording.flight_recorders import (
+from rules.findings.base import Category, Finding, Need, Remedy, Rule, Severity, rule
+from rules.losses.flight_recorders import (
     at_place,
     capital,
     evidence_of_call,
@@ -27,6 +26,7 @@ from rules.wording.flight_recorders import (
     ranks_in_words,
     when,
 )
+from rules.terms.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.headline import Headline
 
 MOST_TOLD = 3  # groups in which something hangs, and ranks that are told about one by one

@@ -8,9 +8,8 @@ from typing import ClassVar
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.flight_recorders import OpenMessage, unmet_messages
-from rules.base import Category, Finding, Need, Rule, Severity, remedy, rule
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.flight_recorders import (
+from rules.findings.base import Category, Finding, Need, Rule, Severity, remedy, rule
+from rules.losses.flight_recorders import (
     at_place,
     capital,
     evidence_of_call,
@@ -18,6 +17,7 @@ from rules.wording.flight_recorders import (
     ranks_in_words,
     when,
 )
+from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 
 MOST_TOLD = 3  # messages

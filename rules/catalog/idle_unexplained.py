@@ -10,7 +10,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.idle.attribution import QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY, WAIT_IN_GRAPH
 from rules.analysis.idle.causes import Cause
-from rules.base import Category, Finding, Rule, remedy, rule
+from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.lost_time import IdleTime
 from rules.terms.thresholds import Unit, threshold
 from rules.wording.headline import Headline

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, remedy, rule
+from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.memory import atomic_share
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, LOW_PERCENT, speed_of_light
 from rules.kernels.checks.stalls import capped, stalls

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, remedy, rule
+from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.occupancy import is_warp_specialised
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of, runs_at_the_compute_limit
 

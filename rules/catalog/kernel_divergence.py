@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, remedy, rule
+from rules.findings.base import Category, remedy, rule
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
 LEAST_SAVING = 0.05

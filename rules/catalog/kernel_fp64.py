@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, Remedy, rule
+from rules.findings.base import Category, Remedy, rule
 from rules.kernels.checks.compute import BUSY_PIPE_PERCENT, floating_point, instruction_pipes, pipes
 from rules.kernels.checks.speed_of_light import speed_of_light
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, remedy, rule
+from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.speed_of_light import LOW_PERCENT, speed_of_light
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 

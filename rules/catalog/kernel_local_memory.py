@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, remedy, rule
+from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.memory import local_share, spilled_requests
 from rules.kernels.checks.stalls import stalls
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, runs_at_the_compute_limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, Remedy, Severity, rule
+from rules.findings.base import Category, Remedy, Severity, rule
 from rules.kernels.checks.compute import SATURATED_PIPE_PERCENT, Pipe, instruction_pipes, pipes
 from rules.losses.kernel_findings import Fault, KernelRule, Reads
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, Remedy, Severity, rule
+from rules.findings.base import Category, Remedy, Severity, rule
 from rules.kernels.checks.compute import Pipe, instruction_pipes, pipes
 from rules.kernels.checks.occupancy import occupancy_verdict
 from rules.kernels.checks.speed_of_light import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.base import Category, remedy, rule
+from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.launch import idle_share_of_tail
 from rules.kernels.checks.occupancy import ACHIEVED, THEORETICAL
 from rules.kernels.checks.result import numbers

@@ -11,7 +11,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, pairs
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
-from rules.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.lost_time import evidence_of
 from rules.remedies.communication import keep_up
 from rules.replay.late_ranks import gain_without_late_ranks

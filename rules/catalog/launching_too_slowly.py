@@ -17,7 +17,7 @@ from rules.analysis.facts.gpu_vendor import has_graphs
 from rules.analysis.facts.inside_window import api_calls, operations
 from rules.analysis.facts.training import is_training
 from rules.analysis.idle.causes import Cause
-from rules.base import Category, Finding, Need, Remedy, Rule, remedy, rule
+from rules.findings.base import Category, Finding, Need, Remedy, Rule, remedy, rule
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.compiling import JIT_THE_STEP
 from rules.remedies.engines import launch_advice, queueing_advice

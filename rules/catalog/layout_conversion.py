@@ -15,7 +15,7 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, union
 from rules.analysis.facts.inside_window import busiest_device, of_family, operations, total
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Rule, rule
+from rules.findings.base import Category, Finding, Rule, rule
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import CHANNELS_LAST
 from rules.terms.thresholds import LEAST_SHARE

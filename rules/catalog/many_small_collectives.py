@@ -11,7 +11,7 @@ from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, subtract, union
 from rules.analysis.ranks.recorded import ranks_of
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.lost_time import event_evidence
 from rules.remedies.communication import JOIN_MESSAGES
 from rules.terms.culprit import Culprit, CulpritKind

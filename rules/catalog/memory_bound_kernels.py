@@ -17,7 +17,7 @@ from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import operator_of
 from rules.analysis.facts.memory_bound import MemoryBound, memory_bound
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Rule, rule
+from rules.findings.base import Category, Finding, Rule, rule
 from rules.kernels.gpu_peaks import peaks_of
 from rules.kernels.operator_roofs import stated_work
 from rules.losses.lost_time import event_evidence

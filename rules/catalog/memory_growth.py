@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from parsers.model.units import percent, size
 from rules.analysis.analysis import Analysis
-from rules.base import Category, Evidence, Finding, Need, Rule, Severity, remedy, rule
+from rules.findings.base import Category, Evidence, Finding, Need, Rule, Severity, remedy, rule
 from rules.losses.lost_time import any_stream
 from rules.memory.summary import MemorySummary, memory_of
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind, SourceLine

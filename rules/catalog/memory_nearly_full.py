@@ -11,7 +11,7 @@ from parsers.model import Counter, Trace
 from parsers.model.units import percent, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.software import is_serving_engine
-from rules.base import Category, Evidence, Finding, Need, Rule, remedy, rule
+from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import any_stream
 from rules.memory.relief import ranks_of, reliefs
 from rules.memory.summary import MemorySummary, memory_of

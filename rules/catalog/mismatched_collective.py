@@ -10,9 +10,8 @@ import numpy as np
 from parsers.model import Attribute, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.flight_recorders import Called, Mismatch, is_open, mismatches
-from rules.base import Category, Finding, Need, Rule, Severity, remedy, rule
-from rules.terms.culprit import Culprit, CulpritKind, SourceLine
-from rules.wording.flight_recorders import (
+from rules.findings.base import Category, Finding, Need, Rule, Severity, remedy, rule
+from rules.losses.flight_recorders import (
     at_place,
     capital,
     evidence_of_call,
@@ -20,6 +19,7 @@ from rules.wording.flight_recorders import (
     ranks_in_words,
     when,
 )
+from rules.terms.culprit import Culprit, CulpritKind, SourceLine
 from rules.wording.headline import Headline
 
 _CODE = """# TORCH_DISTRIBUTED_DEBUG=DETAIL    # checks each collective against the other ranks, at some cost

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import operations
-from rules.base import Category, Finding, Need, Rule, remedy, rule
+from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import event_evidence
 from rules.remedies.communication import BESIDE_COMPUTATION
 from rules.wording.headline import Headline

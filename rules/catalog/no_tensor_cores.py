@@ -16,7 +16,7 @@ from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.inside_window import busiest_device, of_family, operations, total
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Rule, rule
+from rules.findings.base import Category, Finding, Rule, rule
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import tensor_cores
 from rules.terms.thresholds import LEAST_SHARE

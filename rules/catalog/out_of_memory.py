@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from parsers.model.units import size
 from rules.analysis.analysis import Analysis
-from rules.base import Category, Evidence, Finding, Need, Remedy, Rule, Severity, rule
+from rules.findings.base import Category, Evidence, Finding, Need, Remedy, Rule, Severity, rule
 from rules.losses.lost_time import any_stream
 from rules.memory.account import DeviceMemory, Shortage
 from rules.memory.kinds import Kind

@@ -14,7 +14,7 @@ from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, leng
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
 from rules.analysis.ranks.stages import NEIGHBOURS, messages_passed_on, stages_of, waiting_in_receives
-from rules.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.concentration import extent
 from rules.losses.lost_time import any_stream
 from rules.remedies.communication import MICRO_BATCHES_FOR_STAGE, full_pipeline

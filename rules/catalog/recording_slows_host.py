@@ -12,7 +12,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, pairs, union
 from rules.analysis.idle.causes import Cause
-from rules.base import Category, Finding, Rule, Severity, remedy, rule, severity_of
+from rules.findings.base import Category, Finding, Rule, Severity, remedy, rule, severity_of
 from rules.losses.lost_time import event_evidence
 from rules.terms.culprit import reason
 from rules.terms.thresholds import Unit, threshold

@@ -11,7 +11,7 @@ import numpy as np
 from parsers.model import I64, LaneKind, Trace
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.base import Category, Finding, Need, Rule, remedy, rule
+from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import evidence_of
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
-from rules.base import Category, Finding, Rule, remedy, rule
+from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.warm_up import step_evidence, warm_up
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.thresholds import LEAST_SHARE

@@ -11,7 +11,7 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, operations, percent, rate
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.kernels.operator_roofs import MEMORY_ROOF, OperatorRoof, shown_shapes, shown_type
 from rules.kernels.slow_operators import lost_ns, slow_operators
 from rules.losses.lost_time import event_evidence

@@ -14,7 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import api_calls
 from rules.analysis.idle.blocking import read_back_calls, scalar_read_backs
 from rules.analysis.idle.causes import Cause
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.waiting import fewer_waits
 from rules.terms.culprit import CulpritKind

@@ -16,7 +16,7 @@ from rules.analysis.arithmetic.intervals import clip, length, pairs, subtract, u
 from rules.analysis.facts.inside_window import busiest_device, operations
 from rules.analysis.facts.launch_sizes import SCHEDULERS, lanes_of, multiprocessors_of, nearly_empty
 from rules.analysis.names.host_language import is_python
-from rules.base import Category, Finding, Rule, remedy, rule
+from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.lost_time import event_evidence
 from rules.remedies.engines import spreading_advice, spreading_code
 from rules.terms.culprit import Culprit, CulpritKind

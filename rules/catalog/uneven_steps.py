@@ -17,7 +17,7 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.causes import Cause
 from rules.analysis.steps.steps import Step
-from rules.base import Category, Finding, Rule, remedy, rule, severity_of
+from rules.findings.base import Category, Finding, Rule, remedy, rule, severity_of
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.losses.warm_up import step_evidence
 from rules.remedies.host_work import RARER_IN_SLOW_STEPS

@@ -9,7 +9,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.regions import is_loader
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.beneath import beneath
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.waiting import prepared_input

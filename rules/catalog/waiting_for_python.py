@@ -13,7 +13,7 @@ from rules.analysis.idle.attribution import TOUCHES_PAGES
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.host_language import host_code
 from rules.analysis.names.software import is_compiled
-from rules.base import Category, Finding, Need, Remedy, Rule, rule
+from rules.findings.base import Category, Finding, Need, Remedy, Rule, rule
 from rules.losses.beneath import beneath
 from rules.losses.locked_out import locked_out
 from rules.losses.lost_time import IdleTime, idle_finding

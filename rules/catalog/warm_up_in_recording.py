@@ -8,7 +8,7 @@ from typing import ClassVar
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.software import is_serving_engine
-from rules.base import Category, Finding, Rule, remedy, rule
+from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.warm_up import WarmUp, step_evidence, warm_up
 from rules.remedies.engines import later_steps
 from rules.terms.culprit import Culprit, CulpritKind

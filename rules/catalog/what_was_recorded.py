@@ -12,7 +12,7 @@ from rules.analysis.facts.subject import Subject, SubjectKind, subject_of
 from rules.analysis.facts.time_units import other_units
 from rules.analysis.names.software import is_serving_engine
 from rules.analysis.steps.analysed_time import SetAside
-from rules.base import Category, Evidence, Finding, Need, Remedy, Rule, remedy, rule
+from rules.findings.base import Category, Evidence, Finding, Need, Remedy, Rule, remedy, rule
 from rules.losses.lost_time import any_stream, evidence_of
 from rules.remedies.engines import later_steps
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind

@@ -10,7 +10,6 @@ from parsers.model import EventKind, Trace
 from parsers.model.units import duration, percent, size, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
-from rules.base import Finding
 from rules.comparison.bridge import Bridge, bridges
 from rules.comparison.comparable import (
     are_the_same,
@@ -33,6 +32,7 @@ from rules.comparison.scaling import Scaling, scaling
 from rules.comparison.side import Side, by_family
 from rules.comparison.step_times import StepRatio, StepTimes, ratio_of_runs
 from rules.diagnosis import Diagnosis, diagnose, diagnosis_of
+from rules.findings.base import Finding
 from rules.memory.summary import MemorySummary, memory_of
 from rules.terms.thresholds import DEFAULTS, Thresholds
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from parsers.model.names.kernels import base_name
-from rules.base import Category, Finding, Severity
+from rules.findings.base import Category, Finding, Severity
 
 LOUD = (Severity.HIGH, Severity.MEDIUM)
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol, TypeVar
 
 from parsers.model.catalogs import load_all
 from rules.analysis.analysis import Analysis
-from rules.category import Category
+from rules.findings.category import Category
 from rules.remedies.remedy import Remedy as Remedy
 from rules.remedies.remedy import remedy as remedy
 from rules.replay.replay import Change, Replay

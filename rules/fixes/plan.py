@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from parsers.model import Cancelled, Progress, derived
 from rules.analysis.analysis import Analysis
-from rules.base import MOST_SPEEDUP
+from rules.findings.base import MOST_SPEEDUP
 from rules.fixes.base import Proposal, fixes
 from rules.fixes.once import comes_once
 from rules.replay.overlay import Overlay

@@ -11,7 +11,7 @@ from parsers.model.arrays import BOOL, F64
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, of_pairs, union
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family
-from rules.base import Finding
+from rules.findings.base import Finding
 from rules.fixes.base import Proposal
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay

@@ -10,7 +10,7 @@ from parsers.model.units import duration
 from rules.comparison.gate import Judgement, Outcome
 from rules.comparison.step_times import StepRatio
 from rules.fixes.plan import Plan
-from rules.wording.promises import factor, worded
+from rules.verdict.promises import factor, worded
 
 PARTLY = 0.8  # of what it gave before: a fix that gives less now was done in part
 

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from rules.analysis.analysis import Analysis
-from rules.base import Severity
+from rules.findings.base import Severity
 from rules.gates.figures import RunFigures, figures_of
 from rules.terms.thresholds import DEFAULTS, Thresholds, known_thresholds
 

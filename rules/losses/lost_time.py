@@ -16,7 +16,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, clip, pairs, union
 from rules.analysis.idle.causes import Cause
-from rules.base import Category, Evidence, Finding, Rule
+from rules.findings.base import Category, Evidence, Finding, Rule
 from rules.losses.concentration import Extent, extent
 from rules.remedies.remedy import Remedy
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind

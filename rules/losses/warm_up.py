@@ -17,7 +17,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.names.compilers import COMPILERS, TORCH_SCRIPT
 from rules.analysis.steps.steps import Step
-from rules.base import Evidence
+from rules.findings.base import Evidence
 from rules.losses.lost_time import any_stream
 from rules.wording.words import Words, ours
 

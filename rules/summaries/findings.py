@@ -12,10 +12,10 @@ from parsers.model.units import duration, percent, rate, size
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.groups import PIPELINE
 from rules.analysis.ranks.states import COMPUTE, FIRST_IDLE
-from rules.base import Category, Finding, Severity, severity_of
 from rules.catalog.gpu_bound import LEAST_COMPUTE, GpuBound
 from rules.catalog.many_small_collectives import SMALL_BYTES
 from rules.diagnosis import Diagnosis
+from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.ranking import ranked
 from rules.remedies.communication import EQUAL_STAGES, keep_up
 from rules.remedies.remedy import remedy

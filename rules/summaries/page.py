@@ -9,8 +9,8 @@ from rules.analysis.ranks.patterns import Pattern
 from rules.diagnosis import Diagnosis
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.terms.thresholds import LEAST_SHARE
+from rules.verdict.verdict import first_problem
 from rules.wording.late_ranks import doing, late_names, spends, when
-from rules.wording.verdict import first_problem
 
 
 def sentence(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> str:

@@ -9,8 +9,8 @@ from rules.analysis.arithmetic.intervals import Intervals, length
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.stages import NEIGHBOURS, messages_passed_on
 from rules.analysis.ranks.states import FIRST_IDLE
-from rules.base import Finding, severity_of
 from rules.catalog.pipeline_bubble import UNKNOWN, PipelineBubble, bubble, told_of
+from rules.findings.base import Finding, severity_of
 from rules.remedies.communication import full_pipeline
 from rules.summaries.run import ManyRanks
 from rules.terms.thresholds import LEAST_SHARE

@@ -9,7 +9,7 @@ from parsers.model import Array, Device, Quality, Rank, TraceInput
 from rules.analysis.ranks.collectives import CollectiveKind
 from rules.analysis.ranks.run import IdleCulprit, KernelTally
 from rules.analysis.ranks.states import DeviceStates
-from rules.base import Finding
+from rules.findings.base import Finding
 
 Columns = Mapping[str, Array]
 

@@ -26,8 +26,8 @@ from rules.analysis.ranks.recorded import (
     step_numbers,
 )
 from rules.analysis.ranks.states import DeviceStates
-from rules.base import Finding
 from rules.diagnosis import Diagnosis
+from rules.findings.base import Finding
 from rules.replay.late_ranks import LONG_SILENCE
 from rules.replay.overlay import Overlay
 from rules.replay.replay import replay_of

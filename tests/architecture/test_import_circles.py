@@ -15,23 +15,9 @@ CATALOGUES = (
 )  # fmt: skip
 KNOTS = {  # folders that still import each other: take out what is untied, add nothing
     "viewer.capture.torch_runner.stallscope_recorder <-> viewer.capture.torch_runner.stallscope_recorder.trials",
-    "parsers <-> parsers.runs",
-    "parsers <-> parsers.sqlite",
-    "parsers <-> parsers.stored",
     "parsers.model <-> parsers.model.names",
-    "rules <-> rules.fixes",
-    "rules <-> rules.kernels.checks",
-    "rules <-> rules.wording",
     "rules.analysis <-> rules.analysis.ranks",
-    "viewer <-> viewer.comparison",
-    "viewer <-> viewer.dialogs",
-    "viewer <-> viewer.window",
-    "viewer.loading <-> viewer.loading.ranks",
-    "viewer.reports <-> viewer.reports.interactive",
-    "viewer.reports <-> viewer.reports.pictures",
-    "viewer.reports <-> viewer.reports.rendering",
     "viewer.timeline <-> viewer.timeline.memory",
-    "viewer.timeline.geometry <-> viewer.timeline.kinds",
 }
 
 

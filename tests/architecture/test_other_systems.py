@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from parsers import helper_process, private_folder, program_search
+from parsers import helper_process, program_search
+from parsers.files import private_folder
 from parsers.model import threads
 from viewer.capture import commands, interpreters, left_there, process_tree, tools
 from viewer.desktop import editors

@@ -9,10 +9,10 @@ import pytest
 
 import resources
 from parsers import open_trace
-from parsers.base import OwnSuffixes, parser_of, parsers
+from parsers.files.base import OwnSuffixes, parser_of, parsers
+from parsers.files.source import identify
 from parsers.known_formats import recorders, usual_suffixes, what_is_read
 from parsers.model import TraceError, UnknownFormat
-from parsers.source import identify
 from viewer.desktop import file_types
 from viewer.start.opening import formats
 

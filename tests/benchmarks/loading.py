@@ -26,7 +26,7 @@ from tests.benchmarks import floor, kineto_like
 PEAK_OF_OPENING = """
 import pathlib, resource, sys
 from parsers import open_trace
-from parsers.base import parsers
+from parsers.files.base import parsers
 
 def peak():
     status = pathlib.Path("/proc/self/status")

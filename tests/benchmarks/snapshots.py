@@ -68,9 +68,9 @@ def _frames(path: Path) -> Frames:
     """Open it in a window of 1920 x 1080 with the tab of allocations, and move."""
     from tests.benchmarks.drawing import ZOOMS, moved
     from viewer.app import application, open_window
-    from viewer.document import Stage
+    from viewer.documents.document import Stage
     from viewer.panels.tabs.allocations import AllocationsPanel
-    from viewer.selection import Moment
+    from viewer.timeline.geometry.selection import Moment
 
     application()
     window = open_window()

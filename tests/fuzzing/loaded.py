@@ -13,8 +13,8 @@ import pyarrow.dataset  # noqa: F401
 
 import parsers
 import rules
-from parsers.base import parsers as known_parsers
-from rules.base import rules as known_rules
+from parsers.files.base import parsers as known_parsers
+from rules.findings.base import rules as known_rules
 from tests.fuzzing import trial  # noqa: F401
 
 for package in (parsers, rules):

@@ -11,8 +11,8 @@ import zipfile
 from collections import defaultdict
 from pathlib import Path
 
-from parsers.base import parser_of
-from parsers.source import identify
+from parsers.files.base import parser_of
+from parsers.files.source import identify
 from tests.fuzzing.small_seeds import small_seeds
 from tests.parsers.stored.readings import FIXTURES, GOLDEN, NO_RECORDINGS
 from viewer.kept.session import Session

@@ -71,7 +71,7 @@ def test_an_import_that_cannot_be_moved_is_refused(repository: Path, monkeypatch
     from one_package import with_one_package  # type: ignore[import-not-found]
 
     moved = with_one_package(
-        "import resources\nfrom viewer import app\nimport rules.base as base\n"
+        "import resources\nfrom viewer import app\nimport rules.findings.base as base\n"
         "def f():\n    from parsers.model import (\n        Trace,\n    )\n\n'from viewer import x'\n",
         "a.py",
     )

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers import open_trace
-from parsers.base import parser_of
 from parsers.compiler import log_lines, records
 from parsers.compiler.log_lines import LogLines
+from parsers.files.base import parser_of
+from parsers.files.source import identify
 from parsers.model import EventKind, LaneKind, ResultTable, Trace, TraceError
-from parsers.source import identify
 from viewer.cli import main
 
 START = 1_795_490_130_000_000  # us since 1970: 24 November, 03:15:30 UTC

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from parsers import containers, open_trace
-from parsers.containers import contents
+from parsers import open_trace
+from parsers.files import containers
+from parsers.files.containers import contents
 from parsers.model import Effect, Progress, Trace, TraceError
 from tests.parsers.chrome.traces import complete, kernel, note, packed, text_of
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers import open_trace
-from parsers.base import parser_of
+from parsers.files.base import parser_of
+from parsers.files.source import identify
 from parsers.flight.dump import EntryReader
 from parsers.model import Attribute, CollectiveState, LaneKind, Trace, TraceError
-from parsers.source import identify
 from tests.parsers.flight_dumps import FRAMES, START, as_json, dump, entry, open_entry, pickled
 from viewer.cli import main
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from parsers import open_trace
-from parsers.base import parser_of, parsers
+from parsers.files.base import parser_of, parsers
+from parsers.files.source import identify
 from parsers.model import TraceError
-from parsers.source import identify
 from tests.parsers.protobuf_messages import message
 from tests.parsers.test_ncu_report import report
 from viewer.cli import main

@@ -337,7 +337,7 @@ def test_damaged_text_never_crashes(tmp_path: Path, data: st.DataObject) -> None
 def test_a_file_that_unpacks_to_far_more_than_recordings_do_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parsers.unpacking_limit.ALWAYS_ALLOWED", 10_000)
+    monkeypatch.setattr("parsers.files.unpacking_limit.ALWAYS_ALLOWED", 10_000)
     page = raw_page([("0", "k", "1.5")])
     row = page.splitlines()[-1] + "\n"
     packed = gzip.compress((page + row * 20_000).encode())

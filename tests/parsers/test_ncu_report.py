@@ -196,7 +196,7 @@ def test_impossible_lengths_are_refused_at_once(tmp_path: Path) -> None:
 def test_a_report_that_unpacks_to_far_more_than_recordings_do_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parsers.unpacking_limit.ALWAYS_ALLOWED", 10_000)
+    monkeypatch.setattr("parsers.files.unpacking_limit.ALWAYS_ALLOWED", 10_000)
     padded = result(block_of(99, b"x" * 1_000_000))
     with pytest.raises(TraceError, match="unpacks to more than"):
         opened(tmp_path, gzip.compress(report(padded)))

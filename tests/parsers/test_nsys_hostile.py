@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parsers import open_trace
+from parsers.files.unpacking_limit import available_bytes
 from parsers.model import Cancelled, Malformed, Progress, TraceError, UnknownFormat
 from parsers.sqlite import private_copy
-from parsers.unpacking_limit import available_bytes
 from tests.parsers.nsys_exports import call, export, kernel, nvtx, write_table
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -264,9 +264,9 @@ def test_an_export_that_cannot_fit_in_memory_is_refused_with_both_numbers(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = recording(folder, 2000)
-    monkeypatch.setattr("parsers.unpacking_limit.available_bytes", lambda: 4000 * 170 * 10 // 9 + 2)
+    monkeypatch.setattr("parsers.files.unpacking_limit.available_bytes", lambda: 4000 * 170 * 10 // 9 + 2)
     assert len(open_trace([path]).gpu_operations) == 2000
-    monkeypatch.setattr("parsers.unpacking_limit.available_bytes", lambda: 4000 * 170 * 10 // 9 - 2)
+    monkeypatch.setattr("parsers.files.unpacking_limit.available_bytes", lambda: 4000 * 170 * 10 // 9 - 2)
     with pytest.raises(
         TraceError, match=r"about 4,000 events, which need 0\.0 GB of memory; 0\.0 GB are free"
     ):

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from parsers import open_trace
-from parsers.base import parser_of
+from parsers.files.base import parser_of
+from parsers.files.source import identify
 from parsers.model import UnknownFormat
-from parsers.source import identify
 
 EVENT = {"ph": "X", "name": "op", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
 JSON = json.dumps({"traceEvents": [EVENT]})

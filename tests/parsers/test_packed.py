@@ -12,10 +12,10 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parsers.base import HEAD_BYTES
+from parsers.files.base import HEAD_BYTES
+from parsers.files.packed import GzipStream
+from parsers.files.source import identify, open_bytes
 from parsers.model import TraceError
-from parsers.packed import GzipStream
-from parsers.source import identify, open_bytes
 
 CONTENT = os.urandom(300_000) + b"a" * 700_000
 

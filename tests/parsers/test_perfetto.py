@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from parsers import open_trace
+from parsers.files.unpacking_limit import ALWAYS_ALLOWED
 from parsers.model import Attribute, CopyKind, EventKind, LaneKind, Trace, TraceError
-from parsers.unpacking_limit import ALWAYS_ALLOWED
 from tests.parsers.protobuf_messages import message, varint
 
 Field = tuple[int, int | float | str | bytes]

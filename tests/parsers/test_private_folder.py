@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parsers.private_folder import PREFIX, PrivateFolder, clear_abandoned
+from parsers.files.private_folder import PREFIX, PrivateFolder, clear_abandoned
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def test_it_goes_with_its_object_and_whatever_is_in_it(temporary: Path) -> None:
 def test_what_a_killed_process_left_goes_at_the_next_start(temporary: Path, repository: Path) -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(repository)!r})\n"
-        "from parsers.private_folder import PrivateFolder\n"
+        "from parsers.files.private_folder import PrivateFolder\n"
         "folder = PrivateFolder(); (folder.path / 'unpacked').write_bytes(b'1')\n"
         "print(folder.path, flush=True); sys.stdin.read()"
     )

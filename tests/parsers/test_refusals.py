@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from parsers import containers, open_trace
+from parsers import open_trace
+from parsers.files import containers
 from parsers.formats import chrome_trace
 from parsers.model import Trace, TraceError
 from tests.parsers.chrome.traces import complete, text_of
@@ -76,7 +77,7 @@ def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bombs of some megabytes then are what bombs of gigabytes are otherwise."""
     monkeypatch.setattr(chrome_trace, "ALWAYS_ALLOWED", 1 << 20)
     monkeypatch.setattr(containers, "_FREE_GROWTH", 1 << 20)
-    monkeypatch.setattr("parsers.unpacking_limit.ALWAYS_ALLOWED", 1 << 20)
+    monkeypatch.setattr("parsers.files.unpacking_limit.ALWAYS_ALLOWED", 1 << 20)
     monkeypatch.setattr("parsers.sqlite.private_copy.ALWAYS_ALLOWED", 1 << 20)
 
 

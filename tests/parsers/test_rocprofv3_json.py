@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers import json_lists, open_trace
-from parsers.base import Source
+from parsers.files.base import Source
+from parsers.files.unpacking_limit import LimitedStream
 from parsers.json_lists import JsonLists
 from parsers.model import Attribute, CopyKind, EventKind, Progress, Trace, TraceError
-from parsers.unpacking_limit import LimitedStream
 
 
 def handle(number: int) -> dict[str, int]:

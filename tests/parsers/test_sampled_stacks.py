@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers import open_trace, unpacking_limit
-from parsers.base import parser_of
+from parsers import open_trace
+from parsers.files import unpacking_limit
+from parsers.files.base import parser_of
+from parsers.files.source import identify
 from parsers.model import EventKind, LaneKind, Trace, TraceError
 from parsers.model.builder import TraceBuilder
-from parsers.source import identify
 from parsers.stacks import timeline
 from parsers.stacks.timeline import SampledThread, add_thread, stacks_of
 from viewer.cli import main

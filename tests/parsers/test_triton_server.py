@@ -14,7 +14,7 @@ from parsers.model import LaneKind, Trace, TraceError, UnknownFormat
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.catalog.served_requests import MUCH_IN_QUEUE
-from rules.wording.verdict import verdict
+from rules.verdict.verdict import verdict
 
 US = 1_000
 

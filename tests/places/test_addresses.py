@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 
 import resources
-from parsers.fetched import address_of, is_address, local_copy, trim
+from parsers.files.fetched import address_of, is_address, local_copy, trim
 from parsers.model import Cancelled, Progress, TraceError
 from rules.terms.thresholds import DEFAULTS
 from tests.places.far_machine import FarMachine
 from tests.rank_runs import Run
 from viewer.cli import main
-from viewer.loading import addresses
-from viewer.loading.addresses import bring_here, store_of
 from viewer.loading.loader import opened
 from viewer.loading.ranks.far_ranks import reduced_there
+from viewer.places import addresses
+from viewer.places.addresses import bring_here, store_of
 from viewer.places.far import Far
 from viewer.places.names import place_of
 from viewer.places.transfer import fetch

@@ -9,10 +9,10 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 import resources
-from parsers.fetched import local_copy
+from parsers.files.fetched import local_copy
 from tests.places.far_machine import FarMachine
 from viewer.dialogs.open_address import OpenAddress, grouped
-from viewer.loading.addresses import Entry
+from viewer.places.addresses import Entry
 
 
 def rows(dialog: OpenAddress) -> list[str]:

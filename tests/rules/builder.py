@@ -24,7 +24,7 @@ from parsers.model import (
 )
 from parsers.model.builder import TraceBuilder
 from rules import Finding, diagnose
-from rules.base import Category
+from rules.findings.base import Category
 
 MAIN, AUTOGRAD, PREFETCH = 100, 101, 102
 PROCESS = 100

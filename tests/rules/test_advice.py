@@ -10,7 +10,7 @@ from parsers.model import Trace
 from parsers.runs.merge import merge
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.base import Category
+from rules.findings.base import Category
 from rules.terms.culprit import CulpritKind
 from rules.wording.phrases import counted, listed, of_every_step, part_of_step, shares, shortened
 from tests.rules.builder import TinyTrace, found, steps

@@ -11,7 +11,7 @@ from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.gpu_vendor import is_amd
-from rules.base import Category, Finding, Severity
+from rules.findings.base import Category, Finding, Severity
 from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
 from rules.wording.words import Reader, Vendor, ours

@@ -8,7 +8,7 @@ from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.analysed_time import LEAST_BEFORE_NS
-from rules.wording.verdict import beside_the_verdict
+from rules.verdict.verdict import beside_the_verdict
 from tests.rules.builder import TinyTrace, ns, steps
 
 

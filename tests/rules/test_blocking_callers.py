@@ -5,7 +5,7 @@ from __future__ import annotations
 from parsers.model import EventKind
 from rules import diagnose
 from rules.analysis.idle.blocking import SCALAR_BYTES
-from rules.base import Category, Finding
+from rules.findings.base import Category, Finding
 from tests.rules.builder import TinyTrace, steps
 
 MASK = "model.py(42): select"

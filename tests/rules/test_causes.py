@@ -11,7 +11,6 @@ import pytest
 
 from parsers.model import EventKind, LaneKind
 from rules.analysis.analysis import Analysis
-from rules.base import Category, Finding, Severity, severity_of
 from rules.causes import (
     ADDS_NOTHING,
     AS_MUCH,
@@ -24,6 +23,7 @@ from rules.causes import (
     in_order,
     leading,
 )
+from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.fixes.base import Proposal
 from rules.fixes.changes import host_time_times
 from rules.fixes.plan import Plan, Promise

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rules import diagnose
-from rules.base import Category, Finding
+from rules.findings.base import Category, Finding
 from tests.rules.builder import TinyTrace, steps
 
 KERNEL = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"

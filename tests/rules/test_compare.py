@@ -9,10 +9,10 @@ import pytest
 from parsers.model import Trace, TraceError
 from parsers.model.names.kernels import comparable_name
 from parsers.model.results import REQUEST_LOG, ResultTable
-from rules.base import Category, Finding, Severity
 from rules.comparison.compare import compare
 from rules.comparison.findings import Change, compare_findings
 from rules.comparison.kernel_rows import Match
+from rules.findings.base import Category, Finding, Severity
 from rules.remedies.remedy import Remedy
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline

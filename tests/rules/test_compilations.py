@@ -12,7 +12,7 @@ from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
 from rules.catalog.compiled_again import RECOMPILE_LIMIT
 from rules.remedies.compiling import advice_on
-from rules.wording.verdict import verdict
+from rules.verdict.verdict import verdict
 from tests.parsers.test_compiler_log import broken, compiled, line, opened, reasons
 
 

@@ -12,7 +12,7 @@ from parsers.model import Trace
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.completeness import LEAST_LAUNCHES, completeness_of
-from rules.wording.verdict import verdict
+from rules.verdict.verdict import verdict
 from tests.growing_recordings import complete, kernel, launch, trace
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text

@@ -6,7 +6,7 @@ import pytest
 
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
-from rules.wording.verdict import verdict
+from rules.verdict.verdict import verdict
 from tests.rules.builder import TinyTrace
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rules.base import EXPLANATION_HEADINGS, Category, Rule, rules
 from rules.documentation import explanation_parts, page
+from rules.findings.base import EXPLANATION_HEADINGS, Category, Rule, rules
 from rules.terms.thresholds import Thresholds
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rules import diagnose
-from rules.base import Category, Finding
+from rules.findings.base import Category, Finding
 from tests.rules.builder import TinyTrace, steps
 
 

@@ -12,8 +12,8 @@ from parsers.model import Trace
 from parsers.runs.merge import merge
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
-from rules.wording.flight_recorders import ranks_in_words
-from rules.wording.verdict import verdict
+from rules.losses.flight_recorders import ranks_in_words
+from rules.verdict.verdict import verdict
 from tests.parsers.flight_dumps import entry, open_entry, pickled
 from tests.rules.builder import TinyTrace
 

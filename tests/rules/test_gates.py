@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rules.analysis.analysis import Analysis
-from rules.base import Severity
 from rules.comparison.gate import Decision, Judgement
 from rules.comparison.step_times import StepTimes, ratio_of_runs
+from rules.findings.base import Severity
 from rules.gates.against_kept import compare_with_kept, judgement_on
 from rules.gates.figures import MOST_STEPS, Named, RunFigures, figures_of
 from rules.gates.judging import Answer, judge, overall

@@ -21,7 +21,7 @@ from parsers.model.builder import TraceBuilder
 from rules import Diagnosis, combined_ceiling, diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
-from rules.base import Category, Finding, Severity
+from rules.findings.base import Category, Finding, Severity
 from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace

@@ -14,7 +14,7 @@ import pytest
 from parsers import open_trace
 from parsers.model import KernelProfile, RuleResult
 from parsers.model.kernels import MetricValue
-from rules.base import Category
+from rules.findings.base import Category
 from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.launch import tail_share
 from rules.kernels.checks.result import KernelRuleResult

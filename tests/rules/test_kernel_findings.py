@@ -9,16 +9,16 @@ import pytest
 
 from parsers.model import KernelProfile, Trace
 from parsers.model.kernels import MetricValue, RuleResult
-from rules.base import EXPLANATION_HEADINGS, Category, Finding, Need, Severity, counter_rules, rules
 from rules.catalog.kernel_atomics import KernelAtomics
 from rules.diagnosis import diagnose
+from rules.findings.base import EXPLANATION_HEADINGS, Category, Finding, Need, Severity, counter_rules, rules
 from rules.kernels.checks.explanations import SECTIONS, STALLS, explain_metric
 from rules.kernels.checks.occupancy import Advice, occupancy_verdict
 from rules.kernels.checks.speed_of_light import waves_of
 from rules.kernels.checks.stalls import stalls
 from rules.kernels.launch_groups import kernel_groups
 from rules.losses.kernel_findings import advice_for_libraries
-from rules.wording.promises import MOST_FACTOR, gain
+from rules.verdict.promises import MOST_FACTOR, gain
 from tests.opened import opened
 from tests.rules.kernel_profiles import (
     ACHIEVED,

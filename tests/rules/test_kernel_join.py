@@ -13,11 +13,11 @@ from parsers.model import Attribute, Device, EventKind, KernelProfile, Lane, Lan
 from parsers.model.builder import TraceBuilder
 from parsers.model.kernels import distinct_kernels
 from parsers.model.names.kernels import base_name, kernel_name, similarity
-from rules.base import Category
 from rules.catalog.memory_bound_kernels import measured_sentence
 from rules.comparison.compare import compare
 from rules.comparison.kernels import compare_kernels, compare_reports
 from rules.diagnosis import diagnose
+from rules.findings.base import Category
 from rules.kernels.join import Certainty, kernel_join
 from tests.rules.kernel_profiles import DRAM, ISSUED, MEMORY, kernel, stall, trace_of
 from viewer.reports.comparison_blocks import as_text, comparison_report

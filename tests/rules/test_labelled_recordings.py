@@ -12,7 +12,7 @@ import pytest
 from rules import Diagnosis, Severity
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
-from rules.base import Category
+from rules.findings.base import Category
 from tests.opened import analysed, diagnosed
 
 LOUD = (Severity.HIGH, Severity.MEDIUM)

@@ -12,8 +12,8 @@ import pytest
 
 from parsers.model import EventKind
 from rules.analysis.idle.causes import Cause
-from rules.base import Severity
-from rules.category import Category
+from rules.findings.base import Severity
+from rules.findings.category import Category
 from rules.fixes.plan import Plan, Promise, make_plan
 from tests.opened import analysed, diagnosed
 

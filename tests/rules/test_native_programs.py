@@ -10,7 +10,7 @@ from parsers.model import EventKind
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
-from rules.base import Category
+from rules.findings.base import Category
 from tests.rules.builder import TinyTrace, found, repeated
 
 

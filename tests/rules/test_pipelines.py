@@ -11,8 +11,8 @@ from parsers.runs.merge import merge
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.stages import stages_of
-from rules.base import Category, Severity
 from rules.catalog.pipeline_bubble import empty_slots
+from rules.findings.base import Category, Severity
 from tests.opened import diagnosed
 from tests.rules.builder import TinyTrace
 

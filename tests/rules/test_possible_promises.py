@@ -14,10 +14,10 @@ from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
-from rules.base import MOST_SPEEDUP
+from rules.findings.base import MOST_SPEEDUP
 from rules.fixes.plan import HOST_UNSURE, MOST_GAIN, MOST_GAIN_ONCE, Plan, make_plan
 from rules.replay.replay import Change
-from rules.wording.promises import about_replay, first_step, worded
+from rules.verdict.promises import about_replay, first_step, worded
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace
 
 KERNELS = (

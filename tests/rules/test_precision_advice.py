@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rules import diagnose
-from rules.base import Category, Finding
+from rules.findings.base import Category, Finding
 from rules.losses.kernel_findings import advice_for_libraries
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import DRAM, MEMORY, kernel, trace_of

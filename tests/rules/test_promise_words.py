@@ -8,14 +8,14 @@ import pytest
 
 from rules import Category, Diagnosis, Finding, Severity, diagnosis_of
 from rules.analysis.analysis import Analysis
-from rules.base import severity_of
+from rules.findings.base import severity_of
 from rules.fixes.base import Proposal
 from rules.fixes.plan import Plan, Promise, make_plan
 from rules.remedies.remedy import Remedy
 from rules.replay.replay import replay_of
 from rules.terms.culprit import Culprit, CulpritKind
+from rules.verdict.promises import first_step, gain, promise_for, worded, worded_shortly
 from rules.wording.headline import Headline, Part
-from rules.wording.promises import first_step, gain, promise_for, worded, worded_shortly
 from tests.rules.builder import TinyTrace, steps
 
 

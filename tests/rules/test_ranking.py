@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rules.base import Category, Finding, severity_of
+from rules.findings.base import Category, Finding, severity_of
 from rules.ranking import AS_LARGE, ranked, weight
 from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline

@@ -13,7 +13,7 @@ from rules.analysis.ranks.collectives import bus_factor, whole_message
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.patterns import course_of
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
-from rules.base import Category, Finding
+from rules.findings.base import Category, Finding
 from rules.wording.late_ranks import when
 from tests.rules.builder import TinyTrace, steps
 

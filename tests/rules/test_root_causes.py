@@ -8,7 +8,7 @@ import pytest
 
 from parsers.runs.merge import merge
 from rules.analysis.analysis import Analysis
-from rules.base import Category, Severity
+from rules.findings.base import Category, Severity
 from rules.fixes.plan import make_plan
 from tests.opened import diagnosed
 from tests.rules.builder import TinyTrace

@@ -14,7 +14,7 @@ import pytest
 from parsers.model import Trace
 from parsers.runs.merge import merge
 from rules import Finding, diagnose
-from rules.base import Need, rules
+from rules.findings.base import Need, rules
 from tests.rules.builder import TinyTrace, steps
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "rules"

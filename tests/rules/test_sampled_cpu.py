@@ -13,7 +13,7 @@ from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.sampled_stacks import own_time
 from rules.catalog.sampled_cpu import LEAST_NAMED
-from rules.wording.verdict import verdict
+from rules.verdict.verdict import verdict
 from tests.parsers.test_sampled_stacks import opened
 
 

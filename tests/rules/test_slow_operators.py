@@ -8,7 +8,7 @@ import numpy as np
 
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.base import Category
+from rules.findings.base import Category
 from rules.fixes.plan import make_plan
 from rules.kernels.slow_operators import slow_operators
 from tests.opened import opened

@@ -10,7 +10,7 @@ from parsers.model import TraceInput
 from rules import Finding, diagnose
 from rules.analysis.names.host_language import Audience, program_of
 from rules.analysis.names.software import is_compiled, software_of
-from rules.base import Category
+from rules.findings.base import Category
 from tests.rules.builder import TinyTrace, steps
 
 

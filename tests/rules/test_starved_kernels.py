@@ -11,7 +11,7 @@ from rules.analysis.facts.launch_sizes import MOSTLY_EMPTY, nearly_empty
 from rules.analysis.facts.subject import MOST_OF_IT, subject_of
 from rules.catalog.kernel_idle_sms import KernelIdleSms
 from rules.kernels.checks.speed_of_light import speed_of_light
-from rules.wording.verdict import verdict
+from rules.verdict.verdict import verdict
 from tests.rules.builder import TinyTrace
 from tests.rules.kernel_profiles import COMPUTE, SOUND, kernel
 

@@ -8,7 +8,7 @@ from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import find_steps
-from rules.base import Category
+from rules.findings.base import Category
 from tests.rules.builder import TinyTrace, ns, steps
 
 

@@ -12,7 +12,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import WARM_UP_RATIO
 from rules.comparison.compare import compare
 from rules.terms.thresholds import DEFAULTS, LEAST_SHARE, Threshold, Thresholds, Unit, known_thresholds
-from rules.wording.verdict import verdict
+from rules.verdict.verdict import verdict
 
 
 def made(unit: Unit, default: float, least: float = 0.001, most: float = 1e9) -> Threshold:

@@ -19,8 +19,8 @@ from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.time_units import LEAST_EVENTS, other_units
 from rules.fixes.plan import plan_of
-from rules.wording.promises import first_step
-from rules.wording.verdict import verdict
+from rules.verdict.promises import first_step
+from rules.verdict.verdict import verdict
 from tests.benchmarks.generate_nsys import write_export
 from tests.opened import opened
 from tests.rules.builder import TinyTrace

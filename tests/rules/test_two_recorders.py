@@ -9,7 +9,7 @@ import pytest
 
 from parsers.model import EventKind
 from rules.analysis.analysis import Analysis
-from rules.base import Category, Severity
+from rules.findings.base import Category, Severity
 from tests.opened import analysed, diagnosed
 
 PROGRAMS = {

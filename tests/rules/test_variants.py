@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rules.base import Category, Severity
+from rules.findings.base import Category, Severity
 from tests.opened import diagnosed
 
 ASIDE = (Category.GPU_BOUND, Category.RECORDING_OVERHEAD)

@@ -10,7 +10,7 @@ from rules.analysis.analysis import Analysis
 from rules.fixes.once import FEW, comes_once
 from rules.fixes.plan import Plan, make_plan
 from rules.replay.overlay import Overlay
-from rules.wording.promises import about_replay, first_step
+from rules.verdict.promises import about_replay, first_step
 from tests.rules.builder import TinyTrace, steps
 
 KERNELS = 60

@@ -20,7 +20,7 @@ from parsers import open_trace
 from parsers.model import Attribute, Device, EventKind, Lane, LaneKind, Progress, Trace, TraceInput, derived
 from parsers.model.builder import TraceBuilder
 from rules.analysis.analysis import Analysis
-from viewer.document import Stage
+from viewer.documents.document import Stage
 from viewer.kept.preferences import Preferences
 from viewer.loading import recording_process
 from viewer.look import theme

@@ -37,7 +37,7 @@ from viewer.dialogs.preferences_dialog import PreferencesDialog
 from viewer.dialogs.problem import ProblemDialog
 from viewer.dialogs.trials.session import Subject
 from viewer.dialogs.trials.window import TrialsWindow
-from viewer.document import Stage
+from viewer.documents.document import Stage
 from viewer.kept.preferences import Preferences
 from viewer.window.main_window import MainWindow
 

@@ -78,7 +78,7 @@ def test_an_archive_that_cannot_be_unpacked_for_lack_of_room_is_not_called_damag
     def full_when_written(path: Path, mode: str = "r", *more: object, **options: object) -> object:
         return Full(path, "w") if "w" in mode else opened(path, mode, *more, **options)  # type: ignore[call-overload]
 
-    monkeypatch.setattr("parsers.containers.Path.open", full_when_written)
+    monkeypatch.setattr("parsers.files.containers.Path.open", full_when_written)
     with pytest.raises(TraceError, match="no room left on the disk"):
         open_trace([tmp_path / "run.zip"])
 

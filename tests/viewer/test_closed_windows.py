@@ -11,7 +11,7 @@ from shiboken6 import isValid
 
 import resources
 import viewer.app
-from viewer.document import Stage
+from viewer.documents.document import Stage
 from viewer.window.main_window import MainWindow
 
 SAMPLE = resources.path("samples/elementwise_chain.pt.trace.json.gz")

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers import open_trace
-from rules.base import Evidence
+from rules.findings.base import Evidence
 from rules.terms.thresholds import DEFAULTS
 from tests.viewer.conftest import training_run, wait_until_laid_out
 from tests.viewer.every_window import WAIT_MS, until
@@ -26,7 +26,7 @@ from viewer.comparison.menus import title_of
 from viewer.comparison.step_dots import DotAxis
 from viewer.comparison.twins import Alignment
 from viewer.comparison.window import ComparisonWindow
-from viewer.document import Stage
+from viewer.documents.document import Stage
 from viewer.look import theme
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.names_column import NAMES_WIDTH

@@ -17,7 +17,7 @@ from parsers.model.builder import TraceBuilder
 from rules import Diagnosis, diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.sampled_stacks import own_time
-from rules.wording.verdict import verdict
+from rules.verdict.verdict import verdict
 from tests.opened import analysed, diagnosed, opened
 from viewer.cli import main
 from viewer.reports.conversion.chrome import write_chrome

@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import pytest
 
 from parsers import open_trace
+from parsers.files.private_folder import PREFIX
 from parsers.model import TraceError
-from parsers.private_folder import PREFIX
 from rules.analysis.facts.time_units import other_units
 from viewer.doctor import examination
 from viewer.doctor.examination import ROOM, examine, sizes_up_to

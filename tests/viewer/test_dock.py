@@ -18,8 +18,8 @@ from pytestqt.qtbot import QtBot
 
 import viewer.panels.tabs
 from parsers.model import EventKind, Trace
-from viewer.document import Document
-from viewer.jobs import Jobs
+from viewer.desktop.jobs import Jobs
+from viewer.documents.document import Document
 from viewer.kept.preferences import Preferences
 from viewer.look import theme
 from viewer.panels import panel
@@ -27,7 +27,7 @@ from viewer.panels.panel import Panel, tabs
 from viewer.panels.tables.table_view import EASY_NAME_WIDTH
 from viewer.panels.tabs.kernels import KernelsPanel
 from viewer.panels.tabs.selection import SelectionPanel
-from viewer.selection import Area
+from viewer.timeline.geometry.selection import Area
 from viewer.window.main_window import MainWindow
 
 from .conftest import MS, show_tab, training_run, wait_until_laid_out, wait_until_ready
@@ -80,7 +80,7 @@ def test_a_window_without_a_file_loads_nothing_that_only_a_recording_needs() -> 
     program = (
         "import sys; from viewer.app import application, open_window; application(); open_window().grab(); "
         "late = ('pandas', 'pyqtgraph', 'scipy', 'msgspec', 'urllib.request', 'parsers.opening', 'rules.diagnosis', "
-        "'rules.wording.verdict', 'viewer.panels.tables.table_view', 'viewer.panels.tabs.kernels'); "
+        "'rules.verdict.verdict', 'viewer.panels.tables.table_view', 'viewer.panels.tabs.kernels'); "
         "print([name for name in late if name in sys.modules])"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

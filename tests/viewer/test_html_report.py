@@ -18,7 +18,7 @@ from parsers.model import EventKind, Trace
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.comparison.compare import compare
-from rules.wording.verdict import BUDGET_LABELS, verdict
+from rules.verdict.verdict import BUDGET_LABELS, verdict
 from viewer.look import palette, theme
 from viewer.reports.comparison_blocks import comparison_report
 from viewer.reports.comparison_report import kernel_titles

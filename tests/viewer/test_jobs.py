@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from shiboken6 import delete
 
 from parsers.model import Cancelled, Progress
-from viewer.jobs import Jobs, _Post
+from viewer.desktop.jobs import Jobs, _Post
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from tests.parsers.chrome.traces import Event, complete, kernel, text_of
 from tests.parsers.test_sizes import training
-from viewer.document import Stage
+from viewer.documents.document import Stage
 from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready

@@ -13,10 +13,10 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers.model import Cancelled, Progress, Trace
-from rules.base import Category
+from rules.findings.base import Category
 from viewer.dialogs.preferences_dialog import PreferencesDialog
 from viewer.dialogs.problem import ProblemDialog, report_of
-from viewer.document import Stage
+from viewer.documents.document import Stage
 from viewer.kept.preferences import Preferences
 from viewer.kept.recent import recent_files
 from viewer.kept.storage import data_folder

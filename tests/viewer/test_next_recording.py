@@ -11,8 +11,8 @@ from parsers.model import Trace
 from rules import Category, Finding, diagnose
 from viewer.capture.next_recording import kernel_recording, recording_for
 from viewer.capture.request import CaptureRequest, Tool
-from viewer.document import Document
-from viewer.jobs import Jobs
+from viewer.desktop.jobs import Jobs
+from viewer.documents.document import Document
 from viewer.panels.findings.diagnosis import DiagnosisPanel
 from viewer.panels.tabs.selection import SelectionPanel
 

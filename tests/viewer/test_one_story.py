@@ -9,9 +9,9 @@ import pytest
 
 from rules.causes import leading
 from rules.fixes.plan import plan_of
+from rules.verdict.promises import first_step, gain, promise_for
+from rules.verdict.verdict import verdict
 from rules.wording.headline import Part
-from rules.wording.promises import first_step, gain, promise_for
-from rules.wording.verdict import verdict
 from tests.opened import analysed, diagnosed
 from viewer.reports.diagnosis_report import diagnosis_report
 from viewer.reports.fixes_report import fixes_text

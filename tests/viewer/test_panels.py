@@ -16,7 +16,7 @@ from pytestqt.qtbot import QtBot
 import resources
 from parsers.model import EventKind, Trace
 from rules import Category, Finding, Severity
-from rules.base import EXPLANATION_HEADINGS
+from rules.findings.base import EXPLANATION_HEADINGS
 from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
 from viewer.panels.findings.check_list import CheckList, check_name

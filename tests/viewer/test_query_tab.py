@@ -24,8 +24,8 @@ from viewer.panels.tabs.query import QueryPanel
 from viewer.query.completion import candidates
 from viewer.query.overlay import KEY, overlay_of, places_of_rows
 from viewer.query.questions import questions
-from viewer.selection import Area
 from viewer.timeline.geometry.scale import Scale, covered_pixels
+from viewer.timeline.geometry.selection import Area
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.window.main_window import MainWindow
 

@@ -23,16 +23,16 @@ from rules.comparison.compare import Comparison, compare
 from rules.comparison.gate import Decision
 from rules.gates.judging import Answer
 from rules.gates.limits import limit_of
-from rules.wording.verdict import verdict
+from rules.verdict.verdict import verdict
 from viewer.cli import main
 from viewer.dialogs.report_export import write_report
 from viewer.look import theme
-from viewer.reports.blocks import Report, Text
+from viewer.reports.charts import bridge_chart, steps_chart
 from viewer.reports.comparison_blocks import comparison_report
 from viewer.reports.diagnosis_report import diagnosis_report
 from viewer.reports.junit_report import comparison_junit, diagnosis_junit
-from viewer.reports.pictures.charts import bridge_chart, steps_chart
 from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
+from viewer.reports.rendering.blocks import Report, Text
 from viewer.reports.rendering.markdown_report import as_markdown, plain
 from viewer.reports.rendering.pages import page_of
 from viewer.reports.rendering.pdf_report import as_pdf

@@ -13,12 +13,12 @@ from pytestqt.qtbot import QtBot
 import resources
 from parsers import open_trace
 from parsers.model import Trace
-from rules.base import Evidence
+from rules.findings.base import Evidence
 from viewer.look import theme
 from viewer.look.labels import Label, breakable, unbroken
 from viewer.panels.charts.roofline import NOT_MEASURED
 from viewer.panels.kernel.kernel_details import launch_facts
-from viewer.selection import Area
+from viewer.timeline.geometry.selection import Area
 from viewer.timeline.hover import event_text
 from viewer.window.commands import keys_text
 from viewer.window.main_window import MainWindow

@@ -17,8 +17,8 @@ from pytestqt.qtbot import QtBot
 
 import resources
 import viewer.app
-from parsers.fetched import address_of
-from parsers.fetched import folder as copies
+from parsers.files.fetched import address_of
+from parsers.files.fetched import folder as copies
 from parsers.model import TraceError
 from viewer.app import local_path
 from viewer.desktop.single_instance import (
@@ -31,7 +31,7 @@ from viewer.desktop.single_instance import (
     session_key,
 )
 from viewer.dialogs.second_recording import SecondRecordingOffer
-from viewer.document import Stage
+from viewer.documents.document import Stage
 from viewer.window.main_window import MainWindow
 
 KEY = "test"

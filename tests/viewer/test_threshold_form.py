@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from rules.terms.thresholds import DEFAULTS, LEAST_SHARE, Thresholds
 from viewer.dialogs.preferences_dialog import PreferencesDialog, ThresholdField
-from viewer.document import Stage
+from viewer.documents.document import Stage
 from viewer.kept.preferences import Preferences
 from viewer.window.main_window import MainWindow
 

@@ -22,7 +22,7 @@ from rules.trials.blocks import Gain
 from rules.trials.kept import KeptTrial
 from rules.trials.likeness import Likeness, LossComparison
 from rules.trials.trial import Candidate, Kind, Promised, Trial, Trials, trial_of
-from rules.wording import trials as wording
+from rules.verdict import trials as wording
 from tests.capture.pretend import script_request
 from tests.capture.trials.test_trying import blocks, usual
 from viewer.capture.form.dialog import CaptureDialog

@@ -12,18 +12,18 @@ from parsers.model import Device
 from parsers.model.quality import Effect
 from rules import Diagnosis, diagnose
 from rules.analysis.analysis import Analysis
-from rules.base import Category, Evidence, Finding, severity_of
 from rules.diagnosis import diagnosis_of
+from rules.findings.base import Category, Evidence, Finding, severity_of
 from rules.ranking import ranked
 from rules.remedies.remedy import Remedy
+from rules.verdict.verdict import beside_the_verdict, first_problem, verdict
 from rules.wording.headline import Headline
-from rules.wording.verdict import beside_the_verdict, first_problem, verdict
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import COMPUTE, MEMORY, kernel, trace_of
+from viewer.look.naming import place_name
 from viewer.reports.diagnosis_report import as_html
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
-from viewer.timeline.geometry.naming import place_name
 
 from .conftest import training_run
 

@@ -10,14 +10,14 @@ from parsers.model import Progress
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.software import software_of
-from rules.base import rules
+from rules.findings.base import rules
 from rules.fixes.plan import plan_of
 from viewer.assistant.recordings import Refused
+from viewer.look.plain_text import safe
 from viewer.query.database import database_of
 from viewer.query.errors import MAX_WORD, QueryError, shortened
 from viewer.query.questions import questions, sql_of
 from viewer.reports.fixes_report import fixes_text, outcome_text
-from viewer.reports.plain_text import safe
 from viewer.reports.tables_report import plain, table_of, tables_json
 from viewer.reports.text_report import as_text
 from viewer.tables.rows.found import findings_of

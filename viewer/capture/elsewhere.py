@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from parsers.files.private_folder import PrivateFolder
 from parsers.model import Progress
-from parsers.private_folder import PrivateFolder
 from viewer.capture import process_tree
 from viewer.capture.commands import FILE_NAME, needs_runner, save_runner
 from viewer.capture.failures import CaptureProblem

@@ -7,7 +7,7 @@ import numpy as np
 from parsers.model import BOOL, I64, EventKind, Trace
 from parsers.model.names.kernels import base_name
 from rules import Finding
-from rules.category import NextRecording
+from rules.findings.category import NextRecording
 from viewer.capture.request import CaptureRequest, NcuOptions, Tool, TorchOptions, Window
 
 PROFILED_LAUNCHES = 3

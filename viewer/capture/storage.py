@@ -26,7 +26,7 @@ def data_folder() -> Path:
         from platformdirs import user_data_path
     except ImportError:
         return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "stallscope"
-    from parsers.user_folders import user_folder
+    from parsers.files.user_folders import user_folder
 
     return user_folder(user_data_path)
 

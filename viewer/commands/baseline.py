@@ -104,7 +104,7 @@ def _remove(options: argparse.Namespace) -> int:
 
 def _line(entry: Entry) -> str:
     from parsers.model.units import duration
-    from viewer.reports.plain_text import one_line
+    from viewer.look.plain_text import one_line
     from viewer.reports.series_report import Point
 
     step = Point(entry.name, entry.runs).step_ns

@@ -26,7 +26,7 @@ def diagnose_and_keep(paths: Sequence[Path], journal: str) -> int:
 
     def keep(analysis: Analysis, diagnosis: Diagnosis) -> None:
         from viewer.capture.trials.journal import keep_in_journal, run_that_made
-        from viewer.reports.plain_text import one_line
+        from viewer.look.plain_text import one_line
 
         run = run_that_made(paths)
         if run is None:

@@ -116,7 +116,7 @@ def _run(options: argparse.Namespace, then: Callable[[Analysis, Diagnosis], None
     level = _level(options)
     undecided = _undecided(analysis, diagnosis)
     if files_asked_for(options):
-        from rules.wording.verdict import verdict
+        from rules.verdict.verdict import verdict
         from viewer.reports.report_files import diagnosis_files
 
         makers = diagnosis_files(trace, diagnosis, analysis, all_tables=options.tables)
@@ -177,7 +177,7 @@ def _load(json: bool) -> None:
     import numpy.ma  # noqa: F401  numpy itself loads it late
 
     from rules.analysis.names.families import classify
-    from rules.base import rules
+    from rules.findings.base import rules
     from rules.fixes.base import fixes
 
     rules(counters=False)
@@ -224,7 +224,7 @@ def _write_files(
 
 def _undecided(analysis: Analysis, diagnosis: Diagnosis) -> str:
     """Why the absence of findings says nothing; empty where it does."""
-    from rules.wording.verdict import shows_no_run
+    from rules.verdict.verdict import shows_no_run
 
     if not (len(analysis.trace.gpu_operations) or analysis.trace.kernels):
         return "no GPU work was recorded"
@@ -257,9 +257,9 @@ def _diagnose_many(run: ManyRanks, options: argparse.Namespace, progress: Progre
 
 def _many_ranks(options: argparse.Namespace, progress: Progress) -> ManyRanks | None:
     """The run of so many ranks that it is judged by summaries, or of any number where that is asked; else None."""
-    from parsers.fetched import is_address
-    from viewer.loading.addresses import SSH, bring_here, path_of
+    from parsers.files.fetched import is_address
     from viewer.loading.ranks.asking import may_be_many
+    from viewer.places.addresses import SSH, bring_here, path_of
 
     paths = [path_of(name) for name in options.paths]
     addresses = any(is_address(name) and not name.startswith(f"{SSH}://") for name in options.paths)

@@ -39,8 +39,8 @@ def _save(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
+    from viewer.look.plain_text import one_line
     from viewer.places.remembered import remembered
-    from viewer.reports.plain_text import one_line
 
     known = remembered()
     for name, place in known.items():

@@ -90,8 +90,8 @@ def run(options: argparse.Namespace) -> int:
             options.out, "The ending of the file says its format.", "Use .csv, .json or .parquet."
         )
     from viewer.kept.storage import write_pieces
-    from viewer.loading.addresses import bring_here
     from viewer.loading.recording_process import AskedRecording
+    from viewer.places.addresses import bring_here
     from viewer.query.errors import LimitReached, QueryError
     from viewer.query.limits import Limits
     from viewer.query.questions import sql_of
@@ -180,8 +180,8 @@ def _json(result: Result) -> Iterator[bytes]:
 
 
 def _table(result: Result) -> Iterator[bytes]:
+    from viewer.look.plain_text import one_line
     from viewer.query.result import in_text
-    from viewer.reports.plain_text import one_line
 
     rows = _rows_of(in_text(result.frame))
     for line in _aligned([str(name) for name in result.frame.columns], rows):

@@ -41,8 +41,8 @@ def declare(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Count, and try where that is asked; the exit code."""
-    from parsers.base import parsers
-    from rules.base import EXPLANATION_HEADINGS, rules
+    from parsers.files.base import parsers
+    from rules.findings.base import EXPLANATION_HEADINGS, rules
 
     readers, checks = parsers(), rules()
     samples = _samples()

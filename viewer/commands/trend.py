@@ -37,8 +37,8 @@ def declare(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the trend; the exit code."""
     from viewer.kept.history import History, Series, names_of
+    from viewer.look.plain_text import one_line
     from viewer.reports.comparison_blocks import trend_report
-    from viewer.reports.plain_text import one_line
     from viewer.reports.rendering.terminal_report import as_terminal_text
     from viewer.reports.series_report import points_of, series_json
 

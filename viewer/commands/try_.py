@@ -115,7 +115,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from parsers.private_folder import PrivateFolder
+    from parsers.files.private_folder import PrivateFolder
     from viewer.capture.elsewhere import check_place
     from viewer.capture.trials.choice import choice_of
     from viewer.capture.trials.launch import first_recording
@@ -179,7 +179,7 @@ def _tell(options: argparse.Namespace, request: CaptureRequest, trying: Trying, 
 
 def _write_patch(path: Path, source: Source, trials: Trials) -> None:
     """The lines of what won; where there are none, say why and write nothing."""
-    from rules.wording.trials import no_patch, unpatched
+    from rules.verdict.trials import no_patch, unpatched
     from viewer.terminal.console import write_bytes
 
     patch = source.patch(trials.winners)

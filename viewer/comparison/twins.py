@@ -10,9 +10,9 @@ from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from parsers.model import I64, Trace
-from rules.base import Evidence
 from rules.comparison.matched_steps import MatchedSteps
 from rules.comparison.side import Side
+from rules.findings.base import Evidence
 from viewer.comparison.phases import StepOnGpu
 from viewer.comparison.ribbons import LEAST_HEIGHT, Ribbons
 from viewer.kept.preferences import Preferences

@@ -30,8 +30,8 @@ from viewer.comparison.menus import menu_bar, title_of
 from viewer.comparison.page_buttons import PageButtons
 from viewer.comparison.twins import TwinTimelines
 from viewer.comparison.verdict_head import VerdictHead
-from viewer.document import Document
-from viewer.jobs import Jobs
+from viewer.desktop.jobs import Jobs
+from viewer.documents.document import Document
 from viewer.look.boxes import NO_MARGINS, HorizontalLine, horizontal, vertical
 from viewer.look.home_focus import HomeFocus
 from viewer.look.labels import ElidedLabel
@@ -39,12 +39,12 @@ from viewer.look.tab_order import TabOrder
 
 if TYPE_CHECKING:
     from rules.analysis.steps.steps import Step
-    from rules.base import Evidence
     from rules.comparison.bridge import BridgePart
     from rules.comparison.compare import Comparison
     from rules.comparison.findings import FindingChange
     from rules.comparison.matched_steps import MatchedSteps
     from rules.comparison.side import Side
+    from rules.findings.base import Evidence
     from rules.terms.thresholds import Thresholds
     from viewer.panels.kernel.kernel_pair import KernelPair
 

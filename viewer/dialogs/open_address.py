@@ -17,13 +17,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from parsers.fetched import is_address, local_copy
+from parsers.files.fetched import is_address, local_copy
 from parsers.model import Progress, TraceError
 from parsers.model.units import size
-from viewer.jobs import Jobs
-from viewer.loading.addresses import Entry, store_of
+from viewer.desktop.jobs import Jobs
 from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label
+from viewer.places.addresses import Entry, store_of
 from viewer.places.remembered import remembered
 
 SIZE = (720, 480)

@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from parsers.model import Progress
-from viewer.jobs import Jobs
+from viewer.desktop.jobs import Jobs
 from viewer.kept.storage import write_bytes
 from viewer.reports.report_files import SUFFIXES, Makers, file_kinds, kind_for
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 
 from parsers.model import Trace
 from parsers.runs.joining import complete_each_other, may_join
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.look import theme
 from viewer.look.boxes import horizontal
 from viewer.look.labels import ElidedLabel

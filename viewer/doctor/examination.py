@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
+from parsers.files.private_folder import PrivateFolder
 from parsers.helper_process import HelperProcess
 from parsers.model import TraceError
 from parsers.model.units import duration, size
-from parsers.private_folder import PrivateFolder
 from parsers.stored.cache import LEAST_EVENTS
 from viewer.doctor.made_up import MADE_UP
 from viewer.doctor.trial import AGAIN, COMMAND, MAKING, READING, WAYS, WINDOW, Answered, Asked

@@ -98,7 +98,7 @@ def data_folder() -> Path:
     """Where the program keeps what it remembers; made when missing."""
     import platformdirs
 
-    from parsers.user_folders import user_folder
+    from parsers.files.user_folders import user_folder
 
     folder = user_folder(platformdirs.user_data_path)
     folder.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ def analysed(
 def prepared(analysis: Analysis, diagnosis: Diagnosis) -> tuple[Analysis, Diagnosis]:
     """The same, with what the window's own thread will ask first made here, in a job's."""
     from rules.analysis.inference.engine_steps import engine_steps
-    from rules.wording.verdict import beside_the_verdict, verdict
+    from rules.verdict.verdict import beside_the_verdict, verdict
     from viewer.timeline.scene import joined
 
     engine_steps(analysis.trace)

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from parsers.files.signatures import DATABASE, PACKED, USUAL_GROWTH
 from parsers.helper_process import HelperProcess
-from parsers.signatures import DATABASE, PACKED, USUAL_GROWTH
 
 LEAST_BYTES_IN_WINDOW = 1  # what freezes a window need not be large: one regular expression is enough
 LARGE_BYTES = 30 << 20  # unpacked: so long is a reading in which one wants to see the first events

@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parsers.fetched import address_of
+from parsers.files.fetched import address_of
 from parsers.model import Progress, Trace
-from viewer.loading.addresses import bring_here
 from viewer.loading.apart import is_for_another_process, may_cost_more_than_it_looks
 from viewer.loading.ranks.asking import may_be_many
+from viewer.places.addresses import bring_here
 
 if TYPE_CHECKING:
     from rules import Diagnosis
@@ -179,7 +179,7 @@ def load_ahead() -> None:
     from parsers.model import LaneKind
     from rules import documentation  # noqa: F401
     from rules.analysis.facts import cost  # noqa: F401
-    from rules.base import rules
+    from rules.findings.base import rules
     from viewer.capture import next_recording  # noqa: F401
     from viewer.panels.findings import finding_card  # noqa: F401
     from viewer.statistics import kernels, operators, what_if  # noqa: F401

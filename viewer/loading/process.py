@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from parsers.files.private_folder import PrivateFolder
 from parsers.model import Progress, Trace, TraceError
 from parsers.preview import PREVIEW_EVENTS
-from parsers.private_folder import PrivateFolder
 from parsers.stored import columns as stored_columns
 from parsers.stored.handover import Handover, take_over
 from viewer.loading.apart import is_large, reader

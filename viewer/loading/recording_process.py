@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parsers.files.private_folder import PrivateFolder
 from parsers.helper_process import HelperProcess
 from parsers.model import Progress, TraceError, derived
 from parsers.model.units import size
-from parsers.private_folder import PrivateFolder
 from parsers.stored.handover import CannotHandOver, Handover, hand_over
 from viewer.loading.apart import reader
 from viewer.loading.messages import (

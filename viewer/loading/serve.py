@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 def prepare() -> None:
     """Load what reads, before it is known what is to be read."""
     from parsers import opening  # noqa: F401
-    from parsers.base import parsers
+    from parsers.files.base import parsers
 
     parsers()
 

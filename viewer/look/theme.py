@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QStyleFactory
 import resources
 from parsers.collecting import without_garbage_collection
 from rules.analysis.idle.causes import Cause
-from rules.base import Category, Severity
+from rules.findings.base import Category, Severity
 from viewer.look import palette
 from viewer.look.stylesheet import stylesheet
 

@@ -9,7 +9,7 @@ from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLineEdit, QMenu, QTabWidget, QToolButton, QWidget
 
-from viewer.document import Document, Stage
+from viewer.documents.document import Document, Stage
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.key_names import key_names
 from viewer.panels.panel import Panel, tabs

@@ -13,10 +13,10 @@ from PySide6.QtWidgets import QWidget
 from parsers.model import Progress
 from parsers.model.catalogs import loading
 from parsers.model.units import duration
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.look.boxes import NO_MARGINS, vertical
 from viewer.look.labels import Label
-from viewer.selection import Area
+from viewer.timeline.geometry.selection import Area
 
 if TYPE_CHECKING:
     from viewer.panels.tables.table_view import TableView

@@ -9,14 +9,14 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QComboBox, QGridLayout, QPushButton, QWidget
 
 from parsers.model.units import duration, percent
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.charts.budget_bar import BudgetBar, Part
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
-from viewer.selection import Area
 from viewer.statistics.budget_intervals import places_of
+from viewer.timeline.geometry.selection import Area
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,8 @@ from rules.comparison.compare import Comparison
 from rules.comparison.gate import Decision
 from rules.comparison.kernel_rows import KernelChange
 from rules.gates.judging import Answer, overall
-from viewer.reports.blocks import Block, Chart, Form, Points, Report, Table, Text
+from viewer.look.plain_text import one_line
+from viewer.reports.charts import bridge_chart, steps_chart, trend_chart
 from viewer.reports.comparison_report import (
     SIGNS,
     bridge_rows,
@@ -24,9 +25,8 @@ from viewer.reports.comparison_report import (
     sides,
 )
 from viewer.reports.interactive.recording import packed_recording
-from viewer.reports.pictures.charts import bridge_chart, steps_chart, trend_chart
 from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
-from viewer.reports.plain_text import one_line
+from viewer.reports.rendering.blocks import Block, Chart, Form, Points, Report, Table, Text
 from viewer.reports.rendering.terminal_report import as_terminal_text
 from viewer.reports.series_report import COLUMNS, Point, series_rows
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from parsers.model.names.kernels import distinct_names, kernel_name
 from parsers.model.units import duration, percent, size, three_digits
-from rules.base import Finding
 from rules.comparison.bridge import Bridge
 from rules.comparison.compare import Comparison, Measure
 from rules.comparison.findings import FindingChange
 from rules.comparison.kernel_rows import KernelChange, Match
 from rules.comparison.step_times import CONFIDENCE, StepRatio
+from rules.findings.base import Finding
 
 SIGNS = "= same, ≈ counterpart, ⇒ became, - gone, + new"
 

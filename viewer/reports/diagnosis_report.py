@@ -12,9 +12,8 @@ from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import plan_of
 from rules.memory.summary import memory_of
-from rules.wording.memory import memory_lines
-from rules.wording.promises import about_replay, first_step, gain, worded
-from rules.wording.verdict import (
+from rules.verdict.promises import about_replay, first_step, gain, worded
+from rules.verdict.verdict import (
     gpus_that_ran,
     lacks_a_gpu,
     share_of,
@@ -23,8 +22,15 @@ from rules.wording.verdict import (
     verdict,
     what_lacks_a_gpu,
 )
+from rules.wording.memory import memory_lines
 from rules.wording.words import Reader
-from viewer.reports.blocks import (
+from viewer.look.naming import place_name
+from viewer.look.plain_text import one_line
+from viewer.reports.charts import budget_chart
+from viewer.reports.fixes_report import advice_beside, numbers_of_changes
+from viewer.reports.interactive.recording import packed_recording
+from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
+from viewer.reports.rendering.blocks import (
     Block,
     Card,
     Cards,
@@ -38,11 +44,6 @@ from viewer.reports.blocks import (
     Table,
     Text,
 )
-from viewer.reports.fixes_report import advice_beside, numbers_of_changes
-from viewer.reports.interactive.recording import packed_recording
-from viewer.reports.pictures.charts import budget_chart
-from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
-from viewer.reports.plain_text import one_line
 from viewer.reports.rendering.pages import page_of
 from viewer.reports.tables_report import (
     FEW,
@@ -52,7 +53,6 @@ from viewer.reports.tables_report import (
     rows_that_matter,
     tables_blocks,
 )
-from viewer.timeline.geometry.naming import place_name
 
 MOST_PLACES = 5
 MAX_GPUS = 4  # where room is scarce

@@ -12,8 +12,7 @@ from rules.analysis.analysis import Analysis
 from rules.fixes.plan import Outcome, Plan, Promise, plan_of
 from rules.fixes.simulation import simulate
 from rules.replay.critical_path import critical_path_of
-from rules.wording.phrases import listed
-from rules.wording.promises import (
+from rules.verdict.promises import (
     ADDS_LITTLE,
     about_replay,
     depends_on,
@@ -23,8 +22,9 @@ from rules.wording.promises import (
     together,
     worded,
 )
+from rules.wording.phrases import listed
 from rules.wording.words import Reader
-from viewer.reports.plain_text import joined, one_line
+from viewer.look.plain_text import joined, one_line
 
 WIDTH = 96
 

@@ -21,8 +21,8 @@ from rules.fixes.plan import plan_of
 from rules.fixes.step_time import StepTime
 from rules.memory.summary import MemorySummary, memory_of
 from rules.terms.culprit import SourceLine
-from rules.wording.promises import first_step
-from rules.wording.verdict import gpus_that_ran, verdict
+from rules.verdict.promises import first_step
+from rules.verdict.verdict import gpus_that_ran, verdict
 from viewer.reports.fixes_report import fixes_json
 from viewer.reports.result_tables import table_json
 from viewer.reports.serving_report import serving_json

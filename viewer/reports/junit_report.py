@@ -6,11 +6,11 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
-from rules.base import Severity
 from rules.comparison.gate import Decision
 from rules.diagnosis import Diagnosis
+from rules.findings.base import Severity
 from rules.gates.judging import Answer
-from viewer.reports.plain_text import safe
+from viewer.look.plain_text import safe
 
 _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 from rules import Diagnosis, Finding, Severity
-from rules.base import rules
+from rules.findings.base import rules
 from viewer.desktop.source_files import mapped
-from viewer.reports.plain_text import one_line
+from viewer.look.plain_text import one_line
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {

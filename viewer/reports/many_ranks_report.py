@@ -11,11 +11,11 @@ from rules.analysis.ranks.states import COMMUNICATION, COMPUTE, COPIES, FIRST_ID
 from rules.summaries import page
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.run import ManyRanks
+from rules.verdict.verdict import share_of
 from rules.wording.late_ranks import doing, when
-from rules.wording.verdict import share_of
-from viewer.reports.blocks import Cards, Form, Points, Report, Table, Text
 from viewer.reports.diagnosis_report import card
 from viewer.reports.json_report import SCHEMA, budget_json, finding_json, quality_json
+from viewer.reports.rendering.blocks import Cards, Form, Points, Report, Table, Text
 from viewer.reports.rendering.terminal_report import as_terminal_text
 
 MOST_UNREAD = 5

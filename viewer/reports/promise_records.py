@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rules.trials.record import COVERAGE, FixRecord
-from viewer.reports.blocks import Report, Table, Text
+from viewer.reports.rendering.blocks import Report, Table, Text
 
 _COLUMNS = ("fix", "trials", "held", f"measured / promised ({COVERAGE:.0%} of trials)")
 TITLE = "How well promises held on this machine"

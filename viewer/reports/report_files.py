@@ -12,9 +12,9 @@ from rules import Diagnosis
 from rules.analysis.analysis import Analysis
 from rules.comparison.compare import Comparison
 from rules.gates.judging import Answer
-from viewer.reports.blocks import Points, Report
 from viewer.reports.comparison_blocks import comparison_report, trend_report
 from viewer.reports.diagnosis_report import diagnosis_report
+from viewer.reports.rendering.blocks import Points, Report
 from viewer.reports.rendering.markdown_report import as_markdown
 from viewer.reports.rendering.pages import page_of
 from viewer.reports.series_report import Point

@@ -7,7 +7,7 @@ from typing import Any
 
 from parsers.model import ResultTable
 from parsers.model.units import three_digits
-from viewer.reports.blocks import Table
+from viewer.reports.rendering.blocks import Table
 from viewer.reports.rendering.terminal_report import table_lines
 
 MOST_SHOWN = 12

@@ -13,7 +13,7 @@ from rules.comparison.gate import Judgement, Outcome
 from rules.gates.against_kept import judgement_on
 from rules.gates.figures import RunFigures
 from viewer.kept.history import Entry
-from viewer.reports.plain_text import one_line
+from viewer.look.plain_text import one_line
 
 SIGNS = {
     Outcome.FASTER: "faster",

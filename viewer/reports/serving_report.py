@@ -12,7 +12,7 @@ from rules.analysis.inference.engine_costs import BetweenSteps, CacheTraffic, En
 from rules.analysis.inference.engine_steps import StepKind
 from rules.analysis.inference.requests import RequestSource
 from rules.analysis.inference.serving import Percentiles, Serving, serving_of
-from viewer.reports.blocks import Table
+from viewer.reports.rendering.blocks import Table
 from viewer.reports.rendering.terminal_report import table_lines
 
 _WIDTH = 96

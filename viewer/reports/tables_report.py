@@ -9,7 +9,7 @@ from typing import Any
 
 from parsers.model.units import quantity
 from rules.analysis.analysis import Analysis
-from viewer.reports import blocks
+from viewer.reports.rendering import blocks
 from viewer.reports.rendering.terminal_report import table_lines
 from viewer.reports.result_tables import figure
 from viewer.statistics.kernels import kernel_columns

@@ -18,9 +18,8 @@ from rules.analysis.names.host_language import Audience, is_python, program_of
 from rules.analysis.names.software import software_of
 from rules.fixes.plan import plan_of
 from rules.memory.summary import memory_of
-from rules.wording.memory import memory_lines
-from rules.wording.promises import first_step, gain
-from rules.wording.verdict import (
+from rules.verdict.promises import first_step, gain
+from rules.verdict.verdict import (
     TimeParts,
     beside_the_verdict,
     gpus_that_ran,
@@ -31,15 +30,16 @@ from rules.wording.verdict import (
     verdict,
     what_lacks_a_gpu,
 )
+from rules.wording.memory import memory_lines
 from rules.wording.words import Reader
-from viewer.reports.blocks import Table
+from viewer.look.naming import place_name
+from viewer.look.plain_text import joined
 from viewer.reports.fixes_report import advice_beside, fixes_text, numbers_of_changes
-from viewer.reports.plain_text import joined
+from viewer.reports.rendering.blocks import Table
 from viewer.reports.rendering.terminal_report import table_lines
 from viewer.reports.result_tables import table_text
 from viewer.reports.serving_report import serving_text
 from viewer.reports.tables_report import MOST_PRINTED, every_table, rows_that_matter, tables_text
-from viewer.timeline.geometry.naming import place_name
 
 WIDTH = 96
 DETAILED_DEVICES = 4

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rules.trials.trial import Kind, Trial, Trials, Verdict
-from rules.wording import trials as wording
-from viewer.reports.blocks import Block, Points, Report, Table, Text
-from viewer.reports.plain_text import joined, one_line
+from rules.verdict import trials as wording
+from viewer.look.plain_text import joined, one_line
+from viewer.reports.rendering.blocks import Block, Points, Report, Table, Text
 
 _COLUMNS = ("change", "tried", "promised", "result", "program")
 

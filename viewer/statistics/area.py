@@ -13,7 +13,7 @@ from parsers.model import BOOL, GPU_WORK, I64, Trace
 from parsers.model.names.devices import device_name
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.wording.verdict import budget_parts
+from rules.verdict.verdict import budget_parts
 from viewer.statistics.call_tree import ROOT, enclosing
 from viewer.statistics.event_facts import called
 from viewer.statistics.kernels import clipped, grouped, longest_events

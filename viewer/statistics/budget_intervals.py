@@ -8,7 +8,7 @@ from parsers.model import I64, LaneKind, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import EMPTY, Intervals, clip
 from rules.analysis.idle.causes import Cause
-from rules.base import Evidence
+from rules.findings.base import Evidence
 
 MOST_PLACES = 400  # the longest ones; marking more would hide what is marked
 

@@ -12,7 +12,7 @@ from rules.analysis.inference.engine_steps import EngineSteps, StepKind, engine_
 from rules.analysis.inference.phases import Phase, held_up_ns, phases_of
 from rules.analysis.inference.requests import Lateness, Requests, requests_of
 from rules.analysis.inference.serving import Serving, percentiles, prompt_rate, serving_of
-from rules.base import Evidence
+from rules.findings.base import Evidence
 
 if TYPE_CHECKING:
     import pandas as pd

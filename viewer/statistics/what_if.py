@@ -16,9 +16,9 @@ from rules.analysis.names.families import classify
 from rules.fixes.plan import Outcome, Plan
 from rules.fixes.simulation import Part, Simulation, simulate
 from rules.replay.critical_path import CriticalPath, PathKind
+from viewer.look.naming import plain_name
 from viewer.statistics.event_facts import stack_at
 from viewer.timeline.geometry.derived import ABOVE_ALL, GHOST, PATH, Derived, Frame, derived_row
-from viewer.timeline.geometry.naming import plain_name
 from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.kinds.base import style_of
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parsers.model import Progress, Trace, TraceError
-from viewer.reports.plain_text import one_line  # here: what cannot open a file can still complain
+from viewer.look.plain_text import one_line  # here: what cannot open a file can still complain
 from viewer.terminal import streams
 
 _HALVES = re.compile("[\ud800-\udfff]")  # of characters, which a strict reader of JSON refuses
 _NO_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 if TYPE_CHECKING:
-    from parsers.private_folder import PrivateFolder
+    from parsers.files.private_folder import PrivateFolder
 
 
 def recording(
@@ -32,7 +32,7 @@ def recording(
 
 def inputs(names: Sequence[str]) -> list[Path]:
     """The named files, those of addresses by the paths of their copies; "-" is what standard input holds."""
-    from parsers.fetched import is_address, local_copy
+    from parsers.files.fetched import is_address, local_copy
 
     return [
         _from_standard_input() if name == "-" else local_copy(name) if is_address(name) else Path(name)
@@ -42,7 +42,7 @@ def inputs(names: Sequence[str]) -> list[Path]:
 
 @cache
 def _folder_until_the_end() -> PrivateFolder:
-    from parsers.private_folder import PrivateFolder
+    from parsers.files.private_folder import PrivateFolder
 
     return PrivateFolder()
 

@@ -9,10 +9,10 @@ from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt, QTimer
 from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QNativeGestureEvent, QWheelEvent
 from PySide6.QtWidgets import QToolTip
 
-from viewer.selection import Area, Moment
 from viewer.timeline.canvas import Hit, LaneCanvas
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.layout import Placed
+from viewer.timeline.geometry.selection import Area, Moment
 from viewer.timeline.hover import DELAY_MS, HoverCard, card_text
 from viewer.timeline.lane_commands import LaneCommands
 from viewer.timeline.names_column import NAMES_WIDTH

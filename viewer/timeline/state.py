@@ -18,19 +18,19 @@ from PySide6.QtCore import (
 from PySide6.QtWidgets import QApplication, QStyle
 
 from parsers.model.arrays import I64
-from viewer.selection import Area, Moment, Selection
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.history import History
 from viewer.timeline.geometry.layout import Layout, drawn, lay_out
 from viewer.timeline.geometry.scale import Scale, fitted
+from viewer.timeline.geometry.selection import Area, Moment, Selection
 from viewer.timeline.geometry.step_rows import StepRow
 from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.scene import Scene
 
 if TYPE_CHECKING:
     from rules.analysis.steps.steps import Step
-    from rules.base import Evidence
+    from rules.findings.base import Evidence
 
 FLIGHT_MS = 120
 PAUSE_MS = 700  # zooming or moving again after so long is another place to go back to

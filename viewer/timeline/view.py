@@ -10,16 +10,16 @@ from PySide6.QtGui import QImage, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QScrollBar, QWidget
 
 from parsers.model import Progress, Trace
-from viewer.jobs import Jobs
+from viewer.desktop.jobs import Jobs
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.tab_order import CHART
-from viewer.selection import Area, Selection
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.filter_bar import FilterBar
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index, drawing_index
 from viewer.timeline.geometry.scale import Scale
+from viewer.timeline.geometry.selection import Area, Selection
 from viewer.timeline.gestures import Gestures
 from viewer.timeline.lane_commands import LaneCommands
 from viewer.timeline.lane_history import LaneHistory
@@ -31,7 +31,7 @@ from viewer.timeline.walking import across, along, lanes_of_device, step_beside
 
 if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis
-    from rules.base import Evidence
+    from rules.findings.base import Evidence
 
 AT_ONCE = 100_000  # events or gaps: so few are prepared without a job
 GAPS_AT_ONCE = 10_000  # gaps and steps

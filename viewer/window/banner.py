@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label
-from viewer.reports.plain_text import one_line
+from viewer.look.plain_text import one_line
 
 
 class Banner(QWidget):

@@ -12,7 +12,7 @@ from PySide6.QtGui import QFont, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
 from parsers.runs.joining import goes_beside, may_grow
-from viewer.document import Document, Stage
+from viewer.documents.document import Document, Stage
 from viewer.look import theme
 
 MARGIN, BETWEEN, HIGHEST = 40, 20, 220  # px

@@ -26,10 +26,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from parsers.fetched import address_of
+from parsers.files.fetched import address_of
 from parsers.model import Progress, Trace
-from viewer.document import Document, Stage
-from viewer.jobs import Jobs
+from viewer.desktop.jobs import Jobs
+from viewer.documents.document import Document, Stage
+from viewer.documents.what_if import WhatIf
 from viewer.kept.preferences import Preferences
 from viewer.kept.recent import OpenNote, Summary, remember
 from viewer.kept.storage import SessionError
@@ -43,7 +44,6 @@ from viewer.panels.ranks.views import RankViews
 from viewer.panels.tabs.bookmarks import BookmarksPanel
 from viewer.start.start_page import StartPage
 from viewer.timeline.view import TimelineView
-from viewer.what_if import WhatIf
 from viewer.window.actions import WindowActions
 from viewer.window.banner import Banner
 from viewer.window.command_list import window_commands
@@ -355,7 +355,7 @@ class MainWindow(QMainWindow):
         return self.kernel_report
 
     def _on_diagnosis(self, diagnosis: Diagnosis) -> None:
-        from rules.wording.verdict import verdict
+        from rules.verdict.verdict import verdict
 
         analysis = self.document.analysis
         if analysis is not None and self.document.paths and self.preferences.keep_recent:

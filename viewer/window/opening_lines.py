@@ -8,7 +8,7 @@ from pathlib import Path
 from rules.terms.culprit import SourceLine
 from viewer.desktop.editors import NoEditor, open_line
 from viewer.desktop.source_files import excerpt, folders_of, found_here
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.kept.preferences import Preferences
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.timeline.view import TimelineView
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from PySide6.QtWidgets import QDockWidget, QMainWindow
 
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.kept.preferences import Preferences
 from viewer.look.home_focus import HomeFocus
 from viewer.panels.dock import BottomPanels

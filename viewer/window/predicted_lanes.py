@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer
 
 from parsers.model import Progress
-from viewer.document import Document
+from viewer.documents.document import Document
+from viewer.documents.what_if import WhatIf
 from viewer.timeline.geometry.derived import GHOST, PATH
 from viewer.timeline.view import TimelineView
-from viewer.what_if import WhatIf
 from viewer.window.timeline_link import TimelineLink
 
 if TYPE_CHECKING:

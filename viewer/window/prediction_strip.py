@@ -9,11 +9,11 @@ from PySide6.QtGui import QBrush, QColor, QFont, QFontMetrics, QPainter, QPaintE
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import duration, percent
+from viewer.documents.what_if import WhatIf
 from viewer.look import theme
 from viewer.look.boxes import vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.look.palette import HATCHED
-from viewer.what_if import WhatIf
 
 if TYPE_CHECKING:
     from viewer.statistics.what_if import Prediction
@@ -123,7 +123,7 @@ class PredictionStrip(QWidget):
         self.hide()
 
     def _show(self, prediction: Prediction | None) -> None:
-        from rules.wording.promises import factor, together
+        from rules.verdict.promises import factor, together
 
         self.setVisible(prediction is not None)
         if prediction is None:

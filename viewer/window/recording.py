@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Qt, Signal
 
 from parsers.model import Progress, TraceError
-from viewer.document import Stage
+from viewer.documents.document import Stage
 
 if TYPE_CHECKING:
     from rules import Diagnosis

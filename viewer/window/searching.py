@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from parsers.model import Progress
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.panels.dock import BottomPanels
 from viewer.statistics.event_search import (
     NameMatch,
@@ -112,7 +112,7 @@ class Searching(QObject):
         return found
 
     def _findings(self, query: str) -> list[tuple[float, Hit]]:
-        from rules.wording.promises import gain
+        from rules.verdict.promises import gain
 
         diagnosis = self._document.diagnosis
         found = []

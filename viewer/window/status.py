@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QProgressBar, QPushButton, QSizePolicy, QStatusBar
 
 from parsers.model import Trace
 from parsers.model.units import duration
-from viewer.document import Document, Stage
+from viewer.documents.document import Document, Stage
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel, Label, tooltip
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import QObject
 
-from rules.base import Category, Evidence
-from viewer.document import Document
+from rules.findings.base import Category, Evidence
+from viewer.documents.document import Document
 from viewer.kept.preferences import Preferences
-from viewer.selection import Moment
+from viewer.timeline.geometry.selection import Moment
 from viewer.window.status import StatusBar
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class TimelineLink(QObject):
             return
         problem = None
         if diagnosis is not None:
-            from rules.wording.verdict import first_problem
+            from rules.verdict.verdict import first_problem
 
             problem = first_problem(diagnosis)
         worst = (

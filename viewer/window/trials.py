@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from viewer.capture.request import CaptureRequest
     from viewer.dialogs.trials.session import Subject
     from viewer.dialogs.trials.window import TrialsWindow
-    from viewer.what_if import WhatIf
+    from viewer.documents.what_if import WhatIf
     from viewer.window.parts import Parts
     from viewer.window.recording import WindowRecording
 

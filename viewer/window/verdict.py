@@ -14,7 +14,7 @@ from parsers.model.names.devices import short_device_name
 from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family
-from viewer.document import Document, Stage
+from viewer.documents.document import Document, Stage
 from viewer.look import theme
 from viewer.look.boxes import scrolling, vertical
 from viewer.look.headline import Headline
@@ -25,8 +25,8 @@ from viewer.timeline.overview import Glow
 if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis
     from rules.analysis.idle.causes import IdleTable
-    from rules.base import Finding
     from rules.diagnosis import Diagnosis
+    from rules.findings.base import Finding
     from rules.fixes.step_time import StepTime
     from rules.summaries.run import ManyRanks
 
@@ -92,7 +92,7 @@ class VerdictStrip(QWidget):
             say(document.many.sentence.removesuffix("."))
             return
         from rules.analysis.facts.cost import idle_cost, money
-        from rules.wording.verdict import beside_the_verdict, verdict
+        from rules.verdict.verdict import beside_the_verdict, verdict
 
         cost = idle_cost(analysis, self._price) if self._price else None
         besides = beside_the_verdict(analysis, diagnosis)
@@ -109,8 +109,8 @@ class VerdictStrip(QWidget):
     def _details(self, trace: Trace) -> str:
         from rules.analysis.facts.completeness import is_cut, lacks_a_part
         from rules.terms.culprit import CulpritKind
-        from rules.wording.promises import first_step, gain
-        from rules.wording.verdict import COPY_AGAIN, beside_the_verdict, first_problem, of_the_cpu_alone
+        from rules.verdict.promises import first_step, gain
+        from rules.verdict.verdict import COPY_AGAIN, beside_the_verdict, first_problem, of_the_cpu_alone
 
         analysis, diagnosis = self._document.analysis, self._document.diagnosis
         if analysis is not None and diagnosis is not None and lacks_a_part(trace):
@@ -152,7 +152,7 @@ class VerdictStrip(QWidget):
         return " ".join(parts)
 
     def _show_problem(self) -> None:
-        from rules.wording.verdict import first_problem
+        from rules.verdict.verdict import first_problem
 
         diagnosis = self._document.diagnosis
         problem = first_problem(diagnosis) if diagnosis is not None else None
@@ -168,7 +168,7 @@ class VerdictStrip(QWidget):
         grid.setHorizontalSpacing(10)
         grid.setVerticalSpacing(4)
         if analysis is not None and trace is not None and trace.devices:
-            from rules.wording.verdict import budget_parts
+            from rules.verdict.verdict import budget_parts
 
             t0, t1 = self._document.window
             active = [index for index in range(len(trace.devices)) if len(trace.operations_of_device(index))]
@@ -300,7 +300,7 @@ def finding_about(diagnosis: Diagnosis, key: str) -> Finding | None:
 
 def _mean_bar(run: ManyRanks, idle: IdleTable) -> BudgetBar:
     """Where the time of all ranks of a run goes, as their mean."""
-    from rules.wording.verdict import budget_parts
+    from rules.verdict.verdict import budget_parts
 
     budgets = [run.budget(row) for row in range(len(run.rows))]
     total: dict[tuple[str, str], int] = {}

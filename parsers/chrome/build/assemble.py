@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from parsers.base import Source
 from parsers.chrome.build.communication import complete_collectives
 from parsers.chrome.build.copies import claim_dma_requests, describe_copies
 from parsers.chrome.build.counters import allocations_of, memory_counters, near_samples, sampled_counters
@@ -21,6 +20,7 @@ from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.counters import Series
 from parsers.chrome.decode.header import XPROF, Header
+from parsers.files.base import Source
 from parsers.model import (
     GPU_WORK,
     ArgumentSource,

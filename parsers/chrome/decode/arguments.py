@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from parsers.base import Source
 from parsers.chrome.decode.records import RAW_EVENTS
 from parsers.chrome.decode.recovery import mended, recover
 from parsers.chrome.decode.stream import Chunk, EventStream
+from parsers.files.base import Source
+from parsers.files.source import open_bytes
 from parsers.model import QualityRecorder
-from parsers.source import open_bytes
 
 ROW_BITS = 22  # a chunk holds fewer events than 2**22
 Text = msgspec.Raw | bytes

@@ -10,14 +10,14 @@ from typing import IO
 
 import msgspec
 
-from parsers.base import Source
 from parsers.chrome.decode.exchange import packed
 from parsers.chrome.decode.reading import Reading
 from parsers.chrome.decode.stream import Chunk, EventStream
+from parsers.files.base import Source
+from parsers.files.signatures import USUAL_GROWTH
+from parsers.files.source import open_bytes
 from parsers.helper_process import HelperProcess
 from parsers.model import Progress
-from parsers.signatures import USUAL_GROWTH
-from parsers.source import open_bytes
 
 LEAST_BYTES = 80 << 20  # unpacked; starting a process costs about as much as reading a quarter of this
 HEAD_START = 16  # chunks that the first process reads while the second one starts

@@ -13,7 +13,7 @@ from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times
 from rules.remedies.kernels import CHANNELS_LAST, PAD_SHAPES

@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model import I64, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.training import is_training
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay

@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step
 from rules.remedies.host_work import COLLECT_SELDOM

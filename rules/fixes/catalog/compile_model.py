@@ -15,7 +15,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.memory_bound import POINTWISE, memory_bound
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import Audience, program_of
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.fuse_optimizer import FuseOptimizer
 from rules.fixes.catalog.join_loop import JoinLoop, in_loops

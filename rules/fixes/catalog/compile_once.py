@@ -8,7 +8,7 @@ from typing import ClassVar
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.compilers import is_compiling
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step, together, without_calls
 from rules.fixes.compiling import compiling_ns

@@ -11,7 +11,7 @@ from parsers.model import BOOL, F64, EventKind
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import together
 from rules.remedies.compiling import JIT_THE_STEP

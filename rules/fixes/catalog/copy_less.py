@@ -12,7 +12,7 @@ from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.copies import worst_copies
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, Remedy, fix
 from rules.fixes.changes import copies, of_nodes, per_step, together, without_calls
 from rules.fixes.host_phases import annotated, left_of_unknown

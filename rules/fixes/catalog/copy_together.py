@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model import CopyKind
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import per_step, together, without_calls, without_waiting
 from rules.fixes.copies_in_a_row import copies_in_a_row

@@ -10,7 +10,7 @@ import numpy as np
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.clocks import Limit, clock_facts
 from rules.analysis.names.families import Family
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times
 from rules.remedies.clocks import higher_clock

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from rules.analysis.analysis import Analysis
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.remedies.communication import JOIN_MESSAGES
 from rules.replay.overlay import Overlay

@@ -10,7 +10,7 @@ import numpy as np
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.collectives import collective_columns
 from rules.analysis.ranks.stages import mostly_passes_on
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.remedies.communication import full_pipeline
 from rules.replay.overlay import Overlay

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import less_host_time, per_step
 from rules.fixes.interrupted import interrupted_ns, interruptions_in_a_step

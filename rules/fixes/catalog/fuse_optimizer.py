@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times, host_time_times, together
 from rules.remedies.launching import DENSE_GRADIENTS, FUSED_OPTIMIZER

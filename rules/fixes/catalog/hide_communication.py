@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.remedies.communication import hidden_communication
 from rules.replay.overlay import Overlay

@@ -13,7 +13,7 @@ from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.remove_read_backs import counts_rows
 from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting

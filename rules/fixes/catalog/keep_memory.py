@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model.names.calls import Call
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import per_step, without_waiting
 from rules.remedies.memory import kept_memory

@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model import F64
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.backward import optimizers_ns
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step, together, without_calls, without_waiting

@@ -11,7 +11,7 @@ from parsers.model import BOOL, EventKind
 from parsers.model.names.calls import Call
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import per_step
 from rules.replay.overlay import Overlay

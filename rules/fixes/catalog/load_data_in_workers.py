@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.software import names_that_ran
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step
 from rules.remedies.waiting import prepared_input

@@ -11,7 +11,7 @@ import numpy as np
 from parsers.model import CopyKind
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.recorded import ranks_of
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, Remedy, fix
 from rules.fixes.changes import copies, of_nodes
 from rules.fixes.work_of_one_rank import part_of_all_ranks

@@ -15,7 +15,7 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.culprits import LONGEST_NAME
 from rules.analysis.names.compilers import is_compiled_code
 from rules.analysis.names.host_language import host_code
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import (
     copies,

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from rules.analysis.analysis import Analysis
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.catalog.remove_read_backs import counts_rows
 from rules.fixes.changes import host_time_times, together, without_waiting

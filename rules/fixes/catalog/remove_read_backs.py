@@ -12,7 +12,7 @@ from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from parsers.model.units import three_digits
 from rules.analysis.analysis import Analysis
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.stop_checking_for_nan import nan_checks
 from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting

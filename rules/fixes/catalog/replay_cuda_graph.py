@@ -13,7 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.gpu_vendor import has_graphs
 from rules.analysis.facts.training import is_training
 from rules.analysis.names.host_language import Audience, program_of
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.fuse_optimizer import FuseOptimizer
 from rules.fixes.catalog.join_loop import JoinLoop

@@ -11,7 +11,7 @@ from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.lock_waits import busiest_frame, lock_waits
 from rules.analysis.names.host_language import is_python
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step
 from rules.remedies.host_work import PROCESSES_FOR_THREADS

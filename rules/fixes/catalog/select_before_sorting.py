@@ -13,7 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.training import is_training
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import durations_times
 from rules.replay.replay import Replay

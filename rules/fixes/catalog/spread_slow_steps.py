@@ -12,7 +12,7 @@ from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.inference.engine_steps import engine_steps
 from rules.analysis.names.regions import RegionRole, role_of
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.remedies.host_work import RARER_IN_SLOW_STEPS
 from rules.replay.overlay import Overlay

@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model import BOOL, derived
 from rules.analysis.analysis import Analysis
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import together, without_calls, without_waiting

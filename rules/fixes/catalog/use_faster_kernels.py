@@ -10,7 +10,7 @@ import numpy as np
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times, per_step
 from rules.kernels.operator_roofs import MEMORY_ROOF

@@ -12,7 +12,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family, is_product_with_a_vector
 from rules.analysis.names.host_language import is_python
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import faster, together, total
 from rules.kernels.gpu_peaks import peaks_of

@@ -12,7 +12,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.training import is_training
 from rules.analysis.names.families import Family
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import faster, together, total
 from rules.remedies.kernels import tensor_cores

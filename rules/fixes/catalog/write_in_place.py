@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.category import Category
+from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import durations_times
 from rules.replay.replay import Replay

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from parsers.model import KernelProfile
-from rules.base import Category
+from rules.findings.base import Category
 from rules.kernels.checks.result import KernelRuleResult, check, first_number, numbers
 from rules.kernels.checks.speed_of_light import COMPUTE
 

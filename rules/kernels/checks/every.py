@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from parsers.model import KernelProfile, RuleResult
-from rules.base import Category
+from rules.findings.base import Category
 from rules.kernels.checks import compute as kernel_compute
 from rules.kernels.checks import launch as kernel_launch
 from rules.kernels.checks import memory as kernel_memory

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from parsers.model import KernelProfile
-from rules.base import Category
+from rules.findings.base import Category
 from rules.kernels.checks.result import KernelRuleResult, check, numbers
 from rules.kernels.checks.speed_of_light import WAVES, blocks_of, multiprocessors
 

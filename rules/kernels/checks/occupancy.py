@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from parsers.model import KernelProfile
-from rules.base import Category
+from rules.findings.base import Category
 from rules.kernels.checks.result import KernelRuleResult, check, first_number, numbers
 from rules.kernels.checks.speed_of_light import (
     LOW_PERCENT,

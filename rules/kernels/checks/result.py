@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from parsers.model import KernelProfile
-from rules.base import Category
+from rules.findings.base import Category
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from parsers.model import KernelProfile
-from rules.base import Category
+from rules.findings.base import Category
 from rules.kernels.checks.result import KernelRuleResult, check, first_number
 
 HIGH_PERCENT = 80.0

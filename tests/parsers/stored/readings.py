@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from parsers.base import Reopenable, parser_of, parsers
+from parsers.files.base import Reopenable, parser_of, parsers
+from parsers.files.source import identify
 from parsers.model import Progress, Trace
-from parsers.source import identify
 
 RECORDED = Path(__file__).with_name("readings.json")
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

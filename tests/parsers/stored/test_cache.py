@@ -17,10 +17,10 @@ import pytest
 
 import resources
 from parsers import open_trace
+from parsers.files.private_folder import hold
 from parsers.formats.chrome_trace import ChromeTrace
 from parsers.model import Attribute, Counter, Device, EventKind, Lane, LaneKind, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.private_folder import hold
 from parsers.stored import cache, columns, traces
 from tests.limits import room_in_a_file
 from tests.parsers.traces import assert_same

@@ -14,7 +14,7 @@ from rules.trials.blocks import SAME_SIZE, Block, Gain, gain_of, gain_of_launche
 from rules.trials.kept import KeptTrial
 from rules.trials.likeness import DIVERGED, MAX_UNREPEATABLE, Likeness, compare_losses
 from rules.trials.trial import Candidate, Kind, Promised, Trial, Trials, Verdict, trial_of, trial_of_launches
-from rules.wording import trials as wording
+from rules.verdict import trials as wording
 from viewer.capture.torch_runner.stallscope_recorder.trials.catalogue import CEILING, START, SWITCH, catalogue
 
 FUSED = Candidate(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parsers import helper_process
-from parsers.signatures import DATABASE, PACKED
+from parsers.files.signatures import DATABASE, PACKED
 from tests.benchmarks import kineto_like
 from viewer.loading import apart, process
 from viewer.loading.process import LoadingProcess

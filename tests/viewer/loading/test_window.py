@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from parsers.model import Trace, TraceError
 from rules.terms.thresholds import LEAST_SHARE, Thresholds
 from tests.limits import room_in_a_file
-from viewer.document import Stage
+from viewer.documents.document import Stage
 from viewer.loading.process import LoadingProcess
 from viewer.window.main_window import MainWindow
 
@@ -160,7 +160,7 @@ def test_an_analysis_whose_process_was_ended_is_told_and_is_no_mistake_of_the_pr
     def ended(*_: object) -> None:
         raise TraceError("run.json", "The process that read it was ended from outside (signal 15).")
 
-    monkeypatch.setattr("viewer.document.analysis_of", ended)
+    monkeypatch.setattr("viewer.documents.document.analysis_of", ended)
     window.document.show(training_run(), (Path("run.json"),))
     wait_until_ready(qtbot, window)
     assert window.banner.problem.text() == "The analysis failed; the timeline is complete."

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication, QPushButton, QTabBar, QWidget
 
 import viewer.app
 from tests.viewer.screen import observed_comparison
-from viewer.document import Stage
+from viewer.documents.document import Stage
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.ruler import RULER_HEIGHT
 from viewer.window.main_window import MainWindow

@@ -7,9 +7,9 @@ from PySide6.QtCore import QRect, QRectF
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
-from rules.base import Evidence
+from rules.findings.base import Evidence
 from tests.viewer.timeline.mouse import MS
-from viewer.selection import Area
+from viewer.timeline.geometry.selection import Area
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.overlays import free_place
 from viewer.timeline.view import TimelineView

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, LaneKind, Trace
 from rules.analysis.analysis import Analysis
-from rules.base import Evidence
+from rules.findings.base import Evidence
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, drag, kernel
 from tests.viewer.timeline.test_layout import several_ranks
 from viewer.look import theme

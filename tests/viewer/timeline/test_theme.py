@@ -26,7 +26,7 @@ from pytestqt.qtbot import QtBot
 
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family
-from rules.base import Severity
+from rules.findings.base import Severity
 from viewer.look import theme
 from viewer.look.theme import CONTRAST, DARK, LIGHT, Theme
 from viewer.timeline.geometry.hatching import hatching

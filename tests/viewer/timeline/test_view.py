@@ -12,9 +12,9 @@ from pytestqt.qtbot import QtBot
 from parsers.model import LaneKind, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
-from rules.base import Evidence
+from rules.findings.base import Evidence
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, SHIFT, at, drag, kernel, span, wheel
-from viewer.selection import Area
+from viewer.timeline.geometry.selection import Area
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.view import TimelineView
 

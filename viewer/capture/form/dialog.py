@@ -35,7 +35,7 @@ from viewer.capture.request import CaptureRequest, Tool
 from viewer.capture.storage import History, Presets
 from viewer.capture.tools import ToolFound
 from viewer.capture.trials.launch import trial_request
-from viewer.jobs import Jobs
+from viewer.desktop.jobs import Jobs
 from viewer.look import theme
 from viewer.look.boxes import MARGIN, NO_MARGINS, HorizontalLine, horizontal, scrolling, vertical
 from viewer.look.labels import Label

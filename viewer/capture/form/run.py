@@ -14,7 +14,7 @@ from viewer.capture.gpu_use import GpuUse, gpu_use
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import CaptureRequest, Tool
-from viewer.jobs import Jobs
+from viewer.desktop.jobs import Jobs
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, vertical
 from viewer.look.labels import Label

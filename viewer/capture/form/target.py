@@ -22,7 +22,7 @@ from viewer.capture.form.where import WhereField
 from viewer.capture.interpreters import Probe, found_interpreters, probe
 from viewer.capture.request import Target, TargetKind
 from viewer.capture.target_words import UnreadableCommand, read_target
-from viewer.jobs import Jobs
+from viewer.desktop.jobs import Jobs
 from viewer.look.boxes import NO_MARGINS, Form, vertical
 from viewer.look.labels import Label
 

@@ -22,7 +22,7 @@ from rules.gates.figures import figures_of
 from rules.gates.kept_promises import promises_of, since_then
 from rules.trials.kept import KeptTrial, kept_trials
 from rules.trials.trial import Trials
-from rules.wording.verdict import verdict
+from rules.verdict.verdict import verdict
 from viewer.capture.request import CaptureRequest
 from viewer.capture.storage import History as Runs
 from viewer.capture.storage import Run

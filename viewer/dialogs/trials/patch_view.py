@@ -10,7 +10,7 @@ from PySide6.QtGui import QFontDatabase, QGuiApplication, QSyntaxHighlighter, QT
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QPlainTextEdit, QPushButton, QWidget
 
 from rules.trials.trial import Trials
-from rules.wording import trials as wording
+from rules.verdict import trials as wording
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.trials.source import Patch, Source
 from viewer.kept.storage import write_bytes

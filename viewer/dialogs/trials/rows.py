@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model.units import three_digits
 from rules.trials.trial import Candidate, Kind, Trial, Trials, Verdict
-from rules.wording import trials as wording
+from rules.verdict import trials as wording
 from viewer.capture.trials.source import Source
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QCoreApplication, QObject, Signal
 
+from parsers.files.private_folder import PrivateFolder
 from parsers.model import Progress, TraceError
-from parsers.private_folder import PrivateFolder
 from rules.trials.trial import Candidate, Trials
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.recording import Recording
@@ -19,7 +19,7 @@ from viewer.capture.trials import journal
 from viewer.capture.trials.launch import first_recording
 from viewer.capture.trials.source import Source
 from viewer.capture.trials.trying import Trying, Wish
-from viewer.jobs import Jobs
+from viewer.desktop.jobs import Jobs
 from viewer.loading.promises import promises_if_any
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from PySide6.QtGui import QFont, QGuiApplication
 from PySide6.QtWidgets import QDialog, QMessageBox, QProgressBar, QPushButton, QSpinBox, QWidget
 
 from rules.trials.trial import Candidate, Kind, Trials
-from rules.wording import trials as wording
+from rules.verdict import trials as wording
 from viewer.capture.trials.launch import runs_for_real
 from viewer.capture.trials.trying import Progress
+from viewer.desktop.jobs import Jobs
 from viewer.dialogs.report_export import ask_for_report
 from viewer.dialogs.trials.loss_curves import LossCurves, curves_of
 from viewer.dialogs.trials.patch_view import PatchView
 from viewer.dialogs.trials.rows import AxisRow, TrialRows
 from viewer.dialogs.trials.session import Subject, TrialSession, in_shown_order
-from viewer.jobs import Jobs
 from viewer.look.boxes import HorizontalLine, horizontal, scrolling, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.reports.rendering.markdown_report import as_markdown

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from parsers.fetched import address_of
-from parsers.signatures import ZIP
+from parsers.files.fetched import address_of
+from parsers.files.signatures import ZIP
 
 FULL_RANKS = 16  # of more ranks only summaries are read; up to so many everything is
 FEWEST_RANKS = 3

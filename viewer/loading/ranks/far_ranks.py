@@ -10,15 +10,15 @@ from pathlib import Path
 
 import msgspec
 
-from parsers.fetched import address_of
+from parsers.files.fetched import address_of
 from parsers.model import Progress
 from parsers.model.units import size as shown_size
 from rules.summaries.rank_summary import RankSummary
 from rules.terms.thresholds import Thresholds
-from viewer.loading.addresses import DEEPEST, SSH, Entry, far_path, store_of
 from viewer.loading.ranks import summaries
 from viewer.loading.ranks.asking import FULL_RANKS
 from viewer.loading.ranks.wanted import Reduced
+from viewer.places.addresses import DEEPEST, SSH, Entry, far_path, store_of
 from viewer.places.far import Far
 from viewer.places.names import PlaceProblem
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from parsers.model import Progress, Trace
 from rules import Diagnosis, Finding
-from rules.base import Evidence
+from rules.findings.base import Evidence
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.findings import diagnosis_of_many
 from rules.summaries.page import sentence

@@ -6,24 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from parsers.base import Accompanying, Reopenable, Source
-from parsers.containers import Contents, contents
-from parsers.fetched import address_of
+from parsers.files.base import Accompanying, Reopenable, Source
+from parsers.files.containers import Contents, contents
+from parsers.files.fetched import address_of
+from parsers.files.signatures import USUAL_GROWTH
 from parsers.model import Malformed, Progress, Quality, QualityRecorder, TraceError
 from parsers.model.quality import Effect
 from parsers.opening import recordings_of
 from parsers.runs.rank_choice import Member, members_of_one_run
 from parsers.runs.rank_clocks import Collectives, Numbers, aligned
-from parsers.signatures import USUAL_GROWTH
 from rules.summaries.rank_summary import Placed, RankSummary
 from rules.summaries.run import ManyRanks
 from rules.terms.thresholds import DEFAULTS, Thresholds
-from viewer.loading.addresses import bring_here
 from viewer.loading.ranks import summaries
 from viewer.loading.ranks.asking import FEWEST_RANKS, FULL_RANKS, may_be_many
 from viewer.loading.ranks.far_ranks import reduced_there
 from viewer.loading.ranks.pool import processes, reduce_here
 from viewer.loading.ranks.wanted import Reduced, Wanted
+from viewer.places.addresses import bring_here
 
 
 def joined(

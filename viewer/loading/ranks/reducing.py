@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from parsers.files.source import identify
 from parsers.model import SYSTEM_ERRORS, Progress, TraceError, refused_by_system
 from parsers.opening import read_one
-from parsers.source import identify
 from rules.analysis.analysis import Analysis
 from rules.diagnosis import diagnosis_of
 from rules.summaries.reduction import summary_of

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 
+from parsers.files.private_folder import PrivateFolder
 from parsers.model import Malformed
-from parsers.private_folder import PrivateFolder
-from viewer.loading.addresses import library, unreachable
 from viewer.loading.ranks.wanted import Wanted
+from viewer.places.addresses import library, unreachable
 
 _COPY_BYTES = 4 << 20
 

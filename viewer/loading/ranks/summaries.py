@@ -81,6 +81,6 @@ def _meaning() -> str:
 
 
 def _parser_versions() -> str:
-    from parsers.base import parsers
+    from parsers.files.base import parsers
 
     return " ".join(f"{each.format}={each.version}" for each in parsers())

@@ -11,9 +11,9 @@ from parsers.model import Trace
 from parsers.model.units import duration, percent
 from viewer.look import theme
 from viewer.look.labels import tooltip
+from viewer.look.naming import plain_name, python_name
 from viewer.look.tab_order import CHART
 from viewer.statistics.call_tree import ROOT, CallTree
-from viewer.timeline.geometry.naming import plain_name, python_name
 
 ROW_HEIGHT = 20
 LEAST_WIDTH, LEAST_FOR_TEXT = 0.7, 34

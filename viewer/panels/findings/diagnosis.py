@@ -9,9 +9,9 @@ from PySide6.QtCore import QTimer
 from PySide6.QtGui import QAction, QFont, QResizeEvent
 from PySide6.QtWidgets import QMenu, QToolButton, QVBoxLayout, QWidget
 
-from rules.base import Severity
+from rules.findings.base import Severity
 from rules.terms.culprit import SourceLine
-from viewer.document import Document, Stage
+from viewer.documents.document import Document, Stage
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, scrolling, vertical
 from viewer.look.labels import ElidedLabel, Label
@@ -159,7 +159,7 @@ class DiagnosisPanel(QWidget):
     def _fill_rest(
         self, diagnosis: Diagnosis, layout: QVBoxLayout, explanations: dict[str, dict[str, str]]
     ) -> None:
-        from rules.wording.verdict import lacks_a_gpu
+        from rules.verdict.verdict import lacks_a_gpu
 
         trace = self._document.trace
         without_gpu = trace is not None and lacks_a_gpu(trace, diagnosis)
@@ -308,7 +308,7 @@ def _summary(diagnosis: Diagnosis, shown: int) -> tuple[str, str]:
 
 
 def _explanations(thresholds: Thresholds) -> dict[str, dict[str, str]]:
-    from rules.base import rules
     from rules.documentation import explanation_parts
+    from rules.findings.base import rules
 
     return {rule.id: explanation_parts(rule, thresholds) for rule in rules()}

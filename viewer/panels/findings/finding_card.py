@@ -22,8 +22,8 @@ from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QVBoxLay
 from parsers.model.units import duration, percent, size
 from rules import Finding
 from rules.terms.culprit import SourceLine
+from rules.verdict.promises import gain
 from rules.wording.phrases import short_place
-from rules.wording.promises import gain
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label, breakable, tooltip, unbroken

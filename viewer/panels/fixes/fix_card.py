@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSizePolicy, QVBox
 
 from parsers.model.units import duration
 from rules.fixes.base import switches_of
-from rules.wording.promises import depends_on, factor, worded, worded_shortly
-from rules.wording.trials import beside_promise
+from rules.verdict.promises import depends_on, factor, worded, worded_shortly
+from rules.verdict.trials import beside_promise
 from rules.wording.words import Reader
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical

@@ -9,9 +9,9 @@ from PySide6.QtGui import QFont, QGuiApplication
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from parsers.model.units import duration, percent
+from viewer.documents.what_if import WhatIf
 from viewer.look.boxes import NO_MARGINS, horizontal, scrolling, vertical
 from viewer.look.labels import Label, unbroken
-from viewer.what_if import WhatIf
 
 if TYPE_CHECKING:
     from viewer.panels.fixes.fix_card import FixCard
@@ -58,7 +58,7 @@ class WhatIfPanel(QWidget):
         column = vertical(body, (12, 8, 12, 12), 8)
         self.cards = []
         if plan is not None and document.trace is not None:
-            from rules.wording.promises import about_replay, removed
+            from rules.verdict.promises import about_replay, removed
             from rules.wording.words import Reader
             from viewer.panels.fixes.fix_card import CARD_RIGHT, SCALE_AIR, FixCard, GainScale
 
@@ -111,7 +111,7 @@ class WhatIfPanel(QWidget):
 
     def _limit(self) -> str:
         """What a step is made of then, and what would be next."""
-        from rules.wording.promises import worded_shortly
+        from rules.verdict.promises import worded_shortly
         from viewer.statistics.what_if import bar
 
         prediction, plan = self._model.prediction, self._model.plan

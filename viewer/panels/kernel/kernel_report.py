@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QCheckBox, QSplitter, QStackedWidget, QWidget
 
 from parsers.model import Trace
 from rules import Finding
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.panels.kernel.kernel_details import KernelDetails
 from viewer.panels.kernel.kernel_pair import KernelPair

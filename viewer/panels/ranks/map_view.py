@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QButtonGroup, QPushButton, QWidget
 
 from parsers.model.arrays import I64
 from rules.summaries import page
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label

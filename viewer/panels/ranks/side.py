@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWi
 from parsers.model.units import duration
 from rules.summaries import page
 from rules.wording.late_ranks import doing
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, scrolling, vertical
 from viewer.look.labels import Label, elided_inside

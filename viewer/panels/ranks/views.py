@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import QSplitter, QTabWidget, QWidget
 
-from viewer.document import Document
+from viewer.documents.document import Document
 
 if TYPE_CHECKING:
     from viewer.panels.ranks.map_view import RankMapView

@@ -14,9 +14,8 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelInd
 from PySide6.QtGui import QBrush, QColor
 
 from parsers.model import BOOL, I64, units
-from viewer.look import theme
+from viewer.look import plain_text, theme
 from viewer.look.labels import tooltip
-from viewer.reports import plain_text
 from viewer.tables.table import RowTable, Summary
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model.units import duration, percent, size
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
-from viewer.selection import Moment
+from viewer.timeline.geometry.selection import Moment
 
 if TYPE_CHECKING:
     from rules.memory.summary import MemorySummary

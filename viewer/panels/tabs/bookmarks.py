@@ -12,7 +12,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QInputDialog, QLabel, QPushButton, QWidget
 
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.kept.storage import SessionError
 from viewer.look.boxes import horizontal
 from viewer.panels.panel import Panel, tab
@@ -229,7 +229,7 @@ class BookmarksPanel(Panel):
         self._read()
 
     def _show(self, row: int) -> None:
-        from rules.base import Evidence
+        from rules.findings.base import Evidence
 
         mark, trace = self.bookmarks[row], self.document.trace
         if trace is None:

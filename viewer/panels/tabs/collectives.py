@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtWidgets import QWidget
 
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Show, described
 from viewer.panels.tables.table_view import TableView

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtWidgets import QWidget
 
-from rules.base import Evidence
-from viewer.document import Document
+from rules.findings.base import Evidence
+from viewer.documents.document import Document
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView

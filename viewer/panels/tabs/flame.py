@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QComboBox, QPushButton, QWidget
 
 from parsers.model import LaneKind, Trace
 from parsers.model.units import duration
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.look.boxes import horizontal, scrolling
 from viewer.look.key_names import key_names
 from viewer.look.labels import ElidedLabel

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QComboBox, QStackedLayout, QWidget
 from parsers.model import EventKind
 from parsers.model.units import duration, size
 from rules.analysis.idle.causes import Cause
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.look.boxes import horizontal
 from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
@@ -303,7 +303,7 @@ class InstancesPanel(Panel):
         return f"all {len(ranks)} ranks" if len(ranks) > 1 else "one rank"
 
     def _choose(self, row: int) -> None:
-        from rules.base import Evidence
+        from rules.findings.base import Evidence
 
         trace, rows = self.document.trace, self._rows
         if trace is None or rows is None:

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from parsers.model import Counter
 from parsers.model.units import base_unit, percent, size
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.look import theme
 from viewer.look.boxes import horizontal
 from viewer.look.labels import ElidedLabel

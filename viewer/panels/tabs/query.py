@@ -19,8 +19,8 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model import Progress, TraceError
-from rules.base import Evidence
-from viewer.document import Document
+from rules.findings.base import Evidence
+from viewer.documents.document import Document
 from viewer.kept import own_questions
 from viewer.kept.storage import write_pieces
 from viewer.loading.questions import ENDINGS, all_rows, costliest_condition, first_rows, how_many

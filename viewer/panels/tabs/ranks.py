@@ -8,7 +8,7 @@ import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSplitter, QWidget
 
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.look.boxes import vertical
 from viewer.look.labels import Label
 from viewer.panels.panel import Panel, tab

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QComboBox, QWidget
 
 from parsers.model import ResultTable
 from parsers.model.results import Cell
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from PySide6.QtWidgets import QWidget
 
 from parsers.model import Attribute
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.panels.panel import Panel, tab
 
 if TYPE_CHECKING:

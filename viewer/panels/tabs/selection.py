@@ -19,16 +19,16 @@ from PySide6.QtWidgets import (
 from parsers.model import EventKind, Progress
 from parsers.model.units import duration
 from parsers.stored.cache import changed_files
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.look.boxes import vertical
 from viewer.look.labels import ElidedLabel, Label
+from viewer.look.naming import python_name
 from viewer.panels.charts.histogram import Histogram
 from viewer.panels.panel import Panel, tab
 from viewer.panels.selected_area import SelectedArea
 from viewer.panels.tables.facts import FactList
 from viewer.panels.tables.table_model import Column
 from viewer.panels.tables.table_view import TableView
-from viewer.selection import Area
 from viewer.statistics.event_facts import (
     Fact,
     call_stack,
@@ -38,7 +38,7 @@ from viewer.statistics.event_facts import (
     facts_of_gap,
 )
 from viewer.statistics.event_search import Walk
-from viewer.timeline.geometry.naming import python_name
+from viewer.timeline.geometry.selection import Area
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,7 @@ from parsers.model.units import duration, percent, three_digits
 from rules.analysis.inference.capacity import capacity_of
 from rules.analysis.inference.engine_steps import StepKind, engine_steps
 from rules.analysis.inference.requests import AllowedTimes, Lateness, RequestSource
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from PySide6.QtWidgets import QComboBox, QWidget
 
 from parsers.model import TraceError
-from viewer.document import Document
+from viewer.documents.document import Document
 from viewer.look.boxes import horizontal
 from viewer.look.labels import ElidedLabel
 from viewer.panels.charts.trend_chart import TrendChart, TrendPoint

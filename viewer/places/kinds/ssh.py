@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from parsers import program_search
-from parsers.private_folder import PrivateFolder
+from parsers.files.private_folder import PrivateFolder
 from viewer.places.far_script import far_line
 from viewer.places.names import BOUNDS, PlaceProblem, Reach, Unreachable, place_kind
 

@@ -14,11 +14,11 @@ from typing import IO, Any, cast
 import msgspec
 import numpy as np
 
-from parsers.base import HEAD_BYTES
 from parsers.chrome.decode.header import RECORDED_BY
+from parsers.files.base import HEAD_BYTES
+from parsers.files.source import identify
 from parsers.model import EventKind, Lane, LaneKind, Progress, Trace, TraceError
 from parsers.model.names.steps import is_profiler_step
-from parsers.source import identify
 from viewer.kept.storage import in_one_piece, refuse_recordings
 from viewer.reports.conversion.chrome_arguments import Arguments
 from viewer.reports.conversion.chrome_memory import memory_events, without_samples

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from parsers.files.private_folder import PrivateFolder
 from parsers.model import EventKind, Progress, Trace, TraceError
 from parsers.model.attributes import TEXT_ATTRIBUTES
 from parsers.model.memory import AFTER, BEFORE
-from parsers.private_folder import PrivateFolder
 from viewer.kept.storage import in_one_piece
-from viewer.reports.plain_text import cell
+from viewer.look.plain_text import cell
 
 CHUNK = 100_000
 PIECE_BYTES = 1 << 20

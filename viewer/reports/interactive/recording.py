@@ -15,6 +15,7 @@ from parsers.model.names.devices import device_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from viewer.look.lane_colors import PageColors
+from viewer.look.plain_text import safe
 from viewer.reports.interactive.packing import (
     EventRow,
     columns_of,
@@ -22,7 +23,6 @@ from viewer.reports.interactive.packing import (
     few_points,
     planes,
 )
-from viewer.reports.plain_text import safe
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState
 from viewer.timeline.geometry.drawing_index import DrawingIndex, drawing_index
 from viewer.timeline.geometry.gaps import Gaps, device_gaps

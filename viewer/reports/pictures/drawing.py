@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass, field
 
-from viewer.reports.plain_text import one_line
+from viewer.look.plain_text import one_line
 
 INK = "currentColor"  # follows the page, light or dark
 LETTER = 6.1  # pixels that a letter of 11 pixels takes on average

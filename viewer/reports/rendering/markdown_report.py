@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from viewer.reports.blocks import Block, Cards, Changes, Chart, Form, Points, Report, Table, Text
-from viewer.reports.plain_text import safe
+from viewer.look.plain_text import safe
+from viewer.reports.rendering.blocks import Block, Cards, Changes, Chart, Form, Points, Report, Table, Text
 
 MAX_CHANGES, MAX_FINDINGS = 5, 8
 _MARKS = re.compile(r"[\\`*_{}\[\]|~$]|^[#+=-]|(?<=^\d)[.)](?=\s)|(?<=^\d\d)[.)](?=\s)")

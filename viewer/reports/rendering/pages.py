@@ -18,9 +18,9 @@ from markupsafe import Markup
 
 import resources
 from viewer.look import palette
-from viewer.reports.blocks import Chart, Report
+from viewer.look.plain_text import safe
 from viewer.reports.pictures.drawing import INK
-from viewer.reports.plain_text import safe
+from viewer.reports.rendering.blocks import Chart, Report
 
 PAPER_INK = "#1b1f27"
 SCRIPTS = ("columns", "rows", "camera", "layout", "timeline", "gestures", "tables", "start")

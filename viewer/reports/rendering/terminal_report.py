@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from viewer.reports.blocks import Block, Cards, Changes, Chart, Form, Points, Report, Table, Text
-from viewer.reports.plain_text import joined
+from viewer.look.plain_text import joined
+from viewer.reports.rendering.blocks import Block, Cards, Changes, Chart, Form, Points, Report, Table, Text
 
 WIDTH = 96
 MAX_CARDS = 6

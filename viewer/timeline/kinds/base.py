@@ -17,7 +17,7 @@ from parsers.model import Counter, Lane, LaneKind, Trace
 from parsers.model.catalogs import load_all
 from parsers.model.units import quantity
 from viewer.look.lane_colors import C, LaneColors
-from viewer.timeline.geometry.naming import plain_name
+from viewer.look.naming import plain_name
 
 GREY = "#8b94a7"
 

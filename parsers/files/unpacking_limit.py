@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import IO
 
-from parsers.base import Source
+from parsers.files.base import Source
+from parsers.files.source import READ_ERRORS
 from parsers.model import Progress, TraceError
-from parsers.source import READ_ERRORS
 
 LARGEST_UNPACKED = 16 * 1024**3
 ALWAYS_ALLOWED = 64 * 1024**2

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-from parsers import fetched
-from parsers.fetched import address_of, is_address, local_copy
+from parsers.files import fetched
+from parsers.files.fetched import address_of, is_address, local_copy
 from parsers.model import Progress, TraceError, refused_by_system
 from viewer.places.far import Far
 from viewer.places.names import PlaceName

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from parsers.model.catalogs import loading, modules_of
-from rules.category import Category as Category
+from rules.findings.category import Category as Category
 from rules.remedies.remedy import Remedy as Remedy
 from rules.remedies.remedy import remedy as remedy
 from rules.terms.culprit import NOBODY, Culprit, SourceLine
@@ -206,7 +206,7 @@ EXPLANATION_HEADINGS = (
 
 R = TypeVar("R", bound=type)
 _RULES: dict[str, Rule] = {}
-_CATALOG, _OF_COUNTERS = f"{__package__}.catalog", "kernel_"
+_CATALOG, _OF_COUNTERS = "rules.catalog", "kernel_"
 
 
 def rule(cls: R) -> R:

@@ -9,8 +9,8 @@ from rules.trials.blocks import Gain
 from rules.trials.kept import KeptTrial
 from rules.trials.likeness import Likeness, LossComparison
 from rules.trials.trial import Kind, Promised, Trial, Trials, Verdict
+from rules.verdict.promises import factor
 from rules.wording.phrases import listed
-from rules.wording.promises import factor
 
 MIN_SETTLING_NS = 1e9  # less than a second of compiling is nothing to speak of
 MIN_MEMORY_CHANGE = 0.01

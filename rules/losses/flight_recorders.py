@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from parsers.model import Trace
 from parsers.model.units import clock_time, duration
 from rules.analysis.ranks.flight_recorders import Called, is_open, recorded, recorded_ranks, stuck_collectives
-from rules.base import Evidence
+from rules.findings.base import Evidence
 from rules.wording.phrases import short_place
 
 _MOST_LISTED = 4

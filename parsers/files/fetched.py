@@ -8,8 +8,8 @@ from urllib.parse import quote, unquote
 
 import platformdirs
 
+from parsers.files.user_folders import user_folder
 from parsers.model import TraceError
-from parsers.user_folders import user_folder
 
 MOST_BYTES = 20_000_000_000
 _SAFE = "@.-_+ "

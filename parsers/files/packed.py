@@ -11,7 +11,7 @@ from typing import IO, Any
 import zstandard
 from isal import isal_zlib
 
-from parsers.signatures import GZIP, ZSTD
+from parsers.files.signatures import GZIP, ZSTD
 
 _PACKED_BLOCK = 64 << 10
 _MOST_AT_ONCE = 8 << 20

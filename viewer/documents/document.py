@@ -12,15 +12,15 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from parsers.model import SYSTEM_ERRORS, Progress, Trace, TraceError, refused_by_system
 from rules.terms.thresholds import DEFAULTS, Thresholds
-from viewer.jobs import Jobs
+from viewer.desktop.jobs import Jobs
 from viewer.loading.loader import Opened, analysis_of, opened, opened_ranks
-from viewer.selection import Area, Moment, Selection
+from viewer.timeline.geometry.selection import Area, Moment, Selection
 
 if TYPE_CHECKING:
     from rules import Diagnosis, Finding
     from rules.analysis.analysis import Analysis
     from rules.analysis.steps.steps import Step
-    from rules.base import Evidence
+    from rules.findings.base import Evidence
     from rules.fixes.plan import Plan
     from viewer.loading.ranks.opened import ManyRanksOpened
     from viewer.query.overlay import Overlay

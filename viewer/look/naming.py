@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from parsers.model.names.kernels import kernel_name
 
 if TYPE_CHECKING:
-    from rules.base import Evidence
+    from rules.findings.base import Evidence
 
 _PYTHON = re.compile(r"^(?P<file>[^()]+)\((?P<line>\d+)\): (?P<what>.+)$")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
-from rules.base import Category, Finding
 from rules.causes import leading
 from rules.diagnosis import Diagnosis
+from rules.findings.base import Category, Finding
 from rules.fixes.plan import Outcome, Plan, Promise
+from rules.verdict.verdict import RECORDER_WORTH_A_WORD, first_problem, shows_no_run
 from rules.wording.headline import Part
 from rules.wording.phrases import listed
-from rules.wording.verdict import RECORDER_WORTH_A_WORD, first_problem, shows_no_run
 
 LEAST_MISSED = 0.001  # a smaller part is not told exactly: no replay is
 ADDS_LITTLE = 1.02

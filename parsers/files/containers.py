@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from parsers.base import Source
-from parsers.fetched import address_of
+from parsers.files.base import Source
+from parsers.files.fetched import address_of
+from parsers.files.private_folder import PrivateFolder
+from parsers.files.signatures import ZIP
+from parsers.files.source import READ_ERRORS, identify, open_bytes
+from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import ArgumentSource, Malformed, Progress, Trace, TraceError, refused_by_system
-from parsers.private_folder import PrivateFolder
-from parsers.signatures import ZIP
-from parsers.source import READ_ERRORS, identify, open_bytes
-from parsers.unpacking_limit import UnpackingLimit
 
 MOST_MEMBERS = 20_000  # files: a run of many ranks has one for each
 MOST_UNPACKED = 64 << 30

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from parsers.model import Progress
 from rules.trials.kept import KeptTrial
 from rules.trials.trial import Kind
-from viewer.document import Document
+from viewer.documents.document import Document
 
 if TYPE_CHECKING:
     from rules.fixes.plan import Plan, Promise
@@ -94,7 +94,7 @@ class WhatIf(QObject):
 
     def as_text(self) -> str:
         """What is ticked as a plan: every fix with its advice, and what they give together."""
-        from rules.wording.promises import worded
+        from rules.verdict.promises import worded
         from rules.wording.words import Reader
         from viewer.reports.fixes_report import outcome_text
 

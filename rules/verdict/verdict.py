@@ -14,13 +14,13 @@ from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.idle.device_time import Budget
 from rules.analysis.inference.serving import serving_of
-from rules.base import Category, Finding, Severity
 from rules.causes import NOTEWORTHY_IDLE, computing, is_small_beside_computing, leading
 from rules.causes import first_problem as first_of
 from rules.diagnosis import Diagnosis
+from rules.findings.base import Category, Finding, Severity
+from rules.losses.flight_recorders import of_flight_recorders
 from rules.memory.summary import memory_of
 from rules.wording.compilations import of_compiler_log
-from rules.wording.flight_recorders import of_flight_recorders
 from rules.wording.headline import Headline
 from rules.wording.memory import peak_sentence
 from rules.wording.phrases import of_every_step

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 if TYPE_CHECKING:
-    from rules.base import Evidence
+    from rules.findings.base import Evidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from typing import IO, cast
 
 import zstandard
 
-from parsers.base import HEAD_BYTES, Source
+from parsers.files.base import HEAD_BYTES, Source
+from parsers.files.packed import GzipStream, ZstdStream
+from parsers.files.signatures import GZIP, ZSTD
 from parsers.model import Malformed, TraceError
 from parsers.model.units import size
-from parsers.packed import GzipStream, ZstdStream
-from parsers.signatures import GZIP, ZSTD
 
 LARGEST_WITH_HOLES, MOST_HOLES = 1 << 30, 200  # bytes; times what is written of it
 READ_ERRORS = (OSError, EOFError, ValueError, zstandard.ZstdError)  # what reading damaged data raises

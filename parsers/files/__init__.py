@@ -1,0 +1,1 @@
+"""Files as they lie: recognising, unpacking, private copies and folders; what a parser is."""

@@ -1,0 +1,1 @@
+"""Sentences about a whole diagnosis: the verdict, what fixes promise, what trials measured."""
