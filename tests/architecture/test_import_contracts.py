@@ -82,7 +82,7 @@ def test_a_rule_that_reaches_beyond_the_model_is_noticed(source: str, expected: 
 
 def test_relative_imports_are_resolved() -> None:
     assert imported_modules("from .. import base\nfrom .gaps import idle", "rules.analysis") == {
-        "rules.findings.base",
+        "rules.base",
         "rules.analysis.gaps.idle",
     }
 

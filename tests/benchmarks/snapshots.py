@@ -70,7 +70,7 @@ def _frames(path: Path) -> Frames:
     from viewer.app import application, open_window
     from viewer.documents.document import Stage
     from viewer.panels.tabs.allocations import AllocationsPanel
-    from viewer.timeline.geometry.selection import Moment
+    from viewer.timeline.selection import Moment
 
     application()
     window = open_window()

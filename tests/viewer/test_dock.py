@@ -27,7 +27,7 @@ from viewer.panels.panel import Panel, tabs
 from viewer.panels.tables.table_view import EASY_NAME_WIDTH
 from viewer.panels.tabs.kernels import KernelsPanel
 from viewer.panels.tabs.selection import SelectionPanel
-from viewer.timeline.geometry.selection import Area
+from viewer.timeline.selection import Area
 from viewer.window.main_window import MainWindow
 
 from .conftest import MS, show_tab, training_run, wait_until_laid_out, wait_until_ready

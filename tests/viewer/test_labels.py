@@ -6,7 +6,7 @@ from PySide6.QtGui import QFontMetricsF
 
 from viewer.look import theme
 from viewer.look.labels import elided_inside
-from viewer.timeline.labels import TextCache
+from viewer.look.painted_text import TextCache
 
 LONG = "nvjet_sm90_tst_128x128_64x6_2x1_v_bz_bias_TNT"
 

@@ -25,8 +25,8 @@ from viewer.query.completion import candidates
 from viewer.query.overlay import KEY, overlay_of, places_of_rows
 from viewer.query.questions import questions
 from viewer.timeline.geometry.scale import Scale, covered_pixels
-from viewer.timeline.geometry.selection import Area
 from viewer.timeline.names_column import NAMES_WIDTH
+from viewer.timeline.selection import Area
 from viewer.window.main_window import MainWindow
 
 from .conftest import KERNELS, MS, STEPS, US, wait_until_ready

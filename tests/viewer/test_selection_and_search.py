@@ -18,8 +18,8 @@ from viewer.look import theme
 from viewer.look.labels import Label, breakable, unbroken
 from viewer.panels.charts.roofline import NOT_MEASURED
 from viewer.panels.kernel.kernel_details import launch_facts
-from viewer.timeline.geometry.selection import Area
 from viewer.timeline.hover import event_text
+from viewer.timeline.selection import Area
 from viewer.window.commands import keys_text
 from viewer.window.main_window import MainWindow
 from viewer.window.palette import Mode

@@ -13,8 +13,8 @@ from parsers.model.units import duration, three_digits
 from rules.comparison.bridge import ELSEWHERE
 from viewer.comparison.phases import REST, WHOLE, Phase, StepOnGpu, paired
 from viewer.look import theme
+from viewer.look.painted_text import TextCache, painting
 from viewer.timeline.kinds.base import StyledRow, style_of
-from viewer.timeline.labels import TextCache, painting
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
 from viewer.timeline.state import TimelineState
 

@@ -14,7 +14,7 @@ from parsers.model import SYSTEM_ERRORS, Progress, Trace, TraceError, refused_by
 from rules.terms.thresholds import DEFAULTS, Thresholds
 from viewer.desktop.jobs import Jobs
 from viewer.loading.loader import Opened, analysis_of, opened, opened_ranks
-from viewer.timeline.geometry.selection import Area, Moment, Selection
+from viewer.timeline.selection import Area, Moment, Selection
 
 if TYPE_CHECKING:
     from rules import Diagnosis, Finding

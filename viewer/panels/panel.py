@@ -16,7 +16,7 @@ from parsers.model.units import duration
 from viewer.documents.document import Document
 from viewer.look.boxes import NO_MARGINS, vertical
 from viewer.look.labels import Label
-from viewer.timeline.geometry.selection import Area
+from viewer.timeline.selection import Area
 
 if TYPE_CHECKING:
     from viewer.panels.tables.table_view import TableView

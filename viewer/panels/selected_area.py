@@ -16,7 +16,7 @@ from viewer.panels.charts.budget_bar import BudgetBar, Part
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 from viewer.statistics.budget_intervals import places_of
-from viewer.timeline.geometry.selection import Area
+from viewer.timeline.selection import Area
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,10 +10,10 @@ from PySide6.QtGui import QImage, QPainter, QPaintEvent, QRegion, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from viewer.look import theme
+from viewer.look.painted_text import painting
 from viewer.timeline.frame import FramePainter, Options
 from viewer.timeline.geometry.layout import Placed
 from viewer.timeline.hover import event_text
-from viewer.timeline.labels import painting
 from viewer.timeline.legend import Legend
 from viewer.timeline.names_column import NAMES_WIDTH, NamesColumn
 from viewer.timeline.overlays import Overlays

@@ -10,13 +10,13 @@ from PySide6.QtGui import QColor, QFont, QImage, QPainter
 
 from parsers.model.arrays import U32
 from viewer.look import theme
+from viewer.look.painted_text import SHORTEST_NAME, TextCache, painting
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.gap_labels import GapLabels
 from viewer.timeline.geometry.columns import Columns, grid
 from viewer.timeline.geometry.layout import FOOT
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.geometry.strips import Strips
-from viewer.timeline.labels import SHORTEST_NAME, TextCache, painting
 from viewer.timeline.pixels import (
     Picture,
     Shown,

@@ -12,9 +12,9 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause, IdleTable
 from viewer.look import theme
+from viewer.look.painted_text import TextCache
 from viewer.timeline.geometry.columns import Columns
 from viewer.timeline.geometry.gaps import Gaps, dense_stretches
-from viewer.timeline.labels import TextCache
 
 MOST = 40  # boxes on a lane
 PADDING = 9.0

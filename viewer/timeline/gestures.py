@@ -12,11 +12,11 @@ from PySide6.QtWidgets import QToolTip
 from viewer.timeline.canvas import Hit, LaneCanvas
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.layout import Placed
-from viewer.timeline.geometry.selection import Area, Moment
 from viewer.timeline.hover import DELAY_MS, HoverCard, card_text
 from viewer.timeline.lane_commands import LaneCommands
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.pixels import memory_share
+from viewer.timeline.selection import Area, Moment
 from viewer.timeline.state import TimelineState
 
 LEAST_DRAG = 4

@@ -14,11 +14,11 @@ from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPen
 from parsers.model import GPU_LANES
 from rules.analysis.idle.causes import Cause
 from viewer.look import theme
+from viewer.look.painted_text import TextCache
 from viewer.timeline.event_colors import DURATION_COLORS, DURATION_LABELS, rgb
 from viewer.timeline.geometry.hatching import hatching
 from viewer.timeline.geometry.raster import HATCHING, TINT, blended
 from viewer.timeline.kinds.base import lane_styles
-from viewer.timeline.labels import TextCache
 from viewer.timeline.scene import Scene
 
 LINE = 20.0

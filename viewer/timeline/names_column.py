@@ -9,9 +9,9 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPolygonF
 
 from parsers.model.units import size
 from viewer.look import theme
+from viewer.look.painted_text import TextCache
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.kinds.base import shown_value
-from viewer.timeline.labels import TextCache
 from viewer.timeline.memory.painting import color_of
 from viewer.timeline.memory.stack import MemoryStack
 from viewer.timeline.pixels import Shown

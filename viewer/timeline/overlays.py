@@ -11,10 +11,10 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen, QRegion
 from parsers.model.arrays import I64
 from parsers.model.units import duration
 from viewer.look import theme
+from viewer.look.painted_text import TextCache
 from viewer.timeline.geometry.derived import Frame
 from viewer.timeline.geometry.picking import count_in
 from viewer.timeline.geometry.scale import covered_pixels
-from viewer.timeline.labels import TextCache
 from viewer.timeline.memory.painting import MemoryLabels
 from viewer.timeline.pixels import Shown, memory_area
 from viewer.timeline.scene import Scene

@@ -25,12 +25,12 @@ from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
 from rules.memory.kinds import Kind
 from viewer.look import theme
+from viewer.look.painted_text import TextCache, painting
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.columns import Grid, columns, grid
 from viewer.timeline.geometry.raster import density_table, paint_row
 from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.scale import Scale, covered_pixels
-from viewer.timeline.labels import TextCache, painting
 from viewer.timeline.memory.painting import color_of, paint_memory
 from viewer.timeline.memory.stack import MemoryStack
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT

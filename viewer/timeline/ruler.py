@@ -20,10 +20,10 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 from parsers.model.units import duration
 from viewer.look import theme
 from viewer.look.labels import tooltip
-from viewer.timeline.geometry.selection import Area
+from viewer.look.painted_text import TextCache, painting
 from viewer.timeline.geometry.ticks import exact, ticks
-from viewer.timeline.labels import TextCache, painting
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
+from viewer.timeline.selection import Area
 from viewer.timeline.state import Mark, TimelineState
 
 RULER_HEIGHT = 24

@@ -23,10 +23,10 @@ from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.history import History
 from viewer.timeline.geometry.layout import Layout, drawn, lay_out
 from viewer.timeline.geometry.scale import Scale, fitted
-from viewer.timeline.geometry.selection import Area, Moment, Selection
 from viewer.timeline.geometry.step_rows import StepRow
 from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.scene import Scene
+from viewer.timeline.selection import Area, Moment, Selection
 
 if TYPE_CHECKING:
     from rules.analysis.steps.steps import Step

@@ -19,13 +19,13 @@ from viewer.timeline.filter_bar import FilterBar
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index, drawing_index
 from viewer.timeline.geometry.scale import Scale
-from viewer.timeline.geometry.selection import Area, Selection
 from viewer.timeline.gestures import Gestures
 from viewer.timeline.lane_commands import LaneCommands
 from viewer.timeline.lane_history import LaneHistory
 from viewer.timeline.overview import Overview
 from viewer.timeline.ruler import Ruler
 from viewer.timeline.scene import Joined, Scene, joined, joining_size
+from viewer.timeline.selection import Area, Selection
 from viewer.timeline.state import Mark, TimelineState
 from viewer.timeline.walking import across, along, lanes_of_device, step_beside
 

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject
 from rules.findings.base import Category, Evidence
 from viewer.documents.document import Document
 from viewer.kept.preferences import Preferences
-from viewer.timeline.geometry.selection import Moment
+from viewer.timeline.selection import Moment
 from viewer.window.status import StatusBar
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from pytestqt.qtbot import QtBot
 
 from rules.findings.base import Evidence
 from tests.viewer.timeline.mouse import MS
-from viewer.timeline.geometry.selection import Area
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.overlays import free_place
+from viewer.timeline.selection import Area
 from viewer.timeline.view import TimelineView
 
 

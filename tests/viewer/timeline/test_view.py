@@ -14,8 +14,8 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.findings.base import Evidence
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, SHIFT, at, drag, kernel, span, wheel
-from viewer.timeline.geometry.selection import Area
 from viewer.timeline.names_column import NAMES_WIDTH
+from viewer.timeline.selection import Area
 from viewer.timeline.view import TimelineView
 
 # The view

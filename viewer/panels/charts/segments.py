@@ -11,11 +11,11 @@ from parsers.model.arrays import BOOL, I64, U32
 from parsers.model.units import percent, size
 from rules.memory.kinds import KINDS, Kind
 from viewer.look import theme
+from viewer.look.painted_text import TextCache, painting
 from viewer.look.theme import Theme
 from viewer.statistics.memory import Segments
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.hatching import PERIOD, hatching
-from viewer.timeline.labels import TextCache, painting
 from viewer.timeline.memory.painting import UNCERTAIN, UNUSED, color_of
 
 ROW, BAR, LEFT, RIGHT = 20, 13, 74, 74

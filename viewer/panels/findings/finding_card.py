@@ -27,9 +27,9 @@ from rules.wording.phrases import short_place
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label, breakable, tooltip, unbroken
+from viewer.look.painted_text import TextCache
 from viewer.look.tab_order import LIST_ITEM
 from viewer.panels.findings.code_box import CodeBox
-from viewer.timeline.labels import TextCache
 
 if TYPE_CHECKING:
     from rules.fixes.plan import Plan

@@ -22,7 +22,7 @@ from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
-from viewer.timeline.geometry.selection import Moment
+from viewer.timeline.selection import Moment
 
 if TYPE_CHECKING:
     from rules.memory.summary import MemorySummary

@@ -38,7 +38,7 @@ from viewer.statistics.event_facts import (
     facts_of_gap,
 )
 from viewer.statistics.event_search import Walk
-from viewer.timeline.geometry.selection import Area
+from viewer.timeline.selection import Area
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,11 +12,11 @@ from parsers.model.arrays import BOOL, F64, I64, U32
 from parsers.model.units import duration, size
 from rules.memory.kinds import Kind
 from viewer.look import theme
+from viewer.look.painted_text import TextCache
 from viewer.look.theme import Theme
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.hatching import PERIOD, hatching
 from viewer.timeline.geometry.scale import Scale
-from viewer.timeline.labels import TextCache
 from viewer.timeline.memory.stack import MemoryStack, StackColumns
 
 TEMPORARY, KEPT, OLDER = "#e9b44c", "#e4572e", "#a9b1c2"
