@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
+from functools import cache
 
 
 def modules_of(package: str) -> list[str]:
@@ -19,7 +20,8 @@ def loading(package: str, wanted: Callable[[str], bool] = lambda _: True) -> Ite
         yield name
 
 
+@cache
 def load_all(package: str) -> None:
-    """Import every module of a package."""
+    """Import every module of a package; only the first call looks into its folder."""
     for _ in loading(package):
         pass
