@@ -198,7 +198,13 @@ def test_the_command_says_the_limit_and_the_option_that_raises_it(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked at in /proc")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        *(pytest.param(each, marks=pytest.mark.thorough) for each in (signal.SIGTERM, signal.SIGKILL)),
+    ],
+)
 def test_a_command_that_is_ended_leaves_no_process_and_no_file(
     repository: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:

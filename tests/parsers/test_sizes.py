@@ -23,7 +23,6 @@ from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
 
 MILLION = 1_000_000
-NAMES = 200_000
 PROGRAM = re.compile(r"<script>.*?</script>", re.DOTALL)  # of an interactive page, always the same
 RECORDING = re.compile(r'(<script type="application/octet-stream"[^>]*>)([^<]*)(</script>)')
 LONGEST_RECORDING = 1_000_000  # as text in the page
@@ -61,32 +60,30 @@ def reports(trace: Trace) -> tuple[str, str, str]:
     )
 
 
-def test_tens_of_thousands_of_lanes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [3_000, pytest.param(10_000, marks=pytest.mark.thorough)])
+def test_thousands_of_lanes(tmp_path: Path, count: int) -> None:
     events = training()
-    events += [complete("op", number % 2000, 5, tid=1000 + number) for number in range(10_000)]
-    events += [kernel("k", number % 2000, 5, stream=1000 + number) for number in range(10_000)]
+    events += [complete("op", number % 2000, 5, tid=1000 + number) for number in range(count)]
+    events += [kernel("k", number % 2000, 5, stream=1000 + number) for number in range(count)]
     trace = trace_of(tmp_path, events)
-    assert len(trace.lanes) > 20_000
+    assert len(trace.lanes) > 2 * count
     assert len(trace.events) == len(events)
     assert all(len(report) < 100_000 for report in reports(trace))
 
 
-def test_hundreds_of_thousands_of_different_names(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [40_000, pytest.param(200_000, marks=pytest.mark.thorough)])
+def test_many_different_names(tmp_path: Path, count: int) -> None:
     path = tmp_path / "names.json"
     head = text_of(training())[:-2].encode()
     with path.open("wb") as file:
         file.write(head)
-        for first in range(0, NAMES, 100_000):
-            file.write(
-                b"".join(
-                    b',{"ph":"X","cat":"cpu_op","name":"op %d","pid":1,"tid":1,"ts":%d.5,"dur":0.2}'
-                    % (each, each)
-                    for each in range(first, first + 100_000)
-                )
-            )
+        file.writelines(
+            b',{"ph":"X","cat":"cpu_op","name":"op %d","pid":1,"tid":1,"ts":%d.5,"dur":0.2}' % (each, each)
+            for each in range(count)
+        )
         file.write(b"]}")
     trace = open_trace([path])
-    assert len(trace.strings) > NAMES
+    assert len(trace.strings) > count
     assert balanced(trace)
     assert all(len(report) < 100_000 for report in reports(trace))
     assert len(packed_recording(Analysis(trace), (0, MILLION), 200_000)) <= 200_000

@@ -85,8 +85,19 @@ def cut_in_place(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
-@pytest.mark.parametrize("form", ["recording", "exported"])
-@pytest.mark.parametrize("happens", [removed, replaced_by_another, emptied, cut_in_place])
+@pytest.mark.parametrize(
+    ("happens", "form"),
+    [
+        (removed, "recording"),
+        (replaced_by_another, "exported"),
+        (cut_in_place, "recording"),
+        (emptied, "exported"),
+        pytest.param(removed, "exported", marks=pytest.mark.thorough),
+        pytest.param(replaced_by_another, "recording", marks=pytest.mark.thorough),
+        pytest.param(cut_in_place, "exported", marks=pytest.mark.thorough),
+        pytest.param(emptied, "recording", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_file_that_changes_while_it_is_open_costs_arguments_only_and_is_said(
     empty_window: MainWindow,
     qtbot: QtBot,

@@ -101,12 +101,16 @@ def runs(draw: st.DrawFn) -> Run:
     )
 
 
-@settings(max_examples=25)
+@pytest.mark.parametrize("more", [5, pytest.param(30, marks=pytest.mark.thorough)])
+def test_simulated_runs_get_one_verdict(more: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    settings(max_examples=more)(simulated_run_gets_one_verdict)(folders=tmp_path_factory)
+
+
 @given(simulated=runs())
 @example(
     simulated=Run(12, 4, 3, 3, 2, 120_000, straggler=7, since=2, slow_group=1, slow_link=6.0, slow_stage=1)
 )
 @example(simulated=Run(6, 9, 2, 3, 1, 120_000, straggler=4, every=3))
 @example(simulated=Run(6, 4, 3, 1, 1, 120_000, straggler=4))
-def test_simulated_runs_get_one_verdict(simulated: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
-    agree(simulated.write(tmp_path_factory.mktemp("run")))
+def simulated_run_gets_one_verdict(simulated: Run, folders: pytest.TempPathFactory) -> None:
+    agree(simulated.write(folders.mktemp("run")))
