@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             complain(refused_by_system(MemoryError(), _subject(arguments)))
             return BAD_INPUT
         traceback.print_exc()
-        print("stallscope: this is a mistake in Stallscope itself. Please report it.", file=sys.stderr)
+        print("stallscope: this is a bug in Stallscope. Please report it.", file=sys.stderr)
         return BROKEN
 
 
@@ -110,7 +110,7 @@ def _declare_window(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="*", metavar="PATH", help="a recording, ranks of one run, or a folder")
     parser.add_argument("--at", metavar="TIME", help="show this moment, such as 31.2ms from the start")
     parser.add_argument(
-        "--separate", action="store_true", help="do not hand the files to a window that is open already"
+        "--separate", action="store_true", help="don't open the files in a window that is already running"
     )
     desktop = parser.add_mutually_exclusive_group()
     desktop.add_argument(
@@ -118,7 +118,7 @@ def _declare_window(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="add the program and its file types to your desktop (for pipx and uv; packages do it themselves)",
     )
-    desktop.add_argument("--remove-desktop-files", action="store_true", help="take them away again")
+    desktop.add_argument("--remove-desktop-files", action="store_true", help="remove them again")
     parser.set_defaults(run=_open_window)
 
 

@@ -179,7 +179,7 @@ def predictions(analysis: Analysis, progress: Progress, fixes: Sequence[str] = (
     except KeyError as error:
         known = ", ".join(each.id for each in plan.promises) or plan.reason or "none"
         said = shortened(str(error.args[0]), MAX_WORD)
-        raise Refused(f"There is no fix {said!r} here. Known are: {known}.") from None
+        raise Refused(f"This recording has no fix {said!r}. Available fixes: {known}.") from None
     return bounded(outcome_text(plan, plan.predict(list(fixes)), chosen))
 
 

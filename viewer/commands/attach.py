@@ -39,11 +39,11 @@ def declare(commands: Any) -> None:
         nargs="?",
         default="",
         metavar="PID|JOB",
-        help="a process, the launcher of all ranks, job:N of Slurm, or any: whatever asks to be recorded",
+        help="process ID, or that of the launcher of all ranks; job:N for a Slurm job; any: whichever program asks",
     )
     parser.add_argument("--on", default="", metavar="PLACE", help="where it runs")
-    parser.add_argument("--setup", default="", metavar="LINE", help="shell line that prepares Python there")
-    parser.add_argument("--python", default="", metavar="PATH", help="a Python of that place, 3.8 or newer")
+    parser.add_argument("--setup", default="", metavar="LINE", help="shell command that sets up Python there")
+    parser.add_argument("--python", default="", metavar="PATH", help="path to Python 3.8 or newer there")
     parser.add_argument(
         "--steps", type=_number, default=5, metavar="N", help="steps in each recording (default 5)"
     )
@@ -52,9 +52,7 @@ def declare(commands: Any) -> None:
         "--wait", type=float, default=60.0, metavar="S", help="seconds to wait for the program (default 60)"
     )
     parser.add_argument("--out", default="", metavar="DIR", help="folder for the recordings")
-    parser.add_argument(
-        "--journal", default="", metavar="NAME", help="what the program is called in the journal"
-    )
+    parser.add_argument("--journal", default="", metavar="NAME", help="name of the program in the journal")
     parser.add_argument("--no-diagnosis", action="store_true", help="only record")
     parser.set_defaults(run=run)
 
@@ -80,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         )
     left = [each for each in far_runs(options.on) if each.is_abandoned and not each.unwanted]
     if not left:
-        complain("Nothing of ours goes on elsewhere. Name a process to record: stallscope attach PID.")
+        complain("No recording is left to finish there. Name a process to record: stallscope attach PID.")
     code = DONE
     for each in left:
         code = _follow(each, options)
@@ -104,7 +102,7 @@ def _request(options: argparse.Namespace) -> CaptureRequest:
     process = options.process.replace("job:", "job ")
     if process != "any" and not process.removeprefix("job ").isdecimal():
         raise CaptureProblem(
-            f"{options.process} is no process.", "Name it by its number, as ps and nvidia-smi do."
+            f"{options.process} is no process.", "Use its process ID, as shown by ps or nvidia-smi."
         )
     interpreter = options.python or ("" if options.on else default_interpreter(None))
     return CaptureRequest(

@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 def declare(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser("baseline", help="keep what a run costs, to compare later runs with it")
+    parser = commands.add_parser("baseline", help="save the figures of a run as a baseline for later runs")
     actions = parser.add_subparsers(required=True, metavar="save|list|remove")
-    save = actions.add_parser("save", help="keep a run under a name; it is then what baseline:NAME means")
+    save = actions.add_parser("save", help="save a run under a name, to use as baseline:NAME")
     save.add_argument("name", metavar="NAME")
     save.add_argument("paths", nargs="+", metavar="PATH", help="the files of one run")
     save.add_argument(
-        "--repeat", nargs="+", action="append", default=[], metavar="PATH", help="the files of a repeat of it"
+        "--repeat", nargs="+", action="append", default=[], metavar="PATH", help="the files of a repeat run"
     )
     save.add_argument("--revision", default="", metavar="ID", help="the commit that was recorded")
     save.add_argument(
         "--reason",
         default="",
         metavar="TEXT",
-        help="why a run that got slower is taken nevertheless; it is kept",
+        help="why a slower run is accepted; saved with the baseline",
     )
     add_gates(save)
     add_thresholds(save)
     save.set_defaults(run=_save)
-    listed = actions.add_parser("list", help="say what is kept")
+    listed = actions.add_parser("list", help="list the saved baselines")
     listed.set_defaults(run=_list)
-    remove = actions.add_parser("remove", help="forget a name and all that was kept under it")
+    remove = actions.add_parser("remove", help="delete a baseline and its history")
     remove.add_argument("name", metavar="NAME")
     remove.set_defaults(run=_remove)
     for each in (save, listed, remove):
@@ -74,7 +74,7 @@ def _save(options: argparse.Namespace) -> int:
         if judgement.outcome is Outcome.SLOWER:
             complain(
                 f"This run takes {bounds(judgement)} of the step time of baseline:{options.name}, which is kept. "
-                "Say why that is accepted with --reason."
+                "Explain why it is accepted with --reason."
             )
             return GATE_FAILED
     kept = history.keep(Entry(options.name, runs, revision=options.revision, reason=options.reason))
@@ -89,7 +89,7 @@ def _list(options: argparse.Namespace) -> int:
     for name in names_of(entries):
         print(_line([each for each in entries if each.name == name][-1]))
     if not entries:
-        complain("No baseline is kept. Save one with `stallscope baseline save NAME RUN`.")
+        complain("No baseline is saved. Save one with `stallscope baseline save NAME RUN`.")
     return DONE
 
 

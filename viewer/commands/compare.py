@@ -39,7 +39,7 @@ USAGE = """stallscope compare BEFORE AFTER [options]
 def declare(commands: Any) -> None:
     """Add the command's parser."""
     parser = commands.add_parser(
-        "compare", help="say what changed between two recordings", usage=USAGE, allow_abbrev=False
+        "compare", help="show what changed between two recordings", usage=USAGE, allow_abbrev=False
     )
     parser.add_argument("runs", nargs="*", metavar="RUN", help=f"two recordings; the first may be {KEPT}NAME")
     for side in ("before", "after"):
@@ -51,7 +51,7 @@ def declare(commands: Any) -> None:
             metavar="PATH",
             help="the files of one run; again for a repeat of it",
         )
-    parser.add_argument("--series", nargs="+", default=[], metavar="RUN", help="several runs in their order")
+    parser.add_argument("--series", nargs="+", default=[], metavar="RUN", help="several runs, oldest first")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_reports(parser)
     parser.add_argument(

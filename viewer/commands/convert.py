@@ -20,7 +20,7 @@ def declare(commands: Any) -> None:
         "out",
         action=NamesOutput,
         metavar="OUT",
-        help="of several ranks as chrome: a folder, or a .zip, with a file for each",
+        help="for several ranks as chrome: a folder or .zip, with one file per rank",
     )
     parser.add_argument(
         "--table",
@@ -31,7 +31,7 @@ def declare(commands: Any) -> None:
     parser.add_argument(
         "--all-arguments",
         action="store_true",
-        help="as chrome: also write what no analysis reads, fetched event by event",
+        help="chrome only: also write arguments that no analysis reads (slower)",
     )
     parser.set_defaults(run=run, replaces=_is_former_result)
 

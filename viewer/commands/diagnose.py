@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def declare(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser("diagnose", help="say what is slow and why")
+    parser = commands.add_parser("diagnose", help="show what is slow and why")
     add_options(parser)
     parser.add_argument("paths", nargs="+", metavar="PATH")
 
@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="RECORDED=HERE",
-        help="where a folder of a recording made elsewhere lies here",
+        help="maps a source folder in a recording from another machine to one here",
     )
     parser.add_argument(
         "--tables", action="store_true", help="show every table, not only the rows that matter"
@@ -67,20 +67,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--cost-per-hour",
         type=price,
         metavar="PRICE",
-        help="of one GPU, in any currency: say what idle GPUs cost",
+        help="price of one GPU hour, in any currency: shows what idle time costs",
     )
     parser.add_argument(
         "--workers",
         type=count,
         default=0,
         metavar="N",
-        help="judge any number of ranks by summaries, made by N processes; default: one for each core",
+        help="analyse any number of ranks with N processes (default: one per core)",
     )
     parser.add_argument(
         "--scheduler",
         default="",
         metavar="ADDRESS",
-        help="have the summaries made on this Dask cluster, such as tcp://host:8786; local starts one here",
+        help="analyse the ranks on this Dask cluster, such as tcp://host:8786; local starts one here",
     )
     parser.set_defaults(run=run)
 

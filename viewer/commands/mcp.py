@@ -14,11 +14,11 @@ def declare(commands: Any) -> None:
     """Add the command's parser."""
     parser = commands.add_parser(
         "mcp",
-        help="let an assistant ask recordings (Model Context Protocol)",
+        help="serve recordings to an AI assistant (Model Context Protocol)",
         description="Serves recordings to an assistant on standard input and output. Nothing is written, and nothing "
         "but the named files, and files in the named folders, can be opened.",
     )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="recordings and folders of them")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="recordings, or folders that contain them")
     parser.set_defaults(run=run)
 
 

@@ -11,18 +11,18 @@ from viewer.terminal.exit_codes import BAD_INPUT, DONE
 
 def declare(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser("places", help="name the places where programs run")
+    parser = commands.add_parser("places", help="manage the places where programs run")
     actions = parser.add_subparsers(required=True, metavar="save|list|check|remove")
-    save = actions.add_parser("save", help="give a place a name, which --on then takes")
+    save = actions.add_parser("save", help="save a place under a name, for use with --on")
     save.add_argument("name", metavar="NAME")
     save.add_argument("place", metavar="PLACE", help="such as ssh:me@gpu-box")
     save.add_argument(
         "--setup", default="", metavar="LINE", help="shell line that prepares the environment there"
     )
     save.set_defaults(run=_save)
-    listed = actions.add_parser("list", help="say what has a name")
+    listed = actions.add_parser("list", help="list the saved places")
     listed.set_defaults(run=_list)
-    check = actions.add_parser("check", help="connect to a place, and say whether a program can run there")
+    check = actions.add_parser("check", help="connect to a place and check whether programs can run there")
     check.add_argument("place", metavar="PLACE")
     check.set_defaults(run=_check)
     remove = actions.add_parser("remove", help="forget a name")
@@ -46,7 +46,7 @@ def _list(options: argparse.Namespace) -> int:
     for name, place in known.items():
         print(one_line(f"{name:<16} {place.text:<32} {place.setup}".rstrip()))
     if not known:
-        complain("No place has a name. Give one with `stallscope places save NAME PLACE`.")
+        complain("No place is saved. Save one with `stallscope places save NAME PLACE`.")
     return DONE
 
 

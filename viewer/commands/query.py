@@ -42,8 +42,8 @@ def declare(commands: Any) -> None:
         metavar="PATH ... SQL",
         help="a recording, then one SELECT or the name of a question",
     )
-    parser.add_argument("--list", action="store_true", help="name the ready-made questions and the tables")
-    parser.add_argument("--format", choices=_FORMS, default="table", help="how to print it")
+    parser.add_argument("--list", action="store_true", help="list the ready-made questions and the tables")
+    parser.add_argument("--format", choices=_FORMS, default="table", help="output format")
     parser.add_argument(
         "--out",
         action=NamesOutput,
@@ -54,21 +54,21 @@ def declare(commands: Any) -> None:
         "--rows",
         type=int,
         metavar="N",
-        help=f"print at most so many rows (otherwise {_MOST_PRINTED} of a table)",
+        help=f"print at most this many rows (default: {_MOST_PRINTED} of a table)",
     )
     parser.add_argument(
         "--time-limit",
         type=seconds,
         default=MAX_SECONDS,
         metavar="SECONDS",
-        help=f"how long it may take to answer, once the recording is read ({MAX_SECONDS:g})",
+        help=f"time limit for the query, not counting the time to read the recording ({MAX_SECONDS:g})",
     )
     parser.add_argument(
         "--memory-limit",
         type=memory,
         default=MAX_MEMORY,
         metavar="SIZE",
-        help=f"how much memory that may take, such as 500MB ({size(MAX_MEMORY)})",
+        help=f"memory limit for the query, such as 500MB ({size(MAX_MEMORY)})",
     )
     parser.set_defaults(run=run)
 
@@ -144,11 +144,11 @@ def _listed() -> list[str]:
             group = question.group
             lines += ["", f"{group}:"]
         lines.append(f"  {question.id:<24} {question.title}")
-    lines += ["", "Tables, with one row a thing:"]
+    lines += ["", "Tables, one row per item:"]
     for name, table in row_tables().items():
         lines.append(f"  {name:<20} {table.about}")
         lines.append(f"  {'':<20} {', '.join(column.name for column in described(name))}")
-    lines += ["", "Summaries of the analysed time:"]
+    lines += ["", "Summaries of the analysed window:"]
     for name, summary in summaries().items():
         lines.append(f"  {name:<20} {summary.about}")
         lines.append(f"  {'':<20} {', '.join(column.name for column in summary.columns)}")

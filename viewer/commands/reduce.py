@@ -24,12 +24,12 @@ def declare(commands: Any) -> None:
         description="Writes the summary of each file to standard output as it is made. `stallscope diagnose "
         "ssh://HOST/folder` runs it on the other machine, so that summaries travel in place of recordings.",
     )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file for each rank")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="one file per rank")
     parser.add_argument(
-        "--workers", type=count, default=0, metavar="N", help="processes (default: one for each core)"
+        "--workers", type=count, default=0, metavar="N", help="number of processes (default: one per core)"
     )
     parser.add_argument(
-        "--below", default="", metavar="FOLDER", help="call each file by its path below this folder"
+        "--below", default="", metavar="FOLDER", help="name each file by its path relative to this folder"
     )
     add_thresholds(parser)
     parser.set_defaults(run=run)
@@ -43,7 +43,9 @@ def run(options: argparse.Namespace) -> int:
 
     if sys.stdout.isatty():
         raise TraceError(
-            "standard output", "Summaries are no text for a terminal.", "Write them into a file or pipe."
+            "standard output",
+            "Summaries can't be printed in a terminal.",
+            "Redirect them to a file or pipe.",
         )
     chosen = tuple(sorted(thresholds_of(options).chosen.items()))
     paths = [str(path) for path in inputs(options.paths)]

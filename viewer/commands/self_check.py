@@ -19,21 +19,26 @@ MIN_SIZE, MAX_SIZE = 1_000, 4 * 10**9
 
 def declare(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser("self-check", help="count what this installation can read and check")
+    parser = commands.add_parser(
+        "self-check", help="check this installation: list the formats it reads and the rules it applies"
+    )
     parser.add_argument(
         "--deep",
         action="store_true",
-        help="open made-up recordings in every way, and say what is slow or broken",
+        help="open synthetic recordings in every way and report what is slow or broken",
     )
     parser.add_argument(
         "--largest",
         type=_size,
         default=500 * 10**6,
         metavar="SIZE",
-        help="of these recordings, by default 500MB",
+        help="size of these recordings (default 500MB)",
     )
     parser.add_argument(
-        "--limit", type=seconds, metavar="SECONDS", help="after which opening one counts as hanging"
+        "--limit",
+        type=seconds,
+        metavar="SECONDS",
+        help="seconds after which opening a recording counts as hung",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)

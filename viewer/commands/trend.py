@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 def declare(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser("trend", help="how the runs kept under a name differ, in their order")
+    parser = commands.add_parser("trend", help="show how the saved runs of a program changed over time")
     parser.add_argument(
         "name",
         nargs="?",
         metavar="NAME",
-        help="of a baseline, or of a program that `capture` recorded; without one the names are listed",
+        help="a baseline, or a program recorded by `capture`; lists the names if omitted",
     )
     parser.add_argument(
         "--promises",
         action="store_true",
-        help="how well promises held on this machine, by fix, in all trials that were kept",
+        help="show how well predictions held on this machine, by fix, over all saved trials",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_reports(parser, ("html", "pdf", "markdown"))
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         return _print_promises(options, history)
     if options.name is None:
         names = [name for series in Series for name in names_of(history.entries(series))]
-        print("\n".join(one_line(name) for name in names) or "Nothing is kept yet.")
+        print("\n".join(one_line(name) for name in names) or "Nothing is saved yet.")
         return DONE
     entries = history.entries(Series.BASELINE, options.name) or history.entries(Series.PROGRAM, options.name)
     if not entries:

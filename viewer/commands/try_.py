@@ -41,7 +41,7 @@ def declare(commands: Any) -> None:
     """Add the command's parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "try",
-        help="make changes in a running script and measure what each gives",
+        help="try changes in a running script and measure the gain of each",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -50,30 +50,34 @@ def declare(commands: Any) -> None:
         action="append",
         default=[],
         metavar="ID",
-        help="try this fix of the diagnosis, or the change of this name; repeatable (default: all that apply)",
+        help="fix or change to try; repeatable (default: all that apply)",
     )
     parser.add_argument(
         "--recording",
         nargs="+",
         default=[],
         metavar="PATH",
-        help="a recording of the program, which says what to try first (default: five steps are recorded)",
+        help="a recording of the program, used to choose what to try first (default: record five steps)",
     )
     parser.add_argument(
-        "--blocks", type=_blocks, default=6, metavar="N", help="blocks each way for each change (default 6)"
+        "--blocks",
+        type=_blocks,
+        default=6,
+        metavar="N",
+        help="timed blocks in each state, with and without the change (default 6)",
     )
     parser.add_argument(
         "--time-limit",
         type=seconds,
         default=120.0,
         metavar="S",
-        help="seconds for everything that is tried, with its launches (default 120)",
+        help="time budget in seconds, including launches (default 120)",
     )
     parser.add_argument(
         "--no-losses",
         dest="losses",
         action="store_false",
-        help="skip the launches that compare results: measure time only",
+        help="measure time only; don't check that results stay the same",
     )
     parser.add_argument(
         "--steps",
@@ -82,16 +86,14 @@ def declare(commands: Any) -> None:
     )
     parser.add_argument("--region", default="", metavar="NAME", help="range that begins a step")
     add_program(parser)
-    parser.add_argument(
-        "--journal", default="", metavar="NAME", help="what the program is called in the journal"
-    )
+    parser.add_argument("--journal", default="", metavar="NAME", help="name of the program in the journal")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_reports(parser, ("markdown",))
     parser.add_argument(
         "--patch",
         action=NamesOutput,
         metavar="FILE",
-        help="write what won as a patch to your script, which itself is left as it is",
+        help="save the changes that helped as a patch; the script is not modified",
     )
     parser.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="python train.py ARGS"
@@ -132,11 +134,11 @@ def _run(options: argparse.Namespace) -> int:
     if options.recording:
         promises = promises_of(inputs(options.recording), terminal_progress())
     else:
-        complain("recording five steps, to know what to try first")
+        complain("recording five steps to choose what to try first")
         recorded = first_recording(request, folder.path)
         outcome = run_stoppably(recorded.run, recorded.kill, recorded.kill, "stopping the program")
         if outcome.killed:
-            complain("It was stopped before anything was tried.")
+            complain("Stopped before anything was tried.")
             return INTERRUPTED
         if outcome.traceback:
             sys.stderr.write(outcome.traceback)
@@ -149,9 +151,9 @@ def _run(options: argparse.Namespace) -> int:
             promises = promises_if_any(outcome.recordings, terminal_progress())
     wish = Wish(request, tuple(options.fix), options.blocks, options.time_limit, options.losses)
     trying = Trying(wish, folder.path / "trial", promises, _Teller(quiet=options.json))
-    trials = run_stoppably(trying.run, trying.stop, trying.kill, "stopping; what is known is told")
+    trials = run_stoppably(trying.run, trying.stop, trying.kill, "stopping; results so far will be shown")
     if trying.killed:
-        complain("It was killed: nothing is told.")
+        complain("The program was killed, so there are no results.")
         return INTERRUPTED
     return _tell(options, request, trying, trials)
 

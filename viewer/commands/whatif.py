@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 def declare(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser("whatif", help="say how fast it would be with some fixes")
+    parser = commands.add_parser("whatif", help="predict the speed-up from one or more fixes")
     parser.add_argument("paths", nargs="+", metavar="PATH")
     parser.add_argument(
         "--fix",
         action="append",
         default=[],
         metavar="ID",
-        help="a fix that `stallscope diagnose` names; several are predicted together",
+        help="ID of a fix from `stallscope diagnose`; several are predicted together",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_thresholds(parser)
@@ -72,7 +72,9 @@ def _printed(options: argparse.Namespace, analysis: Analysis, plan: Plan, diagno
     except KeyError as error:
         known = ", ".join(each.id for each in plan.promises) or plan.reason or "none"
         raise TraceError(
-            Path(options.paths[0]), f"There is no fix {error.args[0]!r} here.", f"Known are: {known}."
+            Path(options.paths[0]),
+            f"This recording has no fix {error.args[0]!r}.",
+            f"Available fixes: {known}.",
         ) from None
     outcome = plan.predict(options.fix)
     if options.json:

@@ -98,18 +98,22 @@ def _add_tool(tools: Any, tool: Tool) -> None:
 def _add_window(group: Any) -> None:
     usual = Window()
     steps = ("auto", "optimizer", "dataloader", "backward", "forward", "region", "whole")
-    group.add_argument("--steps", choices=steps, help="what ends a step (default: found by itself)")
+    group.add_argument("--steps", choices=steps, help="what ends a step (default: detected)")
     group.add_argument("--region", metavar="NAME", help="record_function or NVTX range that begins a step")
     for name, text in (
-        ("skip_first", f"steps left alone at the start (default {usual.skip_first})"),
-        ("wait", "steps left alone before each warm-up"),
-        ("warmup", f"steps warmed up and not kept (default {usual.warmup})"),
+        ("skip_first", f"steps skipped at the start (default {usual.skip_first})"),
+        ("wait", "steps skipped before each warm-up"),
+        ("warmup", f"warm-up steps, not kept (default {usual.warmup})"),
         ("active", f"steps recorded (default {usual.active}; ncu 1)"),
-        ("repeat", "how often this is done"),
+        ("repeat", "number of times to repeat this"),
     ):
         group.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=text)
     group.add_argument(
-        "--delay", type=float, dest="delay_s", metavar="S", help="seconds before a recording by time starts"
+        "--delay",
+        type=float,
+        dest="delay_s",
+        metavar="S",
+        help="delay in seconds before a timed recording starts",
     )
     group.add_argument(
         "--time-limit", type=float, dest="time_limit_s", metavar="S", help="longest recording in seconds"
@@ -119,17 +123,23 @@ def _add_window(group: Any) -> None:
         dest="phases",
         action="store_const",
         const=False,
-        help="no ranges for data, forward ...",
+        help="don't add ranges for data, forward, backward and optimizer",
     )
-    group.add_argument("--modules", action="store_const", const=True, help="a range for every module call")
     group.add_argument(
-        "--keep-running", action="store_const", const=True, help="let the script go on once recorded"
+        "--modules", action="store_const", const=True, help="add a range for every module call"
+    )
+    group.add_argument(
+        "--keep-running", action="store_const", const=True, help="keep the script running after the recording"
     )
 
 
 def _add_torch(group: Any) -> None:
-    group.add_argument("--shapes", action="store_const", const=True, help="input shapes of every operator")
-    group.add_argument("--stacks", action="store_const", const=True, help="Python stacks; slows Python down")
+    group.add_argument(
+        "--shapes", action="store_const", const=True, help="record input shapes of every operator"
+    )
+    group.add_argument(
+        "--stacks", action="store_const", const=True, help="record Python stacks; slows Python down"
+    )
     group.add_argument(
         "--memory",
         action="store_const",
@@ -146,7 +156,7 @@ def _add_nsys(group: Any) -> None:
     )
     group.add_argument("--nvtx-range", metavar="MESSAGE@DOMAIN", help="with --range nvtx")
     group.add_argument(
-        "--graph-mode", choices=["graph", "node"], help="CUDA graphs as one block or node by node"
+        "--graph-mode", choices=["graph", "node"], help="trace CUDA graphs as a whole or node by node"
     )
     group.add_argument("--python-sampling", action="store_const", const=True, help="sample Python stacks")
     group.add_argument("--gpu-metrics", action="store_const", const=True, help="sample hardware counters")
@@ -160,7 +170,7 @@ def _add_ncu(group: Any) -> None:
         "--range", choices=["steps", "whole"], help="kernels of the recorded steps, or of the whole run"
     )
     group.add_argument("--kernel-name", metavar="NAME", help="function name, or regex:EXPRESSION")
-    group.add_argument("--launch-skip", type=int, metavar="N", help="matching launches left alone first")
+    group.add_argument("--launch-skip", type=int, metavar="N", help="matching launches to skip first")
     group.add_argument("--launch-count", type=int, metavar="N", help="launches profiled (default 10, 0: all)")
     group.add_argument("--keep-clocks", action="store_const", const=True, help="ncu --clock-control none")
 
@@ -225,7 +235,7 @@ def add_program(parser: argparse.ArgumentParser) -> None:
         "--on",
         default="",
         metavar="PLACE",
-        help="where it runs: ssh:USER@HOST, container:NAME, pod:NAME, or a place that was given a name",
+        help="where it runs: ssh:USER@HOST, container:NAME, pod:NAME, or a saved place",
     )
     parser.add_argument(
         "--host",
@@ -233,20 +243,24 @@ def add_program(parser: argparse.ArgumentParser) -> None:
         type=lambda host: f"ssh:{host}",
         default=argparse.SUPPRESS,
         metavar="USER@HOST",
-        help="the same as --on ssh:USER@HOST",
+        help="short for --on ssh:USER@HOST",
     )
     parser.add_argument(
         "--setup",
         default="",
         metavar="LINE",
-        help="shell line that prepares the environment there, such as: module load cuda",
+        help="shell command that sets up the environment there, such as: module load cuda",
     )
     parser.add_argument("--cwd", default="", metavar="DIR", help="working folder of the program")
     parser.add_argument(
-        "--python", default="", metavar="PATH", help="interpreter for a script named without one"
+        "--python", default="", metavar="PATH", help="Python interpreter for a script given without one"
     )
     parser.add_argument(
-        "--env", action="append", default=[], metavar="NAME=VALUE", help="set for the program; repeatable"
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="environment variable for the program; repeatable",
     )
 
 

@@ -114,7 +114,7 @@ def add_thresholds(parser: argparse.ArgumentParser) -> None:
         type=threshold,
         default=[],
         metavar="NAME=VALUE",
-        help="change what a rule decides by, such as least-share=5%%; docs/rules.md lists the names",
+        help="override a threshold, such as least-share=5%%; docs/rules.md lists them",
     )
 
 
@@ -125,7 +125,7 @@ def add_gates(parser: argparse.ArgumentParser) -> None:
         action=NamesText,
         read=gate_file,
         metavar="FILE.toml",
-        help="limits and thresholds that a repository keeps; docs/gates.md shows one",
+        help="file with a project's limits and thresholds; see docs/gates.md",
     )
 
 
@@ -143,16 +143,16 @@ def add_store(parser: argparse.ArgumentParser) -> None:
         "--store",
         type=Path,
         metavar="FILE.sqlite",
-        help="where runs are kept (default: the user's data folder)",
+        help="where runs are saved (default: the user's data folder)",
     )
 
 
 _HELP = {
     "html": "write a self-contained page",
     "pdf": "write the page as PDF",
-    "markdown": "write it to be pasted into a review or a build's summary",
-    "junit": "write what the gate answered as JUnit XML",
-    "sarif": "write the findings with their lines of your code as SARIF, for reviews and editors",
+    "markdown": "write Markdown for a review comment or a build summary",
+    "junit": "write the gate's result as JUnit XML",
+    "sarif": "write the findings as SARIF with their source lines, for code review and editors",
 }
 _OF_RUNS = ("html", "pdf", "markdown", "junit")
 

@@ -199,7 +199,7 @@ def test_ctrl_c_stops_and_what_is_known_is_told(
     assert main(["try", "--", "python", "train.py"]) == DONE
     assert len(stops) == 1
     shown = capsys.readouterr()
-    assert "stopping; what is known is told; Ctrl+C again kills the program" in shown.err
+    assert "stopping; results so far will be shown; Ctrl+C again kills the program" in shown.err
     assert "1.15" in shown.out
 
 

@@ -77,7 +77,7 @@ def _parser(prog: Optional[str] = "torch_runner") -> argparse.ArgumentParser:
     )
     for count, text in (
         ("skip-first", "steps left alone at the start"),
-        ("wait", "steps left alone before each warm-up"),
+        ("wait", "steps skipped before each warm-up"),
         ("warmup", "steps profiled and thrown away"),
         ("active", "steps recorded"),
         ("repeat", "how often wait, warm-up and recording are done"),
