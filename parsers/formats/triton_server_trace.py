@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Sequence
 from typing import ClassVar
@@ -15,6 +14,7 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.nesting import lowest_free_rows
 
 _START = re.compile(
     rb'\s*\[\s*\{\s*"id"\s*:\s*\d+\s*,\s*"(?:model_name|model_version|timestamps|parent_id|request_id|activity)"'
@@ -145,14 +145,15 @@ def _requests(entries: Sequence[_Entry], progress: Progress) -> list[_Request]:
 def _add(builder: TraceBuilder, model: str, requests: list[tuple[_Request, tuple[int, int]]]) -> None:
     """A model's requests, each with its stages inside it, on as many lanes as were served at once."""
     requests = sorted(requests, key=lambda each: each[1])
-    places = _side_by_side([whole for _, whole in requests])
+    spans = np.array([whole for _, whole in requests], np.int64)
+    rows = lowest_free_rows(spans[:, 0], spans[:, 1]).tolist()
     lanes = [
         builder.lane(Lane(LaneKind.SERVED, f"{model or 'model'} #{number + 1}"))
-        for number in range(max(places) + 1)
+        for number in range(max(rows) + 1)
     ]
     starts, ends, names, of_lanes = [], [], [], []
     title = builder.string(f"request to {model or 'a model'}")
-    for (request, whole), place in zip(requests, places, strict=True):
+    for (request, whole), row in zip(requests, rows, strict=True):
         stages = [(title, *whole)]
         for name, begin, end in _STAGES:
             if (found := request.of(begin, end)) is not None and found[1] > found[0]:
@@ -161,25 +162,7 @@ def _add(builder: TraceBuilder, model: str, requests: list[tuple[_Request, tuple
             starts.append(start)
             ends.append(finish)
             names.append(string)
-            of_lanes.append(lanes[place])
+            of_lanes.append(lanes[row])
     builder.quality.read(len(starts))
     columns = [np.array(column, np.int64) for column in (starts, ends, names, of_lanes)]
     builder.add(columns[0], columns[1], columns[2], columns[3], EventKind.OTHER)
-
-
-def _side_by_side(requests: Sequence[tuple[int, int]]) -> list[int]:
-    """A place for each request, by start, so that those of one place do not overlap; as few places as that takes."""
-    free: list[int] = []
-    busy: list[tuple[int, int]] = []
-    places = []
-    made = 0
-    for start, end in requests:
-        while busy and busy[0][0] <= start:
-            heapq.heappush(free, heapq.heappop(busy)[1])
-        if free:
-            place = heapq.heappop(free)
-        else:
-            place, made = made, made + 1
-        heapq.heappush(busy, (end, place))
-        places.append(place)
-    return places

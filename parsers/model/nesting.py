@@ -36,7 +36,7 @@ def depths(start: I64, end: I64) -> I32:
     closing = np.sort(closing)
     depth = (np.arange(count) - np.searchsorted(closing, start, side="right")).astype(np.int32)
     for first, last in _groups_with_conflict(start, end, depth):
-        depth[first:last] = _lowest_free_rows(start[first:last], end[first:last])
+        depth[first:last] = lowest_free_rows(start[first:last], end[first:last])
     return depth
 
 
@@ -54,7 +54,8 @@ def _groups_with_conflict(start: I64, end: I64, depth: I32) -> list[tuple[int, i
     return [(int(firsts[group]), int(lasts[group])) for group in groups]
 
 
-def _lowest_free_rows(start: I64, end: I64) -> I32:
+def lowest_free_rows(start: I64, end: I64) -> I32:
+    """The lowest row that is free for each event, in order of start, so that none of a row overlap."""
     rows = np.empty(len(start), np.int32)
     free: list[int] = []
     busy: list[tuple[int, int]] = []
