@@ -23,6 +23,7 @@ from rules.findings.base import Finding, Need, NeedsMore, counter_rules, rules
 from rules.fixes.plan import Plan, make_plan, plan_of
 from rules.fixes.step_time import StepTime, step_times
 from rules.kernels.join import is_foreign_report
+from rules.replay.replay import WITHOUT_TIMES
 from rules.source_lines import source_line_of
 from rules.terms.thresholds import DEFAULTS, Thresholds
 from rules.wording.words import Reader, Words, ours, said
@@ -170,6 +171,8 @@ def _unmet(analysis: Analysis) -> dict[Need, Words]:
         Need.DEVICE_LOG: bool(device_logs(trace)),
     }
     unmet = {need: need.value for need in Need if not met[need]}
+    if Need.GPU_OPERATIONS in unmet and trace.quality.gpu_work_without_times:
+        unmet[Need.GPU_OPERATIONS] = WITHOUT_TIMES
     if trace.kernels and Need.KERNEL_COUNTERS in unmet:
         unmet[Need.KERNEL_COUNTERS] = FOREIGN_COUNTERS
-    return unmet if has_operations else unmet | {Need.GPU_EVENTS: Need.GPU_OPERATIONS.value}
+    return unmet if has_operations else unmet | {Need.GPU_EVENTS: unmet[Need.GPU_OPERATIONS]}

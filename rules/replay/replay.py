@@ -20,6 +20,7 @@ from rules.replay.program import NoOrder, Program, Run
 from rules.replay.spans import Span, spans_of
 from rules.replay.waits import Waits, waits_of
 
+WITHOUT_TIMES = "the GPU's activities were recorded without times"
 # What the recorder costs the CPU (docs/predictions.md): around each operator, range or call that it writes down, and
 # inside each call that drives the GPU.
 RECORD_NS, INSIDE_CALL_NS = 6_000.0, 4_000.0
@@ -226,7 +227,8 @@ def _made(analysis: Analysis) -> Replay:
     trace = analysis.trace
     operations = trace.gpu_operations
     if not len(operations):
-        return Replay(analysis, None, "no GPU activity was recorded")
+        untimed = trace.quality.gpu_work_without_times
+        return Replay(analysis, None, WITHOUT_TIMES if untimed else "no GPU activity was recorded")
     if (subject := subject_of(analysis)) is not None:
         mixed = subject.kind is SubjectKind.OTHER_UNIT
         why = (

@@ -20,10 +20,11 @@ from rules.diagnosis import Diagnosis
 from rules.findings.base import Category, Finding, Severity
 from rules.losses.flight_recorders import of_flight_recorders
 from rules.memory.summary import memory_of
+from rules.replay.replay import WITHOUT_TIMES
 from rules.wording.compilations import of_compiler_log
 from rules.wording.headline import Headline
 from rules.wording.memory import peak_sentence
-from rules.wording.phrases import of_every_step
+from rules.wording.phrases import of_every_step, without_times
 
 MOST_OF_IT = 0.5  # of the profiled time
 RECORDER_WORTH_A_WORD = 0.03  # of a step
@@ -152,7 +153,9 @@ def lacks_a_gpu(trace: Trace, diagnosis: Diagnosis) -> bool:
 
 def what_lacks_a_gpu(diagnosis: Diagnosis) -> str:
     """In place of the reason of every single check."""
-    return f"{len(diagnosis.skipped)} checks judge what a GPU does, and none was recorded"
+    untimed = WITHOUT_TIMES in diagnosis.skipped.values()
+    lack = "its times were not recorded" if untimed else "none was recorded"
+    return f"{len(diagnosis.skipped)} checks judge what a GPU does, and {lack}"
 
 
 def gpus_that_ran(trace: Trace) -> list[int]:
@@ -162,6 +165,8 @@ def gpus_that_ran(trace: Trace) -> list[int]:
 
 def _without_operations(trace: Trace) -> str:
     counted = trace.quality.kernels_without_times
+    if untimed := trace.quality.gpu_work_without_times:
+        return without_times(untimed)
     if not counted:
         if is_cut(trace):
             return "The recording stops in the middle: nothing that the GPU did is in it"

@@ -56,6 +56,15 @@ def share(analysis: Analysis, ns: float) -> float:
     return ns / analysis.window_ns if analysis.window_ns > 0 else 0.0
 
 
+def without_times(count: int) -> str:
+    """Of GPU activities that the profiler recorded with neither a start nor a duration."""
+    return (
+        "1 GPU activity was recorded without its time"
+        if count == 1
+        else (f"{count:,} GPU activities were recorded without their times")
+    )
+
+
 def listed(parts: Sequence[str]) -> str:
     """ "a", "a and b", "a, b and c"."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""

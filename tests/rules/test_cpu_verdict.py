@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from parsers.model.quality import GPU_WITHOUT_TIMES, Effect, QualityRecorder
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
-from rules.verdict.verdict import verdict
+from rules.verdict.verdict import verdict, what_lacks_a_gpu
 from tests.rules.builder import TinyTrace
 
 
@@ -46,3 +49,18 @@ def test_lost_records_are_told_before_a_peak_of_memory(launches: int, said: str)
         trace.call(number * 100, number * 100 + 5, "cudaLaunchKernel")
     built = trace.build()
     assert said in verdict(Analysis(built), diagnose(built))
+
+
+def test_activities_without_times_are_not_called_a_recording_without_a_gpu() -> None:
+    trace = TinyTrace()
+    trace.op(0, 900, "aten::linear")
+    recorder = QualityRecorder()
+    recorder.note(GPU_WITHOUT_TIMES, Effect.QUARANTINED, "a GPU activity without a time", count=3_425)
+    built = replace(trace.build(), quality=recorder.quality())
+    diagnosis = diagnose(built)
+    assert verdict(Analysis(built), diagnosis) == "3,425 GPU activities were recorded without their times"
+    assert what_lacks_a_gpu(diagnosis).endswith("its times were not recorded")
+    assert diagnosis.skipped["gpu-bound"] == "the GPU's activities were recorded without times"
+    (finding,) = (each for each in diagnosis.findings if each.rule == "cpu-recording")
+    assert finding.unknown == ("When the GPU worked, and for how long.",)
+    assert "gave the profiler no times" in str(finding.remedy)

@@ -126,7 +126,7 @@ def _notes(trace: Trace) -> list[str]:
 
 def _without_gpu(trace: Trace) -> list[str]:
     """How to record what a timeline without any GPU work lacks; nothing for reports of kernels and logs."""
-    if trace.kernels or not len(trace.events) or trace.stands_beside:
+    if trace.kernels or not len(trace.events) or trace.stands_beside or trace.quality.gpu_work_without_times:
         return []
     launches, copies = completeness_of(trace).launches, copies_asked_for(trace)
     if is_cut(trace):

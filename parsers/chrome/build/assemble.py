@@ -39,6 +39,7 @@ from parsers.model.arrays import BOOL, I32, I64
 from parsers.model.builder import TraceBuilder
 from parsers.model.names.calls import api_of
 from parsers.model.names.steps import is_profiler_step
+from parsers.model.quality import GPU_WITHOUT_TIMES
 
 _NOTHING = np.empty(0, np.int64)
 _CPU_EVENTS = (EventKind.CPU_OP, EventKind.REGION, EventKind.PYTHON)
@@ -171,7 +172,7 @@ def _note_oddities(columns: Columns, header: Header, table: Table, quality: Qual
             f"the file holds exactly {columns.count:,} events, an exporter's limit: it is probably truncated",
         )
     ran = columns.with_counters > 0 or np.isin(table.kind, GPU_WORK).any()
-    if header.is_kineto and header.devices() and not ran:
+    if header.is_kineto and header.devices() and not ran and not quality.counts(GPU_WITHOUT_TIMES):
         quality.note(
             "no-gpu-events",
             Effect.NOTED,

@@ -9,8 +9,9 @@ import numpy as np
 from parsers.chrome.build.device_clock import move_device_clock
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.times import FARTHEST_NS, INVALID
-from parsers.model import BOOL, I32, I64, U8, Array, Attribute, Effect, QualityRecorder
+from parsers.model import BOOL, GPU_WORK, I32, I64, U8, Array, Attribute, Effect, QualityRecorder
 from parsers.model.builder import longest_plausible, main_cluster
+from parsers.model.quality import GPU_WITHOUT_TIMES
 from parsers.model.threads import side_by_side
 
 _COLUMNS: dict[str, type[np.generic]] = {
@@ -68,7 +69,7 @@ def usable_events(columns: Columns, strings: list[str], quality: QualityRecorder
 
 def _without_impossible(table: Table, good: BOOL, strings: list[str], quality: QualityRecorder) -> Table:
     start, duration = table.start, table.duration
-    verdict = _judge(start, duration, good)
+    verdict = _judge(start, duration, good, np.isin(table.kind, GPU_WORK))
     bad = np.zeros(len(start), bool)
     for reason, mask, sentence in (
         ("no-time", verdict.no_time, "an event without a usable time"),
@@ -76,6 +77,11 @@ def _without_impossible(table: Table, good: BOOL, strings: list[str], quality: Q
             "no-duration",
             verdict.no_duration,
             "an event whose duration is missing, negative or impossibly long",
+        ),
+        (
+            GPU_WITHOUT_TIMES,
+            verdict.gpu_without_times,
+            "a GPU activity that the profiler recorded without a time",
         ),
         ("far-away", verdict.far_away, "an event far away in time from all others"),
     ):
@@ -108,15 +114,17 @@ class _Verdict:
 
     no_time: BOOL
     no_duration: BOOL  # not a number, negative, or longer than any recording
+    gpu_without_times: BOOL  # all of the GPU's, and none of the CPU's
     far_away: BOOL
 
 
-def _judge(start: I64, duration: I64, good: BOOL) -> _Verdict:
+def _judge(start: I64, duration: I64, good: BOOL, of_gpu: BOOL) -> _Verdict:
     """Sort out events by their times (ns)."""
     no_time = (start == INVALID) | (np.abs(start) >= FARTHEST_NS)
     no_duration = ~no_time & (~good | (duration < 0) | (duration > LONGEST_NS))
     usable = ~(no_time | no_duration)
     far_away = np.zeros(len(start), bool)
+    gpu_without_times = np.zeros(len(start), bool)
     if usable.any():
         blank = (start == 0) & (duration == 0)
         telling = usable & ~blank if (usable & ~blank).any() else usable
@@ -124,7 +132,11 @@ def _judge(start: I64, duration: I64, good: BOOL) -> _Verdict:
         far_away = usable & ((start < first) | (start > last))
         no_duration |= usable & (duration > longest_plausible(first, last))
         far_away &= ~no_duration
-    return _Verdict(no_time, no_duration, far_away)
+        if of_gpu.any() and blank[of_gpu].all():
+            unset = far_away & blank
+            gpu_without_times, no_time = unset & of_gpu, no_time | (unset & ~of_gpu)
+            far_away &= ~unset
+    return _Verdict(no_time, no_duration, gpu_without_times, far_away)
 
 
 def _moved(places: I64, events: I64, values: I64) -> tuple[I64, I64]:

@@ -36,6 +36,27 @@ def test_events_at_time_zero_do_not_stretch_the_view_to_1970(tmp_path: Path) -> 
     assert balanced(trace)
 
 
+def test_gpu_activities_without_any_time_are_counted_apart(tmp_path: Path) -> None:
+    blank = [
+        event
+        for number in range(7)
+        for event in (kernel("gemm", 0, 0, number), launch(0, number, duration=0))
+    ]
+    trace = trace_of(tmp_path, [*WORK, *blank])
+    assert trace.quality.gpu_work_without_times == 7
+    assert note(trace, "no-time") == (7, Effect.QUARANTINED)
+    assert "far-away" not in {each.kind for each in trace.quality.notes}
+    assert len(trace.events) == 40
+    assert balanced(trace)
+
+
+def test_one_kernel_with_a_time_shows_that_the_profiler_gave_times(tmp_path: Path) -> None:
+    blank = [kernel("gemm", 0, 0, number) for number in range(7)]
+    trace = trace_of(tmp_path, [*WORK, *blank, kernel("gemm", WORK[3]["ts"], 4, 8)])
+    assert trace.quality.gpu_work_without_times == 0
+    assert note(trace, "far-away") == (7, Effect.QUARANTINED)
+
+
 @pytest.mark.parametrize("stray", [-1_000_000_000, 4_361_799_000_000 * 1000, 1, 4_361_799_000_000 + 9e13])
 def test_one_event_far_away_is_set_aside(tmp_path: Path, stray: float) -> None:
     trace = trace_of(tmp_path, [*WORK, complete("stray", stray, 1)])
