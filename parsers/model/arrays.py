@@ -29,6 +29,13 @@ def stable_order(values: Array, within: Array | None = None) -> I64 | None:
     return np.argsort(values, kind="stable") if within is None else np.lexsort((values, within))
 
 
+def ascending(values: Array) -> Array:
+    """The distinct values in ascending order: sorted, which for millions of them is far quicker than ``np.unique``."""
+    ordered = np.sort(values)
+    distinct: Array = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+    return distinct
+
+
 def rows_by(keys: Array) -> Iterator[tuple[Any, I64]]:
     """Each distinct key, ascending, with the rows that bear it, ascending: one sort for all of them.
 

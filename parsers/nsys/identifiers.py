@@ -41,12 +41,20 @@ class Codes:
         self.values: list[int] = []
         self._known: I64 = np.empty(0, np.int64)  # sorted
         self._code_of_known: I32 = np.empty(0, np.int32)
+        self._code_from_low: I32 = np.empty(
+            0, np.int32
+        )  # by distance from the lowest; -1 for what is not known
 
     def of(self, values: I64) -> I32:
         if not len(values):
             return np.empty(0, np.int32)
-        if values.min() == values.max():
+        low, high = values.min(), values.max()
+        if low == high:
             return np.broadcast_to(self._of_distinct(values[:1]), len(values))
+        if len(self._code_from_low) and self._known[0] <= low and high <= self._known[-1]:
+            known: I32 = self._code_from_low[values - self._known[0]]
+            if known.min() >= 0:
+                return known
         import pyarrow as pa
 
         encoded: Any = pa.array(values).dictionary_encode()
@@ -63,8 +71,18 @@ class Codes:
             order = np.argsort(known)
             self._known = known[order]
             self._code_of_known = np.concatenate((self._code_of_known, codes))[order]
+            self._code_from_low = self._by_distance()
         found: I32 = self._code_of_known[np.searchsorted(self._known, values)]
         return found
+
+    def _by_distance(self) -> I32:
+        """The codes as an array over the known values; empty where these lie far apart."""
+        reach = int(self._known[-1]) - int(self._known[0])
+        if reach > _MOST:
+            return np.empty(0, np.int32)
+        codes = np.full(reach + 1, -1, np.int32)
+        codes[self._known - self._known[0]] = self._code_of_known
+        return codes
 
 
 _MOST = 0xFFFFF

@@ -5,6 +5,7 @@ from __future__ import annotations
 import colorsys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol, TypeVar
 
 from rules.analysis.idle.causes import Cause
@@ -71,18 +72,26 @@ class PageColors:
         return value
 
     def muted(self, color: str, share: float) -> str:
-        pairs = zip(_channels(color), _channels(self.grey), strict=True)
-        return _hex(tuple(own * share + ground * (1 - share) for own, ground in pairs))
+        return _muted(color, self.grey, share)
 
     def shaded(self, color: str, step: int) -> str:
         """As Qt makes a colour lighter or darker: by its value, and where that is full by its saturation."""
-        if not step:
-            return color
-        factor = 1 + 0.09 * abs(step)
-        hue, saturation, value = colorsys.rgb_to_hsv(*_channels(color))
-        value = value * factor if (step > 0) == self.dark else value / factor
-        saturation = max(saturation - max(value - 1, 0.0), 0.0)
-        return _hex(colorsys.hsv_to_rgb(hue, saturation, min(value, 1.0)))
+        return _shaded(color, step if self.dark else -step) if step else color
+
+
+@lru_cache(1024)  # thousands of lanes share a few shades
+def _muted(color: str, grey: str, share: float) -> str:
+    pairs = zip(_channels(color), _channels(grey), strict=True)
+    return _hex(tuple(own * share + ground * (1 - share) for own, ground in pairs))
+
+
+@lru_cache(1024)
+def _shaded(color: str, lighter: int) -> str:
+    factor = 1 + 0.09 * abs(lighter)
+    hue, saturation, value = colorsys.rgb_to_hsv(*_channels(color))
+    value = value * factor if lighter > 0 else value / factor
+    saturation = max(saturation - max(value - 1, 0.0), 0.0)
+    return _hex(colorsys.hsv_to_rgb(hue, saturation, min(value, 1.0)))
 
 
 def _channels(color: str) -> tuple[float, ...]:

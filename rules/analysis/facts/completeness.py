@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
-from parsers.model.arrays import stable_order
+from parsers.model.arrays import ascending, stable_order
 from parsers.model.names.calls import Call, calls_of, runs_a_kernel
-from parsers.model.names.per_name import named
+from parsers.model.names.per_name import distinct, named
 
 _ENDED = ("cut", "cut-off database")
 _DAMAGED = "damaged stretch"
@@ -56,10 +56,10 @@ def numbers_missing(trace: Trace) -> int:
         return 0
     lanes = [(lane.rank, lane.process) for lane in trace.lanes]
     processes = {each: number for number, each in enumerate(dict.fromkeys(lanes))}
-    process = np.array([processes[each] for each in lanes], np.int64)[trace.events.lane[column.event]]
+    process = np.array([processes[each] for each in lanes], np.int32)[trace.events.lane[column.event]]
     missing = given = 0
-    for each in np.unique(process).tolist():
-        numbers = np.unique(column.value[process == each])
+    for each in distinct(process).tolist():
+        numbers = ascending(column.value[process == each])
         given += int(numbers[-1] - numbers[0]) + 1
         missing += int(numbers[-1] - numbers[0]) + 1 - len(numbers)
     return missing if given >= LEAST_LAUNCHES and missing > (1 - LEAST_NUMBERED) * given else 0
@@ -121,8 +121,7 @@ def is_sample(trace: Trace) -> bool:
     column = trace.attributes.get(Attribute.CORRELATION)
     if column is None:
         return False
-    numbers = np.sort(column.value[trace.events.kind[column.event] == EventKind.API])
-    numbers = numbers[np.append(numbers[:-1] != numbers[1:], True)[: len(numbers)]]
+    numbers = ascending(column.value[trace.events.kind[column.event] == EventKind.API])
     if len(numbers) < LEAST_LAUNCHES:
         return False
     reach = (numbers[-1] - numbers[0]) / len(numbers)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parsers.model import I64, LaneKind, Trace, derived
+from parsers.model import BOOL, I64, LaneKind, Trace, derived
+from parsers.model.arrays import Array, rows_by
 from parsers.model.names.per_name import named
 from parsers.model.names.source_files import frame_parts, is_own_frame
 from rules.analysis.arithmetic.innermost import Innermost
@@ -45,32 +46,39 @@ def sampled(trace: Trace) -> I64:
 def own_time(trace: Trace) -> OwnTime:
     """The sampled time of a trace by own functions."""
     events = sampled(trace)
+    own = named(trace, events, is_own_frame)
+    lanes = [_of_lane(trace, events[rows], own[rows]) for _, rows in rows_by(trace.events.lane[events])]
+    if not lanes:
+        return OwnTime(0, 0, ())
+    event, leaf, length = (np.concatenate(column) for column in zip(*lanes, strict=True))
+    lane = np.repeat(np.arange(len(lanes)), [len(each) for each, _, _ in lanes])
+    name = trace.events.name
+    mine = np.where(event >= 0, name[np.maximum(event, 0)], -1)
+    rows, first, which = np.unique(
+        np.stack([lane, mine, name[leaf]], axis=1), axis=0, return_index=True, return_inverse=True
+    )
+    total = np.bincount(which.reshape(-1), length, len(rows)).astype(np.int64)
     spent: Counter[tuple[int, int]] = (
         Counter()
     )  # names of the deepest own frame (-1) and of the innermost one
     longest: dict[int, tuple[int, int]] = {}
-    for lane in np.unique(trace.events.lane[events]).tolist():
-        for pair, ns, event in _of_lane(trace, events[trace.events.lane[events] == lane]):
-            spent[pair] += ns
-            longest[pair[0]] = max(longest.get(pair[0], (0, -1)), (ns, event))
+    for (_, deepest, innermost), ns, example in zip(
+        rows.tolist(), total.tolist(), event[first].tolist(), strict=True
+    ):
+        spent[deepest, innermost] += ns
+        longest[deepest] = max(longest.get(deepest, (0, -1)), (ns, example))
     frames = _frames(trace, {pair: ns for pair, ns in spent.items() if pair[0] >= 0}, longest)
-    foreign = sum(ns for (own, _), ns in spent.items() if own < 0)
+    foreign = sum(ns for (deepest, _), ns in spent.items() if deepest < 0)
     return OwnTime(sum(spent.values()), foreign, frames)
 
 
-def _of_lane(trace: Trace, events: I64) -> list[tuple[tuple[int, int], int, int]]:
-    """Pairs of names, the time of each, and an own event (or -1), of one thread."""
+def _of_lane(trace: Trace, events: I64, own: BOOL) -> tuple[Array, Array, Array]:
+    """For each stretch in which a thread was in one function: the own event (or -1), the innermost one, and its ns."""
     innermost = Innermost.of(trace, events)
-    own = Innermost.of(trace, events[named(trace, events, is_own_frame)]).at(innermost.edges)
+    deepest = Innermost.of(trace, events[own]).at(innermost.edges)
     length = np.diff(innermost.edges, append=innermost.edges[-1:])
-    open_ = innermost.event >= 0
-    own, leaf, length = own[open_], innermost.event[open_], length[open_]
-    name = trace.events.name
-    pair = np.stack([np.where(own >= 0, name[np.maximum(own, 0)], -1), name[leaf]], axis=1)
-    distinct, first, which = np.unique(pair, axis=0, return_index=True, return_inverse=True)
-    total = np.bincount(which.reshape(-1), length, len(distinct)).astype(np.int64)
-    rows = zip(distinct.tolist(), total.tolist(), own[first].tolist(), strict=True)
-    return [((mine, below), ns, event) for (mine, below), ns, event in rows]
+    is_open = innermost.event >= 0
+    return deepest[is_open], innermost.event[is_open], length[is_open]
 
 
 def _frames(

@@ -187,7 +187,7 @@ class _Lanes:
     def _device(self, device: int) -> Iterator[dict[str, Any]]:
         """When a device is busy, and the gaps between."""
         busy = self._index.busy.get(device)
-        if busy is None:
+        if busy is None or not len(busy):
             return
         name = device_name(self._trace, device)
         work = [self._names.add(text, text, name, color) for color, text in enumerate(_BUSY)]
