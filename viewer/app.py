@@ -7,16 +7,16 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication, QSocketNotifier, Qt, QTimer
+from PySide6.QtCore import QCoreApplication, QSocketNotifier, Qt, QThread, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 import resources
-from viewer.desktop.ending import SIGNALLED, end_tidily_when_told
+from viewer.desktop.ending import SIGNALLED, end_tidily_when_told, ending_at_once
 from viewer.loading.apart import keep_one_ready
 from viewer.look import theme
 from viewer.look.tab_order import tell_roles
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from viewer.desktop.single_instance import Request
     from viewer.window.main_window import MainWindow
 
+LOOK_AGAIN_MS = 10  # for the event loop, where a signal came before it
 READER_AFTER_MS = 1_500  # the window comes first
 GIL_SWITCH_S = 0.001  # a short turn for background work, so that painting never waits long
 # Thresholds of garbage collection as the interpreter begins; the command line collects seldom while it loads.
@@ -135,24 +136,25 @@ def run(paths: Sequence[Path], at: int | None = None, separate: bool = False) ->
     request = Request(tuple(path.absolute() for path in paths), at, desktop_tokens())
     if not separate and instance.hand_over(request):  # before anything that takes long
         return 0
-    app = application()
-    if not separate and not instance.start(request):
-        return 0
-    from viewer.dialogs.problem import install
-    from viewer.kept.preferences import Preferences
-
-    sys.setswitchinterval(GIL_SWITCH_S)
-    install()
-    preferences = Preferences()
-    theme.use_letters(int(preferences.letters) / 100)
-    theme.apply(app, preferences.theme)
-    open_window(paths, at)
-    instance.asked.connect(answer)
-    if sys.platform == "darwin":
-        OpenedFiles(app).asked.connect(answer)
-    app.aboutToQuit.connect(instance.close)
-    QTimer.singleShot(READER_AFTER_MS, keep_one_ready)
+    with ending_at_once():
+        app = application()
     with ended_by_signals(app):
+        if not separate and not instance.start(request):
+            return 0
+        from viewer.dialogs.problem import install
+        from viewer.kept.preferences import Preferences
+
+        sys.setswitchinterval(GIL_SWITCH_S)
+        install()
+        preferences = Preferences()
+        theme.use_letters(int(preferences.letters) / 100)
+        theme.apply(app, preferences.theme)
+        open_window(paths, at)
+        instance.asked.connect(answer)
+        if sys.platform == "darwin":
+            OpenedFiles(app).asked.connect(answer)
+        app.aboutToQuit.connect(instance.close)
+        QTimer.singleShot(READER_AFTER_MS, keep_one_ready)
         return app.exec()
 
 
@@ -160,10 +162,10 @@ def run(paths: Sequence[Path], at: int | None = None, separate: bool = False) ->
 def ended_by_signals(app: QApplication) -> Iterator[None]:
     """Ctrl+C quits, and so does being told to end by the system, whatever is open; Qt sleeps until a signal comes.
 
-    Qt forgets an ``exit`` before its event loop runs, so it is asked for from within the loop.
+    Nothing is raised, because Qt swallows what is raised in the calls that it makes.
     """
-    signal.signal(signal.SIGINT, lambda *_: QTimer.singleShot(0, lambda: app.quit()))
-    end_tidily_when_told(lambda number, _: QTimer.singleShot(0, lambda: app.exit(SIGNALLED + number)))
+    signal.signal(signal.SIGINT, lambda *_: _within_the_loop(lambda: app.quit()))
+    end_tidily_when_told(lambda number, _: _within_the_loop(lambda: app.exit(SIGNALLED + number)))
     heard, told = socket.socketpair()
     heard.setblocking(False)
     told.setblocking(False)
@@ -177,6 +179,18 @@ def ended_by_signals(app: QApplication) -> Iterator[None]:
         notifier.setEnabled(False)
         heard.close()
         told.close()
+
+
+def _within_the_loop(leave: Callable[[], None]) -> None:
+    """Leave the event loop once it runs: Qt forgets an ``exit`` before that."""
+
+    def now_or_later() -> None:
+        if QThread.currentThread().loopLevel():
+            leave()
+        else:
+            _within_the_loop(leave)
+
+    QTimer.singleShot(LOOK_AGAIN_MS, now_or_later)
 
 
 def local_path(word: str) -> Path:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from parsers.files.private_folder import clear_abandoned
 from parsers.model import SYSTEM_ERRORS, Cancelled, TraceError, refused_by_system
 from viewer import commands
-from viewer.desktop.ending import end_tidily_when_told
+from viewer.desktop.ending import end_tidily_when_told, ending_at_once
 from viewer.terminal import streams
 from viewer.terminal.command_parser import CommandParser, nearest, refuse_to_lose
 from viewer.terminal.console import complain, program_version
@@ -141,7 +141,8 @@ def _open_window(options: argparse.Namespace) -> int:
             "Use `stallscope diagnose PATH` here, or start it in a desktop session."
         )
         return BAD_INPUT
-    from viewer.app import local_path, run
+    with ending_at_once():
+        from viewer.app import local_path, run
 
     at = None
     if options.at:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from PySide6.QtCore import QTimer
 from pytestqt.qtbot import QtBot
 
 from viewer.app import application, ended_by_signals
+from viewer.desktop.ending import end_tidily_when_told, ending_at_once
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows ends processes without asking them")
 
@@ -112,6 +114,34 @@ def test_a_signal_just_before_the_event_loop_starts_ends_the_window(
         os.kill(os.getpid(), number)
         assert app.exec() == code
     hangs.stop()
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_signal_while_qt_calls_back_before_the_event_loop_ends_the_window() -> None:
+    app = application()
+    hangs = QTimer(singleShot=True, interval=10_000)
+    hangs.timeout.connect(lambda: app.exit(-1))
+    hangs.start()
+    with ended_by_signals(app):
+        QTimer.singleShot(0, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        for _ in range(20):
+            app.processEvents()
+            time.sleep(0.005)
+        assert app.exec() == 143
+    hangs.stop()
+
+
+@pytest.mark.usefixtures("handlers")
+def test_while_qt_begins_signals_end_the_process_without_python() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    end_tidily_when_told()
+    before = signal.getsignal(signal.SIGTERM)
+    with ending_at_once():
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(signal.SIGINT) is not signal.SIG_DFL
 
 
 @pytest.mark.usefixtures("handlers")

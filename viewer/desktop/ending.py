@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 SIGNALLED = 128  # plus the number of the signal: what shells make of a process that a signal ended
@@ -30,6 +31,26 @@ def end_tidily_when_told(end: Handler | None = None) -> None:
 def _end(number: int, _: object) -> None:
     signal.signal(number, signal.SIG_DFL)
     sys.exit(SIGNALLED + number)
+
+
+@contextlib.contextmanager
+def ending_at_once() -> Iterator[None]:
+    """Signals end the process without Python while Qt is loaded and begins, which swallows exceptions.
+
+    Nothing is there to be tidied up yet. Signals that are ignored stay so, and outside the main thread nothing changes.
+    """
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and callable(handler := signal.getsignal(number)):
+                before[number] = handler
+                signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def end_is_near() -> None:
