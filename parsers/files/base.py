@@ -125,7 +125,7 @@ def parser(cls: type[P]) -> type[P]:
 
 @cache
 def _discover() -> None:
-    load_all("parsers.formats")
+    load_all(f"{__package__.rpartition('.')[0]}.formats")
 
 
 def parsers() -> list[Parser]:

@@ -206,7 +206,7 @@ EXPLANATION_HEADINGS = (
 
 R = TypeVar("R", bound=type)
 _RULES: dict[str, Rule] = {}
-_CATALOG, _OF_COUNTERS = "rules.catalog", "kernel_"
+_CATALOG, _OF_COUNTERS = f"{__package__.rpartition('.')[0]}.catalog", "kernel_"
 
 
 def rule(cls: R) -> R:

@@ -76,7 +76,8 @@ def test_an_import_that_cannot_be_moved_is_refused(repository: Path, monkeypatch
         "a.py",
     )
     assert moved == (
-        "from stallscope import resources\nfrom stallscope.viewer import app\nimport stallscope.rules.base as base\n"
+        "from stallscope import resources\nfrom stallscope.viewer import app\n"
+        "import stallscope.rules.findings.base as base\n"
         "def f():\n    from stallscope.parsers.model import (\n        Trace,\n    )\n\n'from viewer import x'\n"
     )
     with pytest.raises(ValueError, match=r"a\.py:1"):

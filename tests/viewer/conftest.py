@@ -171,10 +171,11 @@ def window(make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot) -
 
 
 def wait_until_ready(qtbot: QtBot, window: MainWindow) -> None:
-    """Until nothing is being read or computed."""
+    """Until nothing is being read or computed, and what that changed has its place."""
     qtbot.waitUntil(
         lambda: window.document.stage in (Stage.READY, Stage.EMPTY) and not window.jobs.busy, timeout=90_000
     )
+    wait_until_laid_out(qtbot, window.timeline)
 
 
 def wait_until_laid_out(qtbot: QtBot, *widgets: QWidget) -> None:

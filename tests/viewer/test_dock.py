@@ -291,15 +291,17 @@ def test_a_dragged_border_keeps_its_share_in_windows_and_screens(
     window.resize(1440, 1800)
     qtbot.waitUntil(lambda: abs(window.panels_dock.height() - 1800 * share) <= 2)
     window.close()
-    later = make_window((1200, 700))
+    later = make_window((1200, 900))
     later.document.show(trace)
     wait_until_ready(qtbot, later)
-    later.resize(1200, 700)
-    qtbot.waitUntil(lambda: abs(later.panels_dock.height() - 700 * share) <= 2)
-    drag_border(later, -300)
-    assert later.panels_dock.height() > 700 * 0.5
-    later.resize(1200, 800)
-    qtbot.waitUntil(lambda: abs(later.panels_dock.height() - 800 * 0.5) <= 2)
+    qtbot.waitUntil(lambda: later.document.plan is not None)
+    qtbot.wait(50)
+    later.resize(1200, 900)
+    qtbot.waitUntil(lambda: abs(later.panels_dock.height() - 900 * share) <= 2)
+    drag_border(later, -400)
+    assert later.panels_dock.height() > 900 * 0.5
+    later.resize(1200, 1000)
+    qtbot.waitUntil(lambda: abs(later.panels_dock.height() - 1000 * 0.5) <= 2)
 
 
 def test_compact_lanes_give_the_tables_what_they_free_and_take_it_back(
