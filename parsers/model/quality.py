@@ -8,9 +8,7 @@ from enum import Enum
 
 PREVIEW = "preview"  # the kind of the note that marks a trace of the first events only
 KERNEL_COUNTERS = "kernel-counters"  # that of the note that counts kernels with counters and without times
-GPU_WITHOUT_TIMES = (
-    "gpu-without-times"  # that of the note that counts GPU activities the profiler gave no times
-)
+GPU_WITHOUT_TIMES = "gpu-without-times"  # that of the note that counts GPU activities without times
 
 
 class Effect(Enum):
@@ -48,12 +46,15 @@ class Quality:
     @property
     def kernels_without_times(self) -> int:
         """Kernels that ran, of which hardware counters were recorded and no times."""
-        return sum(note.count for note in self.notes if note.kind == KERNEL_COUNTERS)
+        return self._count_of(KERNEL_COUNTERS)
 
     @property
     def gpu_work_without_times(self) -> int:
         """GPU activities that ran and that the profiler recorded with neither a start nor a duration."""
-        return sum(note.count for note in self.notes if note.kind == GPU_WITHOUT_TIMES)
+        return self._count_of(GPU_WITHOUT_TIMES)
+
+    def _count_of(self, kind: str) -> int:
+        return sum(note.count for note in self.notes if note.kind == kind)
 
     @property
     def repaired(self) -> int:
@@ -97,10 +98,6 @@ class QualityRecorder:
         if before is not None:
             count, reason, example = before.count + count, before.reason, before.example or example
         self._notes[kind, effect] = QualityNote(kind, count, effect, reason, example[:200])
-
-    def counts(self, kind: str) -> int:
-        """How often ``kind`` was noted so far."""
-        return sum(note.count for note in self._notes.values() if note.kind == kind)
 
     def quality(self) -> Quality:
         return Quality(self._read, self._kept, tuple(self._notes.values()))

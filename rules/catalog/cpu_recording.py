@@ -31,6 +31,11 @@ SPANS_IT = 0.9  # ... and what holds so much of it is around everything, and say
 _CODE = """with torch.profiler.profile(with_stack=True) as profiler:  # names the lines that the CPU runs
     run()"""
 
+_RECORD_THE_GPU = remedy(
+    "See Flame and Operators for what the CPU runs. Where it was meant to be a GPU, see whether model and tensors are "
+    "on it.",
+    code=_CODE,
+)
 _RECORD_WITH_TIMES = remedy(
     "The driver gave the profiler no times for what the GPU ran. Record again on another machine, or after updating "
     "the driver; nsys profile --trace=cuda,nvtx shows whether the GPU's times can be had there at all."
@@ -77,30 +82,29 @@ When it is wrong
         activity, busy_ns = _busiest([threads.activity(index) for index in range(len(threads.keys))], window)
         if activity is None:
             return
-        untimed = trace.quality.gpu_work_without_times
         kind, shares = _innermost(activity, window)
         longest = [each for each in shares if each[1] >= LEAST_NAMED * analysis.window_ns][:MOST_NAMED]
+        if untimed := trace.quality.gpu_work_without_times:
+            headline, advice = Headline(without_times(untimed)), _RECORD_WITH_TIMES
+            unknown = "When the GPU worked, and for how long."
+        else:
+            amount = _largest(trace, longest, analysis)
+            headline, advice = (
+                Headline("No GPU activity was recorded, only the CPU's", amount),
+                _RECORD_THE_GPU,
+            )
+            unknown = "Whether a GPU worked meanwhile."
         yield self.finding(
             analysis,
-            headline=Headline(without_times(untimed))
-            if untimed
-            else Headline("No GPU activity was recorded, only the CPU's", _largest(trace, longest, analysis)),
+            headline=headline,
             account=_account(trace, longest, busy_ns, analysis.window_ns)
             + _of_the_others(activity, kind, window)
             + _of_own_lines(activity, window)
             + _of_silence(activity, window),
-            remedy=_RECORD_WITH_TIMES
-            if untimed
-            else remedy(
-                "See Flame and Operators for what the CPU runs. Where it was meant to be a GPU, see whether model "
-                "and tensors are on it.",
-                code=_CODE,
-            ),
+            remedy=advice,
             culprit=Culprit(kind, _name(trace, longest[0][0])) if longest else NOBODY,
             evidence=tuple(_place(trace, event) for event, _ in longest),
-            unknown=(
-                "When the GPU worked, and for how long." if untimed else "Whether a GPU worked meanwhile.",
-            ),
+            unknown=(unknown,),
         )
 
 

@@ -164,9 +164,9 @@ def gpus_that_ran(trace: Trace) -> list[int]:
 
 
 def _without_operations(trace: Trace) -> str:
-    counted = trace.quality.kernels_without_times
     if untimed := trace.quality.gpu_work_without_times:
         return without_times(untimed)
+    counted = trace.quality.kernels_without_times
     if not counted:
         if is_cut(trace):
             return "The recording stops in the middle: nothing that the GPU did is in it"

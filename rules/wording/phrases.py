@@ -58,11 +58,9 @@ def share(analysis: Analysis, ns: float) -> float:
 
 def without_times(count: int) -> str:
     """Of GPU activities that the profiler recorded with neither a start nor a duration."""
-    return (
-        "1 GPU activity was recorded without its time"
-        if count == 1
-        else (f"{count:,} GPU activities were recorded without their times")
-    )
+    if count == 1:
+        return "1 GPU activity was recorded without its time"
+    return f"{count:,} GPU activities were recorded without their times"
 
 
 def listed(parts: Sequence[str]) -> str:

@@ -35,6 +35,13 @@ from .conftest import MS, show_tab, training_run, wait_until_laid_out, wait_unti
 TABS = sum(1 for each in pkgutil.iter_modules(viewer.panels.tabs.__path__))  # one tab a file
 
 
+def wait_until_complete(qtbot: QtBot, window: MainWindow) -> None:
+    """Until the headline has its second line as well, and the rest its place below it."""
+    wait_until_ready(qtbot, window)
+    qtbot.waitUntil(lambda: window.document.plan is not None)
+    wait_until_laid_out(qtbot, window.timeline, window.panels_dock)
+
+
 def test_a_new_tab_is_one_class(
     make_window: Callable[..., MainWindow], qtbot: QtBot, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,13 +137,11 @@ def test_selecting_an_event_leaves_the_timeline_as_high_as_it_was(
 ) -> None:
     window = make_window((1024, 700))
     window.document.show(trace)
-    wait_until_ready(qtbot, window)
-    wait_until_laid_out(qtbot, window.timeline)
+    wait_until_complete(qtbot, window)
     before = window.timeline.height()
     kernel = int(np.flatnonzero(trace.events.kind == EventKind.KERNEL)[0])
     window.timeline.select_event(kernel)
     wait_until_ready(qtbot, window)
-    wait_until_laid_out(qtbot, window.timeline)
     assert window.panels.tabs.tabText(window.panels.tabs.currentIndex()) == "Selection"
     assert window.timeline.height() == before
 
@@ -271,9 +276,7 @@ def test_a_dragged_border_keeps_its_share_in_windows_and_screens(
 ) -> None:
     window = make_window((1440, 900))
     window.document.show(trace)
-    wait_until_ready(qtbot, window)
-    qtbot.waitUntil(lambda: window.document.plan is not None)
-    qtbot.wait(50)  # the headline has its second line by now, and the rest its place
+    wait_until_complete(qtbot, window)
     before = window.panels_dock.height()
 
     def drag_border(window: MainWindow, by: int) -> None:
@@ -293,9 +296,7 @@ def test_a_dragged_border_keeps_its_share_in_windows_and_screens(
     window.close()
     later = make_window((1200, 900))
     later.document.show(trace)
-    wait_until_ready(qtbot, later)
-    qtbot.waitUntil(lambda: later.document.plan is not None)
-    qtbot.wait(50)
+    wait_until_complete(qtbot, later)
     later.resize(1200, 900)
     qtbot.waitUntil(lambda: abs(later.panels_dock.height() - 900 * share) <= 2)
     drag_border(later, -400)
@@ -309,9 +310,7 @@ def test_compact_lanes_give_the_tables_what_they_free_and_take_it_back(
 ) -> None:
     window = make_window((1600, 900))
     window.document.show(trace)
-    wait_until_ready(qtbot, window)
-    qtbot.waitUntil(lambda: window.document.plan is not None)
-    qtbot.wait(50)  # the headline has its second line by now, and the rest its place
+    wait_until_complete(qtbot, window)
     before = window.panels_dock.height()
     qtbot.keyClick(window, Qt.Key.Key_C)
     qtbot.waitUntil(lambda: window.panels_dock.height() > before)

@@ -60,14 +60,14 @@ def test_a_folder_without_a_place_here_is_refused(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("file", "here"),
     [
-        ("/home/a/run/train.py", Path("/work/run/train.py")),
+        ("/home/a/run/train.py", Path("/mnt/src/run/train.py")),
         ("/home/a/run/deep/train.py", Path("/other/train.py")),
         ("/home/abc/train.py", Path("/home/abc/train.py")),
         ("C:\\me\\src\\train.py", Path("/win/src/train.py")),
     ],
 )
 def test_the_longest_recorded_folder_decides_where_a_file_lies(file: str, here: Path) -> None:
-    folders = folders_of("/home/a = /work\n/home/a/run/deep=/other\nC:\\me=/win\nnonsense\n=x\ny=\n")
+    folders = folders_of("/home/a = /mnt/src\n/home/a/run/deep=/other\nC:\\me=/win\nnonsense\n=x\ny=\n")
     assert len(folders) == 3
     assert Path(mapped(file, folders)) == here
 

@@ -22,10 +22,14 @@ def end_tidily_when_told(end: Handler | None = None) -> None:
     """
     if threading.current_thread() is not threading.main_thread():
         return
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) in (signal.SIG_DFL, _end):
+    for number in _known("SIGTERM", "SIGHUP"):
+        if signal.getsignal(number) in (signal.SIG_DFL, _end):
             signal.signal(number, end or _end)
+
+
+def _known(*names: str) -> list[signal.Signals]:
+    """Those of the signals that this system has."""
+    return [getattr(signal, name) for name in names if hasattr(signal, name)]
 
 
 def _end(number: int, _: object) -> None:
@@ -41,9 +45,8 @@ def ending_at_once() -> Iterator[None]:
     """
     before = {}
     if threading.current_thread() is threading.main_thread():
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            number = getattr(signal, name, None)
-            if number is not None and callable(handler := signal.getsignal(number)):
+        for number in _known("SIGINT", "SIGTERM", "SIGHUP"):
+            if callable(handler := signal.getsignal(number)):
                 before[number] = handler
                 signal.signal(number, signal.SIG_DFL)
     try:
@@ -55,9 +58,8 @@ def ending_at_once() -> Iterator[None]:
 
 def end_is_near() -> None:
     """From now on the process ends by itself, and a signal must not tear its cleaning up apart; a second one may."""
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is _end:
+    for number in _known("SIGTERM", "SIGHUP"):
+        if signal.getsignal(number) is _end:
             signal.signal(number, _leave_it_alone)
 
 

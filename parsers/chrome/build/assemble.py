@@ -39,7 +39,6 @@ from parsers.model.arrays import BOOL, I32, I64
 from parsers.model.builder import TraceBuilder
 from parsers.model.names.calls import api_of
 from parsers.model.names.steps import is_profiler_step
-from parsers.model.quality import GPU_WITHOUT_TIMES
 
 _NOTHING = np.empty(0, np.int64)
 _CPU_EVENTS = (EventKind.CPU_OP, EventKind.REGION, EventKind.PYTHON)
@@ -171,8 +170,8 @@ def _note_oddities(columns: Columns, header: Header, table: Table, quality: Qual
             Effect.NOTED,
             f"the file holds exactly {columns.count:,} events, an exporter's limit: it is probably truncated",
         )
-    ran = columns.with_counters > 0 or np.isin(table.kind, GPU_WORK).any()
-    if header.is_kineto and header.devices() and not ran and not quality.counts(GPU_WITHOUT_TIMES):
+    untimed = columns.with_counters > 0 or quality.quality().gpu_work_without_times > 0
+    if header.is_kineto and header.devices() and not (untimed or np.isin(table.kind, GPU_WORK).any()):
         quality.note(
             "no-gpu-events",
             Effect.NOTED,
