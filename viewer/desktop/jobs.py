@@ -146,7 +146,8 @@ class Jobs(QObject):
                 result, error = work(job.progress), None
             except Exception as raised:
                 result, error = None, raised
-            self._post.send(let_garbage_go)
+            finally:
+                self._post.send(let_garbage_go)
         self.on_gui_thread(self._on_settled)(job, result, error)
 
     def on_gui_thread(self, take: Callable[P, None]) -> Callable[P, None]:
