@@ -272,7 +272,8 @@ def _told_as(finding: Finding, share: float, scale: float) -> Finding:
     account = finding.account
     if abs(share - finding.share) >= OTHER_BASIS:
         account = account + (
-            f" Times are as recorded. Without the profiler's own time this is {percent(share)} of a step."
+            f" These times include the profiler's own; without it this is "
+            f"{percent(amount.share if isinstance(amount, Part) else share)} of a step."
         )
     by_share = finding.severity is severity_of(finding.ceiling_ns, finding.window_ns)
     return replace(
@@ -281,6 +282,21 @@ def _told_as(finding: Finding, share: float, scale: float) -> Finding:
         headline=replace(finding.headline, amount=amount),
         account=account,
         severity=severity_of(share, 1.0) if by_share else finding.severity,
+    )
+
+
+def with_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Finding:
+    """A finding of ``in_order`` whose share is that of a step as recorded, of which the recorder is a part."""
+    if finding.category.about is None or finding.of_recording or finding.kernel is not None or not times:
+        return finding
+    device = finding.device if finding.device is not None else -1
+    time = times.get(device) or next(iter(times.values()))
+    scale = 1.0 - time.recorder_share
+    amount = finding.headline.amount
+    if isinstance(amount, Part):
+        amount = replace(amount, share=amount.share * scale)
+    return replace(
+        finding, usual_share=finding.share * scale, headline=replace(finding.headline, amount=amount)
     )
 
 
@@ -298,9 +314,12 @@ def _at_least(finding: Finding, promise: Promise, others: Sequence[Finding]) -> 
     if gives <= finding.share or few:
         return finding
     account = finding.account
-    if gives >= finding.share + OTHER_BASIS:
-        account = account + (
-            f" Without it a step would be {percent(_gives(promise))} shorter: it also delays what comes after it."
+    amount = finding.headline.amount
+    if gives >= (amount.share if isinstance(amount, Part) else finding.share) + OTHER_BASIS:
+        account += f" With what it delays it costs {percent(gives)} of a step."
+    if told >= OTHER_BASIS:
+        account += (
+            f" Its fix takes other findings away as well: a step is {percent(_gives(promise))} shorter then."
         )
     doubtful = promise.low < 1.0 and gives < LITTLE_THAT_MAY_BE_NOTHING
     louder = _with_share(replace(finding, account=account), gives)

@@ -105,7 +105,7 @@ When it is wrong
 
 def _explanation(analysis: Analysis, waiting: IdleTime, copied: int, calls: int) -> str:
     """``copied``: numbers copied and waited for without an operator that says so; ``calls``: others that block."""
-    items = _operators(analysis, waiting.device, _SCALARS)
+    items = _that_wait(analysis, waiting.device, _operators(analysis, waiting.device, _SCALARS))
     sized = _operators(analysis, waiting.device, _SIZED)
     scalars = len(items) + copied
     found = [counted(analysis, scalars, "scalar read-back")] if scalars else []
@@ -137,6 +137,14 @@ def _operators(analysis: Analysis, device: int, names: tuple[str, ...]) -> I64:
         events = events[np.isin(trace.events.name[events], wanted)]
         parts.append(events[(trace.events.start[events] >= t0) & (trace.events.start[events] < t1)])
     return np.concatenate(parts)
+
+
+def _that_wait(analysis: Analysis, device: int, operators: I64) -> I64:
+    """Those in which the CPU blocks: values that lie in the CPU's memory are read without. All, where none does."""
+    events = analysis.trace.events
+    calls = np.sort(events.start[api_calls(analysis, device, Call.SYNCHRONIZE)])
+    first, last = (np.searchsorted(calls, edge[operators]) for edge in (events.start, events.end))
+    return operators[last > first] if (last > first).any() else operators
 
 
 def _outside_read_backs(analysis: Analysis, device: int) -> I64:

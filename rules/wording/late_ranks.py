@@ -40,7 +40,7 @@ def headline(ranks: AnyRanks, ceiling: int) -> Headline:
 
 
 def because(ranks: AnyRanks) -> str:
-    """ "Rank 1 spends 39 % more of the step waiting for its data.", of the costliest; empty where nothing tells."""
+    """ "Rank 1 spends 39 percentage points more of the step waiting.", of the costliest; empty where nothing tells."""
     first = ranks.parties[0]
     spent = spends(ranks, ranks.reasons(first.rows)[:1], len(first.rows) > 1)
     return f"{_capital(first.name)} {spent}." if spent else ""
@@ -139,13 +139,14 @@ def doing(reasons: Sequence[Reason], several: bool = False) -> str:
 
 
 def spends(ranks: AnyRanks, reasons: Sequence[Reason], several: bool) -> str:
-    """ "spends 39 % more of the step waiting for its data and 16 % more computing"; empty where nothing tells."""
+    """ "spends 39 percentage points more of the step waiting and 16 more computing"; empty where nothing tells."""
     told = [each for each in reasons if each.why is not Why.HELD_UP]
     if not told:
         return ""
     whole = "step" if ranks.run.steps_in_window else "time"
-    parts = [f"{percent(each.share)} more {doing([each], several)}" for each in told]
-    parts[0] = f"{percent(told[0].share)} more of the {whole} {doing(told, several)}"
+    points = [percent(each.share).removesuffix(" %") for each in told]
+    parts = [f"{more} more {doing([each], several)}" for more, each in zip(points, told, strict=True)]
+    parts[0] = f"{points[0]} percentage points more of the {whole} {doing(told, several)}"
     return f"{'spend' if several else 'spends'} {listed(parts)}"
 
 

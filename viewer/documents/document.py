@@ -66,6 +66,7 @@ class Document(QObject):
     event_revealed = Signal(int)  # selected elsewhere than on the timeline, which is to move it into view
     event_shown = Signal(int)  # an event to look at, without selecting it
     finding_changed = Signal(object)  # Finding or None
+    recorder_changed = Signal(bool)  # whether shares are of a step with the recorder in it
     overlays_changed = Signal()  # the answers to questions that the timeline shows as lanes
     request_lanes_changed = Signal()
     request_chosen = Signal(int)  # on the timeline
@@ -88,6 +89,7 @@ class Document(QObject):
         self.event_changed, self.gap_changed = self.selection.event_changed, self.selection.gap_changed
         self.area_changed, self.moment_changed = self.selection.area_changed, self.selection.moment_changed
         self.finding: Finding | None = None
+        self.with_recorder = False
         self.overlays: tuple[Overlay, ...] = ()
         self.request_lanes: tuple[Derived, ...] = ()
         self.thresholds = DEFAULTS  # what the rules decide by
@@ -177,6 +179,7 @@ class Document(QObject):
         self.jobs.forget(PREDICTING)
         self.selection.clear()
         self.step, self.finding, self.request_lanes = -1, None, ()
+        self.with_recorder = False
         self.trace_changed.emit(trace)
 
     def use_thresholds(self, thresholds: Thresholds) -> None:
@@ -289,6 +292,20 @@ class Document(QObject):
         if tuple(lanes) != self.request_lanes:
             self.request_lanes = tuple(lanes)
             self.request_lanes_changed.emit()
+
+    def show_recorder(self, on: bool) -> None:
+        """Let all shares be those of a step with the recorder in it, or without."""
+        if on is not self.with_recorder:
+            self.with_recorder = on
+            self.recorder_changed.emit(on)
+
+    def told(self, finding: Finding) -> Finding:
+        """A finding with its share of the step that is shown."""
+        if not self.with_recorder or self.diagnosis is None:
+            return finding
+        from rules.causes import with_recorder
+
+        return with_recorder(finding, self.diagnosis.step_times)
 
     def select_finding(self, finding: Finding | None, which: int | None = None) -> None:
         """Make a finding the current one and show its longest evidence, or evidence number ``which``."""

@@ -14,8 +14,10 @@ from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import classify
 from rules.fixes.plan import Outcome, Plan
-from rules.fixes.simulation import Part, Simulation, simulate
+from rules.fixes.simulation import Part, Simulation, StepTimeline, simulate
+from rules.fixes.step_time import step_times
 from rules.replay.critical_path import CriticalPath, PathKind
+from rules.verdict.verdict import budget_parts
 from viewer.look.naming import plain_name
 from viewer.statistics.event_facts import stack_at
 from viewer.timeline.geometry.derived import ABOVE_ALL, GHOST, PATH, Derived, Frame, derived_row
@@ -39,6 +41,7 @@ PATH_NAMES = {
     PathKind.COPY: "copying",
     PathKind.WAIT: "coming back from a wait",
 }
+_WORKING = ("compute", "communication", "copy", "other")
 PART_LABELS = {
     Part.COMPUTE: "compute",
     Part.COMMUNICATION: "exposed communication",
@@ -70,10 +73,10 @@ def predict(plan: Plan, ids: Sequence[str]) -> Prediction:
 
 def ghosts(trace: Trace, prediction: Prediction) -> list[Derived]:
     """The predicted step of every device, drawn where the recorded one begins."""
-    return [_ghost(trace, step) for step in prediction.steps]
+    return [_ghost(trace, step, prediction.outcome) for step in prediction.steps]
 
 
-def _ghost(trace: Trace, step: Simulation) -> Derived:
+def _ghost(trace: Trace, step: Simulation, outcome: Outcome) -> Derived:
     after = step.after
     families = {
         name: classify(trace.strings[name]).family.label
@@ -101,9 +104,9 @@ def _ghost(trace: Trace, step: Simulation) -> Derived:
         event, taken = int(after.event[entry]), int(after.end[entry] - after.start[entry])
         return kernel_name(trace.name(event)), f"{duration(taken)}, predicted, not recorded"
 
-    caption = f"{duration(step.recorded.extent)} recorded → {duration(after.extent)} predicted"
+    caption = f"{duration(outcome.before_ns)} → {duration(outcome.after_ns)} predicted"
     if abs(after.extent - after.length) > UNLIKE_OTHERS * after.length:
-        caption += f", {duration(after.length)} on average of all steps"
+        caption += f" on average of all steps, {duration(after.extent)} in this one"
     height = max(STREAM_HEIGHT * len(rows) + 8, LEAST_HEIGHT)
     return Derived(
         Track(f"{GHOST}{step.device}", "", "after the fixes", "predicted, not recorded", derived=True),
@@ -116,12 +119,49 @@ def _ghost(trace: Trace, step: Simulation) -> Derived:
     )
 
 
-def bar(step: Simulation, *, after: bool) -> list[tuple[str, str, int]]:
+def bar(plan: Plan, prediction: Prediction, *, after: bool) -> list[tuple[str, str, int]]:
     """(key of the colour, label, ns) of the parts of a step without a recorder, before or after the fixes.
 
-    Idle time comes by its causes, the longest first.
+    Before, they are those of the budget of the device that works most. After, each is longer or shorter by what the
+    replay makes of it, and what is left of the predicted step is idle time.
     """
-    timeline = step.after if after else step.before
+    if not prediction.steps:
+        return []
+    step, analysis = prediction.steps[0], plan.replay.analysis
+    replayed = {key: (label, ns) for key, label, ns in _replayed(step.after if after else step.before)}
+    time = step_times(analysis).get(step.device)
+    if time is None:
+        return [(key, *told) for key, told in replayed.items()]
+    told = budget_parts(analysis.budgets(step.device), analysis.idle)
+    now = [(key, label, time.parts.get(key, 0.0)) for key, label, _ in told]
+    if not after:
+        return [(key, label, round(ns)) for key, label, ns in now if round(ns)]
+    before = {key: ns for key, _, ns in _replayed(step.before)}
+    then = {}
+    for key, label, ns in now:
+        counted = Part.COPY.value if key == "other" else key  # which the replay counts as copies
+        old, new = before.get(counted, 0), replayed.get(counted, ("", 0))[1]
+        then[key] = label, ns * new / old if old else ns
+    new_causes = {
+        key: (label, float(ns))
+        for key, (label, ns) in replayed.items()
+        if key not in then and not before.get(key)
+    }
+    return _fitted(then | new_causes, prediction.outcome.after_ns)
+
+
+def _fitted(parts: dict[str, tuple[str, float]], whole: float) -> list[tuple[str, str, int]]:
+    """The same parts as long as ``whole`` together, ns: work stays as long as it is, where it fits."""
+    working = {key: ns for key, (_, ns) in parts.items() if key in _WORKING}
+    idle = sum(ns for key, (_, ns) in parts.items() if key not in _WORKING)
+    work = sum(working.values())
+    left = whole - work
+    scales = (1.0, left / idle) if idle > 0 and left > 0 else (whole / max(work, 1.0), 0.0)
+    fitted = [(key, label, round(ns * scales[key not in _WORKING])) for key, (label, ns) in parts.items()]
+    return [each for each in fitted if each[2] > 0]
+
+
+def _replayed(timeline: StepTimeline) -> list[tuple[str, str, int]]:
     working = [
         (part.value, PART_LABELS[part], timeline.parts[part]) for part in Part if part is not Part.IDLE
     ]

@@ -24,8 +24,9 @@ NAMES_WIDTH, BAR_HEIGHT, GAP, WHISKER = 150, 18, 3, 10
 class StepBars(QWidget):
     """A step now and with the fixes on one scale; the whisker is the band of the latter."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: WhatIf) -> None:
         super().__init__()
+        self._model = model
         self._prediction: Prediction | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
@@ -41,21 +42,33 @@ class StepBars(QWidget):
     def sizeHint(self) -> QSize:
         return QSize(400, 2 * BAR_HEIGHT + GAP + WHISKER)
 
-    def paintEvent(self, _: QPaintEvent) -> None:
+    def parts(self) -> tuple[list[tuple[str, str, int]], list[tuple[str, str, int]]]:
+        """(key, label, ns) of a step now, with the recorder where that is shown, and as predicted without it."""
         from viewer.statistics.what_if import bar
 
+        plan, prediction, document = self._model.plan, self._prediction, self._model.document
+        if plan is None or prediction is None or not prediction.steps:
+            return [], []
+        now = bar(plan, prediction, after=False)
+        times = document.diagnosis.step_times if document.diagnosis is not None else {}
+        time = times.get(prediction.steps[0].device)
+        if document.with_recorder and time is not None:
+            now.append(("recorder", "recorder", round(time.recorder_ns)))
+        return now, bar(plan, prediction, after=True)
+
+    def paintEvent(self, _: QPaintEvent) -> None:
         prediction = self._prediction
         if prediction is None or not prediction.steps:
             return
         painter, colors, outcome = QPainter(self), theme.current(), prediction.outcome
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         room = self.width() - NAMES_WIDTH
-        longest = max(outcome.before_ns, outcome.most_ns, 1.0)
+        now, then = self.parts()
+        recorded = sum(ns for _, _, ns in now)
+        longest = max(recorded, outcome.most_ns, 1.0)
         scale = room / longest
-        step = prediction.steps[0]
-        for row, (name, ns, after) in enumerate(
-            (("now", outcome.before_ns, False), ("predicted", outcome.after_ns, True))
-        ):
+        rows = (("now", float(recorded), now, False), ("predicted", outcome.after_ns, then, True))
+        for row, (name, ns, parts, after) in enumerate(rows):
             top = row * (BAR_HEIGHT + GAP)
             painter.setFont(theme.font(12))
             painter.setPen(colors.text_secondary)
@@ -64,7 +77,7 @@ class StepBars(QWidget):
             painter.setFont(theme.font(12, QFont.Weight.DemiBold, tabular=True))
             painter.setPen(colors.text)
             painter.drawText(left, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, duration(ns))
-            self._bar(painter, bar(step, after=after), NAMES_WIDTH, top, ns * scale)
+            self._bar(painter, parts, NAMES_WIDTH, top, ns * scale)
             if after:
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 painter.setPen(QPen(colors.good, 1.2, Qt.PenStyle.DashLine))
@@ -114,12 +127,13 @@ class PredictionStrip(QWidget):
         self.setAutoFillBackground(True)
         self.sentence = Label("", pixels=theme.VERDICT_PX + 1, weight=QFont.Weight.DemiBold)
         self.band = ElidedLabel("", "secondary")
-        self.bars = StepBars()
+        self.bars = StepBars(model)
         layout = vertical(self, (14, 7, 14, 3), 2)
         for each in (self.sentence, self.band, self.bars):
             layout.addWidget(each)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         model.predicted.connect(self._show)
+        model.document.recorder_changed.connect(lambda _: self.bars.update())
         self.hide()
 
     def _show(self, prediction: Prediction | None) -> None:

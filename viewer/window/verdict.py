@@ -48,7 +48,7 @@ class VerdictStrip(QWidget):
         self.headline = Headline()
         self.sentence, self.where = self.headline.sentence, self.headline.where
         self.sentence.clicked.connect(self._show_problem)
-        self.headline.without_recorder.toggled.connect(lambda _: self._fill_bars())
+        self.headline.without_recorder.toggled.connect(lambda on: document.show_recorder(not on))
         self._bars_area = scrolling()
         self.bars: list[BudgetBar] = []
         layout = vertical(self, (14, 9, 14, 9), 6)
@@ -59,6 +59,7 @@ class VerdictStrip(QWidget):
         document.diagnosis_changed.connect(lambda _: self._refresh())
         document.plan_changed.connect(lambda _: self._say())
         document.step_changed.connect(lambda _: self._refresh())
+        document.recorder_changed.connect(lambda _: self._refresh())
         document.trace_changed.connect(lambda _: self._refresh())
         self._refresh()
 
@@ -98,13 +99,17 @@ class VerdictStrip(QWidget):
         besides = beside_the_verdict(analysis, diagnosis)
         details = self._details(trace)
         say(
-            verdict(analysis, diagnosis).removesuffix("."),
+            verdict(analysis, self._told(diagnosis)).removesuffix("."),
             details,
             (
                 (f"idle: {money(cost.money_per_hour)} an hour", cost.text) if cost is not None else ("", ""),
                 ("also", besides if besides != details else ""),
             ),
         )
+
+    def _told(self, diagnosis: Diagnosis) -> Diagnosis:
+        """The diagnosis with shares of the step that is shown."""
+        return replace(diagnosis, findings=tuple(map(self._document.told, diagnosis.findings)))
 
     def _details(self, trace: Trace) -> str:
         from rules.analysis.facts.completeness import is_cut, lacks_a_part
@@ -148,7 +153,8 @@ class VerdictStrip(QWidget):
         steps = [each for each in diagnosis.step_times.values() if each.recorder_share > LARGE]
         if steps:
             share = percent(max(each.recorder_share for each in steps))
-            parts.append(f"The recorder takes {share} of a recorded step; shares and gains are without it.")
+            basis = "gains" if self._document.with_recorder else "shares and gains"
+            parts.append(f"The recorder takes {share} of a recorded step; {basis} are without it.")
         return " ".join(parts)
 
     def _show_problem(self) -> None:
@@ -229,7 +235,7 @@ class VerdictStrip(QWidget):
         """The same parts in a step without the recorder; with it, what it takes is a part of its own."""
         shown = [replace(part, amount=round(step.parts.get(part.key, 0.0)), a_step=True) for part in parts]
         shown = [part for part in shown if part.amount]
-        if self.headline.without_recorder.isChecked():
+        if not self._document.with_recorder:
             return shown, round(step.length_ns)
         recorder = Part("recorder", "recorder", round(step.recorder_ns), a_step=True)
         return [*shown, recorder], round(step.recorded_ns)
@@ -240,6 +246,7 @@ class VerdictStrip(QWidget):
         steps = [step for device in devices if (step := self._step_time(device)) is not None]
         button = self.headline.without_recorder
         button.setVisible(bool(steps))
+        button.setChecked(not self._document.with_recorder)
         if steps:
             most = max(steps, key=lambda each: each.recorder_share)
             button.setToolTip(

@@ -70,6 +70,7 @@ class DiagnosisPanel(QWidget):
         document.trace_changed.connect(lambda _: self._on_new())
         document.stage_changed.connect(lambda _: self._fill() if not self.cards else None)
         document.finding_changed.connect(self._on_finding)
+        document.recorder_changed.connect(lambda _: self._tell_shares())
         theme.changed.connect(self._fill)
         self._fill()
 
@@ -83,6 +84,10 @@ class DiagnosisPanel(QWidget):
     def _tell_plan(self, plan: Plan) -> None:
         for card in self.cards:
             card.tell(plan)
+
+    def _tell_shares(self) -> None:
+        for card in self.cards:
+            card.tell_as(self._document.told(card.finding))
 
     def _on_new(self) -> None:
         self._severities, self._category, self._rank = set(_SEVERITIES), "", None
@@ -126,6 +131,7 @@ class DiagnosisPanel(QWidget):
                     self._document.plan,
                     lambda line: self.text_around(line),
                 )
+                card.tell_as(self._document.told(finding))
                 card.line_wanted.connect(self._document.line_wanted)
                 card.record_wanted.connect(self._document.recording_wanted)
                 card.chosen.connect(self._document.select_finding)

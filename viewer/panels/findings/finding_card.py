@@ -89,10 +89,15 @@ class ShareBar(QWidget):
 
     def __init__(self, share: float, color: QColor) -> None:
         super().__init__()
-        self.share = min(max(share, 0.0), 1.0)
         self._color = color
         self.setFixedHeight(5)
+        self.show_share(share)
+
+    def show_share(self, share: float) -> None:
+        """A part of the step between 0 and 1."""
+        self.share = min(max(share, 0.0), 1.0)
         self.setAccessibleName(f"At most {percent(self.share)} of the time")
+        self.update()
 
     def paintEvent(self, _: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -191,7 +196,7 @@ class FindingCard(QFrame):
         text_around: TextAround = lambda _: "",
     ) -> None:
         super().__init__()
-        self.finding = finding
+        self.finding = self._told = finding
         self._text_around = text_around
         self._next_recording = next_recording
         self._plan = plan
@@ -209,29 +214,40 @@ class FindingCard(QFrame):
     @property
     def ceiling(self) -> str:
         """ "about 2.3x", or what is left of the recording without what belongs to it alone."""
-        return gain(self.finding, self._plan, short=True)
+        return gain(self._told, self._plan, short=True)
 
     def tell(self, plan: Plan) -> None:
         """Say what fixes give, which is known later than the finding."""
         self._plan = plan
         self._gives.setText(self.ceiling)
         self._gives.setVisible(bool(self.ceiling))
-        self.setAccessibleName(f"{self.finding.title}. {self.ceiling}")
+        self.setAccessibleName(f"{self._told.title}. {self.ceiling}")
+
+    def tell_as(self, told: Finding) -> None:
+        """Say the finding with its share of another step: with the recorder, or without."""
+        self._told = told
+        self.title.setText(unbroken(told.title.removesuffix(".")))
+        if self._bar is not None:
+            self._bar.show_share(told.share)
+        self._gives.setText(self.ceiling)
+        self.setAccessibleName(f"{told.title}. {self.ceiling}")
 
     def _build(self) -> None:
         finding = self.finding
         top = horizontal(spacing=12)
-        title = Label(finding.title.removesuffix("."), weight=QFont.Weight.DemiBold, pixels=14, wrap=True)
-        top.addWidget(title, 1)
+        self.title = Label(
+            finding.title.removesuffix("."), weight=QFont.Weight.DemiBold, pixels=14, wrap=True
+        )
+        top.addWidget(self.title, 1)
         self._gives = Label(self.ceiling, "secondary", pixels=12)
         self._gives.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignRight)
         self._gives.setContentsMargins(0, 2, 0, 0)
         top.addWidget(self._gives, 0)
         self._layout.addLayout(top)
         self._gives.setVisible(bool(self.ceiling))
-        share = finding.share
-        if share > 0:
-            self._layout.addWidget(ShareBar(share, self._color))
+        self._bar = ShareBar(finding.share, self._color) if finding.share > 0 else None
+        if self._bar is not None:
+            self._layout.addWidget(self._bar)
         self._what = LineClampedLabel(finding.explanation, SHORT_LINES, "secondary")
         self._layout.addWidget(self._what)
         if finding.after_steps:

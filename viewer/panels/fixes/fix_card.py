@@ -15,6 +15,7 @@ from rules.verdict.trials import beside_promise
 from rules.wording.words import Reader
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
+from viewer.look.headline import Pill
 from viewer.look.labels import ElidedLabel, Label, tooltip, unbroken
 from viewer.look.tab_order import LIST_ITEM
 from viewer.panels.charts.gain_axis import MARKED_ON_CARDS, OF_CARDS
@@ -117,6 +118,7 @@ class FixCard(QFrame):
         self.setAccessibleName(f"{proposal.title}. {worded(promise)}")
         layout = vertical(self, (14, 10, CARD_RIGHT, 10), 4)
         top = horizontal(spacing=8)
+        self.chips: list[tuple[LinkButton, Finding]] = []
         self.box = QCheckBox()
         self.box.setAccessibleName(proposal.title)
         self.box.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -124,7 +126,11 @@ class FixCard(QFrame):
         self.box.toggled.connect(lambda _: self.update())
         top.addWidget(self.box, 0, Qt.AlignmentFlag.AlignTop)
         top.addWidget(Label(proposal.title, weight=QFont.Weight.DemiBold, wrap=True), 1)
-        gives = Label("redesign" if proposal.redesign else worded_shortly(promise), pixels=12)
+        gives = (
+            Pill("redesign", worded(promise))
+            if proposal.redesign
+            else Label(worded_shortly(promise), pixels=12)
+        )
         top.addWidget(gives, 0, Qt.AlignmentFlag.AlignTop)
         layout.addLayout(top)
         for advice in proposal.remedy.advice_for(reader)[:1]:
@@ -179,6 +185,7 @@ class FixCard(QFrame):
             chip = LinkButton(finding.title, sentence=True)
             chip.setToolTip(tooltip(f"Go to finding: {finding.title}"))
             chip.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            self.chips.append((chip, finding))
             chip.clicked.connect(lambda _=False, each=finding: self.finding_wanted.emit(each))
             column.addWidget(chip)
         return column

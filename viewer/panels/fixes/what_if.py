@@ -14,6 +14,7 @@ from viewer.look.boxes import NO_MARGINS, horizontal, scrolling, vertical
 from viewer.look.labels import Label, unbroken
 
 if TYPE_CHECKING:
+    from rules.fixes.plan import Promise
     from viewer.panels.fixes.fix_card import FixCard
 
 INTRODUCTION = (
@@ -32,6 +33,9 @@ class WhatIfPanel(QWidget):
         self._scroll = scrolling()
         self.together = Label("", wrap=True, weight=QFont.Weight.DemiBold)
         self.limit = Label("", "secondary", pixels=12, wrap=True)
+        self.next_button = QPushButton("Tick it")
+        self.next_button.setToolTip("Adds the next fix to those that are ticked")
+        self.next_button.clicked.connect(self._tick_next)
         self.copy_button = QPushButton("Copy as plan")
         self.copy_button.clicked.connect(self.copy_plan)
         self.try_button = QPushButton("Try all")
@@ -43,6 +47,7 @@ class WhatIfPanel(QWidget):
         model.ticks_changed.connect(self._say)
         model.predicted.connect(lambda _: self._say())
         model.measured_changed.connect(self._show_measured)
+        model.document.recorder_changed.connect(lambda _: self._tell_shares())
         self._fill()
 
     def has_data(self) -> bool:
@@ -52,7 +57,7 @@ class WhatIfPanel(QWidget):
 
     def _fill(self) -> None:
         document, plan = self._model.document, self._model.plan
-        for kept in (self.together, self.limit, self.copy_button, self.try_button):
+        for kept in (self.together, self.limit, self.next_button, self.copy_button, self.try_button):
             kept.setParent(None)
         body = QWidget()
         column = vertical(body, (12, 8, 12, 12), 8)
@@ -83,13 +88,22 @@ class WhatIfPanel(QWidget):
                 column.addWidget(card)
             for each in (self.together, self.limit):
                 column.addWidget(each)
-            column.addWidget(self.copy_button, 0, Qt.AlignmentFlag.AlignLeft)
+            foot = horizontal(spacing=8)
+            foot.addWidget(self.next_button)
+            foot.addWidget(self.copy_button)
+            foot.addStretch(1)
+            column.addLayout(foot)
             column.addWidget(Label("How reliable is this?", weight=QFont.Weight.DemiBold, pixels=12))
             column.addWidget(Label(about_replay(plan), "secondary", pixels=12, wrap=True))
         column.addStretch(1)
         self._scroll.setWidget(body)
         self._say()
         self._show_measured()
+
+    def _tell_shares(self) -> None:
+        for card in self.cards:
+            for chip, finding in card.chips:
+                chip.setText(self._model.document.told(finding).title)
 
     def _show_measured(self) -> None:
         for card in self.cards:
@@ -98,37 +112,52 @@ class WhatIfPanel(QWidget):
     def _say(self) -> None:
         prediction, plan = self._model.prediction, self._model.plan
         known = prediction is not None and plan is not None and prediction.ids == self._model.ticked
-        for each in (self.together, self.limit, self.copy_button):
+        for each in (self.together, self.limit, self.next_button, self.copy_button):
             each.setVisible(known and bool(self.cards))
         if not known or prediction is None or plan is None:
             return
-        outcome = prediction.outcome
-        self.together.setText(
-            f"A step then takes {duration(outcome.after_ns)} instead of {duration(outcome.before_ns)} "
-            f"({duration(outcome.least_ns)} to {duration(outcome.most_ns)})"
-        )
-        self.limit.setText(unbroken(self._limit()))
+        heading, text = self._limit()
+        self.together.setText(unbroken(heading))
+        self.limit.setText(unbroken(text))
+        self.next_button.setVisible(self._next() is not None)
 
-    def _limit(self) -> str:
-        """What a step is made of then, and what would be next."""
+    def _next(self) -> Promise | None:
+        """The first fix that is not ticked and of which a gain is predicted."""
+        prediction, plan = self._model.prediction, self._model.plan
+        ids = prediction.ids if prediction is not None else ()
+        promises = plan.promises if plan is not None else ()
+        return next((each for each in promises if each.id not in ids and not each.proposal.redesign), None)
+
+    def _tick_next(self) -> None:
+        wanted = self._next()
+        for card in self.cards:
+            if card.promise is wanted:
+                card.box.setChecked(True)
+
+    def _limit(self) -> tuple[str, str]:
+        """What limits a step then, and what it takes, what else there is, and what would be next."""
         from rules.verdict.promises import worded_shortly
         from viewer.statistics.what_if import bar
 
         prediction, plan = self._model.prediction, self._model.plan
         if prediction is None or plan is None or not prediction.steps:
-            return ""
-        step = prediction.steps[0]
-        whole = max(step.after.length, 1)
-        parts = sorted(bar(step, after=True), key=lambda part: -part[2])
-        text = "It is then: " + ", ".join(f"{label} {percent(ns / whole)}" for _, label, ns in parts[:3])
-        left = [
-            each for each in plan.promises if each.id not in prediction.ids and not each.proposal.redesign
-        ]
-        return (
-            f"{text}. Next: {left[0].proposal.title}, alone {worded_shortly(left[0])}."
-            if left
-            else f"{text}."
-        )
+            return "", ""
+        outcome, count = prediction.outcome, len(prediction.ids)
+        (_, label, ns), *rest = sorted(bar(plan, prediction, after=True), key=lambda part: -part[2])
+        whole = max(outcome.after_ns, 1.0)
+        ticked = {1: "this fix", 2: "both fixes"}.get(count, f"these {count} fixes")
+        text = f"{duration(ns)} ({percent(ns / whole)}) of a step of {duration(round(whole))}"
+        text += f", which may take {duration(outcome.least_ns)} to {duration(outcome.most_ns)}."
+        if rest:
+            text += (
+                " The rest: "
+                + ", ".join(f"{each} {percent(part / whole)}" for _, each, part in rest[:2])
+                + "."
+            )
+        wanted = self._next()
+        if wanted is not None:
+            text += f" Next: {wanted.proposal.title}, alone {worded_shortly(wanted)}."
+        return f"After {ticked}, the limit is {label}", text
 
     def _pass(self, by: int) -> None:
         focused = next((place for place, card in enumerate(self.cards) if card.hasFocus()), 0)
