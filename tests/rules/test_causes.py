@@ -215,7 +215,7 @@ def test_the_share_of_what_leads_is_never_less_than_what_its_fix_gives(analysis:
     assert found.share == pytest.approx(0.5)
     assert found.severity is Severity.HIGH
     assert "50 %" in found.title
-    assert "a step would be 50 % shorter" in found.explanation
+    assert "With what it delays it costs 50 % of a step" in found.explanation
     assert found.speedup_at_most == pytest.approx(2.0)
 
 
