@@ -13,11 +13,13 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers import open_trace
+from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import plan_of
 from rules.replay.critical_path import PathKind, critical_path_of
 from rules.replay.slack import slack_of
 from viewer.look import theme
+from viewer.panels.findings.finding_card import ShareBar
 from viewer.panels.fixes.fix_card import FixCard, GainRange
 from viewer.panels.tables.facts import LinkButton
 from viewer.reports.fixes_report import outcome_json
@@ -247,3 +249,36 @@ def test_a_chip_leads_to_its_finding(slow: MainWindow, qtbot: QtBot) -> None:
     QTest.mouseClick(chip, Qt.MouseButton.LeftButton)
     assert slow.document.finding is not None
     assert slow.side.currentWidget() is slow.diagnosis
+
+
+def test_one_switch_sets_the_step_that_bar_headline_card_and_fixes_are_about(
+    slow: MainWindow, qtbot: QtBot
+) -> None:
+    document, switch = slow.document, slow.verdict.headline.without_recorder
+    assert document.diagnosis is not None
+    time = document.diagnosis.step_times[0]
+    assert percent(time.recorder_share) != percent(0.0)
+    shares = []
+    for whole in (time.length_ns, time.recorded_ns):
+        card, (bar,) = slow.diagnosis.cards[0], slow.verdict.bars
+        (share,) = {button.share for button in bar.buttons if button.part.key == "host-bound"}
+        assert sum(button.part.amount for button in bar.buttons) == pytest.approx(whole, rel=1e-3)
+        (share_bar,) = card.findChildren(ShareBar)
+        assert share_bar.share == pytest.approx(share, abs=0.02)
+        assert percent(share_bar.share) in card.title.text().replace("\u00a0", " ")
+        assert percent(share_bar.share) in slow.verdict.sentence.text().replace("\u00a0", " ")
+        shares.append(share_bar.share)
+        tick(slow, qtbot, slow.fixes.cards[0])
+        now, then = slow.prediction.bars.parts()
+        assert sum(ns for *_, ns in now) == pytest.approx(whole, rel=1e-3)
+        (waiting,) = (ns for key, _, ns in now if key == "host-bound")
+        assert waiting / whole == pytest.approx(share, abs=0.01)
+        chip, _ = slow.fixes.cards[0].chips[0]
+        chip.resize(2000, chip.height())
+        assert percent(share_bar.share) in chip.text(), "after it was laid out again"
+        assert slow.what_if.prediction is not None
+        assert sum(ns for *_, ns in then) == pytest.approx(slow.what_if.prediction.outcome.after_ns, rel=1e-3)
+        tick(slow, qtbot, slow.fixes.cards[0])
+        qtbot.mouseClick(switch, Qt.MouseButton.LeftButton)
+    assert shares[1] == pytest.approx(shares[0] * time.length_ns / time.recorded_ns)
+    assert slow.diagnosis.cards[0].findChildren(ShareBar)[0].share == shares[0], "switched back"

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from parsers.model.units import duration, percent
 from viewer.documents.what_if import WhatIf
 from viewer.look.boxes import NO_MARGINS, horizontal, scrolling, vertical
-from viewer.look.labels import Label, unbroken
+from viewer.look.labels import Label, tooltip, unbroken
 
 if TYPE_CHECKING:
     from rules.fixes.plan import Promise
@@ -98,12 +98,15 @@ class WhatIfPanel(QWidget):
         column.addStretch(1)
         self._scroll.setWidget(body)
         self._say()
+        self._tell_shares()
         self._show_measured()
 
     def _tell_shares(self) -> None:
         for card in self.cards:
             for chip, finding in card.chips:
-                chip.setText(self._model.document.told(finding).title)
+                title = self._model.document.told(finding).title
+                chip.say(title)
+                chip.setToolTip(tooltip(f"Go to finding: {title}"))
 
     def _show_measured(self) -> None:
         for card in self.cards:

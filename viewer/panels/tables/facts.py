@@ -27,6 +27,11 @@ class LinkButton(QPushButton):
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self._fit()
 
+    def say(self, text: str) -> None:
+        """Show another text, shortened like the first."""
+        self._whole = text
+        self._fit()
+
     def _fit(self) -> None:
         metrics, room = QFontMetricsF(self.font()), max(self.width(), 60)
         if self._sentence:
