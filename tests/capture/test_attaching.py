@@ -25,6 +25,7 @@ from viewer.capture import process_tree
 from viewer.capture.commands import RUNNER
 from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import CaptureRequest, Target, TargetKind, Window
+from viewer.cli import main
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Kineto asks on Linux only")
 
@@ -195,3 +196,8 @@ def test_ranks_are_recorded_in_the_same_steps(tmp_path: Path, torch_python: str)
             starts.append(trace["baseTimeNanoseconds"] / 1e9 + first / 1e6)
         assert abs(starts[0] - starts[1]) < 0.5, "the ranks began at the same step"
         ended(program, tmp_path / "over")
+
+
+def test_attaching_at_what_is_no_place_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["attach", "--on", "run.json.gz"]) == 2
+    assert "run.json.gz: This names no place." in capsys.readouterr().err

@@ -20,6 +20,28 @@ def test_a_place_is_read_as_it_is_written() -> None:
     assert place_of(" ssh:me@box ").text == "ssh:me@box"
 
 
+def test_options_of_a_job_follow_the_name_of_its_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STALLSCOPE_DATA", str(tmp_path))
+    here = place_of("slurm --nodes=2 --comment='two words'")
+    assert here.steps == (("slurm", ""),)
+    assert here.options == ("--nodes=2", "--comment=two words")
+    assert here.title == "slurm"
+    behind = place_of("slurm:me@login --partition gpu/a")
+    assert (behind.title, behind.options) == ("slurm:me@login", ("--partition", "gpu/a"))
+    remember("cluster", behind)
+    assert find_place("cluster", "module load cuda").options == behind.options
+
+
+@pytest.mark.parametrize(
+    "text", ["slurm two", "slurm --comment='", "slurm:", "container:x/slurm", "slurm/container:x"]
+)
+def test_what_is_no_job_of_a_cluster_is_refused(text: str) -> None:
+    with pytest.raises(PlaceProblem):
+        place_of(text)
+
+
 @pytest.mark.parametrize(
     "text", ["box", "ssh:", "ssh:-oProxyCommand=touch /tmp/x", "ssh: ", "ssh:a\nb", "tcp:x"]
 )

@@ -52,8 +52,8 @@ class OnAThread:
     def _hear(self, text: str) -> None:
         self.text += text
 
-    def wait_for(self, known: Callable[[], bool]) -> None:
-        until = time.monotonic() + 30
+    def wait_for(self, known: Callable[[], bool], seconds: float = 30.0) -> None:
+        until = time.monotonic() + seconds
         while not known():
             assert time.monotonic() < until, (self.text, self.events)
             assert self._thread.is_alive(), (self.text, self.events)

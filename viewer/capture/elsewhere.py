@@ -19,7 +19,7 @@ from viewer.capture.output_stream import Event
 from viewer.capture.plan import SUFFIXES, Plan, command_for, new_folder
 from viewer.capture.request import CaptureRequest
 from viewer.capture.running import FollowedProgram, Running
-from viewer.capture.target_words import starts_python_itself
+from viewer.capture.target_words import how_often, starts_python_itself
 from viewer.places.far import Far, free_path, is_plain_name
 from viewer.places.names import PlaceProblem, Unreachable
 from viewer.places.remembered import find_place
@@ -108,7 +108,9 @@ class Elsewhere:
         }
         if self._again is None or job != JOB:
             with _as_capture_problem():
-                self._far.start(self._run.folder, job, words, plan.request.target.folder, environment)
+                target = plan.request.target
+                spread = how_often(target) if job == JOB else ""
+                self._far.start(self._run.folder, job, words, target.folder, environment, spread)
         self._program = FollowedProgram(self._far, self._run.folder, job, self._tell)
         return self._program
 
@@ -122,7 +124,7 @@ class Elsewhere:
             if needs_runner(plan.request):
                 self._far.ask("finish", self._run.folder, seconds=15.0)
             else:
-                self._far.ask("interrupt", self._mark, seconds=15.0)
+                self._far.ask("interrupt", self._mark, self._run.folder, seconds=15.0)
         except Unreachable:
             if self._program is not None:
                 self._program.leave()

@@ -32,6 +32,7 @@ PHASE_TEXT = {
     "lost": "connection lost",
     "found": "connected again",
     "left": "",
+    "queued": "",
     "done": "done",
     "failed": "the script failed",
     "problem": "problem",
@@ -52,7 +53,7 @@ class Event:
         words = [PHASE_TEXT.get(self.phase, self.phase)]
         if "step" in self.values:
             words.append(f"step {self.values['step']} of {self.values.get('of')}")
-        elif self.phase in ("recording", "lost", "left") and "text" in self.values:
+        elif self.phase in ("recording", "lost", "left", "queued") and "text" in self.values:
             words.append(str(self.values["text"]))
         elif "percent" in self.values:
             words.append(f"{self.values['percent']} %")

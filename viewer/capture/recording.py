@@ -285,10 +285,10 @@ class Recording:
         if self._killed.is_set():
             return self._why_nothing(-9)
         self._elsewhere.keep_for_later()
-        name = self._elsewhere.name
+        place = commands.shell_line([self.request.on])
         return (
-            f"The connection to {name} broke, and the run goes on there.",
-            f"`stallscope attach --on {name}` follows it again, and fetches what it recorded.",
+            f"The connection to {self._elsewhere.name} broke, and the run goes on there.",
+            f"`stallscope attach --on {place}` follows it again, and fetches what it recorded.",
         )
 
     def _why_nothing(self, exit_code: int) -> tuple[str, str]:

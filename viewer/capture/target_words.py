@@ -13,6 +13,7 @@ _PYTHON_OPTIONS_WITH_VALUE = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 _LAUNCHERS = frozenset({"torchrun", "torchrun.exe", "deepspeed"})
 _LAUNCHER_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
 _ACCELERATE = "accelerate"
+_SPREADING = frozenset({"srun", "mpirun", "mpiexec", "mpiexec.hydra", "prun"})
 _FLAGS = frozenset(
     {
         "--standalone",
@@ -123,3 +124,15 @@ def _after_launcher(words: list[str], start: int, interpreter: str, folder: str)
 def starts_python_itself(target: Target) -> bool:
     """Whether the launcher runs the interpreter (torchrun) instead of being given one (mpirun python ...)."""
     return bool(target.launcher) and not target.interpreter
+
+
+def how_often(target: Target) -> str:
+    """How often a job of several machines runs the target's words.
+
+    Once a ``node`` for a launcher that starts the ranks of a machine, once in the ``batch`` script for one that starts
+    those of all, else once a ``task``.
+    """
+    launcher = target.launcher or ((target.program,) if target.kind is TargetKind.COMMAND else ())
+    if launcher and PurePath(launcher[0]).name in _SPREADING:
+        return "batch"
+    return "node" if starts_python_itself(target) else "task"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viewer.places.far_script import FOLDER_PREFIX, MARKED, far_words
-from viewer.places.names import BOUNDS, PlaceName, PlaceProblem, Reach, Unreachable
+from viewer.places.names import BOUNDS, PlaceName, PlaceProblem, Queue, Reach, Unreachable
 
 _READ_BYTES = 1 << 16
 _LONGEST_BANNER = 1 << 20
@@ -35,12 +35,14 @@ class Far:
         assert reach is not None, "this machine is no other place"
         self.place = place
         self._reach: Reach = reach
+        self._queue: Queue | None = reach if isinstance(reach, Queue) else None
+        self._base = self._queue.base(place.options) if self._queue is not None else ""
         self._opening = threading.Lock()
 
     @property
     def name(self) -> str:
         """As messages call it."""
-        return self.place.text
+        return self.place.title
 
     def open(self) -> None:
         """Connect where that is needed; raises ``PlaceProblem``."""
@@ -96,27 +98,40 @@ class Far:
             return False
         return True
 
-    def make_folder(self, owner: str, base: str = "") -> str:
+    def make_folder(self, owner: str) -> str:
         """A new folder for us alone (0700), with a folder ``out`` in it; ``owner`` is an id and a process of it."""
-        made = self.ask("make", base, owner).strip()
+        made = self.ask("make", self._base, owner).strip()
         if not made.startswith("/") or FOLDER_PREFIX not in made:
             raise PlaceProblem(self.name, f"No folder could be made there ({made or 'no answer'}).")
         return made
 
-    def folders_of(self, owner: str, base: str = "") -> list[tuple[int, str]]:
+    def folders_of(self, owner: str) -> list[tuple[int, str]]:
         """The folders there that were made for an owner's id, each with the process that asked for it."""
-        lines = [line.partition(" ") for line in self.ask("ours", base, owner).splitlines()]
+        lines = [line.partition(" ") for line in self.ask("ours", self._base, owner).splitlines()]
         return [(int(pid), folder) for pid, _, folder in lines if pid.isdigit()]
 
     def put(self, content: bytes, path: str) -> None:
         self.ask("put", path, content=content)
 
     def start(
-        self, folder: str, job: str, words: Sequence[str], cwd: str, settings: Mapping[str, str]
+        self,
+        folder: str,
+        job: str,
+        words: Sequence[str],
+        cwd: str,
+        settings: Mapping[str, str],
+        spread: str = "",
     ) -> None:
-        """Start a program that belongs to no connection; what it prints is kept in the folder."""
+        """Start a program that belongs to no connection; what it prints is kept in the folder.
+
+        With a ``spread`` it is a job where the place has a scheduler; see ``Queue.submission``.
+        """
+        setup = self.place.setup
+        if self._queue is not None and spread:
+            words = self._queue.submission(folder, setup, self.place.options, spread, words)
+            setup = ""
         pairs = [f"{key}={value}" for key, value in settings.items()]
-        self.ask("start", folder, job, cwd, self.place.setup, *pairs, *words)
+        self.ask("start", folder, job, cwd, setup, *pairs, *words)
 
     def state(self, folder: str, job: str) -> FarState:
         """How far a program is; one that was ended from outside has exit code -9."""

@@ -14,11 +14,7 @@ MARKED = b"\x1eSTALLSCOPE\n"
 MARK = "STALLSCOPE_CAPTURE"
 FOLDER_PREFIX = "stallscope."
 
-_KEEPER = r"""
-dir=$1 job=$2 setup=$3; shift 3
-trap "" HUP
-echo $$ > "$dir/pid.$job"
-case $setup in
+PREPARED = r"""case $setup in
 "") env "$@" ;;
 "conda run "*|"mamba run "*|"micromamba run "*|"uv run"*|"poetry run"*|"pixi run"*)
     eval "$setup env \"\$@\"" ;;
@@ -26,6 +22,14 @@ case $setup in
     shell=$(command -v bash) || shell=sh
     "$shell" -l -c 'eval "$1" || exit 125; shift; exec "$@"' "$shell" "$setup" env "$@" ;;
 esac
+"""
+"""Runs the words that follow in the environment that the line ``$setup`` prepares."""
+
+_KEEPER = rf"""
+dir=$1 job=$2 setup=$3; shift 3
+trap "" HUP
+echo $$ > "$dir/pid.$job"
+{PREPARED.strip()}
 : > "$dir/rc.$job=$?"
 """
 
@@ -37,15 +41,17 @@ verb=$1; shift
 printf '\036STALLSCOPE\n'
 marked() { grep -l "STALLSCOPE_CAPTURE=$1" /proc/[0-9]*/environ 2>/dev/null | tr -dc '0-9\n'; }
 ended() { set -- "$dir/rc.$job="*; [ -e "$1" ] || ! kill -0 "$(cat "$dir/pid.$job" 2>/dev/null)" 2>/dev/null; }
+base_of() { case $1 in "") echo "${TMPDIR:-/tmp}" ;; "~"|"~/"*) echo "$HOME${1#?}" ;; *) echo "$1" ;; esac; }
+of_queue() { [ -e "$dir/queue" ] && command -v scancel >/dev/null; }
 case $verb in
 make)
     umask 077
-    base=$1; [ -n "$base" ] || base=${TMPDIR:-/tmp}
+    base=$(base_of "$1")
     dir=$(mktemp -d "$base/stallscope.XXXXXXXX") || exit 4
     mkdir "$dir/out" && printf '%s\n' "$2" > "$dir/owner" || { rm -rf -- "$dir"; exit 4; }
     printf '%s\n' "$dir" ;;
 ours)
-    base=$1; [ -n "$base" ] || base=${TMPDIR:-/tmp}
+    base=$(base_of "$1")
     for dir in "$base"/stallscope.????????; do
         read -r id pid 2>/dev/null < "$dir/owner" || continue
         [ "$id" != "$2" ] || printf '%s %s\n' "$pid" "$dir"
@@ -89,13 +95,20 @@ state)
 finish)
     : > "$1/finish" ;;
 interrupt)
-    kill -INT $(marked "$1") 2>/dev/null ;;
+    dir=$2
+    if of_queue; then scancel --signal=INT --name="${dir##*/}"; else kill -INT $(marked "$1") 2>/dev/null; fi ;;
 kill)
     dir=$1 mark=$2 tries=0
     for pid in "$dir"/pid.*; do [ ! -e "$pid" ] || kill -KILL "-$(cat "$pid")" 2>/dev/null; done
     while [ -n "$(marked "$mark")" ] && [ $tries -lt 50 ]; do
         kill -KILL $(marked "$mark") 2>/dev/null; sleep 0.1; tries=$((tries+1))
     done
+    if of_queue; then
+        scancel --name="${dir##*/}"; tries=0
+        while [ -n "$(squeue --noheader --name="${dir##*/}" 2>/dev/null)" ] && [ $tries -lt 50 ]; do
+            sleep 0.2; tries=$((tries+1))
+        done
+    fi
     [ -z "$(marked "$mark")" ] ;;
 alive)
     [ -n "$(marked "$1")" ] ;;

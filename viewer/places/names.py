@@ -1,11 +1,12 @@
-"""What a place is called: ``ssh:HOST``, ``container:NAME``, ``ssh:HOST/container:NAME``, with its environment line."""
+"""What a place is called: ``ssh:HOST``, ``slurm:HOST --nodes 2``, ``ssh:HOST/container:NAME``, and its setup line."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 from parsers.model import TraceError
 from parsers.model.catalogs import load_all
@@ -47,6 +48,24 @@ class Reach(Protocol):
         ...
 
 
+@runtime_checkable
+class Queue(Protocol):
+    """A place that starts programs as jobs, with options that are written after its name."""
+
+    def base(self, options: Sequence[str]) -> str:
+        """Where folders are made that every machine of a job sees."""
+        ...
+
+    def submission(
+        self, folder: str, setup: str, options: Sequence[str], spread: str, words: Sequence[str]
+    ) -> list[str]:
+        """Words that submit these words as a job and follow it.
+
+        ``spread`` says how often they are run: once a ``task``, once a ``node``, or once in the ``batch`` script.
+        """
+        ...
+
+
 Kind = TypeVar("Kind", bound=type[Reach])
 _KINDS: dict[str, type[Reach]] = {}
 
@@ -68,15 +87,22 @@ def place_kinds() -> dict[str, type[Reach]]:
 class PlaceName:
     """A place as it is written: ``steps`` lead there, each a kind and a name; none for this machine.
 
-    ``setup`` is the line of a shell that prepares the environment there, such as ``module load cuda``.
+    ``setup`` is the line of a shell that prepares the environment there, such as ``module load cuda``; ``options`` go
+    to the scheduler, such as ``--nodes 2``.
     """
 
     steps: tuple[tuple[str, str], ...] = ()
     setup: str = ""
+    options: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """As it is written on a command line."""
+        return " ".join([self.title, shlex.join(self.options)]).strip()
+
+    @property
+    def title(self) -> str:
+        """As messages call it."""
         return "/".join(f"{kind}:{name}" if name else kind for kind, name in self.steps) or HERE
 
     def reach(self) -> Reach | None:
@@ -93,16 +119,40 @@ def place_of(text: str, setup: str = "") -> PlaceName:
     if text in ("", HERE):
         return PlaceName((), setup)
     steps: list[tuple[str, str]] = []
-    for part in _parts(text):
+    head, options = _options(text)
+    for part in _parts(head):
         kind, colon, name = part.partition(":")
         if kind not in place_kinds() or (colon and not name):
             raise PlaceProblem(text, "This names no place.", f"Write it like {_examples()}.")
         if name.startswith("-") or not name.isprintable():
             raise PlaceProblem(text, f"{name!r} is no name of a place.", f"Write it like {_examples()}.")
         steps.append((kind, name.strip()))
-    made = PlaceName(tuple(steps), setup)
+    if any(issubclass(place_kinds()[kind], Queue) for kind, _ in steps[:-1]):
+        raise PlaceProblem(
+            text, "A job is the last part of a place.", "Start the container in the command itself."
+        )
+    made = PlaceName(tuple(steps), setup, options)
     made.reach()  # refuses what cannot be combined
     return made
+
+
+def _options(text: str) -> tuple[str, tuple[str, ...]]:
+    """The name of a place, and what follows it for its scheduler; names of other places may hold spaces."""
+    head, _, rest = text.partition(" ")
+    kind = _parts(head)[-1].partition(":")[0]
+    if kind not in place_kinds() or not issubclass(place_kinds()[kind], Queue):
+        return text, ()
+    try:
+        options = tuple(shlex.split(rest))
+    except ValueError:
+        raise PlaceProblem(
+            text, "A quote is not closed.", f"Write it like {place_kinds()[kind].example}."
+        ) from None
+    if options and not options[0].startswith("-"):
+        raise PlaceProblem(
+            text, f"{options[0]!r} is no option of a job.", f"Write it like {place_kinds()[kind].example}."
+        )
+    return head, options
 
 
 def _parts(text: str) -> list[str]:

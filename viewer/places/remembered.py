@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from viewer.kept.storage import data_folder, write_text
@@ -24,7 +25,7 @@ def find_place(text: str, setup: str = "") -> PlaceName:
     """The place of that name, or the one that the text itself names; raises ``PlaceProblem``."""
     known = remembered().get(text.strip())
     if known is not None:
-        return PlaceName(known.steps, setup or known.setup)
+        return replace(known, setup=setup or known.setup)
     return place_of(text, setup)
 
 

@@ -235,7 +235,7 @@ def add_program(parser: argparse.ArgumentParser) -> None:
         "--on",
         default="",
         metavar="PLACE",
-        help="where it runs: ssh:USER@HOST, container:NAME, pod:NAME, or a saved place",
+        help="where it runs: ssh:USER@HOST, 'slurm:LOGIN --nodes 2', container:NAME, pod:NAME, or a saved place",
     )
     parser.add_argument(
         "--host",

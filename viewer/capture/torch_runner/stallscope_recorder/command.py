@@ -120,8 +120,8 @@ def _watch(session: Session, wake: int, main_thread: int) -> None:
         recording_since = (recording_since or now) if session.recording else None
         stop = bool(options.control) and os.path.exists(options.control)
         too_long = recording_since is not None and now - recording_since > options.time_limit
-        if asked_at is None and (stop or too_long):
-            asked_at = now
+        if session.others_ask() or stop or too_long:
+            asked_at = asked_at or now
             session.request()
         whole = options.steps == "whole"
         if asked_at is not None:

@@ -165,6 +165,10 @@ class Session:
             self._said, self._said_at = phase, now
             self.status.say(phase, step=number, of=of)
 
+    def others_ask(self) -> bool:
+        """Whether another rank wants the recording to end; called by the thread that watches."""
+        return self._agreement is not None and self._agreement.look()
+
     def request(self, start: bool = False) -> None:
         """Ask, from any thread, that recording starts or finishes at the next chance."""
         if start:
