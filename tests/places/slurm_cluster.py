@@ -142,7 +142,7 @@ class SlurmCluster:
             return self.run("sinfo", "--noheader", "--Node", "--format=%T").split().count("idle")
         return 0
 
-    def _wait_until(self, known: Callable[[], bool], seconds: float = 30.0) -> None:
+    def _wait_until(self, known: Callable[[], bool], seconds: float = 150.0) -> None:
         until = time.monotonic() + seconds
         while not known():
             if time.monotonic() > until:

@@ -52,7 +52,7 @@ class OnAThread:
     def _hear(self, text: str) -> None:
         self.text += text
 
-    def wait_for(self, known: Callable[[], bool], seconds: float = 30.0) -> None:
+    def wait_for(self, known: Callable[[], bool], seconds: float = 150.0) -> None:
         until = time.monotonic() + seconds
         while not known():
             assert time.monotonic() < until, (self.text, self.events)
@@ -60,7 +60,7 @@ class OnAThread:
             time.sleep(0.01)
 
     def outcome(self) -> Outcome:
-        self._thread.join(30)
+        self._thread.join(150)
         return self._outcomes[0]
 
 

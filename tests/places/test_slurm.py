@@ -137,7 +137,7 @@ def test_ranks_on_two_nodes_finish_early_at_one_step(
         on=on(tmp_path),
     )
     run = OnAThread(request)
-    run.wait_for(lambda: sum(event.phase == "recording" for event in run.events) > 5, seconds=150)
+    run.wait_for(lambda: sum(event.phase == "recording" for event in run.events) > 5)
     time.sleep(0.5)
     run.recording.finish_now()
     outcome = run.outcome()
