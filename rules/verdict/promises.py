@@ -10,7 +10,7 @@ from rules.findings.base import Category, Finding
 from rules.fixes.plan import Outcome, Plan, Promise
 from rules.verdict.verdict import RECORDER_WORTH_A_WORD, first_problem, shows_no_run
 from rules.wording.headline import Part
-from rules.wording.phrases import listed
+from rules.wording.phrases import listed, part_of
 
 LEAST_MISSED = 0.001  # a smaller part is not told exactly: no replay is
 ADDS_LITTLE = 1.02
@@ -90,6 +90,8 @@ def gain(finding: Finding, plan: Plan | None = None, *, short: bool = False) -> 
     if finding.kernel is not None and at_most is not None and at_most <= MOST_FACTOR:
         return f"at most {three_digits(at_most)}x{'' if short else ' faster'}"
     promise = promise_for(finding, plan)
+    if promise is None and finding.fix:
+        return ""
     if promise is not None and not finding.leads:
         return "" if short else "goes with the one above"
     if promise is not None and (promise.vague or promise.expected >= LEAST_SPEEDUP):
@@ -124,6 +126,24 @@ def first_step(plan: Plan, diagnosis: Diagnosis) -> str:
     if gone:
         text += f" It also fixes: {listed([each.headline.matter(each.reader) for each in gone[:2]])}."
     return text
+
+
+def first_step_in_a_line(plan: Plan, diagnosis: Diagnosis) -> str:
+    """What to do first, a step before and after, and the band of the gain: "Move it · 46.4 → 23.2 ms a step · ...".
+
+    The sentence of ``first_step`` where nothing is to be done.
+    """
+    if not plan.promises or shows_no_run(plan.replay.analysis, diagnosis):
+        return first_step(plan, diagnosis)
+    promise, first = plan.promises[0], leading(plan.replay.analysis, diagnosis.findings)
+    is_first = first is None or first.fix == promise.id or not first.category.accuses
+    parts = [promise.proposal.title if is_first else f"With a known gain: {promise.proposal.title}"]
+    before = plan.replay.usual_ns
+    is_known = not (promise.vague or promise.proposal.redesign)
+    if is_known and promise.expected >= LEAST_SPEEDUP:
+        a_step = " a step" if plan.replay.analysis.steps_in_window else ""
+        parts.append(f"{part_of(before, before / promise.expected, '→')}{a_step}")
+    return " · ".join([*parts, worded(promise)])
 
 
 def no_fix_known(analysis: Analysis, diagnosis: Diagnosis) -> str:

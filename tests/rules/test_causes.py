@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from parsers.model import EventKind, LaneKind
+from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.causes import (
     ADDS_NOTHING,
@@ -23,6 +24,7 @@ from rules.causes import (
     in_order,
     leading,
 )
+from rules.diagnosis import Diagnosis
 from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.fixes.base import Proposal
 from rules.fixes.changes import host_time_times
@@ -32,7 +34,9 @@ from rules.remedies.remedy import Remedy
 from rules.replay.overlay import Overlay
 from rules.replay.own_events import buffer_requests
 from rules.replay.replay import Replay, replay_of
+from rules.verdict.promises import first_step_in_a_line, worded
 from rules.wording.headline import Headline, Part
+from rules.wording.phrases import part_of, part_of_steps
 from tests.opened import diagnosed
 from tests.rules.builder import TinyTrace, steps
 
@@ -240,6 +244,33 @@ def test_a_fix_that_no_rule_speaks_of_has_a_finding_where_it_is_worth_one(
     assert found == ([("allocator", "change-1", True)] if has_one else [])
 
 
+def test_the_first_step_in_a_line_tells_a_step_before_and_after(analysis: Analysis) -> None:
+    replay, made = replay_of(analysis), promise(1, 2.0, Category.COPY_D2H)
+    first = replace(finding(Category.COPY_D2H, 0.5), fix=made.id)
+    times = part_of(replay.usual_ns, replay.usual_ns / 2, "→")
+    line = f"{made.proposal.title} · {times} a step · {worded(made)}"
+    assert first_step_in_a_line(Plan(replay, (made,)), Diagnosis((first,))) == line
+    other = finding(Category.ALLOCATOR, 0.6)
+    told = first_step_in_a_line(Plan(replay, (made,)), Diagnosis((other, first)))
+    assert told == f"With a known gain: {line}"
+    wide = replace(made, low=1.2, high=9.0)
+    told = first_step_in_a_line(Plan(replay, (wide,)), Diagnosis((first,)))
+    assert told == f"{made.proposal.title} · {worded(wide)}", "nobody knows what a step would take"
+    assert first_step_in_a_line(Plan(replay), Diagnosis((first,))) == ""
+
+
+def test_what_others_wait_for_a_late_rank_is_a_part_of_their_step_and_not_of_its_own(
+    shared_data: Path,
+) -> None:
+    ranks = sorted((shared_data / "ddp").glob("straggler_cpu.rank*"))
+    (late,) = (each for each in diagnosed(*ranks).findings if each.category is Category.STRAGGLER)
+    times = diagnosed(*ranks).step_times
+    longest = max(times.values(), key=lambda each: each.recorded["communication"])
+    assert late.device != longest.device
+    assert late.recorded_share * longest.scale("communication") == pytest.approx(late.share, rel=0.01)
+    assert late.share > 2 * late.recorded_share * times[late.device].scale("communication")
+
+
 def test_all_shares_are_those_of_a_step_without_the_recorder(analysis: Analysis) -> None:
     (time,) = step_times(analysis).values()
     assert sum(time.parts.values()) == pytest.approx(time.length_ns)
@@ -252,8 +283,9 @@ def test_all_shares_are_those_of_a_step_without_the_recorder(analysis: Analysis)
     launching = finding(Category.LAUNCH_BOUND, 0.4)
     (found,) = in_order(analysis, Plan(replay_of(analysis)), [launching]).findings
     assert found.share == pytest.approx(0.4 * time.scale("launch-bound"))
+    without = f"{part_of_steps(found.share * time.length_ns, time.length_ns, 1)} ({percent(found.share)})"
+    assert found.explanation.endswith(f"Without the profiler it is {without}.")
     assert found.recorded_share == 0.4
-    assert "without it this is 32 % of a step" in found.explanation
 
 
 @pytest.mark.parametrize(("share", "kept"), [(NOTEWORTHY_IDLE + 0.01, True), (NOTEWORTHY_IDLE - 0.01, False)])

@@ -10,7 +10,6 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 import resources
@@ -19,7 +18,6 @@ from rules import Category, Finding, Severity
 from rules.findings.base import EXPLANATION_HEADINGS
 from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
-from viewer.panels.findings.check_list import CheckList, check_name
 from viewer.panels.findings.finding_card import FindingCard
 from viewer.panels.tables.facts import LinkButton
 from viewer.panels.tables.table_model import Column, Show, TableModel, csv_text
@@ -133,32 +131,6 @@ def test_next_and_previous_finding_go_round(window: MainWindow, qtbot: QtBot) ->
     assert window.document.finding is cards[1].finding
     qtbot.keyClick(window, "n", Qt.KeyboardModifier.ShiftModifier)
     assert window.document.finding is cards[0].finding
-
-
-def test_quiet_checks_are_a_line_that_opens_to_what_each_of_them_looks_for(window: MainWindow) -> None:
-    assert window.document.diagnosis is not None
-    quiet, skipped = window.document.diagnosis.quiet, window.document.diagnosis.skipped
-    found_nothing, not_made = window.diagnosis.findChildren(CheckList)
-
-    def texts(checks: CheckList) -> list[str]:
-        labels = checks.findChildren(QLabel)
-        return [label.text().replace("\u200b", "") for label in labels if label.isVisible()]
-
-    assert found_nothing.heading.text().startswith(f"{len(quiet)} checks found nothing")
-    assert texts(found_nothing) == []
-    assert "No Nsight Compute counters: 14 checks" in texts(not_made)
-    found_nothing.heading.click()
-    not_made.heading.click()
-    assert {check_name(rule) for rule in quiet} <= set(texts(found_nothing))
-    assert {check_name(rule) for rule in skipped} <= set(texts(not_made))
-    assert "The first steps of the recording take much longer than the later ones." in texts(found_nothing)
-    found_nothing.heading.click()
-    assert texts(found_nothing) == []
-
-
-def test_the_name_of_a_check_keeps_its_abbreviations() -> None:
-    assert check_name("copies-from-gpu") == "Copies from GPU"
-    assert check_name("kernel-idle-sms") == "Kernel idle SMs"
 
 
 # Tables

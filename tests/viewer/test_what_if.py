@@ -265,7 +265,7 @@ def test_one_switch_sets_the_step_that_bar_headline_card_and_fixes_are_about(
         assert sum(button.part.amount for button in bar.buttons) == pytest.approx(whole, rel=1e-3)
         (share_bar,) = card.findChildren(ShareBar)
         assert share_bar.share == pytest.approx(share, abs=0.02)
-        assert percent(share_bar.share) in card.title.text().replace("\u00a0", " ")
+        assert percent(share_bar.share) in card.share.text()
         assert percent(share_bar.share) in slow.verdict.sentence.text().replace("\u00a0", " ")
         shares.append(share_bar.share)
         tick(slow, qtbot, slow.fixes.cards[0])

@@ -103,6 +103,7 @@ class VerdictStrip(QWidget):
             details,
             (
                 (f"idle: {money(cost.money_per_hour)} an hour", cost.text) if cost is not None else ("", ""),
+                self._recorder_pill(diagnosis),
                 ("also", besides if besides != details else ""),
             ),
         )
@@ -114,7 +115,7 @@ class VerdictStrip(QWidget):
     def _details(self, trace: Trace) -> str:
         from rules.analysis.facts.completeness import is_cut, lacks_a_part
         from rules.terms.culprit import CulpritKind
-        from rules.verdict.promises import first_step, gain
+        from rules.verdict.promises import first_step, first_step_in_a_line, gain
         from rules.verdict.verdict import COPY_AGAIN, beside_the_verdict, first_problem, of_the_cpu_alone
 
         analysis, diagnosis = self._document.analysis, self._document.diagnosis
@@ -138,7 +139,8 @@ class VerdictStrip(QWidget):
             sound = first_step(plan, diagnosis) if plan is not None and diagnosis is not None else ""
             return sound or f"{length} analysed. Here is what the GPU does with its time."
         parts = []
-        if problem.culprit.name and not problem.headline.names_culprit:
+        is_named = problem.headline.names_culprit or problem.culprit.kind is CulpritKind.KERNEL
+        if problem.culprit.name and not is_named:
             where = "Mostly: " if problem.culprit.kind is CulpritKind.REASON else "In "
             parts.append(f"{where}{problem.culprit.text}.")
         if problem.because:
@@ -148,14 +150,18 @@ class VerdictStrip(QWidget):
             parts.append(f"The recording would take {gain(problem)}.")
         elif problem.kernel is not None and (most := gain(problem)):
             parts.append(f"{most[0].upper()}{most[1:]} if this alone were gone.")
-        elif plan is not None and (step := first_step(plan, diagnosis)):
+        elif plan is not None and (step := first_step_in_a_line(plan, diagnosis)):
             parts.append(step)
-        steps = [each for each in diagnosis.step_times.values() if each.recorder_share > LARGE]
-        if steps:
-            share = percent(max(each.recorder_share for each in steps))
-            basis = "gains" if self._document.with_recorder else "shares and gains"
-            parts.append(f"The recorder takes {share} of a recorded step; {basis} are without it.")
         return " ".join(parts)
+
+    def _recorder_pill(self, diagnosis: Diagnosis) -> tuple[str, str]:
+        """Where the recorder takes much of a step, how much, and what the numbers are therefore of."""
+        share = max((each.recorder_share for each in diagnosis.step_times.values()), default=0.0)
+        if share <= LARGE:
+            return "", ""
+        basis = "gains" if self._document.with_recorder else "shares and gains"
+        told = f"The recorder takes {percent(share)} of a recorded step; {basis} are without it."
+        return f"recorder: {percent(share)} of a step", told
 
     def _show_problem(self) -> None:
         from rules.verdict.verdict import first_problem

@@ -10,8 +10,8 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QToolButton, QWidget
 
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, vertical
-from viewer.look.labels import Label
+from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.labels import ElidedLabel, Label
 
 _ABBREVIATIONS = {"gpu": "GPU", "sms": "SMs", "fp64": "FP64"}
 
@@ -23,7 +23,7 @@ def check_name(rule: str) -> str:
 
 
 class CheckList(QWidget):
-    """Closed it says how many and, where there are any, why; open it names every check.
+    """Closed it is one line: how many, and as far as there is room why; open it names every check.
 
     ``groups`` are the rules' ids by the reason they share ("" for none), ``explanations`` their texts by id.
     """
@@ -45,20 +45,19 @@ class CheckList(QWidget):
         self.heading.setCursor(Qt.CursorShape.PointingHandCursor)
         self.heading.toggled.connect(self._open)
         self._layout = vertical(self, NO_MARGINS, 2)
-        self._layout.addWidget(self.heading, 0, Qt.AlignmentFlag.AlignLeft)
-        self._reasons = self._made(
-            [
-                (f"{_sentence(reason)}: {counted_checks(len(rules))}", "faint", 0)
-                for reason, rules in groups.items()
-                if reason
-            ]
-        )
-        self._layout.addWidget(self._reasons)
+        by_size = sorted((each for each in groups if each), key=lambda reason: -len(groups[reason]))
+        self.reasons = ElidedLabel("; ".join(by_size), "faint", pixels=12)
+        row = horizontal(spacing=2)
+        row.addWidget(self.heading)
+        row.addWidget(self.reasons, 1)
+        if not by_size:
+            row.addStretch(1)
+        self._layout.addLayout(row)
         self._open(False)
 
     def _open(self, opened: bool) -> None:
         self.heading.setText(f"{self._title}  {'▾' if opened else '▸'}")
-        self._reasons.setVisible(not opened and any(self._groups))
+        self.reasons.setVisible(not opened and any(self._groups))
         if opened or "_names" in self.__dict__:
             self._names.setVisible(opened)
 
@@ -68,7 +67,7 @@ class CheckList(QWidget):
         lines: list[tuple[str, str, int]] = []
         for reason, rules in self._groups.items():
             if reason:
-                lines.append((f"{_sentence(reason)}:", "secondary", 10))
+                lines.append((f"{_sentence(reason)} ({counted_checks(len(rules))}):", "secondary", 10))
             for rule in rules:
                 lines.append((check_name(rule), "", 4))
                 lines += [(text, "faint", 0) for text in list(self._explanations.get(rule, {}).values())[:1]]

@@ -188,7 +188,7 @@ class DiagnosisPanel(QWidget):
                 CheckList(f"{skipped} judge what a GPU does", {"": list(diagnosis.skipped)}, explanations)
             )
         elif by_reason:
-            title = f"{counted_checks(len(diagnosis.skipped))} could not be made, because"
+            title = f"{counted_checks(len(diagnosis.skipped))} could not be made"
             layout.addWidget(CheckList(title, by_reason, explanations))
 
     @staticmethod

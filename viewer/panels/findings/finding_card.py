@@ -23,6 +23,7 @@ from parsers.model.units import duration, percent, size
 from rules import Finding
 from rules.terms.culprit import SourceLine
 from rules.verdict.promises import gain
+from rules.wording.headline import Part
 from rules.wording.phrases import short_place
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
@@ -219,35 +220,46 @@ class FindingCard(QFrame):
     def tell(self, plan: Plan) -> None:
         """Say what fixes give, which is known later than the finding."""
         self._plan = plan
-        self._gives.setText(self.ceiling)
-        self._gives.setVisible(bool(self.ceiling))
+        self.gives.setText(self.ceiling)
+        self.gives.setVisible(bool(self.ceiling))
         self.setAccessibleName(f"{self._told.title}. {self.ceiling}")
 
     def tell_as(self, told: Finding) -> None:
         """Say the finding with its share of another step: with the recorder, or without."""
         self._told = told
-        self.title.setText(unbroken(told.title.removesuffix(".")))
+        self.title.setText(self._title)
+        self.share.setText(self._share_beside)
         if self._bar is not None:
             self._bar.show_share(told.share)
-        self._gives.setText(self.ceiling)
+        self.gives.setText(self.ceiling)
         self.setAccessibleName(f"{told.title}. {self.ceiling}")
+
+    @property
+    def _title(self) -> str:
+        """What happens; the share of a step stands in the row of the bar, so that this is one line."""
+        return unbroken(self._told.headline.beside_its_cost(self._told.reader).removesuffix("."))
+
+    @property
+    def _share_beside(self) -> str:
+        """ "57 % of every step", where the title leaves it out."""
+        amount = self._told.headline.amount
+        return str(amount) if isinstance(amount, Part) and amount.is_of_a_step else ""
 
     def _build(self) -> None:
         finding = self.finding
-        top = horizontal(spacing=12)
-        self.title = Label(
-            finding.title.removesuffix("."), weight=QFont.Weight.DemiBold, pixels=14, wrap=True
-        )
-        top.addWidget(self.title, 1)
-        self._gives = Label(self.ceiling, "secondary", pixels=12)
-        self._gives.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignRight)
-        self._gives.setContentsMargins(0, 2, 0, 0)
-        top.addWidget(self._gives, 0)
-        self._layout.addLayout(top)
-        self._gives.setVisible(bool(self.ceiling))
+        self.title = Label(self._title, weight=QFont.Weight.DemiBold, pixels=14, wrap=True)
+        self._layout.addWidget(self.title)
+        self.share = Label(self._share_beside, "secondary", pixels=12, parent=self)
+        self.share.setVisible(bool(self._share_beside))
+        self.gives = Label(self.ceiling, "secondary", pixels=12, parent=self)
+        self.gives.setVisible(bool(self.ceiling))
         self._bar = ShareBar(finding.share, self._color) if finding.share > 0 else None
+        row = horizontal(spacing=12)
+        row.addWidget(self.share)
         if self._bar is not None:
-            self._layout.addWidget(self._bar)
+            row.addWidget(self._bar, 1, Qt.AlignmentFlag.AlignVCenter)
+        row.addWidget(self.gives)
+        self._layout.addLayout(row)
         self._what = LineClampedLabel(finding.explanation, SHORT_LINES, "secondary")
         self._layout.addWidget(self._what)
         if finding.after_steps:

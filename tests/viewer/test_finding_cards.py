@@ -1,0 +1,68 @@
+"""What a card of a finding says beside its bar, and the lines below the cards."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QLabel
+from pytestqt.qtbot import QtBot
+
+from parsers.model.units import percent
+from rules.verdict.promises import gain
+from viewer.panels.findings.check_list import CheckList, check_name
+from viewer.panels.findings.finding_card import ShareBar
+from viewer.window.main_window import MainWindow
+
+from .conftest import wait_until_laid_out
+
+
+def test_share_and_gain_stand_beside_the_bar_of_a_card_so_that_its_title_is_one_line(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    qtbot.waitUntil(lambda: window.document.plan is not None)
+    card = window.diagnosis.cards[0]
+    wait_until_laid_out(qtbot, card)
+    assert card.title.text() == "The GPU waits for Python"
+    assert card.title.height() < 2 * card.title.fontMetrics().lineSpacing()
+    (bar,) = card.findChildren(ShareBar)
+    assert card.share.text() == f"{percent(bar.share)} of every step"
+    assert card.gives.text().startswith("about ")
+    middles = [each.mapTo(card, each.rect().center()) for each in (card.share, bar, card.gives)]
+    assert [each.x() for each in middles] == sorted(each.x() for each in middles)
+    assert max(each.y() for each in middles) - min(each.y() for each in middles) < 4
+
+
+def test_a_card_promises_nothing_before_the_gain_of_its_fix_is_known(window: MainWindow) -> None:
+    assert window.document.diagnosis is not None
+    finding = window.document.diagnosis.findings[0]
+    assert finding.fix
+    assert gain(finding, None, short=True) == ""
+
+
+def test_quiet_checks_are_a_line_that_opens_to_what_each_of_them_looks_for(window: MainWindow) -> None:
+    assert window.document.diagnosis is not None
+    quiet, skipped = window.document.diagnosis.quiet, window.document.diagnosis.skipped
+    found_nothing, not_made = window.diagnosis.findChildren(CheckList)
+
+    def texts(checks: CheckList) -> list[str]:
+        labels = checks.findChildren(QLabel)
+        return [label.text().replace("\u200b", "") for label in labels if label.isVisible()]
+
+    assert found_nothing.heading.text().startswith(f"{len(quiet)} checks found nothing")
+    assert texts(found_nothing) == []
+    assert texts(not_made) == []
+    assert not_made.heading.text() == f"{len(skipped)} checks could not be made  ▸"
+    assert not_made.reasons.text().startswith("no Nsight Compute counters; "), "the most frequent first"
+    assert not_made.height() < 2 * not_made.reasons.height(), "one line"
+    found_nothing.heading.click()
+    not_made.heading.click()
+    assert not not_made.reasons.isVisible()
+    assert "No Nsight Compute counters (14 checks):" in texts(not_made)
+    assert {check_name(rule) for rule in quiet} <= set(texts(found_nothing))
+    assert {check_name(rule) for rule in skipped} <= set(texts(not_made))
+    assert "The first steps of the recording take much longer than the later ones." in texts(found_nothing)
+    found_nothing.heading.click()
+    assert texts(found_nothing) == []
+
+
+def test_the_name_of_a_check_keeps_its_abbreviations() -> None:
+    assert check_name("copies-from-gpu") == "Copies from GPU"
+    assert check_name("kernel-idle-sms") == "Kernel idle SMs"
