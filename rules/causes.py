@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.cpu_time import cpu_time
 from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause as IdleCause
 from rules.analysis.names.families import Family
@@ -99,7 +100,7 @@ def leading(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
     ):
         return unexplained
     if problem is not None and is_small_beside_computing(analysis, problem):
-        return next((each for each in findings if each.category is Category.GPU_BOUND), problem)
+        return next((each for each in findings if _says_what_computes(each)), problem)
     return problem
 
 
@@ -114,9 +115,17 @@ def is_small_beside_computing(analysis: Analysis, problem: Finding) -> bool:
     return small and problem.kernel is None and computing(analysis) >= MOSTLY_COMPUTING
 
 
+def _says_what_computes(finding: Finding) -> bool:
+    return finding.category is Category.GPU_BOUND or finding.rule == "cpu-recording"
+
+
 def computing(analysis: Analysis) -> float:
-    """The part of the window in which the GPU that computes least computes."""
-    if analysis.window_ns <= 0 or not len(analysis.trace.gpu_operations):
+    """The part of the window in which the GPU that computes least computes, or a CPU alone."""
+    if analysis.window_ns <= 0:
+        return 0.0
+    if (alone := cpu_time(analysis)) is not None:
+        return alone.computes if alone.is_all else 0.0
+    if not len(analysis.trace.gpu_operations):
         return 0.0
     budgets = [analysis.budgets(device) for device in analysis.active_devices]
     return min((each.compute_ns for each in budgets), default=0) / analysis.window_ns

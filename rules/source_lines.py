@@ -54,6 +54,7 @@ _LIBRARIES = frozenset(
         "sentence_transformers",
         "sglang",
         "sklearn",
+        "stallscope_recorder",
         "tensorboard",
         "tensorflow",
         "timm",

@@ -177,6 +177,7 @@ PRODUCTS: dict[str, Kind] = {
     "convolution": convolution(3, 4, 5, 6),
     "convolution_overrideable": convolution(3, 4, 5, 6),
     "cudnn_convolution": convolution(3, 2, 4, None),
+    "mkldnn_convolution": convolution(4, 3, 5, None),
     "miopen_convolution": convolution(4, 3, 5, None),
     "convolution_backward": convolution_backward,
     "_flash_attention_forward": attention(0, False, FORWARD, 8),

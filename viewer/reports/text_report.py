@@ -12,6 +12,7 @@ from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.completeness import completeness_of, copies_asked_for, is_cut
 from rules.analysis.facts.cost import idle_cost
+from rules.analysis.facts.cpu_time import cpu_time
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.host_language import Audience, is_python, program_of
@@ -65,7 +66,7 @@ def as_text(
     lines += _about(trace, analysis)
     changes: dict[str, int] = {}
     if not len(trace.gpu_operations):
-        lines += _without_gpu(trace)
+        lines += _without_gpu(trace, analysis)
     elif not shows_no_run(analysis, diagnosis):
         lines += _budgets(trace, analysis, diagnosis)
         if cost_per_hour and (cost := idle_cost(analysis, cost_per_hour)) is not None:
@@ -124,9 +125,11 @@ def _notes(trace: Trace) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def _without_gpu(trace: Trace) -> list[str]:
+def _without_gpu(trace: Trace, analysis: Analysis) -> list[str]:
     """How to record what a timeline without any GPU work lacks; nothing for reports of kernels and logs."""
     if trace.kernels or not len(trace.events) or trace.stands_beside or trace.quality.gpu_work_without_times:
+        return []
+    if (time := cpu_time(analysis)) is not None and time.is_all:
         return []
     launches, copies = completeness_of(trace).launches, copies_asked_for(trace)
     if is_cut(trace):

@@ -1,0 +1,241 @@
+"""Where the time of a program without a GPU goes: loading, operators, and what lies between them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from parsers.model import BOOL, I64, EventKind, Trace, derived
+from parsers.model.names.per_name import named
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.arithmetic.intervals import (
+    Intervals,
+    clip,
+    complement,
+    contains,
+    length,
+    measure,
+    subtract,
+    union,
+)
+from rules.analysis.facts.completeness import is_cut
+from rules.analysis.idle.threads import ThreadActivity
+
+LONG_GAP_NS = 100_000  # between two operators: a shorter gap is what calling the next one takes
+SHORTEST = 10  # percentile of operators' durations: so long takes an operator that computes hardly anything
+LONGEST_CALL_NS = 10_000  # without what an operator computes
+USUALLY_SHORT = 0.5  # of a long gap: where half of the same gaps are shorter, the long ones are interruptions
+# What PyTorch's profiler costs a program that drives no GPU, for each operator or range: docs/predictions.md
+RECORD_NS, FRAME_NS = 3_000, 500
+MOST_OF_IT = 0.5  # of a time can be the recorder's
+_OWN_RECORDER = re.compile(r"(.*[/\\])?stallscope_recorder[/\\](session|status)\.py")
+_OF_A_GPU = re.compile(r"cuda|cudnn|cublas|nccl|miopen|hipblas|\bhip|triton", re.IGNORECASE)
+
+Shares = list[tuple[int, int]]  # the longest event of each name, and ns in which that name is innermost
+
+
+@dataclass(frozen=True, eq=False)
+class CpuTime:
+    """The busiest thread of a recording without GPU work, inside ``window``; times in ns."""
+
+    thread: int
+    activity: ThreadActivity
+    window: tuple[int, int]
+    busy_ns: int
+    steps: int
+
+    @property
+    def window_ns(self) -> int:
+        return self.window[1] - self.window[0]
+
+    @property
+    def trace(self) -> Trace:
+        return self.activity.trace
+
+    @cached_property
+    def is_all(self) -> bool:
+        """Whether operators were recorded, and nothing hints at a GPU that worked without being recorded."""
+        trace = self.trace
+        operators = self.activity.events[self.activity.kind == EventKind.CPU_OP]
+        names = np.unique(trace.events.name[operators]).tolist()
+        return (
+            bool(names)
+            and not trace.devices
+            and not any(_OF_A_GPU.search(trace.strings[each]) for each in names)
+        )
+
+    @cached_property
+    def loading(self) -> Intervals:
+        """Inside a data loader, or a range named like one."""
+        return clip(_open(self.activity.inputs), *self.window)
+
+    @cached_property
+    def computing(self) -> Intervals:
+        """Inside operators, loading left out."""
+        return subtract(clip(self.activity.running, *self.window), self.loading)
+
+    @property
+    def computes(self) -> float:
+        """The part of the window inside operators."""
+        return length(self.computing) / max(self.window_ns, 1)
+
+    @cached_property
+    def operators(self) -> I64:
+        """The outermost operators, by start, loading left out."""
+        table = self.trace.events
+        events = self.activity.events[self.activity.kind == EventKind.CPU_OP]
+        events = events[np.lexsort((-table.end[events], table.start[events]))]
+        start, end = table.start[events], table.end[events]
+        around = np.append(np.int64(-1), np.maximum.accumulate(end)[:-1])[: len(end)]
+        inside = (start >= self.window[0]) & (start < self.window[1]) & ~contains(self.loading, start)
+        return np.asarray(events[(start >= around) & inside])
+
+    @cached_property
+    def calling(self) -> Intervals:
+        """Short gaps between operators: what Python and PyTorch need to call the next one."""
+        (start, end), _ = self._idle
+        short = end - start < LONG_GAP_NS
+        return start[short], end[short]
+
+    @cached_property
+    def outside(self) -> Intervals:
+        """Long times in which neither an operator nor a loader runs, and which are no chance."""
+        (start, end), interrupted = self._idle
+        long = (end - start >= LONG_GAP_NS) & ~interrupted
+        return start[long], end[long]
+
+    @cached_property
+    def _idle(self) -> tuple[Intervals, BOOL]:
+        """Gaps, and which of them are long though most between the same two operators are short.
+
+        Without steps, what lies before the first and after the last operator is the profiler's start and end.
+        """
+        starts, ends = zip(self.computing, self.loading, strict=True)
+        busy = union(np.concatenate(starts), np.concatenate(ends))
+        if not len(busy[0]):
+            return complement(busy, *self.window), np.zeros(1, bool)
+        around = self.window if self.steps else (int(busy[0][0]), int(busy[1][-1]))
+        gaps = subtract(complement(busy, *around), self._recorder)
+        return gaps, self._interrupted(*gaps)
+
+    @cached_property
+    def _recorder(self) -> Intervals:
+        """When this program's own recorder wrote what it is doing, where stacks show it."""
+        table, frames = self.trace.events, self.activity.events[self.activity.kind == EventKind.PYTHON]
+        mine = frames[named(self.trace, frames, lambda name: _OWN_RECORDER.match(name) is not None)]
+        return union(table.start[mine], table.end[mine])
+
+    def _interrupted(self, start: I64, end: I64) -> BOOL:
+        """Whether a gap is much longer than usual between these two operators: something else had the CPU."""
+        table, operators = self.trace.events, self.operators
+        after = np.searchsorted(table.start[operators], end)
+        between = (after > 0) & (after < len(operators))
+        between[between] = table.start[operators[after[between]]] == end[between]
+        places = np.flatnonzero(between)
+        names = table.name[operators].astype(np.int64)
+        pair = names[after[places] - 1] << 32 | names[after[places]]
+        long = (end - start)[places]
+        order = np.lexsort((long, pair))
+        first = np.flatnonzero(np.append(True, np.diff(pair[order]) != 0))[: len(order)]
+        count = np.diff(np.append(first, len(order)))
+        usual = np.repeat(long[order][first + count // 2], count)
+        found = np.zeros(len(start), bool)
+        found[places[order]] = usual < USUALLY_SHORT * long[order]
+        return found & (end - start >= LONG_GAP_NS)
+
+    @cached_property
+    def loading_ns(self) -> int:
+        """Without the recorder, as the other figures below."""
+        return self._without_recorder(self.loading)
+
+    @cached_property
+    def outside_ns(self) -> int:
+        return self._without_recorder(self.outside)
+
+    @cached_property
+    def step_ns(self) -> int:
+        """All of the window."""
+        rest = subtract(subtract(self._all, self.loading), self.outside)
+        return self.loading_ns + self.outside_ns + self._without_recorder(rest)
+
+    def overhead_ns(self, *, in_full: bool = False) -> int:
+        """What calling operators costs: as long as the shortest ones take, for each, and the short gaps.
+
+        ``in_full``: all that short operators take, where none would be needed.
+        """
+        took = self.trace.events.duration[self.operators]
+        if not len(took):
+            return 0
+        shortest = min(int(np.percentile(took, SHORTEST)), LONGEST_CALL_NS)
+        called = np.where(took < LONG_GAP_NS, took, shortest) if in_full else np.minimum(took, shortest)
+        spent = int(called.sum()) + length(self.calling)
+        return spent - min(RECORD_NS * len(took), round(MOST_OF_IT * spent))
+
+    def shares(self, column: Innermost, within: Intervals | None = None) -> Shares:
+        """Time by name, longest first, in the window or the part of it that is ``within`` some intervals."""
+        trace = self.trace
+        start = np.clip(column.edges, *self.window)
+        end = np.append(start[1:], self.window[1])
+        spent = end - start if within is None else measure(within, start, end)
+        inside = (column.event >= 0) & (spent > 0)
+        event, spent = column.event[inside], spent[inside]
+        if not len(event):
+            return []
+        _, first, name = np.unique(trace.events.name[event], return_index=True, return_inverse=True)
+        total = np.bincount(name, weights=spent).astype(np.int64)
+        order = np.lexsort((spent, name))
+        longest = event[order[np.searchsorted(name[order], np.arange(len(first)), side="right") - 1]]
+        by_size = np.argsort(-total, kind="stable")
+        return list(zip(longest[by_size].tolist(), total[by_size].tolist(), strict=True))
+
+    @property
+    def _all(self) -> Intervals:
+        return np.array([self.window[0]], np.int64), np.array([self.window[1]], np.int64)
+
+    @cached_property
+    def _records(self) -> tuple[I64, I64]:
+        """When operators and ranges were written down, and when frames were."""
+        start, kind = self.trace.events.start[self.activity.events], self.activity.kind
+        costly = np.isin(kind, (EventKind.CPU_OP, EventKind.REGION))
+        return np.sort(start[costly]), np.sort(start[kind == EventKind.PYTHON])
+
+    def _without_recorder(self, intervals: Intervals) -> int:
+        whole = length(intervals)
+        records, frames = (int(contains(intervals, each).sum()) for each in self._records)
+        return whole - min(RECORD_NS * records + FRAME_NS * frames, round(MOST_OF_IT * whole))
+
+
+@derived
+def cpu_time(analysis: Analysis) -> CpuTime | None:
+    """Of a recording that is whole and holds neither work of a GPU nor calls that launch any; None for others."""
+    trace, threads, window = analysis.trace, analysis.threads, analysis.window
+    if len(trace.gpu_operations) or (trace.events.kind == EventKind.API).any() or is_cut(trace):
+        return None
+    found: CpuTime | None = None
+    steps = analysis.steps_in_window
+    at_most = [int(trace.events.duration[threads.events(each)].sum()) for each in range(len(threads.keys))]
+    for thread in np.argsort(-np.array(at_most, np.int64), kind="stable").tolist():
+        if found is not None and at_most[thread] <= found.busy_ns:
+            break
+        activity = threads.activity(thread)
+        busy_ns = _busy_ns(activity, window)
+        if busy_ns > (found.busy_ns if found is not None else 0):
+            found = CpuTime(thread, activity, window, busy_ns, steps)
+    return found
+
+
+def _busy_ns(activity: ThreadActivity, window: tuple[int, int]) -> int:
+    within = clip(activity.running, *window), clip(_open(activity.regions), *window)
+    return max(map(length, within))
+
+
+def _open(column: Innermost) -> Intervals:
+    """When any of a column's events is open."""
+    if not len(column.edges):
+        return column.edges, column.edges
+    open_now = np.append(column.event[:-1] >= 0, False)
+    return union(column.edges[open_now], np.append(column.edges[1:], column.edges[-1])[open_now])

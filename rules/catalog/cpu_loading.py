@@ -1,0 +1,130 @@
+"""A program on the CPU alone whose steps wait for their data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.units import duration
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.cpu_time import cpu_time
+from rules.analysis.names.regions import is_loader
+from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.losses.cpu_work import MOST_NAMED, culprit_of, inside, own_lines
+from rules.losses.lost_time import evidence_of
+from rules.remedies.cpu_work import loaded_beside, region_beside
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import LEAST_SHARE
+from rules.wording.headline import Headline
+from rules.wording.phrases import of_every_step, without_stacks
+
+LEAST_LOADS = 2  # of one, nobody knows whether it comes again
+NEARLY = 0.05  # of a worker, or of the rest of a step: so little more makes no difference
+MOST_WORKERS = 8  # whose effect is told
+_OF_WORKERS = "_MultiProcessingDataLoaderIter"
+
+
+@rule
+class CpuLoading(Rule):
+    """Time in a data loader of a program that runs on the CPU alone."""
+
+    id: ClassVar[str] = "cpu-loading"
+    category: ClassVar[Category] = Category.INPUT_BOUND
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    Only the CPU was recorded, and its busiest thread spends much of a step in a data loader.
+
+Why it costs time
+    Without worker processes the training itself makes each batch, and computes nothing meanwhile. With them it waits
+    until they deliver one.
+
+How it decides
+    It adds up the time inside data loaders (enumerate(DataLoader)#...) and ranges named like one, such as load, fetch,
+    read or preprocess, and takes out what the profiler costs. Below {least-share} of the step it stays quiet,
+    and where only one batch is loaded.
+
+What to try
+    Load in other processes, or in more of them, and make one sample cheaper. A step then takes at least as long as all
+    the rest of it, and as long as the loading divided by the number of workers.
+
+When it is wrong
+    Workers need CPU cores. Where the training's threads use all of them, more workers slow it down.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        time = cpu_time(analysis)
+        if (
+            time is None
+            or not time.is_all
+            or time.loading_ns < analysis.thresholds[LEAST_SHARE] * time.step_ns
+        ):
+            return
+        trace, loads = analysis.trace, time.loading[0]
+        if len(loads) < LEAST_LOADS:
+            return
+        longest = [event for event, _ in time.shares(time.activity.inputs)][:MOST_NAMED]
+        name = trace.name(longest[0])
+        has_workers, is_of_torch = _OF_WORKERS in name, is_loader(name)
+        steps = max(analysis.steps_in_window, 1)
+        loading_ns, rest_ns = time.loading_ns / steps, (time.step_ns - time.loading_ns) / steps
+        workers = min(max(math.ceil(loading_ns / max(rest_ns, 1.0) - NEARLY), 1), MOST_WORKERS)
+        yield self.finding(
+            analysis,
+            ceiling_ns=time.loading_ns,
+            window_ns=time.step_ns,
+            headline=Headline(
+                _what(name, has_workers), of_every_step(analysis, time.loading_ns / time.step_ns)
+            ),
+            account=_in_workers(loading_ns, rest_ns)
+            if has_workers
+            else _in_the_main_process(loading_ns, rest_ns, workers) + inside(analysis, time, time.loading),
+            remedy=loaded_beside(workers, has_workers=has_workers) if is_of_torch else region_beside(name),
+            culprit=culprit_of(
+                analysis,
+                [] if has_workers else own_lines(analysis, time, time.loading),
+                Culprit(CulpritKind.REGION, name),
+            ),
+            evidence=evidence_of(trace, np.array(longest, np.int64)),
+            unknown=(
+                "What the workers do: record one of them with py-spy record --subprocesses."
+                if has_workers
+                else without_stacks(
+                    trace, "Which of your lines load the data: record again with Python stacks (--stacks)."
+                ),
+            ),
+        )
+
+
+def _what(name: str, has_workers: bool) -> str:
+    if not is_loader(name):
+        return f"The main process makes the data itself, in {name}"
+    if has_workers:
+        return "Steps wait for the data loader's workers"
+    return "The data loader runs in the main process"
+
+
+def _in_workers(waiting_ns: float, rest_ns: float) -> str:
+    whole = waiting_ns + rest_ns
+    return (
+        f"A step takes {duration(whole)}, of which it waits {duration(waiting_ns)} for a batch. With twice as many "
+        f"workers it takes {duration(max(whole / 2, rest_ns))} or more; were a batch always there, {duration(rest_ns)}."
+    )
+
+
+def _in_the_main_process(loading_ns: float, rest_ns: float, workers: int) -> str:
+    """``workers``: with more of them a step takes as long."""
+    whole = loading_ns + rest_ns
+    least = max(rest_ns, loading_ns / workers)
+    alone = max(rest_ns, loading_ns)
+    text = (
+        f"A step takes {duration(whole)}. For {duration(loading_ns)} of it this thread makes the next batch, then the "
+        f"rest takes {duration(rest_ns)}. With one worker process a step takes {duration(alone)} or more"
+    )
+    if workers > 1:
+        text += f", with {workers} of them {duration(least)}"
+    any_number = ", with any number" if least <= rest_ns * (1 + NEARLY) else ""
+    return f"{text}: at most {whole / max(least, 1.0):.2g} times faster{any_number}."

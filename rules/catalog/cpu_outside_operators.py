@@ -1,0 +1,117 @@
+"""A program on the CPU alone that spends its steps outside of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import EventKind
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import length
+from rules.analysis.facts.cpu_time import LONG_GAP_NS, CpuTime, cpu_time
+from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.losses.cpu_work import MOST_NAMED, culprit_of, libraries, named_shares, own_lines
+from rules.remedies.cpu_work import OUTSIDE_OPERATORS
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.wording.headline import Headline
+from rules.wording.phrases import of_every_step, without_stacks
+
+LEAST_STEPS = 2  # of one, nobody knows whether it comes again
+LEAST = 0.05  # of a step: some of it there always is
+MOSTLY = 0.5  # of this time: then the place that holds it is told
+
+
+@rule
+class CpuOutsideOperators(Rule):
+    """Time of a program on the CPU alone in which neither an operator nor a data loader runs."""
+
+    id: ClassVar[str] = "cpu-outside-operators"
+    category: ClassVar[Category] = Category.HOST_BOUND
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
+    explanation: ClassVar[str] = f"""
+What it found
+    Only the CPU was recorded, and for much of a step its busiest thread runs no operator: it is in Python, NumPy,
+    pandas or another library, or it waits.
+
+Why it costs time
+    One thread does it, while nothing is computed.
+
+How it decides
+    It adds up the times of {duration(LONG_GAP_NS)} and more in which neither an operator nor a data loader runs.
+    Shorter ones are what calling the next operator takes, and those that are usually short between the same two
+    operators are interruptions. Below {percent(LEAST)} of the step it
+    stays quiet, and where fewer than {LEAST_STEPS} steps were found.
+
+What to try
+    Replace loops by calls on whole arrays, keep what does not change, or prepare it in another process while the step
+    computes.
+
+When it is wrong
+    Where the thread sleeps or waits for something that was not recorded, such as a network.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        time = cpu_time(analysis)
+        if time is None or not time.is_all or time.steps < LEAST_STEPS:
+            return
+        if time.outside_ns < LEAST * time.step_ns:
+            return
+        steps, (start, end) = max(analysis.steps_in_window, 1), time.outside
+        lines = own_lines(analysis, time, time.outside)
+        longest = np.argsort(start - end, kind="stable")[:MOST_NAMED].tolist()
+        lane = int(
+            analysis.trace.events.lane[time.activity.events[time.activity.kind == EventKind.CPU_OP][0]]
+        )
+        told = named_shares(analysis.trace, lines, length(time.outside))
+        yield self.finding(
+            analysis,
+            ceiling_ns=time.outside_ns,
+            window_ns=time.step_ns,
+            headline=Headline(
+                "Code outside PyTorch's operators", of_every_step(analysis, time.outside_ns / time.step_ns)
+            ),
+            account=f"A step takes {duration(time.step_ns / steps)}, and for {duration(time.outside_ns / steps)} of it "
+            "neither an operator nor a data loader runs: the thread is in Python or in a library."
+            + _where(time)
+            + (f" In the program's own code it is in {told}." if told else "")
+            + libraries(analysis, time, time.outside)
+            + f" Without this code a step would take {duration((time.step_ns - time.outside_ns) / steps)}.",
+            remedy=OUTSIDE_OPERATORS,
+            culprit=culprit_of(
+                analysis, lines, Culprit(CulpritKind.OUTSIDE, "Python code outside any operator")
+            ),
+            evidence=tuple(
+                Evidence(lane, int(start[each]), int(end[each]), "no operator runs") for each in longest
+            ),
+            unknown=(
+                without_stacks(
+                    analysis.trace, "Which of your lines it is: record again with Python stacks (--stacks)."
+                ),
+            ),
+        )
+
+
+def _where(time: CpuTime) -> str:
+    """In which range, or between which ones, most of the time lies."""
+    trace, whole = time.trace, length(time.outside)
+    for event, ns in time.shares(time.activity.user_regions, time.outside)[:1]:
+        if ns >= MOSTLY * whole:
+            return f" {percent(ns / whole)} of this lies in {trace.name(event)}."
+    start, end = time.outside
+    column = time.activity.regions
+    opens = np.flatnonzero(column.event >= 0)
+    if not len(opens) or not len(start):
+        return ""
+    free = column.at(start) < 0
+    follows = np.searchsorted(column.edges[opens], start)
+    known = free & (follows < len(opens))
+    begins = column.event[opens[np.minimum(follows, len(opens) - 1)]].astype(np.int64)
+    names = trace.events.name[begins]
+    spent = np.bincount(names[known], (end - start)[known]) if known.any() else np.zeros(1)
+    most = int(spent.argmax())
+    if spent[most] < MOSTLY * whole:
+        return ""
+    return f" {percent(spent[most] / whole)} of this passes right before {trace.strings[most]}."

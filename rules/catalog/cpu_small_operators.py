@@ -1,0 +1,107 @@
+"""A program on the CPU alone whose operators are so small that calling them takes longer than running them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.cpu_time import SHORTEST, CpuTime, cpu_time
+from rules.analysis.idle.threads import READ_BACKS
+from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.losses.cpu_work import MOST_NAMED, culprit_of, own_lines
+from rules.losses.lost_time import evidence_of
+from rules.remedies.cpu_work import VALUES_TOGETHER, fewer_calls
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.wording.headline import Headline
+from rules.wording.phrases import counted, listed, of_every_step, without_stacks
+
+LEAST_OPERATORS = 100
+LEAST_STEPS = 2  # of one, nobody knows whether it comes again
+LEAST = 0.05  # of a step: some overhead there always is
+MANY_READ_BACKS = 0.25  # of the calls
+MOSTLY = 0.5  # of the calls
+
+
+@rule
+class CpuSmallOperators(Rule):
+    """What calling operators costs a program that runs on the CPU alone."""
+
+    id: ClassVar[str] = "cpu-small-operators"
+    category: ClassVar[Category] = Category.LAUNCH_BOUND
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
+    explanation: ClassVar[str] = f"""
+What it found
+    Only the CPU was recorded, and much of a step is what it takes to call operators, not what they compute.
+
+Why it costs time
+    Each call passes through Python, PyTorch's dispatcher and autograd, which takes some microseconds however small its
+    tensors are.
+
+How it decides
+    For each outermost operator it takes as long as the shortest {SHORTEST} % of them last, and the short times between
+    two of them, and takes out what the profiler costs. Below {percent(LEAST)} of the step it stays quiet, and
+    with fewer than {LEAST_OPERATORS} operators or {LEAST_STEPS} steps.
+
+What to try
+    Work on larger tensors, join operators with torch.compile, use fused optimizers, and read values many at once.
+
+When it is wrong
+    Python's stacks slow the code between operators down, more than is taken out.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        time = cpu_time(analysis)
+        if time is None or not time.is_all or time.steps < LEAST_STEPS:
+            return
+        trace, steps = analysis.trace, max(analysis.steps_in_window, 1)
+        names, counts = np.unique(trace.events.name[time.operators], return_counts=True)
+        order = np.argsort(-counts, kind="stable")[:MOST_NAMED]
+        called = {trace.strings[names[each]]: counts[each] / steps for each in order.tolist()}
+        most = listed([f"{name} ({count:,.0f})" for name, count in called.items() if count >= 1])
+        if len(time.operators) < LEAST_OPERATORS:
+            return
+        reads = counts[[trace.strings[name] in READ_BACKS for name in names.tolist()]].sum()
+        reads_values = reads >= MANY_READ_BACKS * len(time.operators)
+        overhead_ns = time.overhead_ns(in_full=reads_values)
+        if overhead_ns < LEAST * time.step_ns:
+            return
+        in_optimizer = _in_optimizer(time) >= MOSTLY * len(time.operators)
+        took = float(np.median(trace.events.duration[time.operators]))
+        example = time.operators[trace.events.name[time.operators] == names[order[0]]][:1]
+        rest_ns = (time.step_ns - overhead_ns) / steps
+        yield self.finding(
+            analysis,
+            ceiling_ns=overhead_ns,
+            window_ns=time.step_ns,
+            headline=Headline(
+                "Values are read one at a time" if reads_values else "Calling many small operators",
+                of_every_step(analysis, overhead_ns / time.step_ns),
+            ),
+            account=f"{counted(analysis, len(time.operators), 'operator')} are called one after another, and half of "
+            f"them take {duration(took)} or less. A step takes {duration(time.step_ns / steps)}, and without what the "
+            f"calls cost {duration(rest_ns)}. Called most in it: {most}.",
+            remedy=VALUES_TOGETHER if reads_values else fewer_calls(in_optimizer=in_optimizer),
+            culprit=culprit_of(
+                analysis,
+                own_lines(analysis, time, time.calling),
+                Culprit(CulpritKind.OPERATOR, next(iter(called))),
+            ),
+            evidence=evidence_of(trace, example),
+            unknown=(
+                without_stacks(
+                    trace, "Which of your lines call them: record again with Python stacks (--stacks)."
+                ),
+            ),
+        )
+
+
+def _in_optimizer(time: CpuTime) -> int:
+    """How many operators are called inside an optimizer's step."""
+    region = time.activity.regions.at(time.trace.events.start[time.operators])
+    names = np.unique(time.trace.events.name[region[region >= 0]]).tolist()
+    mine = [name for name in names if "optimizer" in time.trace.strings[name].lower()]
+    return int(np.isin(time.trace.events.name[np.maximum(region, 0)], mine)[region >= 0].sum())

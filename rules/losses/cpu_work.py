@@ -1,0 +1,104 @@
+"""What lies inside a part of the time of a program on the CPU alone: its own lines, and operators."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parsers.model import Attribute, EventKind, Trace
+from parsers.model.names.per_name import named
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.arithmetic.intervals import Intervals, length
+from rules.analysis.facts.cpu_time import CpuTime, Shares
+from rules.kernels.operator_roofs import work_of
+from rules.kernels.operator_work import PRODUCTS
+from rules.source_lines import is_program_frame, line_of_frame, program_frames
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.wording.phrases import listed
+
+MOST_NAMED = 3
+LEAST_NAMED = 0.05  # of the time that is looked into
+_ADDRESS = re.compile(r" object at 0x[0-9a-f]+")  # of one object of many of a class
+
+
+def own_lines(analysis: Analysis, time: CpuTime, within: Intervals | None = None) -> Shares:
+    """The program's own functions by the time in which they are the deepest such; empty without stacks."""
+    rows = [row for row, _ in program_frames(analysis, time.thread).rows]
+    return time.shares(Innermost.of(analysis.trace, np.concatenate(rows)), within) if rows else []
+
+
+def named_shares(trace: Trace, shares: Shares, whole_ns: int) -> str:
+    """ "aten::mm (57 %) and aten::add_ (8.1 %)" of the longest that are no small part of a time."""
+    spent: Counter[str] = Counter()
+    for event, ns in shares:
+        spent[_ADDRESS.sub("", trace.name(event))] += ns
+    told = [each for each in spent.most_common(MOST_NAMED) if each[1] >= LEAST_NAMED * max(whole_ns, 1)]
+    return listed([f"{name} ({percent(ns / whole_ns)})" for name, ns in told])
+
+
+def inside(analysis: Analysis, time: CpuTime, within: Intervals) -> str:
+    """What runs in a part of the time, in sentences that follow others; empty where nothing is known."""
+    trace, whole = analysis.trace, length(within)
+    lines = named_shares(trace, own_lines(analysis, time, within), whole)
+    operators = named_shares(trace, time.shares(time.activity.operators, within), whole)
+    text = f" In the program's own code this time is spent in {lines}." if lines else ""
+    return text + (f" The longest operators in it are {operators}." if operators else "")
+
+
+def libraries(analysis: Analysis, time: CpuTime, within: Intervals) -> str:
+    """Functions of libraries that were innermost in much of a time, in a sentence; empty without any."""
+    trace, events = analysis.trace, time.activity.events[time.activity.kind == EventKind.PYTHON]
+    shares = time.shares(Innermost.of(trace, events), within)
+    foreign = [each for each in shares if not is_program_frame(trace.name(each[0]))]
+    told = named_shares(trace, foreign, length(within))
+    return f" Of libraries it runs {told}." if told else ""
+
+
+def culprit_of(analysis: Analysis, shares: Shares, otherwise: Culprit) -> Culprit:
+    """The own function that holds most of some time, with its line, else another culprit."""
+    if not shares:
+        return otherwise
+    name = analysis.trace.name(shares[0][0])
+    return Culprit(CulpritKind.FRAME, name, at=line_of_frame(name, is_call=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Matrix products of known shapes on the CPU, all together."""
+
+    calls: int
+    ns: int
+    operations: float
+    in_double: bool  # most of the time
+
+    @property
+    def per_second(self) -> float:
+        return self.operations / max(self.ns, 1) * 1e9
+
+
+def products_of(time: CpuTime) -> Products:
+    """The products inside the window whose shapes were recorded."""
+    trace, table = time.trace, time.trace.events
+    events = time.activity.events[time.activity.kind == EventKind.CPU_OP]
+    inside = (table.start[events] >= time.window[0]) & (table.end[events] <= time.window[1])
+    events = events[inside & named(trace, events, lambda name: name.partition("::")[2] in PRODUCTS)]
+    stated = [table.name[events].astype(np.int64)]
+    stated += [trace.attribute(each, events, -1) for each in (Attribute.INPUT_DIMS, Attribute.INPUT_TYPES)]
+    rows, which, count = np.unique(np.stack(stated, axis=1), axis=0, return_inverse=True, return_counts=True)
+    spent = np.bincount(which.reshape(-1), table.duration[events], len(rows))
+    found, doubles = Products(0, 0, 0.0, False), 0
+    for (name, dims, types), calls, ns in zip(rows.tolist(), count.tolist(), spent.tolist(), strict=True):
+        written = trace.strings[types] if types >= 0 else ""
+        work = work_of(trace.strings[name], trace.strings[dims], written) if dims >= 0 else None
+        if work is None or not work.operations:
+            continue
+        doubles += ns if '"double"' in written else 0
+        found = Products(
+            found.calls + calls, found.ns + int(ns), found.operations + calls * work.operations, False
+        )
+    return replace(found, in_double=2 * doubles > found.ns)

@@ -1,0 +1,132 @@
+"""Where the time of a program on the CPU alone goes: interruptions, the recorder, own lines, products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from parsers.model import Trace
+from rules import Finding, diagnose
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.cpu_time import CpuTime, cpu_time
+from rules.losses.cpu_work import products_of
+from rules.verdict.verdict import verdict
+from tests.rules.builder import TinyTrace, steps
+
+STEP = 100_000.0
+
+
+def time_of(trace: Trace) -> CpuTime:
+    found = cpu_time(Analysis(trace))
+    assert found is not None
+    return found
+
+
+def findings(trace: Trace) -> dict[str, Finding]:
+    return {each.rule: each for each in diagnose(trace).findings}
+
+
+def program(body: Callable[[TinyTrace, int], None]) -> Trace:
+    return steps(5, STEP, body).build()
+
+
+def test_a_long_gap_where_most_are_short_is_an_interruption() -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        pause = 20_000 if index == 3 else 20
+        trace.op(0, 60_000, "aten::mm")
+        trace.op(60_000 + pause, 100_000, "aten::addmm")
+
+    time = time_of(program(body))
+    assert time.outside_ns == 0
+    assert time.step_ns == 5 * STEP * 1_000 - 12 * 3_000 + 2 * 3_000
+
+
+def test_the_same_gap_in_each_step_is_none() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 60_000, "aten::mm")
+        trace.op(80_000, 100_000, "aten::addmm")
+
+    assert time_of(program(body)).outside_ns == 5 * 20_000_000
+
+
+def test_what_the_recorder_does_between_operators_is_not_the_programs() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 60_000, "aten::mm")
+        trace.frame(60_000, 75_000, "stallscope_recorder/session.py(152): _report")
+        trace.op(80_000, 100_000, "aten::addmm")
+
+    assert time_of(program(body)).outside_ns == pytest.approx(5 * 5_000_000, rel=0.01)
+
+
+def test_the_own_function_that_loads_is_the_line_to_open_and_the_recorders_never() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.region(0, 50_000, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+        trace.frame(0, 100_000, "train.py(40): main")
+        trace.frame(10, 49_990, "stallscope_recorder/hooks.py(89): __next__")
+        trace.frame(20, 49_900, "train.py(6): __getitem__")
+        trace.op(50_000, 100_000, "aten::mm")
+
+    found = findings(program(body))["cpu-loading"]
+    assert found.at is not None
+    assert found.at.text == "train.py:6"
+    assert "train.py(6): __getitem__ (100 %)" in found.explanation
+
+
+def test_libraries_that_run_between_operators_are_told_without_addresses() -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.frame(0, 100_000, "train.py(40): main")
+        trace.frame(0, 50_000, f"<built-in method argsort of numpy.ndarray object at 0x7f{index}0>")
+        trace.op(50_000, 100_000, "aten::mm")
+
+    said = findings(program(body))["cpu-outside-operators"].explanation
+    assert "Of libraries it runs <built-in method argsort of numpy.ndarray> (100 %)." in said
+
+
+@pytest.mark.parametrize(
+    ("took", "said", "advice"),
+    [
+        (90_000, "GFLOP/s", "See that all cores work"),
+        (900, "", ""),
+    ],
+)
+def test_operators_that_hold_most_of_a_step_are_the_limit(took: float, said: str, advice: str) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.shapes(trace.op(0, took, "aten::mm"), [[4096, 4096], [4096, 4096]], ["float", "float"])
+
+    built = program(body)
+    found = findings(built)["cpu-recording"]
+    assert ("The CPU's operators are the limit" in found.title) is bool(said)
+    assert said in found.explanation
+    assert found.advice[0].startswith(advice)
+
+
+@pytest.mark.parametrize(("rows", "held_up"), [(8, True), (4096, False)])
+def test_products_that_take_long_and_compute_nothing_need_fewer_threads(rows: int, held_up: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        shape = [[rows, rows], [rows, rows]]
+        trace.shapes(trace.op(0, 90_000, "aten::mm"), shape, ["double", "double"])
+
+    built = program(body)
+    products = products_of(time_of(built))
+    assert products.in_double
+    assert products.operations == 5 * 2 * rows**3
+    advice = findings(built)["cpu-recording"].advice
+    assert any("set_num_threads(1)" in each for each in advice) is held_up
+    assert any("float32" in each for each in advice)
+
+
+@pytest.mark.parametrize(
+    ("took", "first"),
+    [
+        (94_000, "The CPU's operators are the limit: 94 %"),
+        (85_000, "Code outside PyTorch's operators: 15 %"),
+    ],
+)
+def test_little_beside_much_computing_is_told_second(took: float, first: str) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, took, "aten::mm")
+
+    built = program(body)
+    assert verdict(Analysis(built), diagnose(built)).startswith(first)
+    assert "cpu-outside-operators" in findings(built)
