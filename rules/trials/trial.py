@@ -100,7 +100,8 @@ class Trials:
     """All that was tried of one program, in the order in which it was tried.
 
     ``ended`` is "complete", "time", "stopped" or "failed"; ``problem`` says why less is known than was asked for.
-    ``losses`` are a curve for each of ``losses_of``, the changes that were made; the empty name stands for none.
+    ``needed_s`` is the time limit that might do for everything where it ran out, seconds, 0 if unknown. ``losses`` are
+    a curve for each of ``losses_of``, the changes that were made; the empty name stands for none.
     """
 
     trials: tuple[Trial, ...] = ()
@@ -108,6 +109,7 @@ class Trials:
     ended: str = "complete"
     problem: str = ""
     different_sizes: bool = False
+    needed_s: int = 0
     losses: tuple[tuple[float | None, ...], ...] = ()
     losses_of: tuple[str, ...] = ()
 

@@ -16,13 +16,14 @@ MIN_SETTLING_NS = 1e9  # less than a second of compiling is nothing to speak of
 MIN_MEMORY_CHANGE = 0.01
 MIN_LARGE = 10.0  # times as fast
 FINE_BAND = 0.1  # bounds that are closer would look the same with two decimals
+MAX_TELLING = 2.0  # bounds that reach further tell nothing
 MAX_HELPLESS = 1.05  # a ceiling that could be higher than this may still be worth something
 
 KINDS = {
-    Kind.SWITCH: "switched in the running program",
-    Kind.START: "set at the start, in launches of its own",
-    Kind.CEILING: "a ceiling: taken away to see what it costs",
-    Kind.CONTROL: "how restless this machine is",
+    Kind.SWITCH: "switched on and off while it runs",
+    Kind.START: "set at launch, in separate runs",
+    Kind.CEILING: "a ceiling: removed to see what it costs",
+    Kind.CONTROL: "how noisy this machine is",
     Kind.TOGETHER: "measured together",
 }
 
@@ -85,18 +86,20 @@ def meaning(trial: Trial) -> str:
     """What a trial says, where the gain and its bounds stand beside it."""
     gain = trial.gain
     if trial.verdict is Verdict.REFUSED:
-        return f"not tried, because {trial.candidate.against}" if trial.candidate.against else _failed(trial)
+        return f"not applicable: {trial.candidate.against}" if trial.candidate.against else _failed(trial)
     if gain is None:
-        return "not reached in the time that there was"
+        return "not measured in the time available"
     most = _at_most(gain)
     if trial.candidate.kind is Kind.CONTROL:
-        return f"differences below {percent(max(gain.high - 1, 1 - gain.low, 0.0))} are not seen here"
+        if max(gain.high, 1 / max(gain.low, 1 / gain.high)) > MAX_TELLING:
+            return f"too noisy here: the unchanged program measured {times(gain)} as fast as itself"
+        return f"differences under {percent(max(gain.high - 1, 1 - gain.low, 0.0))} can't be seen here"
     if trial.verdict is Verdict.SLOWER:
         return "slower"
     if trial.candidate.kind is Kind.CEILING:
         if trial.verdict is Verdict.PROVED:
-            return f"worth changing the code for, at most {most}"
-        ends = ": mending it cannot help here" if gain.high <= MAX_HELPLESS else ""
+            return f"worth a code change: up to {most}"
+        ends = ": fixing it can't help here" if gain.high <= MAX_HELPLESS else ""
         return f"{_of_at_most(gain)}{ends}"
     if trial.verdict is Verdict.NO_DIFFERENCE:
         return _of_at_most(gain)
@@ -104,7 +107,10 @@ def meaning(trial: Trial) -> str:
 
 
 def _of_at_most(gain: Gain) -> str:
-    return f"no difference measurable here (at most {_at_most(gain)})"
+    if gain.high > MAX_TELLING:
+        _, bounds = gain_and_bounds(gain)
+        return f"too noisy to tell ({bounds})"
+    return f"no measurable difference (at most {_at_most(gain)})"
 
 
 def _at_most(gain: Gain) -> str:
@@ -120,10 +126,10 @@ def likeness(comparison: LossComparison) -> str:
     difference, baseline = comparison.difference or 0.0, comparison.baseline or 0.0
     return {
         Likeness.BIT_EQUAL: "bit-equal losses",
-        Likeness.EQUAL: "losses equal within what two runs without it differ",
-        Likeness.DIFFERS: f"losses differ by {_small(difference)} (two runs without it: {_small(baseline)})",
+        Likeness.EQUAL: "losses equal to within the run-to-run difference",
+        Likeness.DIFFERS: f"losses differ by {_small(difference)} (run to run: {_small(baseline)})",
         Likeness.DIVERGES: "the losses diverge",
-        Likeness.NOT_COMPARABLE: "losses could not be compared, because the script is not repeatable",
+        Likeness.NOT_COMPARABLE: "losses can't be compared: the script gives different losses on every run",
     }[comparison.likeness]
 
 
@@ -141,7 +147,7 @@ def about(trial: Trial) -> list[str]:
         if before and abs(after - before) > MIN_MEMORY_CHANGE * before:
             said.append(f"peak memory {size(before)} -> {size(after)}")
     if trial.settling_ns > MIN_SETTLING_NS and trial.candidate.kind is Kind.SWITCH:
-        said.append(f"the first steps with it took {duration(trial.settling_ns)} longer")
+        said.append(f"the first steps took {duration(trial.settling_ns)} longer")
     return said
 
 
@@ -154,12 +160,12 @@ def line(trial: Trial) -> str:
 
 
 def left_out(trials: Trials) -> list[str]:
-    """What made no sense in the program, a sentence for each reason."""
+    """What does not apply to the program, a line for each reason."""
     by_reason: dict[str, list[str]] = {}
     for each in trials.trials:
         if each.candidate.against:
             by_reason.setdefault(each.candidate.against, []).append(each.candidate.title)
-    return [f"Not tried, because {reason}: {'; '.join(titles)}." for reason, titles in by_reason.items()]
+    return [f"Not applicable ({reason}): {'; '.join(titles)}." for reason, titles in by_reason.items()]
 
 
 def summary(trials: Trials) -> str:
@@ -167,8 +173,9 @@ def summary(trials: Trials) -> str:
     control = trials.control
     if trials.restless and control is not None and control.gain is not None:
         return (
-            f"This machine is too restless to tell: the unchanged program was {times(control.gain)} as fast as itself. "
-            "Close what else runs here, or set a longer time limit."
+            "This machine is too noisy to tell: "
+            f"the unchanged program measured {times(control.gain)} as fast as itself. "
+            "Close other programs, or raise the time limit."
         )
     best = trials.best
     if best is None or best.gain is None:
@@ -181,21 +188,21 @@ def summary(trials: Trials) -> str:
     if best.members:
         titles = [each.candidate.title for each in trials.trials if each.candidate.switch in best.members]
         count = len(best.members)
-        return f"{count} changes together, measured: {faster(best.gain)}. {listed(titles)}."
-    return f"{best.candidate.title}, measured: {faster(best.gain)}."
+        return f"Measured with {count} changes together: {faster(best.gain)}. {listed(titles)}."
+    return f"Measured: {faster(best.gain)}. {best.candidate.title}."
 
 
 def no_patch(trials: Trials) -> str:
     """Why there is nothing to write into the script."""
     if not trials.winners:
-        return "No patch: none of the changes won."
-    return "No patch: no line of your own files was found that makes what won."
+        return "No patch: no change made the program faster."
+    return "No patch: no line of your own code was found to change."
 
 
 def unpatched(trials: Trials, switches: Sequence[str]) -> str:
     """What a patch leaves to do by hand."""
     titles = [each.candidate.title for each in trials.trials if each.candidate.switch in switches]
-    return f"Not in the patch, because no line was found for it: {listed(titles or list(switches))}."
+    return f"Not in the patch, because no line was found to change: {listed(titles or list(switches))}."
 
 
 def caution(trials: Trials) -> list[str]:
@@ -204,7 +211,8 @@ def caution(trials: Trials) -> list[str]:
     if trials.problem:
         said.append(trials.problem)
     if trials.different_sizes:
-        said.append("The batches differ in size, so times are compared for each element of a batch.")
+        said.append("Batch sizes differ, so times are compared per element.")
     if trials.ended == "time":
-        said.append("Time ran out before everything was tried: a longer time limit leaves more for the rest.")
+        limit = f"the time limit to about {trials.needed_s} s" if trials.needed_s else "the time limit"
+        said.append(f"Time ran out before everything was tried. Raise {limit} to try the rest.")
     return said

@@ -37,6 +37,19 @@ def test_a_script_is_found_behind_interpreters_and_launchers(
         assert plain_command(target) == words
 
 
+@pytest.mark.parametrize(
+    ("words", "interpreter"),
+    [
+        (["a.py"], "/env/bin/python"),
+        (["python", "-u", "a.py"], "/env/bin/python"),
+        (["numactl", "-N", "0", "python3", "a.py"], "/env/bin/python"),
+        (["/usr/bin/python3", "a.py"], "/usr/bin/python3"),
+    ],
+)
+def test_an_interpreter_that_is_given_stands_for_a_plain_python(words: list[str], interpreter: str) -> None:
+    assert read_target(words, interpreter="/env/bin/python").interpreter == interpreter
+
+
 def test_a_module_behind_torchrun_stays_a_module() -> None:
     target = read_target(["torchrun", "--nproc_per_node=2", "-m", "package.train", "--lr=1"])
     assert (target.kind, target.program, target.arguments) == (

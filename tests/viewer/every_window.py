@@ -124,8 +124,8 @@ def tried() -> TrialsWindow:
     """The window of a trial that has ended, with a row of each kind."""
     made = Promised(1.0, 1.2, 1.4)
     candidates = (
-        Candidate("tf32", Kind.SWITCH, "Use the tensor cores (TF32)", promised=made),
-        Candidate("same-batch", Kind.CEILING, "Data always there"),
+        Candidate("tf32", Kind.SWITCH, "Use TF32 tensor cores", promised=made),
+        Candidate("same-batch", Kind.CEILING, "Data loading takes no time"),
         Candidate("together", Kind.TOGETHER, "All that won, together"),
     )
     loss = LossComparison(Likeness.DIFFERS, 3e-4, 1e-7)

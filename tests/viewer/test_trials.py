@@ -217,7 +217,7 @@ def test_stop_keeps_what_is_known(
     assert trials.ended == "stopped"
     assert shown.rows.rows["tf32"].trial is not None
     assert shown.rows.rows["tf32"].trial.gain is not None
-    assert "not reached" in shown.rows.rows["fused-optimizer"].result.text()
+    assert "not measured" in shown.rows.rows["fused-optimizer"].result.text()
     assert "stopped after" in shown.notes.text()
     assert shown.start_button.isVisible()
     assert not shown.stop_button.isVisible()
@@ -283,7 +283,7 @@ def test_a_restless_machine_is_told_without_gains(
     click(shown.start_button)
     wait_until_ended(qtbot, shown)
     assert list(shown.rows.rows) == ["control"]
-    assert "too restless" in shown.summary.text()
+    assert "too noisy to tell" in shown.summary.text()
 
 
 CANDIDATE = Candidate("x", Kind.SWITCH, "X")

@@ -55,8 +55,8 @@ class UnreadableCommand(ValueError):
 def read_target(words: Sequence[str], folder: str = "", interpreter: str = "") -> Target:
     """The target that a command's words name.
 
-    A script without an interpreter gets ``interpreter``. Words before the interpreter (``mpirun -n 2``,
-    ``numactl``) and launchers of torch become ``Target.launcher``.
+    A script without an interpreter, or after a plain ``python``, gets ``interpreter``. Words before the interpreter
+    (``mpirun -n 2``, ``numactl``) and launchers of torch become ``Target.launcher``.
     """
     words = list(words)
     if not words:
@@ -73,7 +73,8 @@ def read_target(words: Sequence[str], folder: str = "", interpreter: str = "") -
     for position, word in enumerate(words):
         if _PYTHON.match(PurePath(word).name):
             options, rest = _python_options(words[position + 1 :])
-            return _after_python(rest, options, word, tuple(words[:position]), folder)
+            named = interpreter if interpreter and word == PurePath(word).name else word
+            return _after_python(rest, options, named, tuple(words[:position]), folder)
         if PurePath(word).name in _LAUNCHERS and position:
             return _after_launcher(words, position + 1, "", folder)
     return Target(TargetKind.COMMAND, words[0], tuple(words[1:]), "", folder=folder)

@@ -102,8 +102,8 @@ def declare(commands: Any) -> None:
 
 
 def _blocks(text: str) -> int:
-    if not text.isdecimal() or not 2 <= int(text) <= MAX_BLOCKS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of blocks from 2 to {MAX_BLOCKS}")
+    if not text.isdecimal() or not 4 <= int(text) <= MAX_BLOCKS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of blocks from 4 to {MAX_BLOCKS}")
     return int(text)
 
 
@@ -231,7 +231,7 @@ def _note_what_a_trial_is(request: CaptureRequest, name: str) -> None:
         pass
     complain(
         f"{runs_for_real(request)} "
-        "Its arguments and --env keep them out of the way (--env WANDB_MODE=offline)."
+        "Use its own arguments or --env to keep those out of the way (--env WANDB_MODE=offline)."
     )
 
 

@@ -99,6 +99,6 @@ def trials_report(trials: Trials, title: str) -> Report:
         blocks += [Table("", _COLUMNS, rows), Points("", tuple(wording.left_out(trials)))]
     if any(each.candidate.kind is Kind.CEILING and each.gain for each in trials.trials):
         blocks.append(
-            Text(("A ceiling is no change to keep: something was taken away to see what it costs.",))
+            Text(("A ceiling is not a change to keep: something was removed to see what it costs.",))
         )
     return Report(f"{title}: {wording.summary(trials)}", tuple(blocks))

@@ -253,7 +253,10 @@ def add_program(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--cwd", default="", metavar="DIR", help="working folder of the program")
     parser.add_argument(
-        "--python", default="", metavar="PATH", help="Python interpreter for a script given without one"
+        "--python",
+        default="",
+        metavar="PATH",
+        help="Python interpreter for a script given without one, or after a plain 'python'",
     )
     parser.add_argument(
         "--env",

@@ -62,7 +62,7 @@ def test_what_makes_no_sense_in_a_program_says_why(told: dict[str, dict[str, Any
     against = {name: each["against"] for name, each in told.items() if each.get("against")}
     assert against["tf32"] == against["pin-memory"] == "the program runs on the CPU"
     assert against["no-sync"] == "no model is in DistributedDataParallel"
-    assert against["inference-mode"] == "the program trains"
+    assert against["inference-mode"] == "the program is training"
     assert against["sdpa-backend"] == "scaled_dot_product_attention is not called"
     assert (
         not {"autocast-bf16", "fused-optimizer", "channels-last", "set-to-none", "same-batch"}
@@ -106,4 +106,4 @@ def test_a_change_that_fails_halfway_is_put_back_even_where_putting_back_fails()
     assert Thing.own == 1
     assert not hasattr(Thing, "added")
     assert changes.made == ()
-    assert changes.reason_against("other") == "it is not known to this recorder"
+    assert changes.reason_against("other") == "this recorder doesn't know it"

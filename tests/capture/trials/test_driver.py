@@ -11,8 +11,10 @@ from viewer.capture.torch_runner.stallscope_recorder.trials.driver import (
     MAX_STEPS,
     MIN_BLOCK,
     MIN_STEPS,
+    SLOW_STEP,
     USUAL_STEPS,
     Driver,
+    Limits,
 )
 from viewer.capture.torch_runner.stallscope_recorder.trials.schedule import (
     CONTROL,
@@ -57,7 +59,9 @@ def test_what_is_clear_stops_early_and_what_is_close_gets_more_blocks() -> None:
     process.drive([Candidate("quick"), Candidate("slow"), Candidate("nothing")])
     assert process.order("quick") == process.order("slow") == "ABBABAAB"
     assert len(process.blocks("nothing")) == 4 * (3 + MAX_CLOSE_ROUNDS)
-    assert process.end() == {"kind": "end", "reason": "complete", "together": ["quick"]}
+    end = process.end()
+    assert (end["kind"], end["reason"], end["together"]) == ("end", "complete", ["quick"])
+    assert end["steps"] == process.step
 
 
 def test_a_block_holds_no_step_of_settling_and_times_what_its_changes_take() -> None:
@@ -100,7 +104,8 @@ def test_the_first_steps_are_left_alone() -> None:
         (MIN_BLOCK / 1e6, 1000.0, MAX_STEPS),
         (0.1, 9.7, 4),
         (0.1, 9.5, 3),
-        (10.0, 20.0, MIN_STEPS),
+        (SLOW_STEP - 0.01, 20.0, MIN_STEPS),
+        (SLOW_STEP, 20.0, 1),
     ],
 )
 def test_a_block_is_as_long_as_fits_the_time_and_long_enough_to_tell(
@@ -109,6 +114,15 @@ def test_a_block_is_as_long_as_fits_the_time_and_long_enough_to_tell(
     process = PretendedProcess(lambda changes, number: step)
     process.drive([Candidate("nothing")], seconds=seconds, steps=0)
     assert [each["steps"] for each in process.lines if each["kind"] == "steps"] == [steps]
+
+
+@pytest.mark.parametrize(
+    ("step", "skip", "warm"),
+    [(0.1, 10, 4), (0.59, 10, 4), (0.61, 9, 4), (1.6, 3, 3), (3.0, 2, 2), (60.0, 2, 2)],
+)
+def test_slow_steps_leave_less_of_the_time_to_the_beginning(step: float, skip: int, warm: int) -> None:
+    limits = Limits(120.0, 10, 3).within(0.05, step)
+    assert (limits.skip, limits.warm) == (skip, warm)
 
 
 def test_time_is_shared_by_weight_and_what_it_does_not_reach_is_left_out() -> None:

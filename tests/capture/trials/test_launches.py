@@ -185,7 +185,7 @@ def test_two_ranks_change_at_the_same_step(runs: Runs, tmp_path: Path) -> None:
     )
     launched = trial.launch(order("no-sync", "no-collectives", "foreach-optimizer", "inference-mode"))
     assert (launched.account.ended, launched.error) == ("complete", "")
-    assert launched.account.against == {"inference-mode": "the program trains"}
+    assert launched.account.against == {"inference-mode": "the program is training"}
     assert launched.account.program["ranks"] == 2
     for name in ("no-sync", "no-collectives", "foreach-optimizer"):
         assert blocks(launched, name)[:4] == "ABBA"

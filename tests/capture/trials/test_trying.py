@@ -195,12 +195,12 @@ def test_a_script_that_a_change_brings_down_is_started_again_without_it(
         (
             ended(exit_code=3),
             Account(ended="stopped"),
-            "The script ended with exit code 3 before everything was tried: let it run for more steps.",
+            "The script ended with exit code 3 before everything was tried. Let it run for more steps.",
         ),
         (
             ended(),
-            Account(ended="stopped"),
-            "The script ended before everything was tried: let it run for more steps.",
+            Account(ended="stopped", seen=10),
+            "The script runs only 15 steps, too few to time a change. Let it run at least 26.",
         ),
         (
             ended(problem="No steps found: nothing was called."),
@@ -242,10 +242,15 @@ def test_what_is_promised_more_gets_more_of_the_time(expected: float, weight: fl
 def test_what_was_measured_before_the_script_ended_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = usual({"gc-freeze": 1.3}, ended="stopped")
+    good = usual({"gc-freeze": 1.3}, ended="stopped")
+
+    def answer(order: Order) -> Launched:
+        launched = good(order)
+        return replace(launched, outcome=ended(exit_code=3)) if order.candidates else launched
+
     trials, _, _ = run(tmp_path, monkeypatch, answer, "gc-freeze")
     assert by_switch(trials) == {"gc-freeze": Verdict.PROVED}
-    assert "ended before everything was tried" in trials.problem
+    assert "exit code 3 before everything was tried" in trials.problem
 
 
 def test_what_is_asked_for_is_a_promise_a_fix_or_a_change() -> None:

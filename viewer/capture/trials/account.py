@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rules.trials.blocks import Block
+from rules.trials.blocks import Block, whole_rounds
 from viewer.capture.torch_runner.stallscope_recorder.trials.sites import MAX_SITES, Edit, Site
 
 MAX_LINES = 100_000
@@ -19,7 +19,8 @@ MAX_TEXT = 400
 class Account:
     """What a launch knows; ``against`` and ``refused`` give reasons by the name of a change.
 
-    ``ended`` is "complete", "time", "stopped", "failed", or empty where nothing was timed.
+    ``ended`` is "complete", "time", "stopped", "failed", or empty where nothing was timed. ``seen`` counts the steps
+    that the launch could use, ``unfinished`` is the candidate that was being timed when it ended.
     """
 
     blocks: tuple[Block, ...] = ()
@@ -29,6 +30,9 @@ class Account:
     ended: str = ""
     together: tuple[str, ...] = ()
     steps: int = 0
+    step_ns: float = 0.0
+    seen: int = 0
+    unfinished: str = ""
     losses: tuple[float | None, ...] = ()
     sites: tuple[Site, ...] = ()
     edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=dict)
@@ -56,6 +60,21 @@ def account_of(files: Sequence[Path]) -> Account:
         ended="failed" if any(each.ended == "failed" for each in ranks) else first.ended,
         against={name: reason for each in reversed(ranks) for name, reason in each.against.items()},
         refused={name: reason for each in reversed(ranks) for name, reason in each.refused.items()},
+    )
+
+
+def joined(first: Account, second: Account) -> Account:
+    """The account of a trial that was launched again: the whole rounds of both."""
+    return replace(
+        second,
+        blocks=(*whole_rounds(first.blocks), *whole_rounds(second.blocks)),
+        against={**first.against, **second.against},
+        refused={**first.refused, **second.refused},
+        program=second.program or first.program,
+        steps=second.steps or first.steps,
+        step_ns=second.step_ns or first.step_ns,
+        sites=second.sites or first.sites,
+        edits={**first.edits, **second.edits},
     )
 
 
@@ -103,9 +122,17 @@ def _of_rank(lines: Iterable[str]) -> Account:
                 sites=tuple(map(_site, _objects(line.get("sites"))[:MAX_SITES])),
             )
         elif kind == "steps":
-            found = replace(found, steps=int(_number(line.get("steps"))))
+            found = replace(
+                found, steps=int(_number(line.get("steps"))), step_ns=_number(line.get("step_ns"))
+            )
         elif kind == "end":
-            found = replace(found, ended=_text(line.get("reason")), together=_texts(line.get("together")))
+            found = replace(
+                found,
+                ended=_text(line.get("reason")),
+                together=_texts(line.get("together")),
+                seen=int(_number(line.get("steps"))),
+                unfinished=_text(line.get("unfinished")),
+            )
         elif kind == "losses" and isinstance(line.get("values"), list):
             found = replace(found, losses=tuple(_loss(each) for each in line["values"]))
     return replace(found, blocks=tuple(blocks), against=against, refused=refused, edits=edits)

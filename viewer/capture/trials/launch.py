@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rules.trials.blocks import Block
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
@@ -17,6 +18,7 @@ from viewer.capture.storage import History
 from viewer.capture.trials.account import Account, account_of
 
 STEPS = ("auto", "optimizer", "dataloader", "backward", "forward", "region")
+SKIP = 10  # steps at first that are timed in no block
 ENDLESS = 1_000_000_000  # steps: a launch ends when everything is tried
 
 
@@ -26,7 +28,8 @@ class Order:
 
     ``candidates`` are names and weights, ``starts`` and ``changes`` are made from the beginning, ``rounds`` are of four
     blocks for each candidate and for the control, ``losses`` so many are kept. Of the ``seconds`` the time is left over
-    that so many later ``launches`` take to start.
+    that so many later ``launches`` take to start. ``known`` are the whole rounds of earlier launches, which this one
+    continues.
     """
 
     candidates: tuple[tuple[str, float], ...] = ()
@@ -37,8 +40,9 @@ class Order:
     steps: int = 0
     losses: int = 0
     seed: bool = False
-    skip: int = 10
+    skip: int = SKIP
     launches: int = 0
+    known: tuple[Block, ...] = ()
 
     @property
     def text(self) -> str:
@@ -57,8 +61,19 @@ class Order:
                 "seed": self.seed,
                 "skip": self.skip,
                 "launches": self.launches,
+                "known": self._known,
             }
         )
+
+    @property
+    def _known(self) -> dict[str, list[tuple[str, float, float]]]:
+        """Of each candidate the variants, seconds of a step, and elements of a batch."""
+        found: dict[str, list[tuple[str, float, float]]] = {}
+        for block in self.known:
+            variant = "B" if block.changed else "A"
+            step = (variant, round(block.ns / block.steps / 1e9, 9), block.elements / block.steps)
+            found.setdefault(block.candidate, []).append(step)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +116,8 @@ def first_recording(request: CaptureRequest, folder: Path) -> Recording:
 def runs_for_real(request: CaptureRequest) -> str:
     """What somebody has to know before a program is tried for the first time."""
     return (
-        f"{request.target.program} is started several times and runs for real: files, checkpoints and trackers that "
-        "it writes are its own."
+        f"{request.target.program} runs for real, several times: it writes its usual files, checkpoints "
+        "and tracker entries."
     )
 
 

@@ -9,24 +9,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from parsers.model.units import duration
 from rules.fixes.plan import Promise
-from rules.trials.blocks import Block, have_different_sizes
+from rules.trials.blocks import BLOCKS_A_ROUND, Block, have_different_sizes, whole_rounds
 from rules.trials.likeness import compare_losses
 from rules.trials.trial import Candidate, Kind, Trial, Trials, Verdict, trial_of, trial_of_launches
 from viewer.capture.request import CaptureRequest
 from viewer.capture.torch_runner.stallscope_recorder.trials.schedule import CONTROL, TOGETHER
-from viewer.capture.trials.account import Account, block_of
+from viewer.capture.trials.account import Account, block_of, joined
 from viewer.capture.trials.choice import candidate_named, choice_of, starts_after
-from viewer.capture.trials.launch import Launched, Launcher, Order
+from viewer.capture.trials.launch import SKIP, Launched, Launcher, Order
+from viewer.capture.trials.relaunching import Plan, ended_early, plan_of, too_few_steps
 from viewer.capture.trials.source import Source
 
-BLOCKS_A_ROUND = 4
 STARTS_SHARE = 0.4  # of the time, where settings of the start are to be tried
 LAUNCH_ROUNDS = 1
 ORDER_OF_LAUNCHES = "ABBABAAB"
 MIN_LAUNCHES = 4  # what is not clear by then gets as many again, where time is left
 LOSSES = 20  # steps from the start; what a change does to the result shows in the first of them
 MAX_CRASHES = 3
+MAX_LOSSES_SHARE = 0.4  # of the time, where a script ends so early that it is launched again and again
 BASELINES = 2
 USUAL_WINNERS = 3  # whose losses are compared; the time of so many launches is kept for them
 CONTROL_CANDIDATE = Candidate(CONTROL, Kind.CONTROL, "Nothing changed (control)")
@@ -83,6 +85,7 @@ class Trying:
         self._told: set[str] = set()
         self._trying = ""
         self._restless = False
+        self._skip = SKIP
         self._baselines: list[Launched] = []
         self._deadline = float("inf")
         self.program: Mapping[str, Any] = {}
@@ -125,6 +128,7 @@ class Trying:
             account.ended or "failed",
             problem,
             have_different_sizes(account.blocks),
+            self._time_needed(account, time.monotonic() - began),
         )
         if known.restless:
             return replace(known, trials=tuple(replace(each, gain=None) for each in known.trials), problem="")
@@ -139,32 +143,75 @@ class Trying:
         return known
 
     def _try_changes(self, seconds: float) -> tuple[Account, str]:
-        """One launch, and another without the change where one brought the script down."""
+        """Launch until everything has its rounds: again where the script ends before, or a change brings it down."""
         left = list(self._choice.changes)
-        whole: Account = Account()
-        for _ in range(MAX_CRASHES):
-            order = Order(
-                tuple((each.switch, self._choice.weight(each)) for each in left),
-                seconds=max(seconds, 1.0),
-                rounds=self._wish.rounds,
-                launches=BASELINES + USUAL_WINNERS if self._wish.losses else 0,
-            )
-            launched = self._launcher.launch(order)
-            whole = _joined(whole, launched.account)
-            culprits = set(launched.account.refused) & {each.switch for each in left}
-            done = {block.candidate for block in whole.blocks} | culprits | set(whole.against)
-            self._finish_telling()
-            if launched.account.ended != "failed" or not culprits or self._launcher.is_stopped():
-                return whole, self._why_less(launched)
-            seconds *= sum(self._choice.weight(each) for each in left if each.switch not in done) / max(
-                sum(self._choice.weight(each) for each in left), 1.0
-            )
-            left = [each for each in left if each.switch not in done]
-        return whole, ""
+        ends = time.monotonic() + seconds
+        whole, crashes = Account(), 0
+        order = Order(
+            seconds=max(seconds, 1.0),
+            rounds=self._wish.rounds,
+            launches=BASELINES + USUAL_WINNERS if self._wish.losses else 0,
+        )
+        while True:
+            candidates = tuple((each.switch, self._choice.weight(each)) for each in left)
+            launched = self._launcher.launch(replace(order, candidates=candidates))
+            before, whole = whole, joined(whole, launched.account)
+            passed_over = set(launched.account.refused) & {each.switch for each in left}
+            if self._launcher.is_stopped() or self._restless:
+                break
+            if launched.account.ended == "failed" and passed_over and crashes + 1 < MAX_CRASHES:
+                crashes += 1
+                order = replace(order, seconds=max(ends - time.monotonic(), 1.0), known=whole.blocks)
+            elif ended_early(launched):
+                plan = plan_of(launched.account.seen, whole.step_ns)
+                if plan is None:
+                    return whole, too_few_steps(launched.account.seen)
+                gained = len(whole.blocks) - len(whole_rounds(before.blocks))
+                if not gained and plan == Plan(order.steps, order.skip):
+                    passed_over.add(launched.account.unfinished)
+                    if launched.account.unfinished == CONTROL:
+                        return whole, too_few_steps(launched.account.seen)
+                time_left = ends - time.monotonic() - self._launcher.seconds
+                if any(each.is_a_gain for each in self._trials(whole)):
+                    time_left -= self._for_losses(seconds)
+                if time_left <= 0:
+                    whole = replace(whole, ended="time")
+                    break
+                self._skip = plan.skip
+                order = replace(
+                    order,
+                    seconds=time_left,
+                    steps=plan.steps,
+                    skip=plan.skip,
+                    launches=0,
+                    known=whole.blocks,
+                )
+            else:
+                break
+            left = [each for each in left if each.switch not in passed_over | set(whole.against)]
+            self._live = _by_candidate(whole.blocks)
+        self._finish_telling()
+        return whole, "" if whole.ended == "time" else self._why_less(launched)
+
+    def _time_needed(self, account: Account, spent: float) -> int:
+        """Seconds that everything might take, from what was tried by then; whole tens."""
+        done = {CONTROL, *account.refused, *(block.candidate for block in account.blocks)}
+        left = [
+            each.switch
+            for each in self._choice.changes
+            if each.switch not in done and each.switch not in account.against
+        ]
+        each_took = spent / max(len(done) - len(account.refused), 1)
+        return round((self._wish.seconds + each_took * len(left)) / 10) * 10 if left else 0
+
+    def _for_losses(self, seconds: float) -> float:
+        """What of the time is kept for launches that compare losses."""
+        wanted = (BASELINES + USUAL_WINNERS) * self._launcher.seconds if self._wish.losses else 0.0
+        return min(wanted, MAX_LOSSES_SHARE * seconds)
 
     def _why_less(self, launched: Launched) -> str:
         if self._launcher.killed:
-            return "It was killed: nothing is kept."
+            return "The program was killed, so there are no results."
         ended = launched.account.ended
         if self._launcher.is_stopped() or ended in ("complete", "time"):
             return ""
@@ -174,12 +221,10 @@ class Trying:
             return f"{when}: {launched.error}" if when else launched.error
         code = launched.outcome.exit_code if launched.outcome is not None else 0
         how = f" with exit code {code}" if code else ""
-        return f"The script ended{how} before everything was tried: let it run for more steps."
+        return f"The script ended{how} before everything was tried. Let it run for more steps."
 
     def _trials(self, account: Account) -> list[Trial]:
-        by_name: dict[str, list[Block]] = defaultdict(list)
-        for block in account.blocks:
-            by_name[block.candidate].append(block)
+        by_name = _by_candidate(account.blocks)
         found = [trial_of(CONTROL_CANDIDATE, by_name[CONTROL])] if by_name[CONTROL] else []
         for candidate in self._choice.changes:
             against = account.against.get(candidate.switch, "")
@@ -225,6 +270,7 @@ class Trying:
             tuple((each.switch, 1.0) for each in starts),
             rounds=LAUNCH_ROUNDS,
             steps=account.steps,
+            skip=self._skip,
             losses=LOSSES,
             seed=True,
             seconds=self._wish.seconds,
@@ -267,6 +313,7 @@ class Trying:
             changes=changes if variant == "B" else (),
             rounds=LAUNCH_ROUNDS,
             steps=account.steps,
+            skip=self._skip,
             losses=LOSSES,
             seed=True,
             seconds=self._wish.seconds,
@@ -325,6 +372,8 @@ class Trying:
         """What the recorder says while a launch goes on."""
         name = str(line.get("candidate") or "")
         block = block_of(line)
+        if line.get("kind") == "steps" and not self._live:
+            self._on_progress(Progress(f"a step takes {duration(float(line.get('step_ns') or 0.0))}"))
         if line.get("kind") == "candidate" and line.get("against"):
             self._pass_over(str(line.get("name")), str(line["against"]))
         if block is not None:
@@ -332,7 +381,7 @@ class Trying:
                 self._finish_telling()
                 self._trying = name
             self._live[name].append(block)
-            left = max(self._wish.seconds - float(line.get("spent_s") or 0.0), 0.0)
+            left = max(self._deadline - time.monotonic(), 0.0) if self._deadline < float("inf") else 0.0
             blocks = self._live[name]
             of = max(self._wish.rounds * BLOCKS_A_ROUND, len(blocks))
             candidate = self._candidate(name)
@@ -370,6 +419,13 @@ class Trying:
         return next((each for each in every if each.switch == name), None)
 
 
+def _by_candidate(blocks: Iterable[Block]) -> dict[str, list[Block]]:
+    found: dict[str, list[Block]] = defaultdict(list)
+    for block in blocks:
+        found[block.candidate].append(block)
+    return found
+
+
 def _of_launches(candidate: Candidate, sides: Mapping[str, Sequence[Launched]]) -> Trial:
     blocks = {side: [each.account.blocks for each in launches] for side, launches in sides.items()}
     return trial_of_launches(candidate, blocks["A"], blocks["B"])
@@ -380,18 +436,4 @@ def _weight_of_losses(trial: Trial) -> tuple[bool, float]:
 
 
 def _stopped(began: float) -> str:
-    return f"It was stopped after {time.monotonic() - began:.0f} s: what is known by then is told."
-
-
-def _joined(first: Account, second: Account) -> Account:
-    """The account of a trial that was launched again."""
-    return replace(
-        second,
-        blocks=(*first.blocks, *second.blocks),
-        against={**first.against, **second.against},
-        refused={**first.refused, **second.refused},
-        program=second.program or first.program,
-        steps=second.steps or first.steps,
-        sites=second.sites or first.sites,
-        edits={**first.edits, **second.edits},
-    )
+    return f"Stopped after {time.monotonic() - began:.0f} s: these are the results so far."

@@ -133,7 +133,7 @@ class Changes:
     def reason_against(self, name: str) -> Optional[str]:
         """Why a change cannot be tried here; ``None`` where it can."""
         if name not in self._known:
-            return "it is not known to this recorder"
+            return "this recorder doesn't know it"
         try:
             return self[name].can(self._program)
         except Exception as error:

@@ -32,7 +32,7 @@ class Compiled(Change):
             return "the model is compiled already"
         supported = getattr(importlib.import_module("torch._dynamo"), "is_dynamo_supported", None)
         if supported is not None and not supported():
-            return "torch {} compiles nothing in Python {}.{}".format(
+            return "torch {} can't compile under Python {}.{}".format(
                 torch.__version__, *sys.version_info[:2]
             )
         return None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from .schedule import BLOCKS_A_ROUND, MIN_ROUNDS, Block, Candidate, Names, Schedule, Timed
+from .schedule import BLOCKS_A_ROUND, CONTROL, MIN_ROUNDS, Block, Candidate, Names, Schedule, Timed
 
 WARM_STEPS = 4
 """Timed before the first block, to know how long a step is."""
 USUAL_STEPS = 8
 MIN_STEPS = 2
+SLOW_STEP = 1.0
+"""Seconds: one such step is a block long enough."""
 MAX_STEPS = 128
 MIN_BLOCK = 0.1
 """Seconds: a shorter block of quick steps is lost among the interruptions of a usual system."""
@@ -50,12 +52,24 @@ class Machine:
 
 
 class Limits(NamedTuple):
-    """Seconds of measuring, steps left alone at first, rounds a candidate, and steps a block (0: by time)."""
+    """Seconds of measuring, steps left alone at first, rounds a candidate, and steps a block (0: by time).
+
+    ``known`` are the whole rounds that earlier launches timed, ``warm`` the steps that tell how long one is.
+    """
 
     seconds: float
     skip: int
     rounds: int
     steps: int = 0
+    known: "Optional[Dict[str, List[Tuple[str, Timed]]]]" = None
+    warm: int = WARM_STEPS
+
+    def within(self, share: float, step: float) -> "Limits":
+        """The same for steps of so many seconds, with no more than a share of the time to skip, or to warm up."""
+        most = int(share * self.seconds / max(step, 1e-9))
+        return self._replace(
+            skip=min(self.skip, max(most, MIN_STEPS)), warm=min(self.warm, max(most, MIN_STEPS))
+        )
 
 
 class Driver:
@@ -81,7 +95,7 @@ class Driver:
         self._schedule: Optional[Schedule] = None
         self._steps = 0
         self._untimed = limits.skip
-        self._timed = WARM_STEPS
+        self._timed = limits.warm
         self._began = 0.0
         self._turned = 0.0
         self._settling = 0.0
@@ -90,12 +104,17 @@ class Driver:
         self._elements = 0
         self._first = 0.0
         self._agreed: Optional[Names] = ()
+        self._seen = 0
         self.over = False
 
     def boundary(self) -> None:
         """A step ends here and the next begins."""
         if self.over:
             return
+        self._seen += 1
+        self._advance()
+
+    def _advance(self) -> None:
         if self._untimed > 0:
             self._untimed -= 1
             return
@@ -108,7 +127,7 @@ class Driver:
 
     @property
     def _of_block(self) -> int:
-        return self._steps or WARM_STEPS
+        return self._steps or self._limits.warm
 
     def failed(self, reason: str) -> None:
         """What is being tried failed: it is taken back here, and passed over by all ranks from the end of its block."""
@@ -128,7 +147,16 @@ class Driver:
         self.over = True
         self._machine.turn(())
         together = self._schedule.together if self._schedule is not None else ()
-        self._write({"kind": "end", "reason": reason, "together": list(together)})
+        unfinished = self._block.candidate if self._block is not None else CONTROL
+        self._write(
+            {
+                "kind": "end",
+                "reason": reason,
+                "together": list(together),
+                "steps": self._seen,
+                "unfinished": unfinished,
+            }
+        )
 
     def _begin_timing(self) -> None:
         self._elements = self._machine.elements()
@@ -186,12 +214,13 @@ class Driver:
             limits.seconds / (len(self._candidates) + 2) / (MIN_ROUNDS * BLOCKS_A_ROUND * max(step, 1e-9))
         )
         most = max(USUAL_STEPS, math.ceil(MIN_BLOCK / max(step, 1e-9)))
-        fixed = limits.steps or max(MIN_STEPS, min(most, int(fitting), MAX_STEPS))
+        least = MIN_STEPS if step < SLOW_STEP else 1
+        fixed = limits.steps or max(least, min(most, int(fitting), MAX_STEPS))
         told = self._machine.exchange([float(fixed), self._spent, limits.seconds])
         self._steps = int(max(each[0] for each in told))
         self._spent = max(each[1] for each in told)
         seconds = min(each[2] for each in told)
-        self._schedule = Schedule(self._candidates, seconds, lambda: self._spent, limits.rounds)
+        self._schedule = Schedule(self._candidates, seconds, lambda: self._spent, limits.rounds, limits.known)
         self._write({"kind": "steps", "steps": self._steps, "step_ns": round(step * 1e9)})
 
     def _go_on(self, timed: Optional[Timed]) -> None:
@@ -223,7 +252,7 @@ class Driver:
             if settle:
                 self._untimed -= 1
             else:
-                self.boundary()
+                self._advance()
             return
 
     def _refuse(self, block: Block, reason: str) -> None:

@@ -22,7 +22,7 @@ class LoaderStart(Construction):
 
     def can(self, program: Program) -> Optional[str]:
         if not program.loaders:
-            return "no DataLoader gives the batches"
+            return "it uses no DataLoader"
         reasons = [self.reason_against(loader) for loader in program.loaders]
         return next((reason for reason in reasons if reason), None) if all(reasons) else None
 

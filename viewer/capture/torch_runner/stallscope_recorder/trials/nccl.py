@@ -22,6 +22,6 @@ class NcclStart(Change):
         if program.ranks < 2:
             return "there is only one rank"
         if "nccl" not in str(torch_module().distributed.get_backend()):
-            return "the ranks do not talk through NCCL"
+            return "the ranks don't communicate through NCCL"
         set_by_user = next((name for name in self.environment if os.environ.get(name)), None)
         return "{} is set already".format(set_by_user) if set_by_user else None

@@ -17,7 +17,7 @@ from .catalogue import CEILING, START, Changes, catalogue, first_line
 from .driver import Driver, Limits, Machine
 from .observation import Observation
 from .program import Program, torch_module
-from .schedule import Candidate, Names
+from .schedule import Candidate, Names, Timed
 
 SUFFIX = ".trial.jsonl"
 LOOK = 6
@@ -25,6 +25,8 @@ LOOK = 6
 SEED = 0
 MIN_SHARE = 0.4
 """Of the time limit, for measuring, however long the launches take that follow."""
+MAX_UNTIMED = 0.05
+"""Of the time limit, for the first steps that are left alone, and as much for those that tell how long a step is."""
 _LOADED = time.monotonic()
 SAME_BATCH = "same-batch"  # only for it the last batch of each loader stays in memory
 
@@ -44,6 +46,10 @@ class Order:
         self.losses = int(read.get("losses") or 0)
         self.launches = int(read.get("launches") or 0)
         self.seed = bool(read.get("seed"))
+        self.known = {
+            str(name): [(str(variant), Timed(float(step), float(size))) for variant, step, size in blocks]
+            for name, blocks in dict(read.get("known") or {}).items()
+        }
 
     def seconds_of_measuring(self, start: float) -> float:
         """What is left of the time where each of the ``launches`` that follow takes ``start`` seconds to get going."""
@@ -165,6 +171,7 @@ class TrialRecorder:
         self._guard = Guard(self.program, self._changes)
         self._driver: Optional[Driver] = None
         self._steps = 0
+        self._looked_from = 0.0
         self._ended = False
         self._loading_problem = self._starts.turn(tuple(self._order.starts))
         self.program.wanted_losses = self._order.losses
@@ -199,6 +206,8 @@ class TrialRecorder:
         program.step_begins()
         self._changes.at_step()
         self._steps += 1
+        if self._steps == 1:
+            self._looked_from = time.monotonic()
         if self._steps < LOOK:
             return
         if self._driver is None:
@@ -241,7 +250,9 @@ class TrialRecorder:
         for number, each in enumerate(wanted):
             reason = reasons[number]
             cls = known[each["name"]]
-            against = reason or ("not on every rank" if any(rank[number] for rank in told) else None)
+            against = reason or (
+                "it doesn't apply on every rank" if any(rank[number] for rank in told) else None
+            )
             edits = changes.edits(cls.name) if against is None else ()
             self._write(
                 {
@@ -257,7 +268,11 @@ class TrialRecorder:
                 weight = max(float(each.get("weight") or 1.0), 0.1)
                 fit.append(Candidate(cls.name, weight, cls.level != CEILING, cls.group))
         seconds = order.seconds_of_measuring(time.monotonic() - _LOADED)
-        limits = Limits(seconds, order.skip, order.rounds, order.steps)
+        looked = (time.monotonic() - self._looked_from) / max(self._steps - 1, 1)
+        slowest = max(each[0] for each in machine.exchange([looked]))
+        limits = Limits(seconds, order.skip, order.rounds, order.steps, order.known).within(
+            MAX_UNTIMED, slowest
+        )
         driver = Driver(machine, fit, limits, self._write)
         self._guard.failed = driver.failed
         return driver

@@ -55,6 +55,15 @@ class Standing:
         self.rounds = 0
         self.refused = False
 
+    @classmethod
+    def of(cls, blocks: List[Tuple[str, Timed]]) -> "Standing":
+        """A candidate whose blocks were timed before."""
+        standing = cls()
+        for variant, timed in blocks:
+            standing.add(variant, timed)
+        standing.rounds = len(blocks) // BLOCKS_A_ROUND
+        return standing
+
     def add(self, variant: str, timed: Timed) -> None:
         self.times[variant].append(timed)
 
@@ -111,6 +120,7 @@ class Schedule:
     """Gives block after block, and is given back how long each took; ``None`` for one that failed.
 
     ``elapsed`` says how many seconds of the limit are spent, the same on every rank, so all ranks decide alike.
+    ``known`` holds the whole rounds of earlier launches of the program, which this one continues.
     """
 
     def __init__(
@@ -119,12 +129,15 @@ class Schedule:
         seconds: float,
         elapsed: Callable[[], float],
         rounds: int = USUAL_ROUNDS,
+        known: "Optional[Dict[str, List[Tuple[str, Timed]]]]" = None,
     ) -> None:
         self._candidates = candidates
         self._seconds = seconds
         self._elapsed = elapsed
         self._rounds = rounds
-        self.standings: Dict[str, Standing] = {}
+        self.standings: Dict[str, Standing] = {
+            name: Standing.of(blocks) for name, blocks in (known or {}).items()
+        }
         self.together: Names = ()
         self.out_of_time = False
         self._blocks = self._all()
@@ -143,9 +156,9 @@ class Schedule:
         mine = self._seconds * (1 - TOGETHER_SHARE) if joining else self._seconds
         share = mine / (1 + len(self._candidates))
         yield from self._candidate(CONTROL, (), (), self._rounds, is_control=True, until=share)
-        for _ in range(MAX_CLOSE_ROUNDS):
-            if self.standings[CONTROL].seems_to_differ and not self._is_over():
-                yield from self._round(CONTROL, (), ())
+        control = self.standings[CONTROL]
+        while control.seems_to_differ and control.rounds < self._most_rounds and not self._is_over():
+            yield from self._round(CONTROL, (), ())
         waiting = list(self._candidates)
         while waiting:
             candidate = waiting.pop(0)
@@ -160,14 +173,17 @@ class Schedule:
 
     def _close_ones(self, until: float) -> "Generator[Block, Optional[Timed], None]":
         """More rounds for what might still be a gain, the likeliest first."""
-        for _ in range(MAX_CLOSE_ROUNDS):
+        while True:
+            standings = [(self.standings[each.name], each) for each in self._candidates]
             close = [
-                each
-                for each in self._candidates
-                if not self.standings[each.name].refused and not self.standings[each.name].is_clear
+                (standing, each)
+                for standing, each in standings
+                if not standing.refused and not standing.is_clear and standing.rounds < self._most_rounds
             ]
-            close.sort(key=lambda each: -self.standings[each.name].lead)
-            for each in close:
+            if not close:
+                return
+            close.sort(key=lambda pair: -pair[0].lead)
+            for _, each in close:
                 if self._elapsed() >= until:
                     return
                 yield from self._round(each.name, (), (each.name,))
@@ -209,8 +225,8 @@ class Schedule:
         is_control: bool = False,
         until: float = float("inf"),
     ) -> "Generator[Block, Optional[Timed], None]":
-        standing = self.standings[name] = Standing()
-        for number in range(rounds):
+        standing = self.standings.setdefault(name, Standing())
+        for number in range(standing.rounds, rounds):
             is_clear = standing.is_clear and not is_control
             enough = number >= min(MIN_ROUNDS, rounds) and (is_clear or self._elapsed() >= until)
             if standing.refused or self._is_over() or enough:
@@ -226,6 +242,10 @@ class Schedule:
                 return
             standing.add(variant, timed)
         standing.rounds += 1
+
+    @property
+    def _most_rounds(self) -> int:
+        return self._rounds + MAX_CLOSE_ROUNDS
 
     def _is_over(self) -> bool:
         return self._elapsed() >= self._seconds

@@ -24,13 +24,13 @@ class NoCollectives(Change):
     """DistributedDataParallel exchanges no gradients, and the calls of torch.distributed do nothing."""
 
     name = "no-collectives"
-    title = "Ranks exchange nothing"
+    title = "Communication takes no time"
     level = CEILING
 
     def can(self, program: Program) -> Optional[str]:
         if program.parallel_models() or "collective" in program.seen:
             return None
-        return "the ranks exchange nothing" if program.ranks > 1 else "there is one rank"
+        return "the ranks don't communicate" if program.ranks > 1 else "there is only one rank"
 
     def on(self, program: Program) -> None:
         for model in program.parallel_models():

@@ -13,7 +13,7 @@ class NoEvaluation(Change):
     """A model that is called in ``eval()`` while the program trains computes once for each shape."""
 
     name = "no-evaluation"
-    title = "Evaluation costs nothing"
+    title = "Evaluation takes no time"
     level = CEILING
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class NoEvaluation(Change):
     def can(self, program: Program) -> Optional[str]:
         if not program.trains:
             return "the program does not train"
-        return None if "evaluation" in program.seen else "no model was called in evaluation"
+        return None if "evaluation" in program.seen else "no model is in evaluation mode"
 
     def on(self, program: Program) -> None:
         for model in program.models:

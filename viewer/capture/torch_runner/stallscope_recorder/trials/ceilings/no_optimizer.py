@@ -13,11 +13,11 @@ class NoOptimizer(Change):
     """``optimizer.step()`` updates nothing."""
 
     name = "no-optimizer"
-    title = "The optimizer costs nothing"
+    title = "The optimizer takes no time"
     level = CEILING
 
     def can(self, program: Program) -> Optional[str]:
-        return None if program.optimizers else "no optimizer made a step"
+        return None if program.optimizers else "no optimizer stepped"
 
     def on(self, program: Program) -> None:
         for optimizer in program.optimizers:

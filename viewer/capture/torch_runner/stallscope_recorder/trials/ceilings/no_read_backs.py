@@ -18,7 +18,7 @@ class NoReadBacks(Change):
     """``item()``, ``float()``, ``cpu()`` and their like do not wait for the GPU."""
 
     name = "no-read-backs"
-    title = "No read-backs"
+    title = "Reading values back takes no time"
     level = CEILING
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class NoReadBacks(Change):
         self._answers: Dict[Any, int] = {}
 
     def can(self, program: Program) -> Optional[str]:
-        return None if "read-back" in program.seen else "the steps read nothing from tensors"
+        return None if "read-back" in program.seen else "it reads no values from tensors"
 
     def on(self, program: Program) -> None:
         on_gpu = program.device == "cuda"

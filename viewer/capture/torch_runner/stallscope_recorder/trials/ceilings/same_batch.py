@@ -16,11 +16,11 @@ class SameBatch(Change):
     """Every DataLoader gives its last batch again."""
 
     name = "same-batch"
-    title = "Data always there"
+    title = "Data loading takes no time"
     level = CEILING
 
     def can(self, program: Program) -> Optional[str]:
-        return None if program.fetches else "no DataLoader gives the batches"
+        return None if program.fetches else "it uses no DataLoader"
 
     def on(self, program: Program) -> None:
         self.put(program, "repeats_batch", True)

@@ -17,7 +17,7 @@ class CudaAllocConf(Change):
     """``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``."""
 
     name = "expandable-segments"
-    title = "Let the allocator's segments grow (expandable_segments)"
+    title = "Use expandable memory segments (expandable_segments)"
     level = START
     usual = False
     environment = MappingProxyType({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})

@@ -16,7 +16,7 @@ class DdpBucketSize(DdpStart):
     """``DistributedDataParallel(bucket_cap_mb=...)``, four times what it is."""
 
     name = "ddp-bucket-size"
-    title = "Exchange gradients in larger buckets (bucket_cap_mb)"
+    title = "Use larger gradient buckets (bucket_cap_mb)"
 
     def changed(self, arguments: Dict[str, Any]) -> None:
         arguments["bucket_cap_mb"] = TIMES * float(arguments.get("bucket_cap_mb") or USUAL_MB)

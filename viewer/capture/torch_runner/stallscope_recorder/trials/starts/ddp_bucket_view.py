@@ -15,7 +15,7 @@ class DdpBucketView(DdpStart):
     """``DistributedDataParallel(gradient_as_bucket_view=True)``."""
 
     name = "gradient-as-bucket-view"
-    title = "Keep gradients in the buckets they are exchanged in (gradient_as_bucket_view)"
+    title = "Let gradients share memory with their buckets (gradient_as_bucket_view)"
 
     def reason_against(self, model: Any) -> Optional[str]:
         return "gradient_as_bucket_view is set already" if model.gradient_as_bucket_view else None

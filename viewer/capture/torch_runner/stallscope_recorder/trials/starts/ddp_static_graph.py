@@ -15,7 +15,7 @@ class DdpStaticGraph(DdpStart):
     """``DistributedDataParallel(static_graph=True)``."""
 
     name = "static-graph"
-    title = "Tell DistributedDataParallel that every step is the same (static_graph)"
+    title = "Declare the graph static (static_graph)"
 
     def reason_against(self, model: Any) -> Optional[str]:
         return "static_graph is set already" if getattr(model, "static_graph", False) else None

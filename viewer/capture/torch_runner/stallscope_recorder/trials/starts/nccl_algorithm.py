@@ -13,5 +13,5 @@ class NcclTree(NcclStart):
     """``NCCL_ALGO=Tree``."""
 
     name = "nccl-tree"
-    title = "Exchange along a tree (NCCL_ALGO)"
+    title = "Use NCCL's tree algorithm (NCCL_ALGO)"
     environment = MappingProxyType({"NCCL_ALGO": "Tree"})

@@ -13,5 +13,5 @@ class NcclBuffer(NcclStart):
     """``NCCL_BUFFSIZE``: 16 MiB, four times the usual."""
 
     name = "nccl-buffer"
-    title = "Exchange through larger buffers (NCCL_BUFFSIZE)"
+    title = "Use larger NCCL buffers (NCCL_BUFFSIZE)"
     environment = MappingProxyType({"NCCL_BUFFSIZE": "16777216"})

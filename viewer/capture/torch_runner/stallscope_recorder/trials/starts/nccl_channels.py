@@ -13,5 +13,5 @@ class NcclChannels(NcclStart):
     """``NCCL_MIN_NCHANNELS=16``."""
 
     name = "nccl-channels"
-    title = "Exchange over more channels (NCCL_MIN_NCHANNELS)"
+    title = "Use more NCCL channels (NCCL_MIN_NCHANNELS)"
     environment = MappingProxyType({"NCCL_MIN_NCHANNELS": "16"})

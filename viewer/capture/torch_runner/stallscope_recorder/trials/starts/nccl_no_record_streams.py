@@ -13,5 +13,5 @@ class NcclAvoidRecordStreams(NcclStart):
     """``TORCH_NCCL_AVOID_RECORD_STREAMS=1``."""
 
     name = "nccl-avoid-record-streams"
-    title = "Free the memory of collectives early (TORCH_NCCL_AVOID_RECORD_STREAMS)"
+    title = "Free collective buffers early (TORCH_NCCL_AVOID_RECORD_STREAMS)"
     environment = MappingProxyType({"TORCH_NCCL_AVOID_RECORD_STREAMS": "1"})

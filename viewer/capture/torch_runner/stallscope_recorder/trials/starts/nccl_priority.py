@@ -13,5 +13,5 @@ class NcclPriority(NcclStart):
     """``TORCH_NCCL_HIGH_PRIORITY=1``."""
 
     name = "nccl-high-priority"
-    title = "Give collectives a stream of high priority (TORCH_NCCL_HIGH_PRIORITY)"
+    title = "Run collectives on a high-priority stream (TORCH_NCCL_HIGH_PRIORITY)"
     environment = MappingProxyType({"TORCH_NCCL_HIGH_PRIORITY": "1"})

@@ -13,5 +13,5 @@ class NcclLowLatency(NcclStart):
     """``NCCL_PROTO=LL128``."""
 
     name = "nccl-low-latency"
-    title = "Exchange with the low-latency protocol (NCCL_PROTO)"
+    title = "Use NCCL's low-latency protocol (NCCL_PROTO)"
     environment = MappingProxyType({"NCCL_PROTO": "LL128"})

@@ -15,13 +15,13 @@ class NumWorkers(LoaderStart):
     """``DataLoader(num_workers=...)``: a worker for each core, or twice as many as there are."""
 
     name = "num-workers"
-    title = "Load data in more worker processes"
+    title = "Use more DataLoader workers"
 
     def reason_against(self, loader: Any) -> Optional[str]:
         from importlib import import_module
 
         if isinstance(loader.dataset, import_module("torch.utils.data").IterableDataset):
-            return "each worker of an IterableDataset would give all of it"
+            return "every worker of an IterableDataset would yield all of its samples"
         return None
 
     def edits(self, program: Program) -> Tuple[Edit, ...]:

@@ -16,7 +16,7 @@ class OmpNumThreads(Change):
     """``OMP_NUM_THREADS``: this rank's share of the cores."""
 
     name = "omp-num-threads"
-    title = "Give OpenMP this rank's share of the cores (OMP_NUM_THREADS)"
+    title = "Give each rank its share of the cores (OMP_NUM_THREADS)"
     level = START
     usual = False
     environment = MappingProxyType({"OMP_NUM_THREADS": str(workers_wanted())})

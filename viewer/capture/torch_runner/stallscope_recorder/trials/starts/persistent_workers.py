@@ -15,7 +15,7 @@ class PersistentWorkers(LoaderStart):
     """``DataLoader(persistent_workers=True)``."""
 
     name = "persistent-workers"
-    title = "Keep the loader's workers from one epoch to the next"
+    title = "Keep DataLoader workers alive between epochs (persistent_workers)"
 
     def reason_against(self, loader: Any) -> Optional[str]:
         if not loader.num_workers:

@@ -15,7 +15,7 @@ class PinMemory(LoaderStart):
     """``DataLoader(pin_memory=True)``."""
 
     name = "pin-memory"
-    title = "Hand batches over in page-locked memory (pin_memory)"
+    title = "Load batches into pinned memory (pin_memory)"
 
     def can(self, program: Program) -> Optional[str]:
         return NO_GPU if program.device != "cuda" else super().can(program)

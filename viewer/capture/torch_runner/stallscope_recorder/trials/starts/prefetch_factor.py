@@ -17,7 +17,7 @@ class PrefetchFactor(LoaderStart):
     """``DataLoader(prefetch_factor=...)``, four times what it is."""
 
     name = "prefetch-factor"
-    title = "Have each worker make more batches in advance (prefetch_factor)"
+    title = "Prefetch more batches per worker (prefetch_factor)"
 
     def reason_against(self, loader: Any) -> Optional[str]:
         return None if loader.num_workers else "the DataLoader has no workers"

@@ -21,7 +21,7 @@ class AutocastBf16(Change):
     def can(self, program: Program) -> Optional[str]:
         torch = torch_module()
         if program.device == "cuda" and not torch.cuda.is_bf16_supported():
-            return "this GPU does not compute in bfloat16"
+            return "this GPU doesn't support bfloat16"
         return reason_against_autocast(program)
 
     def edits(self, program: Program) -> Tuple[Edit, ...]:

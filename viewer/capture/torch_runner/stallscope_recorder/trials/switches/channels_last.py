@@ -14,7 +14,7 @@ class ChannelsLast(Change):
     """``model.to(memory_format=torch.channels_last)``, and the same for what the model is given."""
 
     name = "channels-last"
-    title = "Keep pictures as channels_last"
+    title = "Use the channels_last memory format"
     settle = 3
     first_settle = 4
 
@@ -24,7 +24,7 @@ class ChannelsLast(Change):
         if not weights:
             return "no model has a two-dimensional convolution"
         if program.parallel_models():
-            return "the layout is fixed when DistributedDataParallel is built"
+            return "DistributedDataParallel fixes the layout when it is built"
         wide = [each for each in weights if each.shape[1] > 1 and each.shape[2:].numel() > 1]
         if wide and all(each.is_contiguous(memory_format=torch.channels_last) for each in wide):
             return "the model is channels_last already"

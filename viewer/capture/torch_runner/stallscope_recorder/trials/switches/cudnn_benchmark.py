@@ -14,7 +14,7 @@ class CudnnBenchmark(Change):
     """``torch.backends.cudnn.benchmark = True``."""
 
     name = "cudnn-benchmark"
-    title = "Let cuDNN try its algorithms (cudnn.benchmark)"
+    title = "Let cuDNN pick the fastest algorithms (cudnn.benchmark)"
     first_settle = 4
 
     def can(self, program: Program) -> Optional[str]:

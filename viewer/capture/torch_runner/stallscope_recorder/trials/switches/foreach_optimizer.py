@@ -15,17 +15,17 @@ class ForeachOptimizer(Change):
     """``foreach=True``."""
 
     name = "foreach-optimizer"
-    title = "Update all parameters together (foreach)"
+    title = "Use the foreach optimizer"
     group = "optimizer"
 
     def can(self, program: Program) -> Optional[str]:
         if not program.optimizers:
-            return "no optimizer made a step"
+            return "no optimizer stepped"
         groups = groups_that_know(program, "foreach")
         if not groups:
-            return "its optimizer cannot update lists of parameters"
+            return "its optimizer has no foreach version"
         if all(_updates_lists(group) for _, group in groups):
-            return "the optimizer updates lists of parameters already"
+            return "the optimizer uses foreach already"
         return None
 
     def edits(self, program: Program) -> Tuple[Edit, ...]:

@@ -21,10 +21,10 @@ class FusedOptimizer(Change):
     def can(self, program: Program) -> Optional[str]:
         torch = torch_module()
         if not program.optimizers:
-            return "no optimizer made a step"
+            return "no optimizer stepped"
         groups = groups_that_know(program, "fused")
         if not groups:
-            return "its optimizer has no fused form"
+            return "its optimizer has no fused version"
         if all(group["fused"] for _, group in groups):
             return "the optimizer is fused already"
         if any(group.get("differentiable") for _, group in groups):

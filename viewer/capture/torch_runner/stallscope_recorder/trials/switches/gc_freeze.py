@@ -14,7 +14,7 @@ class GcFreeze(Change):
     """``gc.freeze()`` and ``gc.disable()``; what was left over is collected when it is taken back."""
 
     name = "gc-freeze"
-    title = "No garbage collection inside the steps"
+    title = "Turn off garbage collection during steps"
 
     def can(self, program: Program) -> Optional[str]:
         return None if gc.isenabled() else "the program has switched garbage collection off already"

@@ -14,11 +14,11 @@ class InferenceMode(Change):
     """``torch.inference_mode()`` around the model."""
 
     name = "inference-mode"
-    title = "Run the model in inference_mode"
+    title = "Run the model under torch.inference_mode()"
 
     def can(self, program: Program) -> Optional[str]:
         if program.trains:
-            return "the program trains"
+            return "the program is training"
         if not program.models:
             return "no model with parameters was called"
         return "the program uses inference_mode already" if "inference mode" in program.seen else None

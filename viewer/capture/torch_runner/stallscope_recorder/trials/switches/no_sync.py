@@ -13,13 +13,13 @@ class NoSync(Change):
     """``model.no_sync()`` around all but the last backward pass of a step."""
 
     name = "no-sync"
-    title = "Exchange gradients once a step (no_sync)"
+    title = "Sync gradients once per step (no_sync)"
 
     def can(self, program: Program) -> Optional[str]:
         if not program.parallel_models():
             return "no model is in DistributedDataParallel"
         if program.backwards_per_step < 2:
-            return "there is one backward pass a step"
+            return "each step has only one backward pass"
         if "no_sync" in program.seen:
             return "the program uses no_sync already"
         return None

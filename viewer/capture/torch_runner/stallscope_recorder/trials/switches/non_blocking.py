@@ -18,7 +18,7 @@ class NonBlocking(Change):
     """``tensor.to(device, non_blocking=True)`` from two staging buffers for each shape, filled in turn."""
 
     name = "non-blocking"
-    title = "Copy to the GPU without waiting"
+    title = "Copy to the GPU asynchronously (non_blocking)"
 
     def __init__(self) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ class SdpaBackend(Change):
     """Every backend of ``scaled_dot_product_attention`` enabled, and cuDNN's asked first where torch can order them."""
 
     name = "sdpa-backend"
-    title = "Let attention use every kernel, cuDNN's first"
+    title = "Allow every attention kernel, cuDNN first"
 
     def can(self, program: Program) -> Optional[str]:
         if program.models and "attention" not in program.seen:

@@ -14,10 +14,10 @@ class SetToNone(Change):
     """``zero_grad(set_to_none=True)``."""
 
     name = "set-to-none"
-    title = "Drop gradients instead of zeroing them"
+    title = "Set gradients to None instead of zeroing them"
 
     def can(self, program: Program) -> Optional[str]:
-        return None if "zeroed gradients" in program.seen else "gradients are dropped already"
+        return None if "zeroed gradients" in program.seen else "gradients are set to None already"
 
     def edits(self, program: Program) -> Tuple[Edit, ...]:
         return (Edit("zero_grad", (("set_to_none", "True"),)),)

@@ -14,7 +14,7 @@ class Tf32(Change):
     """``torch.set_float32_matmul_precision("high")`` and the same for convolutions."""
 
     name = "tf32"
-    title = "Use the tensor cores (TF32)"
+    title = "Use TF32 tensor cores"
     group = "precision"
 
     def can(self, program: Program) -> Optional[str]:
@@ -22,7 +22,7 @@ class Tf32(Change):
         if program.device != "cuda":
             return NO_GPU
         if torch.cuda.get_device_capability()[0] < 8:
-            return "this GPU has no TF32"
+            return "this GPU doesn't support TF32"
         if torch.get_float32_matmul_precision() != "highest" and torch.backends.cudnn.allow_tf32:
             return "TF32 is on already"
         if program.models and not has_parameters_of(program, (torch.float32,)):

@@ -14,11 +14,11 @@ class Threads(Change):
     """``torch.set_num_threads``: this rank's share of the cores, or half of it where that is in use already."""
 
     name = "threads"
-    title = "Compute with another number of CPU threads"
+    title = "Change the number of CPU threads"
 
     def can(self, program: Program) -> Optional[str]:
         if _wanted() == torch_module().get_num_threads():
-            return "there is one core for each process"
+            return "each process has only one core"
         return None
 
     def on(self, program: Program) -> None:
