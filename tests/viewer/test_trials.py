@@ -218,7 +218,7 @@ def test_stop_keeps_what_is_known(
     assert shown.rows.rows["tf32"].trial is not None
     assert shown.rows.rows["tf32"].trial.gain is not None
     assert "not measured" in shown.rows.rows["fused-optimizer"].result.text()
-    assert "stopped after" in shown.notes.text()
+    assert "Stopped after" in shown.notes.text()
     assert shown.start_button.isVisible()
     assert not shown.stop_button.isVisible()
     assert not runner.killed.is_set()

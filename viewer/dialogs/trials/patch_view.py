@@ -77,7 +77,7 @@ class PatchView(QWidget):
 
     def copy(self) -> None:
         QGuiApplication.clipboard().setText(self.patch.diff)
-        self.said.emit("The patch is on the clipboard.")
+        self.said.emit("Patch copied.")
 
     def save(self) -> None:
         """Ask for a file and write the patch to it."""
@@ -91,7 +91,7 @@ class PatchView(QWidget):
         except OSError as error:
             self.said.emit(f"{path.name} could not be written: {error.strerror or error}.")
             return
-        self.said.emit(f"The patch is saved as {path.name}.")
+        self.said.emit(f"Patch saved as {path.name}.")
 
     def write(self) -> None:
         """Change the user's own files, once they have agreed to it."""
@@ -100,10 +100,10 @@ class PatchView(QWidget):
         box.setWindowTitle("Write into the script")
         box.setText(f"Change {names}?")
         box.setInformativeText(
-            "The lines shown are written into " + "\n".join(str(each.path) for each in self.patch.files) + "."
+            "The lines shown will be written to " + "\n".join(str(each.path) for each in self.patch.files) + "."
         )
         agreed = box.addButton(f"Change {names}", QMessageBox.ButtonRole.AcceptRole)
-        keep = box.addButton("Leave it as it is", QMessageBox.ButtonRole.RejectRole)
+        keep = box.addButton("Cancel", QMessageBox.ButtonRole.RejectRole)
         box.setDefaultButton(keep)
         box.exec()
         if box.clickedButton() is not agreed:
@@ -114,7 +114,7 @@ class PatchView(QWidget):
             self.said.emit(f"{error.problem} {error.fix}".strip())
             return
         self.write_button.setEnabled(False)
-        self.said.emit(f"{names} is changed.")
+        self.said.emit(f"{names} was changed.")
 
 
 def _button(text: str, pressed: Callable[[], object]) -> QPushButton:
