@@ -100,7 +100,9 @@ class PatchView(QWidget):
         box.setWindowTitle("Write into the script")
         box.setText(f"Change {names}?")
         box.setInformativeText(
-            "The lines shown will be written to " + "\n".join(str(each.path) for each in self.patch.files) + "."
+            "The lines shown will be written to "
+            + "\n".join(str(each.path) for each in self.patch.files)
+            + "."
         )
         agreed = box.addButton(f"Change {names}", QMessageBox.ButtonRole.AcceptRole)
         keep = box.addButton("Cancel", QMessageBox.ButtonRole.RejectRole)

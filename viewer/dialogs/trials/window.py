@@ -28,7 +28,9 @@ FIRST_SIZE = (1180, 780)
 SHARE_OF_SCREEN = 0.92
 SECONDS, MIN_SECONDS, MAX_SECONDS = 120, 5, 24 * 3600
 HOW = "Each change is switched on and off while the program runs, block by block, and timed."
-OUT_OF_THE_WAY = "Use its own arguments or environment to keep those out of the way, as in WANDB_MODE=offline."
+OUT_OF_THE_WAY = (
+    "Use its own arguments or environment to keep those out of the way, as in WANDB_MODE=offline."
+)
 FOOT_HEIGHT = 230
 
 
