@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QMessageBox
+from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
 
 from parsers import open_trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from tests.capture.pretend import PretendTools, alive, annotations, script_request
+from viewer.capture.commands import FILE_NAME
 from viewer.capture.form.dialog import CaptureDialog
 from viewer.capture.request import (
     CaptureRequest,
@@ -361,3 +362,45 @@ def test_the_dialog_paints_in_both_themes(make_dialog: MakeDialog, qapp: QApplic
     theme.apply(qapp, name)
     ground = dialog.grab().toImage().pixelColor(2, dialog.height() - 3)
     assert (ground.lightness() < 128) == (name == "dark")
+
+
+def test_the_command_of_another_place_is_what_runs_there(
+    make_dialog: MakeDialog, pretended_torch_python: str, tmp_path: Path, qtbot: QtBot
+) -> None:
+    dialog = make_dialog(script_request("inference.py", tmp_path, python=pretended_torch_python))
+    there = "slurm:login --nodes 2"
+    dialog.target.where.choice.setEditText(there)
+    dialog.target.where.setup.setText("module load cuda")
+    dialog.target.interpreter.setEditText("/there/python")
+    qtbot.waitUntil(lambda: "/there/python" in dialog.command.toPlainText())
+    first, setup, line = dialog.command.toPlainText().splitlines()
+    assert first.startswith(f"# on {there}, ")
+    assert setup == "module load cuda"
+    assert f"/there/python FOLDER/{FILE_NAME} --out FOLDER/out" in line
+    assert dialog.record.isEnabled()
+
+
+def test_what_names_no_place_is_said_with_an_example_before_anything_runs(
+    make_dialog: MakeDialog, pretended_torch_python: str, tmp_path: Path, qtbot: QtBot
+) -> None:
+    dialog = make_dialog(script_request("inference.py", tmp_path, python=pretended_torch_python))
+    qtbot.waitUntil(dialog.record.isEnabled)
+    typed = dialog.target.where.choice.lineEdit()
+    assert typed is not None
+    typed.selectAll()
+    qtbot.keyClicks(typed, "gpu-box")
+    qtbot.waitUntil(lambda: not dialog.record.isEnabled())
+    assert "ssh:me@gpu-box" in dialog.problem.text()
+    assert "ssh:me@gpu-box" in dialog.target.where.note.text()
+    typed.selectAll()
+    qtbot.keyClicks(typed, "ssh:gpu-box")
+    qtbot.waitUntil(dialog.record.isEnabled)
+    assert dialog.problem.text() == ""
+
+
+def test_no_button_of_the_form_takes_the_place_of_the_usual_one_when_it_has_the_focus(
+    make_dialog: MakeDialog, tmp_path: Path
+) -> None:
+    dialog = make_dialog(script_request("inference.py", tmp_path))
+    taking = [button.text() for button in dialog.findChildren(QPushButton) if button.autoDefault()]
+    assert taking == []

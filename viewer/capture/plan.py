@@ -23,6 +23,8 @@ SUFFIXES = {
     Tool.NCU: (".ncu-rep",),
 }
 """How the files end that each tool can leave."""
+FOLDER_THERE = "FOLDER"
+"""Stands for a folder at another place that is made when the recording begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,18 @@ def portable_lines(request: CaptureRequest) -> list[str]:
             )
         )
     return lines
+
+
+def lines_there(request: CaptureRequest, setup: str) -> list[str]:
+    """Shell lines that a recording runs at another place, in the environment that ``setup`` prepares."""
+    target = request.target
+    words = command_for(request, f"{FOLDER_THERE}/out", target.name, runner=f"{FOLDER_THERE}/{FILE_NAME}")
+    line = commands.shell_line(words, target.folder, dict(target.environment), windows=False)
+    return [
+        f"# on {request.on}, with the recorder in a new folder, {FOLDER_THERE}",
+        *([setup] if setup else []),
+        line,
+    ]
 
 
 def prepare(request: CaptureRequest, check_interpreter: bool = True) -> Plan:

@@ -29,7 +29,13 @@ from viewer.capture.form.history import HistoryView
 from viewer.capture.form.options import OptionsForm
 from viewer.capture.form.run import RunView
 from viewer.capture.form.target import TargetForm
-from viewer.capture.plan import command_for, needs_interpreter, new_folder, portable_lines
+from viewer.capture.plan import (
+    command_for,
+    lines_there,
+    needs_interpreter,
+    new_folder,
+    portable_lines,
+)
 from viewer.capture.recording import Outcome
 from viewer.capture.request import CaptureRequest, Tool
 from viewer.capture.storage import History, Presets
@@ -39,6 +45,8 @@ from viewer.desktop.jobs import Jobs
 from viewer.look import theme
 from viewer.look.boxes import MARGIN, NO_MARGINS, HorizontalLine, horizontal, scrolling, vertical
 from viewer.look.labels import Label
+from viewer.places.names import PlaceProblem
+from viewer.places.remembered import find_place
 
 SIZE = (880, 744)
 CHOOSE_PRESET = "Presets"
@@ -214,8 +222,10 @@ class CaptureDialog(QDialog):
                 missing = found.problem
             if not missing and not request.on and needs_interpreter(request):
                 missing = self.target.problem
-        except CaptureProblem as problem:
-            missing = str(problem)
+        except (CaptureProblem, PlaceProblem) as problem:
+            missing = (
+                f"{problem.problem} {problem.hint}" if isinstance(problem, PlaceProblem) else str(problem)
+            )
             self.command.clear()
             self.warnings.clear()
         self.problem.setText(missing)
@@ -227,7 +237,7 @@ class CaptureDialog(QDialog):
         if not target.program:
             return ""
         if request.on:
-            return "\n".join(portable_lines(request))
+            return "\n".join(lines_there(request, find_place(request.on, request.setup).setup))
         found = self._found.get(request.tool)
         out = request.out or str(new_folder(request))
         words = command_for(

@@ -6,6 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QInputDialog, QLineEdit, QPushButton, QWidget
 
 from viewer.look.boxes import NO_MARGINS, horizontal
+from viewer.look.labels import Label
 from viewer.places.names import PlaceProblem, place_kinds, place_of
 from viewer.places.remembered import remember, remembered
 
@@ -25,8 +26,8 @@ class WhereField(QWidget):
         self.choice.setEditable(True)
         self.choice.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         self.choice.setAccessibleName("Where it runs")
-        examples = [THIS_MACHINE, *(kind.example for kind in place_kinds().values())]
-        self.choice.setToolTip(f"One of: {', '.join(examples)}")
+        examples = ", ".join(kind.example for kind in place_kinds().values())
+        self.note = Label(f"{THIS_MACHINE}, or for example {examples}", "faint", wrap=True)
         self.setup = QLineEdit()
         self.setup.setPlaceholderText("module load cuda, source venv/bin/activate, conda run -n NAME")
         self.setup.setAccessibleName("Line that prepares the environment there")
