@@ -27,7 +27,7 @@ from parsers.model.attributes import TEXT_ATTRIBUTES, AttributeColumn
 from parsers.model.builder import in_display_order
 from parsers.model.kernels import distinct_kernels
 from parsers.runs.log_alignment import logs_on_timelines
-from parsers.runs.rank_choice import Choice, choose
+from parsers.runs.rank_choice import LEFT_OUT, Choice, Member, choose, never_together
 from parsers.runs.rank_clocks import Alignment, align
 
 
@@ -47,6 +47,9 @@ def merge(traces: Sequence[Trace]) -> Trace:
     placed = all(each.epoch_ns is not None or each.stands_beside or not _has_times(each) for each in traces)
     shifts = [epoch - zero if epoch is not None and placed else 0 for epoch in epochs]
     aligned = align(traces, shifts)
+    apart = _recorded_apart(traces, aligned)
+    if apart:
+        shifts = [0] * len(traces)
     shifts = [shift + correction for shift, correction in zip(shifts, aligned.corrections, strict=True)]
     earliest = min(shifts)
     zero, shifts = zero + earliest, [shift - earliest for shift in shifts]
@@ -121,7 +124,7 @@ def merge(traces: Sequence[Trace]) -> Trace:
         kernels=distinct_kernels([trace.kernels for trace in traces]),
         tables=tuple(each for trace in traces for each in trace.tables),
         inputs=tuple(each for trace in traces for each in trace.inputs),
-        quality=_merged_quality(traces, choice, aligned),
+        quality=_merged_quality(traces, choice, aligned, apart=apart),
         capture=_merged_capture([trace.capture for trace in traces]),
         epoch_ns=zero if known else None,
         sources=tuple(source for trace in traces for source in trace.sources),
@@ -179,13 +182,26 @@ def _numbered_rank(trace: Trace) -> tuple[Rank, ...]:
     return () if number is None else (Rank(number),)
 
 
-def _merged_quality(traces: Sequence[Trace], choice: Choice, aligned: Alignment) -> Quality:
+def _recorded_apart(traces: Sequence[Trace], aligned: Alignment) -> bool:
+    """Whether these are timelines of ranks that share no moment, and no collective tells how their clocks differ."""
+    is_told = any(aligned.corrections) or any(error for error in aligned.errors)
+    timelines = all(len(trace.events) and not trace.stands_beside for trace in traces)
+    return timelines and not is_told and never_together([Member.of(trace).span for trace in traces])
+
+
+def _merged_quality(traces: Sequence[Trace], choice: Choice, aligned: Alignment, *, apart: bool) -> Quality:
     notes = QualityRecorder()
+    if apart:
+        notes.note(
+            "recorded-apart",
+            Effect.NOTED,
+            "ranks that were recorded one after another are shown each from its own start",
+        )
     for note in aligned.notes:
         notes.note(note.kind, note.effect, note.reason, note.example, note.count)
     for path, reason in choice.left_out:
         notes.note(
-            "left-out",
+            LEFT_OUT,
             Effect.NOTED,
             "files that do not belong to this run are not shown",
             f"{path}: {reason}",

@@ -6,11 +6,15 @@ import re
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import PurePath
 
 from parsers.model import Trace
 
 _RANK_IN_NAME = re.compile(r"rank[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
+LEFT_OUT = "left-out"
+"""The kind of the note about files that do not belong to the run."""
+NO_RANKS = "recorded at another time, and no file says which rank it is"
 MOST_PAUSE_NS = 3_600 * 1_000_000_000  # files of one run are not recorded further apart
 
 
@@ -119,6 +123,7 @@ def members_of_one_run(members: Sequence[Member]) -> Membership:
         kept = _of_one_world(members, kept, left_out)
         kept = _of_one_time(members, kept, left_out)
         kept = _each_rank_once(members, kept, left_out)
+        kept = _ranks_and_not_runs(members, kept, left_out)
     ranks = _numbers([members[index] for index in kept]) if len(kept) > 1 else [None] * len(kept)
     return Membership(tuple(kept), tuple(ranks), tuple(left_out))
 
@@ -152,6 +157,28 @@ def _of_one_time(members: Sequence[Member], kept: list[int], left_out: list[tupl
     main = set(max(groups, key=lambda group: len(list(group))))
     left_out += [(index, "recorded at another time than the others") for index in kept if index not in main]
     return [index for index in kept if index in main]
+
+
+def _ranks_and_not_runs(
+    members: Sequence[Member], kept: list[int], left_out: list[tuple[int, str]]
+) -> list[int]:
+    """The first of files that were recorded one after another and of which nothing says that they are ranks."""
+    mine = [members[index] for index in kept]
+    names = {rank_in_name(member.path) for member in mine}
+    told = len({member.rank for member in mine} - {None}) > 1 or len(names) == len(mine) > 1
+    several = any(member.of_several or (member.world_size or 1) > 1 for member in mine)
+    if told or several or not never_together([member.span for member in mine]):
+        return kept
+    left_out += [(index, NO_RANKS) for index in kept[1:]]
+    return kept[:1]
+
+
+def never_together(spans: Sequence[tuple[int, int] | None]) -> bool:
+    """Whether several recordings were made one after another, with no moment that two of them share."""
+    known = sorted(span for span in spans if span is not None)
+    if len(known) < max(len(spans), 2):
+        return False
+    return all(former[1] < later[0] for former, later in pairwise(known))
 
 
 def _each_rank_once(members: Sequence[Member], kept: list[int], left_out: list[tuple[int, str]]) -> list[int]:

@@ -8,6 +8,7 @@ from collections import Counter
 from parsers.model import EventKind, Trace
 from parsers.model.names.devices import device_name
 from parsers.model.units import duration, percent
+from parsers.runs.rank_choice import LEFT_OUT
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.completeness import completeness_of, copies_asked_for, is_cut
@@ -117,6 +118,7 @@ def _notes(trace: Trace) -> list[str]:
     lines = []
     for note in notes[:MOST_NOTES]:
         times = f" ({note.count:,} times)" if note.count > 1 else ""
+        times += f": {note.example}" if note.kind == LEFT_OUT else ""
         lines += textwrap.wrap(
             f"Note: {note.reason}{times}", WIDTH, subsequent_indent="      ", break_on_hyphens=False
         )

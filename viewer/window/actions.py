@@ -11,6 +11,7 @@ from PySide6.QtGui import QActionGroup, QGuiApplication
 from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit, QMenu
 
 from parsers.model.units import duration, parse_duration
+from parsers.runs.rank_choice import LEFT_OUT
 from viewer.desktop.file_types import file_filter
 from viewer.dialogs.open_address import OpenAddress
 from viewer.kept.preferences import COLOR_MODES, THEMES
@@ -154,6 +155,24 @@ class WindowActions(QObject):
         from viewer.comparison.window import compare_with
 
         compare_with(self._parts.document, list(paths), self._parts.window)
+
+    def tell_left_out(self) -> None:
+        """Say which of the opened files are not shown and why; of two recordings, offer to compare them."""
+        document, banner = self._parts.document, self._parts.banner
+        trace = document.trace
+        if trace is None or document.preview:
+            return
+        note = next((each for each in trace.quality.notes if each.kind == LEFT_OUT), None)
+        if note is None:
+            return
+        shown = {each.path for each in trace.inputs}
+        left = [path for path in document.paths if str(path) not in shown]
+        if len(document.paths) == 2 and len(left) == note.count == 1:
+            banner.say(f"{left[0].name} is not shown: {note.example.rpartition(': ')[2]}.")
+            banner.offer("Compare the two", lambda: self.compare_with(left))
+        else:
+            files = f"{note.count:,} file{'s are' if note.count != 1 else ' is'}"
+            banner.say(f"{files} not shown, because they belong to another run.", note.example)
 
     def search(self, mode: Mode) -> None:
         self._parts.toolbar.search.start(mode)

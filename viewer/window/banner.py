@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl
@@ -38,7 +39,10 @@ class Banner(QWidget):
         self.open_button, self.folder_button = QPushButton("Open"), QPushButton("Show in folder")
         self.open_button.clicked.connect(lambda: self._show_file(self._written))
         self.folder_button.clicked.connect(lambda: self._show_file(self._written, folder=True))
-        for button in (self.open_button, self.folder_button):
+        self.action_button = QPushButton()
+        self.action_button.clicked.connect(self._act)
+        self._action: Callable[[], None] = self.hide
+        for button in (self.action_button, self.open_button, self.folder_button):
             button.hide()
             layout.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
         layout.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
@@ -48,6 +52,7 @@ class Banner(QWidget):
         """Show a problem, or with ``good`` news, and what to do about it; a file that was ``written`` can be opened."""
         self._good = good
         self._written = written
+        self.action_button.hide()
         for button in (self.open_button, self.folder_button):
             button.setVisible(written is not None)
         problem, hint = one_line(problem), one_line(hint)
@@ -57,6 +62,16 @@ class Banner(QWidget):
         self.setAccessibleName(f"{problem} {hint}".strip())
         self.show()
         self.update()
+
+    def offer(self, title: str, action: Callable[[], None]) -> None:
+        """Add a button that does something about what was said; the banner goes with it."""
+        self._action = action
+        self.action_button.setText(title)
+        self.action_button.show()
+
+    def _act(self) -> None:
+        self.hide()
+        self._action()
 
     def told_written(self, path: Path) -> None:
         """Say that a file was written."""

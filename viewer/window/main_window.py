@@ -317,6 +317,7 @@ class MainWindow(QMainWindow):
         else:
             self._note.remove()
         self._show_pages()
+        self.acts.tell_left_out()
         if (page := self.pages.currentWidget()) is not None:
             page.setFocus()
 

@@ -13,7 +13,7 @@ from parsers.files.signatures import USUAL_GROWTH
 from parsers.model import Malformed, Progress, Quality, QualityRecorder, TraceError
 from parsers.model.quality import Effect
 from parsers.opening import recordings_of
-from parsers.runs.rank_choice import Member, members_of_one_run
+from parsers.runs.rank_choice import LEFT_OUT, Member, members_of_one_run
 from parsers.runs.rank_clocks import Collectives, Numbers, aligned
 from rules.summaries.rank_summary import Placed, RankSummary
 from rules.summaries.run import ManyRanks
@@ -65,7 +65,7 @@ def joined(
     for note in clocks.notes:
         notes.note(note.kind, note.effect, note.reason, note.example, note.count)
     for path, reason in (*without, *unread):
-        notes.note("left-out", Effect.NOTED, "files that are not part of this run", f"{path}: {reason}")
+        notes.note(LEFT_OUT, Effect.NOTED, "files that are not part of this run", f"{path}: {reason}")
     return ManyRanks(
         members=tuple(members[index] for index in order),
         unread=(*without, *unread),
