@@ -31,6 +31,11 @@ def let_garbage_go() -> None:
             gc.enable()
 
 
+def is_held() -> bool:
+    """Whether somebody holds it back."""
+    return _held_by > 0
+
+
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
     """No garbage is collected meanwhile."""

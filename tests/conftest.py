@@ -7,6 +7,8 @@ import os
 import signal
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import settings
 from pytestqt.qtbot import QtBot
 
+from parsers import collecting
 from tests.limits import limits, set_back
 from viewer.loading import apart
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from tests.shared_folder import SharedFolder
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+HANG_S = 60
 _XDG_DIRECTORIES = {
     "XDG_CONFIG_HOME": ".config",
     "XDG_CACHE_HOME": ".cache",
@@ -60,7 +64,7 @@ apart.OF_UNKNOWN_COST = ()
 # A wait ends as soon as what is waited for is there. How long it may last only tells a hang from a busy machine,
 # on which a window took more than the usual 5 s to become the active one.
 for _wait in (QtBot.waitActive, QtBot.waitExposed, QtBot.waitSignal, QtBot.waitSignals, QtBot.waitUntil):
-    _wait.__kwdefaults__["timeout"] = 60_000
+    _wait.__kwdefaults__["timeout"] = HANG_S * 1000
 
 # What is started in the background by a script does not hear Ctrl+C, and neither would what the tests start.
 for _number, _usual in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
@@ -121,6 +125,21 @@ def fresh_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield home
     if _entries(home) == before:
         _empty_homes.append(home)
+
+
+@pytest.fixture(autouse=True)
+def no_job_outlives_its_test() -> Iterator[None]:
+    """A window's background job ends with the test: in the next one it would report, or hold back the collector."""
+    yield
+    if (widgets := sys.modules.get("PySide6.QtWidgets")) is None:
+        return
+    until = time.monotonic() + HANG_S
+    while jobs := [thread.name for thread in threading.enumerate() if thread.name.startswith("job ")]:
+        assert time.monotonic() < until, f"these go on after the test: {jobs}"
+        widgets.QApplication.processEvents()
+        time.sleep(0.001)
+    widgets.QApplication.processEvents()
+    assert not collecting.is_held(), "nobody let the collector of garbage go"
 
 
 @pytest.fixture(scope="session")

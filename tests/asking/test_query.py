@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
@@ -294,12 +293,10 @@ def test_where_nothing_is_left_the_condition_that_removes_most_is_named(database
 def test_a_question_without_end_is_stopped(database: Database) -> None:
     progress = Progress()
     threading.Timer(0.1, progress.cancel).start()
-    begun = time.monotonic()
     with pytest.raises(Cancelled):
         database.run(
             "SELECT sum(a.range * b.range) FROM range(100000000) a, range(100000000) b", progress=progress
         )
-    assert time.monotonic() - begun < 30
     assert database.run("SELECT 1 AS one").frame["one"].tolist() == [1]
 
 

@@ -5,18 +5,7 @@ from __future__ import annotations
 import gc
 from contextlib import ExitStack
 
-import pytest
-
-from parsers import collecting
 from parsers.collecting import without_garbage_collection
-
-
-@pytest.fixture(autouse=True)
-def held_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job of a window in an earlier test may hold it still."""
-    monkeypatch.setattr(collecting, "_held_by", 0)
-    monkeypatch.setattr(collecting, "_was_on", True)
-    gc.enable()
 
 
 def test_who_ends_first_does_not_wake_the_collector_for_the_others() -> None:

@@ -29,6 +29,7 @@ SHELLS = (
     *("jumped", "fish"),
     *(pytest.param(host, marks=pytest.mark.thorough) for host in ("far", "banner", "csh", "bare")),
 )
+UNTIL_IT_MAY_END = "while [ ! -e may_end ]; do sleep 0.02; done"
 
 
 def shell_request(host: str, out: Path, script: str = "echo working", *arguments: str) -> CaptureRequest:
@@ -83,11 +84,16 @@ def test_whatever_shell_they_log_into_a_program_is_recorded_and_its_files_come_b
 
 
 def test_a_connection_that_breaks_is_told_and_nothing_is_lost(far: FarMachine, tmp_path: Path) -> None:
-    script = "for n in 1 2 3 4 5 6 7 8; do echo line $n; sleep 0.1; done"
+    may_end = far.home / "may_end"
+    lines = "for n in {}; do echo line $n; done"
+    script = f"{lines.format('1 2 3 4')}; {UNTIL_IT_MAY_END}; {lines.format('5 6 7 8')}"
     run = OnAThread(shell_request("wired", tmp_path / "here", script))
     run.wait_for(lambda: "line 2" in run.text)
     far.wire.cut()
+    run.wait_for(lambda: any(event.phase == "lost" for event in run.events))
+    may_end.touch()
     outcome = run.outcome()
+    may_end.unlink()
     assert outcome.problem == ""
     assert [line for line in run.text.splitlines() if "line" in line] == [f"line {n}" for n in range(1, 9)]
     phases = [event.phase for event in run.events]
@@ -120,7 +126,9 @@ def test_a_connection_that_breaks_while_the_file_is_fetched_is_resumed(
 def test_a_run_that_is_out_of_reach_goes_on_and_is_brought_home_the_next_time(
     far: FarMachine, tmp_path: Path
 ) -> None:
-    run = OnAThread(shell_request("wired", tmp_path / "here", "echo begun; sleep 0.6; echo over > ended"))
+    may_end, ended = far.home / "may_end", far.home / "ended"
+    script = f"echo begun; {UNTIL_IT_MAY_END}; echo over > ended"
+    run = OnAThread(shell_request("wired", tmp_path / "here", script))
     run.wait_for(lambda: "begun" in run.text)
     far.wire.cut(down=True)
     run.wait_for(lambda: any(event.phase == "lost" for event in run.events))
@@ -129,9 +137,10 @@ def test_a_run_that_is_out_of_reach_goes_on_and_is_brought_home_the_next_time(
     assert "goes on there" in outcome.problem
     assert "stallscope attach --on ssh:wired" in outcome.fix
     far.wire.is_down = False
-    ended = far.home / "ended"
+    may_end.touch()
     while not ended.exists():
         time.sleep(0.02)
+    may_end.unlink()
     ended.unlink()
     again = Recording(far_runs()[0].request, again=far_runs()[0]).run()
     assert [path.name for path in again.recordings] == ["sh.sqlite"]
@@ -142,7 +151,8 @@ def test_what_a_killed_process_left_there_is_fetched_and_removed_by_the_next_rec
     far: FarMachine, tmp_path: Path
 ) -> None:
     words = [sys.executable, "-m", "viewer", "capture", "nsys", "--on", "ssh:far", "--range", "time"]
-    words += ["--no-diagnosis", "--out", str(tmp_path / "first"), "--", "sh", "-c", "echo begun; sleep 0.2"]
+    words += ["--no-diagnosis", "--out", str(tmp_path / "first"), "--"]
+    words += ["sh", "-c", f"echo begun; {UNTIL_IT_MAY_END}"]
     ours = subprocess.Popen(words, stderr=subprocess.PIPE, cwd=Path(__file__).parents[2], text=True)
     assert ours.stderr is not None
     while "begun" not in ours.stderr.readline():
@@ -150,6 +160,10 @@ def test_what_a_killed_process_left_there_is_fetched_and_removed_by_the_next_rec
     ours.kill()
     ours.wait()
     ours.stderr.close()
+    (far.home / "may_end").touch()
+    while far.processes("may_end"):
+        time.sleep(0.02)
+    (far.home / "may_end").unlink()
     time.sleep(0.3)
     assert len(far.left()) == 1
     events: list[Event] = []

@@ -256,9 +256,10 @@ def test_two_kernels_stand_side_by_side_while_both_are_selected(
 
 def test_tabs_get_what_the_lanes_leave_over_in_each_window_size(window: MainWindow, qtbot: QtBot) -> None:
     def shares(height: int) -> tuple[float, int]:
-        window.resize(1600, height)
-        qtbot.wait(20)
         canvas = window.timeline.canvas
+        window.resize(1600, height)
+        qtbot.waitUntil(lambda: window.height() == height)
+        wait_until_laid_out(qtbot, window.panels_dock, canvas)
         return (
             window.panels_dock.height() / height,
             canvas.height() - window.timeline.state.layout.scrolled_height,
@@ -285,11 +286,11 @@ def test_a_dragged_border_keeps_its_share_in_windows_and_screens(
         QTest.mousePress(window, button, none, border)
         QTest.mouseMove(window, border + QPoint(0, by // 3))
         QTest.mouseMove(window, border + QPoint(0, by))
-        qtbot.wait(20)  # the border follows in a turn of its own
+        wait_until_laid_out(qtbot, window.panels_dock)  # the border follows in a turn of its own
         QTest.mouseRelease(window, button, none, border + QPoint(0, by))
 
     drag_border(window, 60)
-    assert window.panels_dock.height() == before - 60
+    qtbot.waitUntil(lambda: window.panels_dock.height() == before - 60)
     share = window.panels_dock.height() / 900
     window.resize(1440, 1800)
     qtbot.waitUntil(lambda: abs(window.panels_dock.height() - 1800 * share) <= 2)
@@ -300,7 +301,7 @@ def test_a_dragged_border_keeps_its_share_in_windows_and_screens(
     later.resize(1200, 900)
     qtbot.waitUntil(lambda: abs(later.panels_dock.height() - 900 * share) <= 2)
     drag_border(later, -400)
-    assert later.panels_dock.height() > 900 * 0.5
+    qtbot.waitUntil(lambda: later.panels_dock.height() > 900 * 0.5)
     later.resize(1200, 1000)
     qtbot.waitUntil(lambda: abs(later.panels_dock.height() - 1000 * 0.5) <= 2)
 

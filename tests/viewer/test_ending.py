@@ -107,7 +107,7 @@ def test_a_signal_just_before_the_event_loop_starts_ends_the_window(
     number: signal.Signals, code: int
 ) -> None:
     app = application()
-    hangs = QTimer(singleShot=True, interval=10_000)
+    hangs = QTimer(singleShot=True, interval=60_000)
     hangs.timeout.connect(lambda: app.exit(-1))
     hangs.start()
     with ended_by_signals(app):
@@ -119,7 +119,7 @@ def test_a_signal_just_before_the_event_loop_starts_ends_the_window(
 @pytest.mark.usefixtures("handlers")
 def test_a_signal_while_qt_calls_back_before_the_event_loop_ends_the_window() -> None:
     app = application()
-    hangs = QTimer(singleShot=True, interval=10_000)
+    hangs = QTimer(singleShot=True, interval=60_000)
     hangs.timeout.connect(lambda: app.exit(-1))
     hangs.start()
     with ended_by_signals(app):

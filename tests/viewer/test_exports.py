@@ -11,7 +11,7 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
-from tests.viewer.conftest import wait_until_ready
+from tests.viewer.conftest import wait_until_laid_out, wait_until_ready
 from viewer.window.main_window import MainWindow
 
 
@@ -49,10 +49,11 @@ def test_nothing_moves_under_the_mouse_that_ticks_a_fix(window: MainWindow, qtbo
     qtbot.waitUntil(lambda: bool(window.fixes.cards))
     window.side.setCurrentWidget(window.fixes)
     wait_until_ready(qtbot, window)
-    qtbot.wait(50)
     card = window.fixes.cards[0]
+    wait_until_laid_out(qtbot, card)
     before = card.mapToGlobal(card.rect().topLeft())
     qtbot.mouseClick(card.box, Qt.MouseButton.LeftButton, pos=card.box.rect().center())
     qtbot.waitUntil(window.prediction.isVisible)
-    qtbot.wait(50)
+    wait_until_ready(qtbot, window)
+    wait_until_laid_out(qtbot, card)
     assert card.mapToGlobal(card.rect().topLeft()) == before

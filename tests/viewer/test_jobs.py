@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 from shiboken6 import delete
 
+from parsers.collecting import let_garbage_go
 from parsers.model import Cancelled, Progress
 from viewer.desktop.jobs import Jobs, _Post
 
@@ -37,7 +38,7 @@ def test_a_newer_question_in_a_slot_drops_the_answer_of_the_older_one(jobs: Jobs
     answers: list[str] = []
 
     def first(_: Progress) -> str:
-        first_may_end.wait(5)
+        first_may_end.wait()
         first_ended.set()
         return "old"
 
@@ -45,7 +46,7 @@ def test_a_newer_question_in_a_slot_drops_the_answer_of_the_older_one(jobs: Jobs
     jobs.ask("a", lambda _: "new", answers.append)
     qtbot.waitUntil(lambda: answers == ["new"])
     first_may_end.set()
-    first_ended.wait(5)
+    first_ended.wait()
     jobs.close()
     qtbot.wait(20)
     assert answers == ["new"]
@@ -67,7 +68,7 @@ def test_jobs_in_turn_run_one_at_a_time_and_others_do_not_wait(jobs: Jobs, qtbot
     def work(name: str) -> str:
         running.append(name)
         together.append(len(running))
-        others_ended.wait(10)
+        others_ended.wait()
         running.remove(name)
         return name
 
@@ -82,7 +83,7 @@ def test_jobs_in_turn_run_one_at_a_time_and_others_do_not_wait(jobs: Jobs, qtbot
 
 def test_a_job_that_waits_for_its_turn_can_be_cancelled(jobs: Jobs, qtbot: QtBot) -> None:
     may_end, ran, stopped = threading.Event(), [], []
-    jobs.ask("a", lambda _: may_end.wait(10), lambda _: None, in_turn=True)
+    jobs.ask("a", lambda _: may_end.wait(), lambda _: None, in_turn=True)
     jobs.ask(
         "b", lambda _: ran.append(True), lambda _: None, stopped=lambda: stopped.append(True), in_turn=True
     )
@@ -142,14 +143,14 @@ def test_what_a_thread_reports_after_its_window_was_deleted_reaches_nobody(qtbot
     may_end, answers = threading.Event(), []
 
     def work(progress: Progress) -> None:
-        may_end.wait(10)
+        may_end.wait()
         progress.step(0.5, "working")
 
     jobs.ask("a", work, answers.append)
     (thread,) = jobs._threads
     delete(window)
     may_end.set()
-    thread.join(10)
+    thread.join()
     qtbot.wait(1)
     assert not answers
 
@@ -161,11 +162,12 @@ def test_a_thread_that_ends_after_qt_was_taken_down_raises_nothing(
     monkeypatch.setattr(threading, "excepthook", raised.append)
     jobs, may_end = Jobs(), threading.Event()
     jobs._post = _Post()
-    jobs.ask("a", lambda _: may_end.wait(10), lambda _: None)
+    jobs.ask("a", lambda _: may_end.wait(), lambda _: None)
     (thread,) = jobs._threads
     delete(jobs._post)
     may_end.set()
-    thread.join(10)
+    thread.join()
+    let_garbage_go()  # which nobody was left to do
     assert not raised
 
 

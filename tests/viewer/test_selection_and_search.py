@@ -391,7 +391,7 @@ def test_the_open_card_is_as_high_as_its_text_after_a_change_of_theme(
         qtbot.wait(1)
         card = window.diagnosis.cards[0]
         assert card.is_current
-        qtbot.waitUntil(lambda shown=card: shown.height() >= shown.heightForWidth(shown.width()), timeout=500)
+        qtbot.waitUntil(lambda shown=card: shown.height() >= shown.heightForWidth(shown.width()))
 
 
 def test_open_results_take_the_colours_of_another_theme(window: MainWindow, qtbot: QtBot) -> None:

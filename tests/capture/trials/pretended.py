@@ -16,7 +16,7 @@ class Together:
     """What the ranks of one run hand one another; a rank waits until all have come."""
 
     def __init__(self, ranks: int) -> None:
-        self.barrier = threading.Barrier(ranks, timeout=10)
+        self.barrier = threading.Barrier(ranks, timeout=60)
         self.values: dict[int, list[float]] = {}
 
     def exchange(self, rank: int, values: list[float]) -> list[list[float]]:

@@ -233,7 +233,7 @@ def test_the_process_ends_when_its_window_is_gone(
     process_of_it = made._helper.process
     assert process_of_it.stdin is not None
     process_of_it.stdin.close()
-    assert process_of_it.wait(timeout=20) == 1
+    assert process_of_it.wait(timeout=60) == 1
 
 
 def test_what_nobody_holds_any_more_is_ended(recording: Path, before_it_reads: Callable[[str], None]) -> None:
