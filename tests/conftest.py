@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 HANG_S = 60
+# What lies in HOME and in each of the others while nobody has written anything.
+_EMPTY = [[".cache", ".config", ".local", ".run"], [], [], [], [], []]
 _XDG_DIRECTORIES = {
     "XDG_CONFIG_HOME": ".config",
     "XDG_CACHE_HOME": ".cache",
@@ -100,11 +102,11 @@ def pytest_runtest_call() -> Iterator[None]:
             pytest.fail(f"left on after the test: {', '.join(changed)}")
 
 
-_empty_homes: list[Path] = []
+_empty_homes: list[tuple[Path, dict[str, str]]] = []
 
 
-def _entries(home: Path) -> int:
-    return sum(len(folders) + len(files) for _, folders, files in os.walk(home))
+def _entries(environment: dict[str, str]) -> list[list[str]]:
+    return [sorted(os.listdir(folder)) for folder in environment.values() if os.path.isdir(folder)]
 
 
 @pytest.fixture(autouse=True)
@@ -113,18 +115,21 @@ def fresh_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
     Most tests leave it empty, and the next one gets it.
     """
-    home = _empty_homes.pop() if _empty_homes else Path(tempfile.mkdtemp(dir=_session_home.name))
-    for variable, value in _home_environment(home).items():
+    if _empty_homes:
+        home, environment = _empty_homes.pop()
+    else:
+        home = Path(tempfile.mkdtemp(dir=_session_home.name))
+        environment = _home_environment(home)
+    for variable, value in environment.items():
         monkeypatch.setenv(variable, value)
     if "PySide6.QtCore" in sys.modules:
         from PySide6.QtCore import QSettings
 
         for settings_format in (QSettings.Format.NativeFormat, QSettings.Format.IniFormat):
             QSettings.setPath(settings_format, QSettings.Scope.UserScope, str(home / ".config"))
-    before = _entries(home)
     yield home
-    if _entries(home) == before:
-        _empty_homes.append(home)
+    if _entries(environment) == _EMPTY:
+        _empty_homes.append((home, environment))
 
 
 @pytest.fixture(autouse=True)

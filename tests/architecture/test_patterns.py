@@ -18,7 +18,7 @@ import parsers
 import rules
 import viewer
 
-SHORT, LONG = 2_000, 8_000
+SHORT, LONG = 1_000, 4_000
 PATIENCE_S = 0.002  # of processor time; a short text for which the square is taken needs more
 SQUARE = 9.0  # four times as long a text takes four times as long, or sixteen times
 PARTS = (

@@ -12,7 +12,7 @@ from tests.rank_runs import Run
 from tests.shared_folder import SharedFolder
 
 SMALL = 20_000  # events: 4 MB
-DAILY = 100_000  # events: 22 MB, which another process reads
+DAILY = 50_000  # events: 11 MB, which take as long to read as the program takes to start
 TWO_PROCESSES = 400_000  # events: 88 MB, of which a second process reads a share
 RANKS = 20  # more than are merged
 OF_A_RANK = 12  # operators of a layer
