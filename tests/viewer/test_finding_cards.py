@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QLabel
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QFileDialog, QLabel
 from pytestqt.qtbot import QtBot
 
+import resources
 from parsers.model.units import percent
+from rules.verdict.absent import absent_in_a_line
 from rules.verdict.promises import gain
+from viewer.look.labels import unbroken
 from viewer.panels.findings.check_list import CheckList, check_name
 from viewer.panels.findings.finding_card import ShareBar
+from viewer.reports.finding_ticket import finding_ticket
 from viewer.window.main_window import MainWindow
 
-from .conftest import wait_until_laid_out
+from .conftest import wait_until_laid_out, wait_until_ready
 
 
 def test_share_and_gain_stand_beside_the_bar_of_a_card_so_that_its_title_is_one_line(
@@ -28,6 +37,57 @@ def test_share_and_gain_stand_beside_the_bar_of_a_card_so_that_its_title_is_one_
     middles = [each.mapTo(card, each.rect().center()) for each in (card.share, bar, card.gives)]
     assert [each.x() for each in middles] == sorted(each.x() for each in middles)
     assert max(each.y() for each in middles) - min(each.y() for each in middles) < 4
+
+
+def test_what_is_no_problem_stands_in_a_line_below_the_cards(empty_window: MainWindow, qtbot: QtBot) -> None:
+    window, document = empty_window, empty_window.document
+    window.open([resources.path("samples/cpu_python.pt.trace.json.gz")])
+    wait_until_ready(qtbot, window)
+    assert document.analysis is not None
+    assert document.diagnosis is not None
+    line = window.diagnosis.absent
+    assert line is not None
+    assert line.isVisible()
+    assert line.text() == unbroken(absent_in_a_line(document.analysis, document.diagnosis))
+    assert line.text().startswith("No problem here: ")
+
+
+def test_a_finding_is_written_as_a_ticket_with_a_picture_beside_it(
+    window: MainWindow, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    qtbot.waitUntil(lambda: window.document.plan is not None)
+    file = tmp_path / "slow night.md"
+    offered: list[str] = []
+
+    def ask(_: object, __: str, name: str, ___: str) -> tuple[str, str]:
+        offered.append(name)
+        return str(file), ""
+
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", ask)
+    card = window.diagnosis.cards[0]
+    window.document.select_finding(card.finding)
+    wait_until_laid_out(qtbot, card)
+    qtbot.mouseClick(card.ticket_button, Qt.MouseButton.LeftButton)
+    assert window.banner.problem.text() == f"Saved {file.name}"
+    assert offered[0].endswith(f"{card.finding.rule}.md")
+    ticket = file.read_text("utf-8")
+    assert ticket.startswith(f"## {card.finding.title}")
+    assert "![The timeline](<slow night.png>)" in ticket
+    assert not QImage(str(file.with_suffix(".png"))).isNull()
+    assert card.gives.text() in ticket
+    longest = max(card.finding.evidence, key=lambda place: place.end - place.start)
+    assert f"--at {(longest.start + longest.end) / 2e6:.3f}ms" in ticket
+    document = window.document
+    assert document.trace is not None
+    noted = finding_ticket(
+        document.trace,
+        card.finding,
+        document.plan,
+        picture="a.png",
+        command="stallscope",
+        notes=["ask *Ann*"],
+    )
+    assert "### Notes\n\n* ask \\*Ann\\*\n" in noted
 
 
 def test_a_card_promises_nothing_before_the_gain_of_its_fix_is_known(window: MainWindow) -> None:

@@ -25,6 +25,7 @@ from viewer.window.palette import Mode
 from viewer.window.recording import WindowRecording
 
 if TYPE_CHECKING:
+    from rules import Finding
     from viewer.window.parts import Parts
 
 MOST_OFFERED = 6  # recordings that were opened before
@@ -252,6 +253,46 @@ class WindowActions(QObject):
         timeline.render(painter, QPoint(0, 0))
         painter.end()
 
+    def export_ticket(self, finding: Finding | None = None) -> None:
+        """Ask for a file and write a finding as a ticket, with a picture of the timeline beside it."""
+        document = self._parts.document
+        diagnosis = document.diagnosis
+        finding = finding or document.finding or (next(iter(diagnosis.findings), None) if diagnosis else None)
+        if finding is None:
+            return
+        offered = f"{self._recording_name()}-{finding.rule}.md"
+        name, _ = QFileDialog.getSaveFileName(
+            self._parts.window, "Export the finding as a ticket", offered, "Markdown (*.md)"
+        )
+        if name:
+            self.write_ticket(Path(name if name.endswith(".md") else f"{name}.md"), finding)
+
+    def write_ticket(self, path: Path, finding: Finding) -> None:
+        """Write the ticket and ``path`` with another ending, the picture; says so, or that it failed."""
+        from viewer.reports.finding_ticket import command_at, finding_ticket
+
+        document, picture = self._parts.document, path.with_suffix(".png")
+        assert document.trace is not None
+        places = finding.evidence
+        longest = max(places, key=lambda place: place.end - place.start, default=None)
+        moment = (longest.start + longest.end) / 2 if longest else self._parts.link.middle_of_view()
+        text = finding_ticket(
+            document.trace,
+            document.told(finding),
+            document.plan,
+            picture=picture.name,
+            command=command_at([Path(each.name) for each in document.paths], moment),
+            notes=self._notes(),
+        )
+        if self.write_picture(picture, as_svg=False):
+            try:
+                write_bytes(path, text.encode())
+            except OSError as error:
+                problem = f"{path.name} could not be written: {error.strerror or error}."
+                self._parts.banner.say(problem, "Choose another location.")
+            else:
+                self._parts.banner.told_written(path)
+
     def export_report(self) -> None:
         """Ask for a file and write the diagnosis as a page, as PDF or as Markdown."""
         from viewer.dialogs.report_export import ask_for_report
@@ -326,11 +367,10 @@ class WindowActions(QObject):
 
     def copy_link(self) -> None:
         """Put the command that shows this moment on the clipboard."""
-        import shlex
+        from viewer.reports.finding_ticket import command_at
 
-        names = " ".join(shlex.quote(str(path)) for path in self._parts.document.paths)
-        moment = f"{self._parts.link.middle_of_view() / 1e6:.3f}ms"
-        QGuiApplication.clipboard().setText(f"stallscope {names} --at {moment}")
+        moment = self._parts.link.middle_of_view()
+        QGuiApplication.clipboard().setText(command_at(self._parts.document.paths, moment))
 
     def copy_diagnosis(self) -> None:
         from viewer.reports.text_report import as_text

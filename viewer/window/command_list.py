@@ -36,6 +36,7 @@ def window_commands(parts: Parts, acts: WindowActions) -> list[Command]:
             ),
             Command("export-picture", "Export picture ...", acts.export_picture, "Ctrl+E"),
             Command("export-report", "Export report ...", acts.export_report, "Ctrl+Shift+E"),
+            Command("export-ticket", "Export the finding as a ticket ...", acts.export_ticket),
             Command("save-session", "Save bookmarks and notes as ...", acts.save_session),
             Command("close", "Close window", w.window.close, "Ctrl+W", always=True, separated=True),
             Command("quit", "Quit", QApplication.quit, "Ctrl+Q", always=True),

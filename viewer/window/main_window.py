@@ -224,6 +224,7 @@ class MainWindow(QMainWindow):
         document.trace_changed.connect(lambda _: self._on_trace())
         document.diagnosis_changed.connect(self._on_diagnosis)
         document.recording_wanted.connect(self.acts.recording.record)
+        document.ticket_wanted.connect(self.acts.export_ticket)
         self.source_lines = SourceLines(document, self.preferences, self.banner.say)
         self.diagnosis.text_around = self.source_lines.text_around
         document.event_changed.connect(lambda event: self._show_selection(event >= 0))

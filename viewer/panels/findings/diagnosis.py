@@ -44,6 +44,7 @@ class DiagnosisPanel(QWidget):
         self._body_layout: QVBoxLayout | None = None
         self.setAccessibleName("Diagnosis")
         self._count = ElidedLabel("", "secondary", pixels=12)
+        self.absent: Label | None = None  # what is no problem
         self._told = ("", "")  # what it says, in short and in full
         self.filter_button = QToolButton()
         self.filter_button.setText("Filter ▾")
@@ -133,6 +134,7 @@ class DiagnosisPanel(QWidget):
                 )
                 card.tell_as(self._document.told(finding))
                 card.line_wanted.connect(self._document.line_wanted)
+                card.ticket_wanted.connect(self._document.ticket_wanted)
                 card.record_wanted.connect(self._document.recording_wanted)
                 card.chosen.connect(self._document.select_finding)
                 card.walked.connect(self.walk)
@@ -165,12 +167,18 @@ class DiagnosisPanel(QWidget):
     def _fill_rest(
         self, diagnosis: Diagnosis, layout: QVBoxLayout, explanations: dict[str, dict[str, str]]
     ) -> None:
+        from rules.verdict.absent import absent_in_a_line
         from rules.verdict.verdict import lacks_a_gpu
 
         trace = self._document.trace
         without_gpu = trace is not None and lacks_a_gpu(trace, diagnosis)
         if not diagnosis.findings:
             layout.addWidget(Label(NO_GPU if without_gpu else _nothing_found(diagnosis), wrap=True))
+        analysis = self._document.analysis
+        if analysis is not None and (told := absent_in_a_line(analysis, diagnosis)):
+            self.absent = Label(told, "secondary", pixels=12, wrap=True)
+            self.absent.setContentsMargins(6, 0, 6, 0)
+            layout.addWidget(self.absent)
         changed = diagnosis.thresholds.changed()
         if changed:
             self._note(layout, "With changed thresholds", "\n".join(changed))

@@ -185,6 +185,7 @@ class FindingCard(QFrame):
     chosen = Signal(object)
     record_wanted = Signal(object)  # CaptureRequest
     line_wanted = Signal(object)  # SourceLine
+    ticket_wanted = Signal(object)  # Finding
     walked = Signal(int)  # +1 or -1: next or previous evidence
     passed = Signal(int)  # +1 or -1: next or previous finding
 
@@ -290,12 +291,18 @@ class FindingCard(QFrame):
         return button
 
     @cached_property
+    def ticket_button(self) -> QPushButton:
+        button = self._button("Ticket ...", "Write it down for others, with a picture, as Markdown")
+        button.clicked.connect(lambda: self.ticket_wanted.emit(self.finding))
+        return button
+
+    @cached_property
     def _buttons(self) -> QWidget:
         """Made when the card is opened for the first time: most cards never are."""
         buttons = QWidget()
         rows = vertical(buttons, (0, 2, 0, 0), 6)
         row = horizontal(spacing=6)
-        shown = [self.fix_button, self.why_button]
+        shown = [self.fix_button, self.why_button, self.ticket_button]
         for button in [self.show_button, *shown] if self.finding.evidence else shown:
             row.addWidget(button)
         row.addStretch(1)

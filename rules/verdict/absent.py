@@ -1,0 +1,58 @@
+"""What is no problem in a recording: parts of the time that no finding is about, with how little of it they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.idle.causes import Cause
+from rules.analysis.names.families import Family
+from rules.diagnosis import Diagnosis
+from rules.verdict.verdict import BUDGET_LABELS, shows_no_run, time_parts
+from rules.wording.phrases import listed
+
+MOST = 0.05  # of a step: what takes more is no problem only by chance
+LEAST = 0.001  # of a step: less is told as that
+_CAUSES = (Cause.INPUT, Cause.HOST, Cause.LAUNCH, Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
+_FAMILIES = {Family.COPY: "copy", Family.COLLECTIVE: "communication"}
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A part of the time without a finding; ``share`` is the largest of any GPU's step, between 0 and 1."""
+
+    key: str
+    label: str
+    share: float
+
+
+def absent(analysis: Analysis, diagnosis: Diagnosis) -> tuple[Absent, ...]:
+    """The parts that could have been a problem and are none, the largest first; none where the CPU was not recorded."""
+    capture = analysis.trace.capture
+    if shows_no_run(analysis, diagnosis) or not analysis.active_devices or not capture.has_api_calls:
+        return ()
+    about = {each.category.about for each in diagnosis.findings}
+    labels = {cause.key: analysis.idle.label(cause) for cause in _CAUSES if cause not in about}
+    labels |= {key: BUDGET_LABELS[key] for family, key in _FAMILIES.items() if family not in about}
+    shares = dict.fromkeys(labels, 0.0)
+    for device in analysis.active_devices:
+        time = time_parts(analysis, diagnosis, device)
+        for key, _, ns in time.parts:
+            if key in shares and time.whole_ns:
+                shares[key] = max(shares[key], ns / time.whole_ns)
+    if len(analysis.trace.ranks) < 2 and not shares.get("communication"):
+        shares.pop("communication", None)
+    found = [Absent(key, labels[key], share) for key, share in shares.items() if share < MOST]
+    return tuple(sorted(found, key=lambda each: -each.share))
+
+
+def absent_in_a_line(analysis: Analysis, diagnosis: Diagnosis) -> str:
+    """ "No problem here: exposed copies 1.0 % of a step; waiting for data below 0.1 %."; empty without any."""
+    found = absent(analysis, diagnosis)
+    told = ", ".join(f"{each.label} {percent(each.share)}" for each in found if each.share >= LEAST)
+    rest = listed([each.label for each in found if each.share < LEAST])
+    whole = "a step" if analysis.steps_in_window else "the time"
+    parts = [f"{told} of {whole}"] if told else []
+    parts += [f"{rest} below {percent(LEAST)}{'' if told else f' of {whole}'}"] if rest else []
+    return f"No problem here: {'; '.join(parts)}." if parts else ""
