@@ -241,7 +241,7 @@ def _of_promise(analysis: Analysis, promise: Promise) -> Finding:
         category=proposal.categories[0],
         severity=severity_of(share, 1.0),
         headline=Headline(proposal.title),
-        account=f"With this changed, a step would be {percent(share)} shorter.",
+        account=f"With this fixed, a step would be {percent(share)} shorter.",
         remedy=proposal.remedy,
         ceiling_ns=0,
         window_ns=analysis.window_ns,
@@ -336,10 +336,10 @@ def _at_least(finding: Finding, promise: Promise, others: Sequence[Finding]) -> 
     account = finding.account
     amount = finding.headline.amount
     if gives >= (amount.share if isinstance(amount, Part) else finding.share) + OTHER_BASIS:
-        account += f" With what it delays it costs {percent(gives)} of a step."
+        account += f" Including what it delays, it costs {percent(gives)} of a step."
     if told >= OTHER_BASIS:
         account += (
-            f" Its fix takes other findings away as well: a step is {percent(_gives(promise))} shorter then."
+            f" Its fix also removes other findings: a step would be {percent(_gives(promise))} shorter."
         )
     doubtful = promise.low < 1.0 and gives < LITTLE_THAT_MAY_BE_NOTHING
     louder = _with_share(replace(finding, account=account), gives)

@@ -34,7 +34,7 @@ _MEMORY = re.compile(
 )
 
 FOREIGN_COUNTERS = ours(
-    "None of the profiled kernels is on this timeline: the kernel report is of another program"
+    "None of the profiled kernels is on this timeline: the kernel report is from another program"
 )
 
 

@@ -24,12 +24,12 @@ from rules.wording.words import Words, for_jax, for_native, ours
 
 LEAST_SHARE = threshold(
     "allocation",
-    "allocating inside steps is mentioned from this part of the analysed time",
+    "allocating inside steps is reported from this share of the analysed time",
     Unit.SHARE,
     0.005,
     least=0.0001,
     most=0.5,
-    source="a steady step allocates nothing, so that little is a sign",
+    source="a steady step allocates nothing, so even a little is a sign",
 )
 
 MANY_CALLS = 50  # in a step that ask for memory: one for each tensor
@@ -51,22 +51,22 @@ What it found
     The program asks the driver for memory, or gives it back, in every step: cudaMalloc, cudaFree, cudaHostAlloc.
 
 Why it costs time
-    Each of these calls takes from tens of microseconds to milliseconds, and cudaFree waits until the GPU has
-    finished. Meanwhile nothing is launched. A caching allocator should make them rare after the first steps.
+    Each of these calls takes tens of microseconds to milliseconds, and cudaFree waits until the GPU has finished.
+    Meanwhile nothing is launched. With a caching allocator they should be rare after the first steps.
 
 How it decides
-    It counts idle time of the GPU while the launching thread is inside such a call, and the time after a call that
-    waited for the GPU, as far as the CPU had been ahead. Only steady steps count: allocating in the first steps is
-    normal.
+    It counts the time the GPU idles while the launching thread is inside such a call, and the time after a call that
+    waited for the GPU, to the extent that the CPU had been ahead. Only steady steps count: allocating in the first
+    steps is normal.
 
 What to try
     Remove torch.cuda.empty_cache() from the loop. Keep shapes the same, or pad them to a few sizes. Use expandable
     segments. Leave some memory free: a full GPU makes the allocator free its cache and start again.
 
 When it is wrong
-    When the recording covers only the start of a program, allocation is expected there. A recording that also keeps
-    track of memory use makes each of these calls longer: of one program Nsight Systems with --cuda-memory-usage
-    recorded 1.6 times the allocation time that PyTorch's profiler recorded without.
+    If the recording covers only the start of a program, allocation is expected. Recording memory use as well makes
+    each of these calls longer: for one program, Nsight Systems with --cuda-memory-usage recorded 1.6 times the
+    allocation time that PyTorch's profiler recorded without it.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -91,7 +91,7 @@ When it is wrong
 
 
 _CACHE_IS_OFF = (
-    " As many calls give memory back as ask for it: PyTorch's cache, which makes neither, is switched off."
+    " As many calls free memory as allocate it: PyTorch's cache, which does neither, is switched off."
 )
 
 
@@ -116,8 +116,8 @@ def _cannot_tell(trace: Trace, pinned: bool) -> Words:
     tensors = "which tensors are allocated: use torch.cuda.memory._record_memory_history()"
     if any("allocated memory" in counter.name for counter in trace.counters):
         return (
-            "How much of these calls is the recording's own work, because it kept track of memory use as well: record "
-            f"once without. And {tensors}."
+            "How much of these calls is recording overhead, because memory use was recorded as well: record once "
+            f"without it. And {tensors}."
         )
     return f"{tensors[0].upper()}{tensors[1:]}, or record with profile_memory=True."
 
@@ -126,7 +126,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     calls = api_calls(analysis, waiting.device, Call.ALLOCATE)
     what = "Pinned host memory" if _is_of_host_memory(waiting.culprit) else "Memory"
     text = (
-        f"{what} is asked for and given back: {counted(analysis, len(calls), 'call')}, "
+        f"{what} is allocated and freed: {counted(analysis, len(calls), 'call')}, "
         f"{duration(total(analysis, calls) / max(len(calls), 1))} each on average. Meanwhile the GPU idles: "
         f"{waiting.part}."
     )

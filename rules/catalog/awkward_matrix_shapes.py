@@ -44,23 +44,23 @@ class AwkwardMatrixShapes(Rule):
     category: ClassVar[Category] = Category.GEMM_SHAPE
     explanation: ClassVar[str] = """
 What it found
-    Matrix products in 16 bits run kernels for unaligned data, or so few blocks that most of the GPU stays empty.
+    16-bit matrix products run kernels for unaligned data, or so few blocks that most of the GPU stays empty.
 
 Why it costs time
-    Tensor cores are fed 16 bytes at a time. When a dimension is no multiple of 8 elements, the library must load in
+    Tensor cores are fed 16 bytes at a time. If a dimension is not a multiple of 8 elements, the library must load in
     smaller pieces. A product with fewer blocks than the GPU has multiprocessors leaves the others idle.
 
 How it decides
-    By the kernel's name (align1, align2) for 16-bit types; the ceiling is half of their time. Products of at least
-    10 us whose grid has fewer blocks than half of the multiprocessors are mentioned, without a ceiling, from 10 %
-    of the step on.
+    By the kernel's name (align1, align2) for 16-bit types; the ceiling is half of their time. Products of at least 10
+    us whose grid has fewer blocks than half of the multiprocessors are reported, without a ceiling, from 10 % of the
+    step.
 
 What to try
-    Pad vocabulary, hidden sizes and batch to multiples of 8, better of 64. Combine small products: batched
-    products, larger batches, fused projections for query, key and value.
+    Pad vocabulary, hidden sizes and batch to multiples of 8, or better 64. Combine small products: batched products,
+    larger batches, fused projections for query, key and value.
 
 When it is wrong
-    Small products in inference with one request are bound by reading the weights; more blocks would not help then.
+    Small products in inference with one request are limited by reading the weights; more blocks would not help.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -91,12 +91,13 @@ When it is wrong
                 "Matrix shapes are misaligned", of_every_step(analysis, share(analysis, length(busy)))
             ),
             account=(
-                f"Kernels for unaligned data do {counted(analysis, len(events), 'matrix product')} in 16 bits, such as "
-                f"{shortened(kernel_name(trace.name(longest)), 80)}: {part_of_step(analysis, length(busy))}. "
+                f"Kernels for unaligned data run {counted(analysis, len(events), 'matrix product')} in 16 bits, "
+                f"such as {shortened(kernel_name(trace.name(longest)), 80)}: "
+                f"{part_of_step(analysis, length(busy))}. "
                 + (
                     _of_an_image(image)
                     if image
-                    else f"A dimension is no multiple of {ALIGNMENT}."
+                    else f"A dimension is not a multiple of {ALIGNMENT}."
                     + (f" The longest multiplies {shapes}." if shapes else "")
                 )
             ),
@@ -106,7 +107,7 @@ When it is wrong
             device=device,
             evidence=event_evidence(trace, events),
             intervals=pairs(busy),
-            unknown=("" if shapes else "Which layer it is: record with shapes (record_shapes=True).",),
+            unknown=("" if shapes else "Which layer this is: record with shapes (record_shapes=True).",),
             confidence="medium",
         )
 
@@ -148,7 +149,7 @@ When it is wrong
             evidence=event_evidence(trace, events),
             unknown=(
                 ours(
-                    "Whether they are bound by reading the weights: profile the longest with $NsightCompute."
+                    "Whether they are limited by reading the weights: profile the longest with $NsightCompute."
                 ),
             ),
             confidence="low",
@@ -191,5 +192,5 @@ def _of_an_image(image: tuple[int, int]) -> str:
     height, width = image
     return (
         "They are convolutions. With channels first, the matrix's inner dimension is the image: of the longest "
-        f"{height} x {width} = {height * width:,} elements, which is no multiple of {ALIGNMENT}."
+        f"{height} x {width} = {height * width:,} elements, which is not a multiple of {ALIGNMENT}."
     )

@@ -34,23 +34,23 @@ class CompiledAgain(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.COMPILER_LOG})
     explanation: ClassVar[str] = f"""
 What it found
-    torch.compile compiled a function once more, because a condition under which it had been compiled did not hold: a
-    size, a number, a type, the mode of gradients.
+    torch.compile compiled a function again, because a condition of the earlier compilation no longer held: a size, a
+    number, a type, the gradient mode.
 
 Why it costs time
     Each compilation takes seconds in which the step stands still. With {RECOMPILE_LIMIT} versions of a function the
     compiler gives up, and the function runs as slowly as without it.
 
 How it decides
-    From the log of the compiler (TORCH_TRACE, TORCH_LOGS): a compilation with a reason why there was another before.
-    The ceiling is the time that these took, where the log states it.
+    From the compiler's log (TORCH_TRACE, TORCH_LOGS): a compilation with a reason why an earlier one did not apply.
+    The ceiling is the time these took, if the log states it.
 
 What to try
-    What the reason names: sizes that are marked as dynamic or padded, numbers in tensors, one mode for each copy.
+    Whatever the reason names: mark sizes as dynamic or pad them, put numbers in tensors, use one mode for each copy.
 
 When it is wrong
-    A function may rightly have two or three versions, as for training and evaluation. Compilation at the start of a
-    long run is paid once.
+    Two or three versions of a function can be legitimate, as for training and evaluation. Compilation at the start of
+    a long run is paid for only once.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -100,7 +100,7 @@ def _account(function: CompiledFunction, count: int, gives_up: bool) -> str:
     )
     different = len(set(map(advice_on, function.reasons)))
     if different > 1:
-        text += f" There were {different} sorts of reasons; the last: {why(function.reasons[-1])}."
+        text += f" There were {different} different reasons; the last: {why(function.reasons[-1])}."
     if gives_up:
         text += f" The compiler gives up at {RECOMPILE_LIMIT} versions: from then on it runs uncompiled."
     return text if count == 1 else f"{text} {count} functions were recompiled in all."

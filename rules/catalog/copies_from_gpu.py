@@ -34,24 +34,24 @@ class CopiesFromGpu(Rule):
     category: ClassVar[Category] = Category.COPY_D2H
     explanation: ClassVar[str] = """
 What it found
-    Results travel from the GPU to the host's memory while the GPU computes nothing.
+    Results are copied from the GPU to host memory while the GPU computes nothing.
 
 Why it costs time
-    tensor.cpu(), .numpy() and .tolist() wait until the GPU has finished, copy, and only then let the program go on.
-    The GPU idles or only copies meanwhile.
+    tensor.cpu(), .numpy() and .tolist() wait until the GPU has finished, copy, and only then let the program
+    continue. Meanwhile the GPU idles or only copies.
 
 How it decides
     It takes the union of all device-to-host copies and subtracts every moment in which a kernel or a collective ran,
-    and copies to the GPU where those stand alone longer. What remains is the ceiling. It compares the bandwidth of
+    and copies to the GPU where those are exposed for longer. The rest is the ceiling. It compares the bandwidth of
     copies above 1 MB with the link between host and GPU: pinned memory that reaches less than half of it is called
     slow.
 
 What to try
-    Return less: the arg-max, the top-k or a score instead of whole outputs, in a smaller data type. Copy into
-    pinned memory with non_blocking=True on a stream of its own, and start the next request meanwhile.
+    Return less: the arg-max, the top-k or a score instead of whole outputs, in a smaller data type. Copy into pinned
+    memory with non_blocking=True on a separate stream, and start the next request meanwhile.
 
 When it is wrong
-    When the copies are needed and nothing else is there to compute.
+    When the copies are needed and there is nothing else to compute.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:

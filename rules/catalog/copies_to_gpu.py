@@ -38,26 +38,26 @@ class CopiesToGpu(Rule):
     category: ClassVar[Category] = Category.COPY_H2D
     explanation: ClassVar[str] = """
 What it found
-    Data travels from the host's memory to the GPU while the GPU computes nothing.
+    Data is copied from host memory to the GPU while the GPU computes nothing.
 
 Why it costs time
-    Copy engines can work beside the compute units. A copy that runs alone makes the step longer by its whole time.
-    From pageable memory (ordinary allocations) the driver must first copy everything into a pinned buffer, which is
-    several times slower and cannot run in the background.
+    Copy engines can run alongside the compute units. A copy that runs alone makes the step longer by its whole
+    duration. From pageable memory (ordinary allocations) the driver must first copy everything into a pinned buffer,
+    which is several times slower and cannot run in the background.
 
 How it decides
     It takes the union of all host-to-device copies and subtracts every moment in which a kernel or a collective ran,
-    and copies from the GPU where those stand alone longer. What remains is the ceiling. It reports the kind of memory,
-    the size and the bandwidth, and compares the bandwidth of copies above 1 MB with the link between host and GPU:
-    pinned memory that reaches less than half of it is called slow.
+    and copies from the GPU where those are exposed for longer. The rest is the ceiling. It reports the kind of
+    memory, the size and the bandwidth, and compares the bandwidth of copies above 1 MB with the link between host and
+    GPU: pinned memory that reaches less than half of it is called slow.
 
 What to try
     Pin the memory (pin_memory=True in the DataLoader, or tensor.pin_memory()), copy with non_blocking=True on a
-    stream of its own while the previous step computes, and send less: smaller data types, decoding and augmentation
-    on the GPU.
+    separate stream while the previous step computes, and send less: smaller data types, decoding and augmentation on
+    the GPU.
 
 When it is wrong
-    When the copied data is needed at once and nothing else is there to compute, overlap is impossible and only the
+    When the copied data is needed at once and there is nothing else to compute, overlap is impossible and only the
     bandwidth can improve.
 """
 

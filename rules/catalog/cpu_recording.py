@@ -33,13 +33,13 @@ _CODE = """with torch.profiler.profile(with_stack=True) as profiler:  # names th
     run()"""
 
 _RECORD_THE_GPU = remedy(
-    "See Flame and Operators for what the CPU runs. Where it was meant to be a GPU, see whether model and tensors are "
-    "on it.",
+    "See Flame and Operators for what the CPU runs. If it was meant to run on a GPU, check whether model and "
+    "tensors are there.",
     code=_CODE,
 )
 _RECORD_WITH_TIMES = remedy(
-    "The driver gave the profiler no times for what the GPU ran. Record again on another machine, or after updating "
-    "the driver; nsys profile --trace=cuda,nvtx shows whether the GPU's times can be had there at all."
+    "The driver gave the profiler no times for GPU work. Record again on another machine, or after updating the "
+    "driver; nsys profile --trace=cuda,nvtx shows whether GPU times can be recorded there at all."
 )
 
 
@@ -52,10 +52,10 @@ class CpuRecording(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
     explanation: ClassVar[str] = f"""
 What it found
-    The recording holds work of the CPU and none of a GPU: neither kernels nor calls that launch any.
+    The recording contains CPU work and no GPU work: neither kernels nor calls that launch any.
 
 Why it costs time
-    It does not. Nobody waits for a GPU here; what takes time is what the CPU runs.
+    It does not. Nothing waits for a GPU here; the time is what the CPU runs.
 
 How it decides
     Of the thread that is busiest in the analysed time, each moment belongs to the innermost operator where operators
@@ -72,8 +72,8 @@ What to try
     there, and record the GPU as well.
 
 When it is wrong
-    Where the GPU was at work and nobody recorded it. A recording of a long run of calls without their kernels is told
-    apart: the calls that launch kernels are recorded then. So is a file that was cut off before them.
+    If the GPU was working but was not recorded. A recording of many calls without their kernels is recognised: the
+    calls that launch kernels are recorded then. So is a file that was cut off before the kernels.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:

@@ -31,7 +31,7 @@ Why it costs time
     It does not. A log says how busy a GPU was and what slowed it, not why.
 
 How it decides
-    Counters of utilisation or power were recorded, and no operation of a GPU.
+    Counters of utilisation or power were recorded, but no GPU operation.
 
 What to try
     Record a timeline of the same seconds and open both together.
@@ -55,5 +55,5 @@ When it is wrong
                 ),
                 code=_CODE,
             ),
-            unknown=("What ran on the GPU, and what it waited for: that takes a timeline.",),
+            unknown=("What ran on the GPU, and what it waited for: this requires a timeline.",),
         )

@@ -41,20 +41,20 @@ class DoublePrecision(Rule):
     category: ClassVar[Category] = Category.FP64
     explanation: ClassVar[str] = """
 What it found
-    Matrix products or convolutions calculate with 64-bit numbers.
+    Matrix products or convolutions compute with 64-bit numbers.
 
 Why it costs time
-    Double precision moves twice the bytes of FP32 and runs at an eighth of the tensor cores' TF32 rate at best, on
-    most GPUs for graphics at a hundredth. In deep learning it is usually an accident: numpy arrays are float64
-    unless told otherwise, and one such tensor turns what it touches into float64.
+    Double precision moves twice the bytes of FP32 and runs at an eighth of the tensor cores' TF32 rate at best, and
+    at a hundredth on most graphics GPUs. In deep learning it is usually an accident: numpy arrays are float64 by
+    default, and one such tensor turns everything it touches into float64.
 
 How it decides
     By the kernels' names (dgemm, d884, f64, double), in programs that run Python. The ceiling is the time of these
     kernels, less what they would still need at the peak rate of TF32 (before Ampere: FP32); products with a vector,
-    which memory limits, become at most twice as fast.
+    which are limited by memory, get at most twice as fast.
 
 What to try
-    Convert the input and the model to float32, or use mixed precision. See where the first float64 tensor comes
+    Convert the input and the model to float32, or use mixed precision. Find out where the first float64 tensor comes
     from.
 
 When it is wrong
@@ -83,7 +83,7 @@ When it is wrong
                 of_every_step(analysis, share(analysis, length(busy))),
             ),
             account=(
-                f"{counted(analysis, len(events), 'matrix product', verb='calculate')} with 64-bit numbers: "
+                f"{counted(analysis, len(events), 'matrix product', verb='compute')} with 64-bit numbers: "
                 f"{part_of_step(analysis, length(busy))}. The longest is {shortened(longest, 90)}. "
                 + _what_it_gives(trace, worst, ratio, vectors)
             ),
@@ -101,8 +101,8 @@ When it is wrong
 def _what_it_gives(trace: Trace, device: int, ratio: float, vectors: float) -> Words:
     if vectors >= MOSTLY:
         return (
-            "They are products of a matrix and a vector, which memory limits: 32-bit numbers have half the bytes, so "
-            "they would be at most twice as fast."
+            "They are products of a matrix and a vector, which are limited by memory: 32-bit numbers have half the "
+            "bytes, so they would be at most twice as fast."
         )
     if _has_tf32(trace, device):
         return "In TF32 on the " + ours("$tensor cores they would be up to ") + f"{ratio:.3g} times faster."

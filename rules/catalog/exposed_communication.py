@@ -42,25 +42,25 @@ class ExposedCommunication(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES})
     explanation: ClassVar[str] = """
 What it found
-    Collectives (all-reduce, all-gather, reduce-scatter ...) run while the GPU computes nothing beside them.
+    Collectives (all-reduce, all-gather, reduce-scatter ...) run while the GPU computes nothing.
 
 Why it costs time
-    Communication is free as long as computation covers it. What stands alone makes the step longer.
+    Communication is free as long as computation covers it. Exposed communication makes the step longer.
 
 How it decides
     It takes the union of all communication kernels on a GPU and subtracts every moment in which another kernel ran.
-    With several ranks, one of which is late, the late one shows the transfers alone: what the others expose beyond
-    it is waiting, and another finding. What is left, as the mean over the GPUs, is the ceiling.
+    With several ranks, one of which is late, the late rank shows the transfers alone: anything the others expose
+    beyond that is waiting, which is another finding. The rest, averaged over the GPUs, is the ceiling.
 
 What to try
     Start the transfers earlier: several gradient buckets instead of one, reduction during the backward pass instead
-    of after it, prefetching of the next layer's parameters (FSDP), half a batch that computes while the other half
-    travels (experts, split layers), more micro-batches (pipelines). Send less: bf16 gradients, gradient accumulation
-    with no_sync(). Use faster links.
+    of after it, prefetching of the next layer's parameters (FSDP), half a batch that computes while the other half is
+    transferred (experts, split layers), more micro-batches (pipelines). Send less: bf16 gradients, gradient
+    accumulation with no_sync(). Use faster links.
 
 When it is wrong
-    From one rank's recording alone, waiting for another rank looks like communication. Open all ranks together. When
-    some ranks of a group are missing, the finding says so.
+    In one rank's recording alone, waiting for another rank looks like communication. Open all ranks together. If some
+    ranks of a group are missing, the finding says so.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -113,8 +113,8 @@ def _first_of_all(
     advice: list[Words] = []
     if _on_the_compute_stream(analysis, events, device):
         advice.append(
-            "Give communication a stream of its own (async_op=True, and wait() where the result is needed): on the "
-            "stream of the computation nothing can run beside it."
+            "Put communication on its own stream (async_op=True, and wait() where the result is needed): on the "
+            "computation's stream, nothing can overlap with it."
         )
     if _taking_turns(analysis, ranks) >= MOSTLY_WAITING * analysis.budgets(device).exposed_communication_ns:
         advice += EQUAL_WORK.advice
@@ -146,7 +146,7 @@ def _cannot_tell(ranks: Ranks[RecordedRun]) -> str:
     if not len(ranks.run.meetings.row):
         return "How much of it is waiting for another rank: record every rank and open all files together."
     if ranks.unrecorded:
-        return f"How much of it is waiting for a rank that is not here: {ranks.unrecorded}."
+        return f"How much of it is waiting for a missing rank: {ranks.unrecorded}."
     return ""
 
 
@@ -172,18 +172,19 @@ def _explanation(analysis: Analysis, ranks: Ranks[RecordedRun], worst: int, part
             text += f" nccl-tests reached {rate(roof)} at this size; here it is {percent(reached)} of that."
     if _few_large_at_the_end(analysis, ranks, worst):
         text += (
-            " A few large messages run after the computation: all gradients travel in one bucket, so none of them can "
-            "travel while the backward pass still computes."
+            " A few large messages run after the computation: all gradients travel in one bucket, so none can be "
+            "sent while the backward pass is still computing."
         )
     if ranks.late and share(analysis, ranks.lost_to_late) >= analysis.thresholds[LEAST_SHARE]:
         lost = percent(share(analysis, ranks.lost_to_late))
-        text += f" What the others wait for {late_names(ranks)} ({lost}) is not counted here."
+        text += f" Time the others spend waiting for {late_names(ranks)} ({lost}) is not counted here."
     elif waiting := _taking_turns(analysis, ranks):
         text += (
-            f" In {percent(share(analysis, waiting))} a rank waits for another to arrive; they take turns."
+            f" For {percent(share(analysis, waiting))} of the time a rank waits for another to arrive; they take "
+            "turns."
         )
     if _on_the_compute_stream(analysis, events, worst):
-        text += " The communication runs on the stream of the computation, so nothing can run beside it."
+        text += " The communication runs on the computation's stream, so nothing can overlap with it."
     return text
 
 

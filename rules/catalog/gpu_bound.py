@@ -26,12 +26,12 @@ from rules.wording.words import Words, for_native, for_python, ours
 
 LEAST_COMPUTE = threshold(
     "gpu-bound",
-    "the GPU is the limit when every active GPU computes at least this part of the time",
+    "the GPU is the limit when every active GPU computes for at least this share of the time",
     Unit.SHARE,
     0.9,
     least=0.5,
     most=0.999,
-    source="what is left to gain outside of kernels is at most a tenth",
+    source="at most a tenth remains to be gained outside kernels",
 )
 # of the window in kernels alone: below it queued work waits for something, not for the GPU
 LEAST_KERNELS = 0.5
@@ -50,8 +50,8 @@ _MOVING = (
 )
 NOTEWORTHY_STARTING = 0.03
 _STARTING = (
-    "{} of the time lies between kernels that were queued already: starting each takes the GPU about a microsecond, "
-    "which fewer, longer kernels would save."
+    "{} of the time lies between kernels that were already queued: starting each takes the GPU about a "
+    "microsecond, which fewer, longer kernels would save."
 )
 
 _CODE = """with torch.profiler.profile(record_shapes=True, with_flops=True) as prof:   # which operators and shapes
@@ -67,21 +67,21 @@ class GpuBound(Rule):
     category: ClassVar[Category] = Category.GPU_BOUND
     explanation: ClassVar[str] = """
 What it found
-    The GPU computes nearly all the time. This is what one wants.
+    The GPU computes nearly all the time. This is the goal.
 
 Why it costs time
-    It does not. What remains is to make the kernels themselves faster, or to give them less to do.
+    It does not. The only thing left is to make the kernels themselves faster, or to give them less to do.
 
 How it decides
-    Kernels that are no communication, and the moments between kernels that were queued already, cover at least
-    {gpu-bound} of the analysed time on every GPU, the kernels alone at least half.
+    Kernels other than communication, and the moments between kernels that were already queued, cover at least
+    {gpu-bound} of the analysed time on every GPU, and the kernels alone at least half.
 
 What to try
-    Look at the families of kernels that take most of the time. Lower precision, better shapes, fused attention, a
-    smaller model, more GPUs. Nsight Compute says how good a single kernel is.
+    Look at the kernel families that take most of the time. Lower precision, better shapes, fused attention, a smaller
+    model, more GPUs. Nsight Compute shows how good a single kernel is.
 
 When it is wrong
-    Busy does not mean well used: a kernel that runs on a tenth of the GPU counts as busy, too.
+    Busy does not mean well used: a kernel that uses a tenth of the GPU also counts as busy.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -119,7 +119,7 @@ When it is wrong
             culprit=Culprit(CulpritKind.WORK, families[0][0].label) if families else NOBODY,
             device=lowest.device,
             evidence=event_evidence(trace, kernels, 5),
-            unknown=(ours("How well the kernels use the GPU: that takes $NsightComputes counters."),),
+            unknown=(ours("How well the kernels use the GPU: this requires $NsightComputes counters."),),
         )
 
 
@@ -135,7 +135,7 @@ def _faster(family: Family, narrow: bool) -> tuple[Words, ...]:
     """What makes kernels of a family faster whatever they compute; nothing for those that nobody knows by name."""
     if family in _PRODUCTS and narrow:
         return (
-            "Give each product more rows: its types are narrow already, and few rows only read the weights.",
+            "Give each product more rows: its types are already narrow, and with few rows it only reads the weights.",
         )
     if family in _PRODUCTS:
         return (
@@ -144,7 +144,7 @@ def _faster(family: Family, narrow: bool) -> tuple[Words, ...]:
             ),
             for_native(
                 ours(
-                    "Make the products faster: a library's kernels, or lower precision where that is exact enough."
+                    "Make the products faster: library kernels, or lower precision where that is exact enough."
                 )
             ),
         )

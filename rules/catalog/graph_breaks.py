@@ -31,19 +31,19 @@ What it found
     torch.compile could not compile past a line, so the function became several graphs with plain Python between them.
 
 Why it costs time
-    Nothing is fused across a break, tensors go through memory there, and Python runs between the graphs. A break inside
-    of a loop or a layer comes again for each of them.
+    Nothing is fused across a break, tensors go through memory there, and Python runs between the graphs. A break
+    inside a loop or a layer is repeated for each of them.
 
 How it decides
-    From the log of the compiler (TORCH_TRACE, TORCH_LOGS): each place with its reason, the most frequent first. The log
-    says how often graphs broke while compiling, not what that costs.
+    From the compiler's log (TORCH_TRACE, TORCH_LOGS): each place with its reason, the most frequent first. The log
+    shows how often graphs broke during compilation, not what that costs.
 
 What to try
-    What the compiler suggests for the reason; branches on data as torch.where or torch.cond, prints and logging outside
-    of what is compiled, .item() later.
+    Whatever the compiler suggests for the reason; branches on data as torch.where or torch.cond, prints and logging
+    outside the compiled code, .item() later.
 
 When it is wrong
-    A break between two large graphs, or in a function that runs once, costs nothing that could be measured.
+    A break between two large graphs, or in a function that runs once, costs nothing measurable.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -62,7 +62,7 @@ When it is wrong
             account=f"The graph breaks at {broken.place}{times}: {broken.reason.rstrip('.')}.{rest}",
             remedy=remedy(
                 *((broken.hint,) if broken.hint else ()),
-                "Move what cannot be compiled out of the function, or around the loop that it stands in.",
+                "Move the code that cannot be compiled out of the function, or out of the loop it is in.",
                 code=_CODE,
             ),
             window_ns=analysis.trace.duration,

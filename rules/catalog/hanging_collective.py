@@ -48,25 +48,26 @@ class HangingCollective(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FLIGHT_RECORDER})
     explanation: ClassVar[str] = """
 What it found
-    A collective was called by some ranks and did not end. Where a rank of its group never called it, that rank is
-    named, with what it called last.
+    Some ranks called a collective and it did not end. If a rank of its group never called it, that rank is named,
+    with the last call it made.
 
 Why it costs time
-    All others wait until the watchdog gives the run up, and then everything since the last checkpoint is lost.
+    All others wait until the watchdog aborts the run, and then everything since the last checkpoint is lost.
 
 How it decides
-    From the dumps of flight recorders. Ranks number the collectives of a process group in the order in which they call
-    them. Of each group it takes the lowest number that did not end on some rank: a rank of the group whose last call
-    has a lower number never came. One that meanwhile waits in another group is told with it, and the group that keeps
-    nobody who waits elsewhere comes first. Where the dumps say which ranks a group has, those without a dump are named.
+    From flight recorder dumps. Ranks number the collectives of a process group in the order in which they call them.
+    In each group it takes the lowest number that did not end on some rank: a rank of the group whose last call has a
+    lower number never got there. If that rank is waiting in another group, this is reported too, and the group that
+    holds up no rank waiting elsewhere comes first. If the dumps say which ranks a group has, those without a dump are
+    named.
 
 What to try
     Look at the code after the last call of the missing rank: a branch or an early end that only it takes, an exception,
     a data loader with fewer batches, an evaluation. py-spy shows where it is now.
 
 When it is wrong
-    A dump of a sound run, taken by hand, holds collectives that are under way. gloo and older versions of PyTorch do
-    not state who belongs to a group: a rank that never called anything in it is then not missed.
+    A dump of a healthy run, taken by hand, contains collectives that are in progress. gloo and older versions of
+    PyTorch do not state who belongs to a group: a rank that never called anything in it is then not reported missing.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -108,7 +109,7 @@ def _headline(stuck: Stuck, waiting: Sequence[Called]) -> Headline:
     call = named_call(stuck.first)
     if stuck.absent:
         who = ranks_in_words(stuck.missing)
-        return Headline(f"{capital(who)} never came to {call}", names_culprit=True)
+        return Headline(f"{capital(who)} never reached {call}", names_culprit=True)
     who = ranks_in_words([each.rank for each in waiting])
     if stuck.unrecorded:
         return Headline(
@@ -116,7 +117,7 @@ def _headline(stuck: Stuck, waiting: Sequence[Called]) -> Headline:
         )
     if len(stuck.came) == 1:
         return Headline(f"{capital(who)} waits in {call}")
-    return Headline(f"All came to {call}, and it did not end")
+    return Headline(f"All reached {call}, and it did not end")
 
 
 def _account(trace: Trace, stuck: Stuck, waiting: Sequence[Called], groups: int) -> str:
@@ -130,7 +131,7 @@ def _account(trace: Trace, stuck: Stuck, waiting: Sequence[Called], groups: int)
     if not stuck.absent:
         text += _without_absent(stuck, waiting)
     if stuck.unrecorded:
-        text += f" No dump of {ranks_in_words(stuck.unrecorded)} is here."
+        text += f" There is no dump of {ranks_in_words(stuck.unrecorded)}."
     return text if groups == 1 else f"{text} Something hangs in {groups} groups."
 
 
@@ -146,17 +147,19 @@ def _told(trace: Trace, absent: Absent) -> str:
     if absent.waits is not None:
         waits = absent.waits
         return f"{text}; since {when(trace, waits)} it waits in {named_call(waits)} of {waits.group}{at_place(waits)}."
-    return f"{text}, and that ended: since then it has called nothing that its recorder saw."
+    return f"{text}, and that ended: since then its recorder saw no further call."
 
 
 def _without_absent(stuck: Stuck, waiting: Sequence[Called]) -> str:
     if len(stuck.came) == 1 and not stuck.unrecorded:
-        return " The dumps of the other ranks tell who is missing."
+        return " The dumps of the other ranks show which one is missing."
     states = {each.state for each in waiting}
     if len(states) < 2:
         return ""
     late = [each.rank for each in waiting if each.state is min(states, key=lambda state: state.value)]
-    return f" On {ranks_in_words(late)} the GPU has not begun it: work before it on the same stream keeps it."
+    return (
+        f" On {ranks_in_words(late)} the GPU has not started it: earlier work on the same stream blocks it."
+    )
 
 
 def _remedies(stuck: Stuck) -> tuple[str, ...]:
@@ -164,21 +167,22 @@ def _remedies(stuck: Stuck) -> tuple[str, ...]:
         return (
             "Open the dumps of all ranks together: the rank that is missing has none, or its process has ended."
             if stuck.unrecorded or len(stuck.came) == 1
-            else "Look at the network and at the GPUs of these ranks: NCCL_DEBUG=INFO, XIDs in the kernel's log.",
+            else "Check the network and the GPUs of these ranks: NCCL_DEBUG=INFO, XIDs in the kernel log.",
         )
     missing = next(each for each in stuck.absent if each.rank in stuck.missing)
     who = ranks_in_words([missing.rank])
     after = f"after {place_of(missing.last)}" if missing.last.place else "after its last call"
     return (
-        f"See what {who} does {after}: a branch, an exception or an early end that the others do not take.",
-        "If its process still runs, py-spy dump --pid PID shows where it is; if not, its own log says why.",
-        "If it is only slow there (evaluation, a checkpoint, its data), let all ranks do that, or raise the timeout.",
+        f"Check what {who} does {after}: a branch, an exception or an early end that the others do not take.",
+        "If its process still runs, py-spy dump --pid PID shows where it is; if not, its own log tells why.",
+        "If it is only slow there (evaluation, a checkpoint, its data), let all ranks do the same, or raise the "
+        "timeout.",
     )
 
 
 def _unknown(trace: Trace, stuck: Stuck) -> str:
     if stuck.absent:
-        return "Where the missing rank is now: its stack (py-spy dump) or its log says that."
+        return "Where the missing rank is now: see its stack (py-spy dump) or its log."
     if len(recorded_ranks(trace)) == 1:
         return "What the other ranks called: open all dumps together."
     return "Whether it would still have ended: how long a collective may take is not recorded."

@@ -36,22 +36,22 @@ class HangingMessage(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FLIGHT_RECORDER})
     explanation: ClassVar[str] = """
 What it found
-    A rank sends to another one, or waits for what that one sends, and the other never called the other half.
+    A rank sends to another, or waits for a message from it, and the other never made the matching call.
 
 Why it costs time
-    Both wait until the watchdog gives the run up, and with them all ranks that wait for these.
+    Both wait until the watchdog aborts the run, and so do all ranks that wait for them.
 
 How it decides
-    From the dumps of flight recorders: a send or a receive that did not end, where the rank at the other end has no
-    message between the two open. Where that rank waits in something else, that is told with it.
+    From flight recorder dumps: a send or a receive that did not end, while the rank at the other end has no open
+    message between the two. If that rank is waiting in something else, this is reported too.
 
 What to try
-    Give every send its receive, in the same order on both ends: the same number of micro-batches on all stages of a
-    pipeline, and batch_isend_irecv where both directions are used at once.
+    Match every send with a receive, in the same order on both ends: the same number of micro-batches on all stages of
+    a pipeline, and batch_isend_irecv if both directions are used at once.
 
 When it is wrong
-    A dump of a sound run, taken by hand, holds messages that are under way. Only ranks whose dumps are there can be
-    asked.
+    A dump of a healthy run, taken by hand, contains messages that are in progress. Only ranks with a dump can be
+    checked.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -71,9 +71,9 @@ When it is wrong
             headline=Headline(never, names_culprit=True) if unmet.is_recorded else Headline(lost),
             account=_account(trace, unmet),
             remedy=remedy(
-                f"Compare what {ranks_in_words([call.rank])} and {other} send and receive, in which order: as many "
-                "micro-batches, the same stages.",
-                "Use batch_isend_irecv where both directions are used at once.",
+                f"Compare what {ranks_in_words([call.rank])} and {other} send and receive, and in which order: as "
+                "many micro-batches, the same stages.",
+                "Use batch_isend_irecv if both directions are used at once.",
                 code=_CODE,
             ),
             ceiling_ns=min(end - call.start, trace.duration),
@@ -83,7 +83,7 @@ When it is wrong
             rank=unmet.other,
             evidence=(evidence_of_call(trace, call),),
             intervals=((call.start, end),) if end > call.start else (),
-            unknown=("Where the other rank is now: its stack (py-spy dump) or its log says that.",),
+            unknown=("Where the other rank is now: see its stack (py-spy dump) or its log.",),
         )
 
 
@@ -92,7 +92,7 @@ def _account(trace: Trace, unmet: OpenMessage) -> str:
     text = f"{capital(ranks_in_words([call.rank]))} has waited in {named_call(call)} of {call.group} since "
     text += f"{when(trace, call)}{at_place(call)}."
     if not unmet.is_recorded:
-        return f"{text} No dump of {ranks_in_words([unmet.other])} is here."
+        return f"{text} There is no dump of {ranks_in_words([unmet.other])}."
     if unmet.other_waits is None:
         return f"{text} {other} has nothing open between the two, nor anything else."
     waits = unmet.other_waits

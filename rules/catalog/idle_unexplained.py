@@ -19,12 +19,12 @@ from rules.wording.words import Words, ours
 
 LEAST_SHARE = threshold(
     "unexplained-idle",
-    "idle time without a known cause is mentioned from this part of the analysed time",
+    "idle time without a known cause is reported from this share of the analysed time",
     Unit.SHARE,
     0.05,
     least=0.001,
     most=0.9,
-    source="less does not change the verdict",
+    source="less would not change the verdict",
 )
 
 MOST_OF_IT = 0.5  # of the idle time
@@ -45,23 +45,23 @@ class IdleUnexplained(Rule):
     category: ClassVar[Category] = Category.UNEXPLAINED_IDLE
     explanation: ClassVar[str] = """
 What it found
-    The GPU idles, and the recording does not say who should have given it work.
+    The GPU idles, and the recording does not show who should have given it work.
 
 Why it costs time
-    Idle time is lost whatever its cause. Without the launch, nothing can be blamed and no ceiling can be given.
+    Idle time is lost whatever its cause. Without the launch, no cause can be named and no ceiling given.
 
 How it decides
-    A gap is unexplained when the operation after it has no launch record: no CUDA calls were recorded, they were
-    cut off at the start of the recording, or the operation ran inside an opaque CUDA graph. The same holds for an
-    operation that had been launched long before and waited while nothing recorded ran. It speaks up from
-    {unexplained-idle} of the step on. Where only communication was recorded it says nothing: the computation was left
+    A gap is unexplained when the operation after it has no launch record: no CUDA calls were recorded, they were cut
+    off at the start of the recording, or the operation ran inside an opaque CUDA graph. The same goes for an
+    operation that had been launched long before and waited while nothing recorded ran. It is reported from
+    {unexplained-idle} of the step. If only communication was recorded, nothing is reported: the computation was left
     out, and the GPU did not idle.
 
 What to try
     Record CPU and GPU activity together, and start the recording one step earlier.
 
 When it is wrong
-    At the very start of a recording missing launches are normal.
+    At the very start of a recording, missing launches are normal.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -83,8 +83,8 @@ When it is wrong
                 "Queued work waits for something unrecorded", of_every_step(analysis, share(analysis, ns))
             ),
             account=(
-                f"The GPU idles {part_of_step(analysis, ns)} although its next operation had been launched already: it "
-                "waits for an event, another GPU or the host, and what that is was not recorded. "
+                f"The GPU idles {part_of_step(analysis, ns)} although its next operation had already been launched: "
+                "it waits for an event, another GPU or the host, but the recording does not show which. "
                 f"{_in_graphs(waiting)}What waits: {shares(analysis, waiting.by_next_operation, 3)}."
             ),
             advice=(
@@ -107,13 +107,13 @@ When it is wrong
                 "Idle for an unknown reason", of_every_step(analysis, share(analysis, waiting.ns))
             ),
             account=(
-                f"The GPU idles {part_of_step(analysis, waiting.ns)}, and this recording does not tell why: "
+                f"The GPU idles {part_of_step(analysis, waiting.ns)}, and this recording does not show why: "
                 f"{listed(reasons)}." + _one_gap(waiting) + waiting.spread
             ),
             advice=(
                 "Record CPU and GPU activity together, and start the recording one step earlier."
                 if analysis.trace.capture.has_api_calls
-                else ours("Record the calls of the CPU with what they start: $RecordATimeline.")
+                else ours("Record the CPU's calls together with what they start: $RecordATimeline.")
             ),
             unknown=ours("Anything about the CPU: record $CUDA API calls and operators."),
         )

@@ -35,13 +35,13 @@ What it found
     bandwidth is used.
 
 Why it costs time
-    Atomics on the same address are carried out one after the other, in L2 or in shared memory. With many threads
-    adding to a few counters everybody stands in line.
+    Atomics on the same address are executed one after the other, in L2 or in shared memory. When many threads add to
+    a few counters, they queue up.
 
 How it decides
-    When at least 20 % of the requests are atomics, memory and compute stay below 60 %, and at least 30 % of the waiting
-    is for memory. All of that wait is the queue's where memory reaches less than 25 % of its throughput, else the part
-    of it that the atomics have among the requests.
+    When at least 20 % of the requests are atomics, memory and compute stay below 60 %, and at least 30 % of the
+    waiting is for memory. All of that wait counts as queueing if memory reaches less than 25 % of its throughput;
+    otherwise only the share that atomics have among the requests.
 
 What to try
     Add up within the warp and the block first and do one atomic for each block, spread the counters over several
@@ -64,8 +64,8 @@ When it is wrong
         return Fault(
             title="threads queue at atomic operations",
             explanation=(
-                f"{100 * share:.0f} % of its memory requests are atomics, its warps wait for memory"
-                f" {100 * waiting:.0f} % of the time, and yet it uses only {sol.memory:.0f} % of the memory throughput."
+                f"{100 * share:.0f} % of its memory requests are atomics, its warps wait for memory "
+                f"{100 * waiting:.0f} % of the time, yet it uses only {sol.memory:.0f} % of the memory throughput."
             ),
             remedy=remedy(
                 "Reduce within the warp (shuffles) and the block (shared memory) first, then do one atomic per block.",

@@ -32,9 +32,9 @@ Why it costs time
     queue behind it.
 
 How it decides
-    From the share of passes (wavefronts) that exist only because of conflicts, weighed by how busy L1 and shared memory
-    are. It speaks at 10 % of the kernel's time, and not when the arithmetic units are at their limit or when
-    the kernel feeds the tensor cores asynchronously.
+    From the share of passes (wavefronts) that exist only because of conflicts, weighed by how busy L1 and shared
+    memory are. It is reported from 10 % of the kernel's time, but not when the arithmetic units are at their limit or
+    when the kernel feeds the tensor cores asynchronously.
 
 What to try
     Pad rows by one element (tile[32][33]), swizzle the column index with XOR, or change which thread handles which

@@ -23,7 +23,7 @@ What it found
     Warps spend more than 30 % of the time between two instructions at a barrier of their block, or at a memory fence.
 
 Why it costs time
-    A block goes on only when its last warp has arrived; until then all others hold registers and do nothing.
+    A block continues only when its last warp has arrived; until then all others hold registers and do nothing.
 
 How it decides
     From the stall reasons "barrier" and "membar" while the schedulers issue in fewer than 80 % of the cycles. Kernels
@@ -33,7 +33,7 @@ What to try
     Fewer barriers, smaller blocks so that several fit on an SM, equal work for all warps, warp-level primitives.
 
 When it is wrong
-    In producer and consumer kernels some warps wait on purpose.
+    In producer-consumer kernels some warps wait on purpose.
 """
 
     def fault(self, kernel: KernelProfile) -> Fault | None:

@@ -56,8 +56,8 @@ When it is wrong
         return Fault(
             title="waits for one cache miss after another",
             explanation=(
-                f"Warps wait {100 * waiting:.0f} % of the time for loads, only {hits:.0f} % of them hit L2, and DRAM"
-                f" is used to {dram:.0f} %: the loads follow each other instead of overlapping."
+                f"Warps wait {100 * waiting:.0f} % of the time for loads, only {hits:.0f} % of them hit L2, and "
+                f"DRAM is used to {dram:.0f} %: the loads follow each other instead of overlapping."
             ),
             remedy=remedy(
                 "Load several independent addresses at once, or prefetch the next one while working on this one.",

@@ -22,7 +22,8 @@ class KernelDivergence(KernelRule):
     )
     explanation: ClassVar[str] = """
 What it found
-    On average fewer than 24 of the 32 threads of a warp execute an instruction, or the block size is no multiple of 32.
+    On average fewer than 24 of the 32 threads of a warp execute an instruction, or the block size is not a multiple
+    of 32.
 
 Why it costs time
     A warp executes one instruction at a time for all its threads. Threads on another path wait, and their lanes do

@@ -39,7 +39,7 @@ What it found
     The kernel spends much of its time in 64-bit floating-point arithmetic.
 
 Why it costs time
-    Data-centre GPUs calculate in FP64 at half the speed of FP32, most others at 1/32 or 1/64; tensor cores help with
+    Data-centre GPUs compute in FP64 at half the speed of FP32, most others at 1/32 or 1/64; tensor cores help with
     16-bit and 8-bit numbers, not with these.
 
 How it decides

@@ -27,9 +27,9 @@ Why it costs time
     A block runs on one SM. SMs without a block cannot help the others.
 
 How it decides
-    From the number of blocks and SMs, for kernels that use less than 60 % of compute and memory, or of which that was
-    not measured. Kernels of which more
-    than a quarter of the SMs are idle have that as their main verdict and are not repeated here.
+    From the number of blocks and SMs, for kernels that use less than 60 % of compute and memory, or for which that
+    was not measured. Kernels that leave more than a quarter of the SMs idle have that as their main verdict and are
+    not repeated here.
 
 What to try
     More and smaller blocks, split along another dimension (split-K), several problems in one launch, or other kernels

@@ -26,14 +26,14 @@ What it found
     Some SMs (or slices of L2, or channels of DRAM) were active much longer than the average one.
 
 Why it costs time
-    The kernel ends when its last block ends; units that are done earlier wait.
+    The kernel ends when its last block ends; units that finish earlier wait.
 
 How it decides
     From the active cycles of the busiest unit against the average: 10 % of the kernel's time or more. Grids with too
     few blocks, kernels below 10 us and kernels near a limit are left out.
 
 What to try
-    Smaller blocks, largest pieces of work first, blocks that fetch work from a counter, another address layout when
+    Smaller blocks, the largest pieces of work first, blocks that fetch work from a counter, another address layout if
     memory channels are uneven.
 
 When it is wrong

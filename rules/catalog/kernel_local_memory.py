@@ -31,7 +31,8 @@ What it found
     a thread whose index is known only at run time.
 
 Why it costs time
-    Local memory is ordinary GPU memory behind the caches: instead of no cycle an access takes 30 to several hundred.
+    Local memory is ordinary GPU memory behind the caches: an access takes 30 to several hundred cycles instead of
+    none.
 
 How it decides
     From the share of sectors (or instructions) that are local: at least 10 %. It is a register spill when the profiler

@@ -24,19 +24,19 @@ What it found
     The kernel's warps wait much of the time, and the SMs hold too few of them to fill the waiting with other work.
 
 Why it costs time
-    While one warp waits for data the scheduler issues an instruction of another. With few warps it finds none.
+    While one warp waits for data, the scheduler issues an instruction from another. With few warps it finds none.
 
 How it decides
-    Only when all hold: neither compute nor memory reaches 60 %, the schedulers issue in fewer than 60 % of the cycles,
-    warps stall, and the launch lets an SM hold less than half of its warps. Then registers, shared memory, block size
-    or blocks per SM are named as the limit.
+    Only when all of these are true: neither compute nor memory reaches 60 %, the schedulers issue in fewer than 60 %
+    of the cycles, warps stall, and the launch lets an SM hold less than half of its warps. Then registers, shared
+    memory, block size or blocks per SM are named as the limit.
 
 What to try
     Raise the limit that is named. If that is not possible, give each thread more independent work instead.
 
 When it is wrong
-    Few warps are no fault by themselves: 25 % occupancy without stalls is fine, and kernels built around asynchronous
-    tensor-core instructions run best with few warps; they are left out.
+    Few warps are not a problem in themselves: 25 % occupancy without stalls is fine, and kernels built around
+    asynchronous tensor-core instructions run best with few warps; they are left out.
 """
 
     def fault(self, kernel: KernelProfile) -> Fault | None:

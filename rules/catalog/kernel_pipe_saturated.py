@@ -21,7 +21,7 @@ _ADVICE = {
     "lsu": ("Use fewer and wider loads and stores (float4), and keep values in registers.",),
     "fp16": ("Let the tensor cores do it.",),
 }
-_GENERAL = ("Replace some of these instructions by others that run on an idle pipe.",)
+_GENERAL = ("Replace some of these instructions with others that run on an idle pipe.",)
 _MEANT_TO_BE_BUSY = frozenset({"tensor", "shared", "fp64", "tma"})
 _MAY_BE_THE_WORK = frozenset({"fma", "alu"})
 
@@ -46,9 +46,9 @@ Why it costs time
     additions and multiplications.
 
 How it decides
-    From the busiest pipe, by busy cycles or by executed instructions. Tensor cores and FP64 are left out: the first are
-    meant to be busy, the second has a rule of its own. A busy FMA or integer pipe is only reported, because it may be
-    the work to be done.
+    From the busiest pipe, by busy cycles or by executed instructions. Tensor cores and FP64 are left out: the first
+    are meant to be busy, and the second has its own rule. A busy FMA or integer pipe is only reported, because it may
+    be the work itself.
 
 What to try
     Fast approximations instead of special functions, tensor cores instead of FMA, cheaper index computations.

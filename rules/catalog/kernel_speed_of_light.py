@@ -67,10 +67,10 @@ Why it costs time
 
 How it decides
     From the throughput of compute and memory in percent of the GPU's peak. Both below 60 %: it waits, or its grid is
-    too small when more than a quarter of the SMs get no block, or when all blocks fit on the SMs at once and
-    leave room, unless the report says what the warps wait for. Otherwise the larger one is the limit, or both are when
-    they differ by less than 10 points. 80 % counts as reached: the ceiling is what running at 80 % would save. Where
-    another finding explains at least half of that, it carries the ceiling.
+    too small when more than a quarter of the SMs get no block, or when all blocks fit on the SMs at once and leave
+    room, unless the report says what the warps wait for. Otherwise the larger one is the limit, or both are if they
+    differ by less than 10 points. 80 % counts as reached: the ceiling is what running at 80 % would save. If another
+    finding explains at least half of that, it carries the ceiling.
 
 What to try
     Memory: move fewer bytes. Compute: use tensor cores or cheaper arithmetic. Waiting: more parallelism per thread
@@ -100,8 +100,7 @@ def _verdict(kernel: KernelProfile) -> Fault | None:
     ]
     return Fault(
         title=sol.verdict,
-        explanation=_explanation(kernel, sol)
-        + (f" What makes it so: {'; '.join(causes)}." if causes else ""),
+        explanation=_explanation(kernel, sol) + (f" The reasons: {'; '.join(causes)}." if causes else ""),
         remedy=Remedy(
             _ADVICE[sol.bound][1:] if _has_nothing_for_tensor_cores(kernel, sol) else _ADVICE[sol.bound]
         ),
@@ -141,12 +140,14 @@ def _one_side(kernel: KernelProfile) -> Fault | None:
         return None
     return Fault(
         title=f"{VERDICTS[bound]} ({known:.0f} % {name}, {other} not measured)",
-        explanation=f"It uses {known:.0f} % of the GPU's {name} throughput: that is close to what this GPU can do.",
+        explanation=(
+            f"It uses {known:.0f} % of the GPU's {name} throughput, which is close to what this GPU can do."
+        ),
         remedy=Remedy(_ADVICE[bound]),
         saving=0.0,
         category=bound,
         severity=Severity.INFO,
-        cannot_tell=f"How busy {other} is beside it: record --section SpeedOfLight, or --set full.",
+        cannot_tell=f"How busy {other} is at the same time: record --section SpeedOfLight, or --set full.",
         confidence="high",
         is_verdict=True,
     )
@@ -162,7 +163,7 @@ def _explanation(kernel: KernelProfile, sol: SpeedOfLight) -> str:
             f"The busiest pipe is {busiest.shown}, {busiest.percent:.0f} % of its peak. " if busiest else ""
         )
     elif sol.bound is Category.MEMORY_BOUND:
-        text += f"What is busiest is {sol.limiter}. "
+        text += f"The busiest part is {sol.limiter}. "
     if sol.best >= HIGH_PERCENT:
         return (
             text

@@ -25,16 +25,16 @@ class KernelTailEffect(KernelRule):
     reads: ClassVar[Reads] = Reads(r"launch__waves", "LaunchStats", "waves of blocks")
     explanation: ClassVar[str] = """
 What it found
-    The blocks do not fit on the GPU at once, and the last group that runs fills only a part of it.
+    The blocks do not fit on the GPU at once, and the last group fills only part of it.
 
 Why it costs time
     The last wave may take as long as a full one while most SMs have nothing to do. With few waves that is a large
     share.
 
 How it decides
-    From the number of waves: the last one is at least a fifth of all, it leaves 10 % or more of all places empty, and
-    the occupancy that was achieved is below 80 % of the possible one. The ceiling is the share of empty places, and no
-    more than what the busiest part of the GPU has left.
+    From the number of waves: the last one is at least a fifth of all, it leaves 10 % or more of all slots empty, and
+    the achieved occupancy is below 80 % of the possible one. The ceiling is the share of empty slots, and no more
+    than what the busiest part of the GPU has left.
 
 What to try
     Blocks that are smaller, a grid that is a whole number of waves, or a persistent kernel whose blocks fetch work.

@@ -33,23 +33,25 @@ class KernelUncoalescedAccess(KernelRule):
     )
     explanation: ClassVar[str] = """
 What it found
-    The 32 threads of a warp read or write addresses that do not lie together, so that the memory moves whole
-    32-byte sectors of which only a part is used.
+    The 32 threads of a warp read or write addresses that are not adjacent, so the memory moves whole 32-byte sectors
+    of which only part is used.
 
 Why it costs time
-    Bandwidth is spent on bytes that nobody asked for. Reading one float of every sector makes eight times the traffic.
+    Bandwidth is spent on bytes that nobody requested. Reading one float from every sector causes eight times the
+    traffic.
 
 How it decides
     From the sectors that the accesses needed against those that the same data would need in one piece; the waste
-    counts as far as it misses L1 and memory limits the kernel. It speaks when 5 % of the kernel's time could go.
+    counts to the extent that it misses L1 and memory limits the kernel. It is reported when 5 % of the kernel's time
+    could be saved.
 
 What to try
     Let neighbouring threads use neighbouring addresses: make the fastest-changing index threadIdx.x, store structures
     of arrays, transpose through shared memory, sort or group random indices.
 
 When it is wrong
-    When the access pattern is the problem itself, as in hash tables and sparse gathers. Then a smaller element or a
-    better order of the indices is all that helps.
+    When the access pattern is the problem itself, as in hash tables and sparse gathers. Then only a smaller element
+    or a better order of the indices helps.
 """
 
     def fault(self, kernel: KernelProfile) -> Fault | None:

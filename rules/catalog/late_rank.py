@@ -40,32 +40,32 @@ class LateRank(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES, Need.SEVERAL_RANKS})
     explanation: ClassVar[str] = """
 What it found
-    The same rank, or the same few, come late to the collectives. The others sit inside their communication kernels
-    and wait.
+    The same rank, or the same few, arrive late at the collectives. The others sit in their communication kernels and
+    wait.
 
 Why it costs time
-    A collective can only start when every rank is there. The whole group runs at the pace of the last one.
+    A collective can only start when every rank is there. The whole group runs at the pace of the last rank.
 
 How it decides
-    It matches collectives across ranks by process group, sequence, kind and size. The transfer takes about as long
-    as the shortest participant; the rest of each longer one is waiting, and the shortest came last. It fires when
+    It matches collectives across ranks by process group, sequence, kind and size. The transfer takes about as long as
+    the shortest participant; the rest of each longer one is waiting, and the shortest one arrived last. It fires when
     more than half of all waiting ends with the arrival of one rank and costs more than {least-share} of the step. A
-    moment in which several are missing is charged to them in equal parts: a second rank is named when a quarter of
-    all waiting and 1 % of the step is for it, and several are named together when nine tenths are for them, each
-    about as much. Where ranks meet in several groups, one that waited in another group before is late for whom it
-    waited for, and not blamed. The ceiling is what the others expose beyond the late ranks, and, as far as these
-    idle longer than they do, what they compute more slowly beside a waiting collective (no more than they wait
-    visibly, where nothing says what the late ranks do more of); but no more than a replay gains in which the late
-    ranks take no CPU time at all. Where every rank's CPU is the limit, the latest one is so
-    by chance, and that is little.
+    moment in which several are missing is charged to them in equal parts: a second rank is named if a quarter of all
+    waiting and 1 % of the step is for it, and several are named together if nine tenths are for them, each about as
+    much. Where ranks meet in several groups, a rank that waited in another group before is late because of the rank
+    it waited for, and is not blamed. The ceiling is what the others expose beyond the late ranks, and, to the extent
+    that these idle longer than they do, how much more slowly they compute alongside a waiting collective (no more
+    than they visibly wait, if nothing shows what the late ranks do more of); but no more than a replay gains in which
+    the late ranks take no CPU time at all. If every rank is limited by its CPU, the latest one is so by chance, and
+    that is little.
 
 What to try
     Look at what the late rank does in that time: more GPU work (uneven batches, padding, an extra evaluation), more
     CPU work (logging, saving, data loading, a slower or busier CPU), copies, or a slower GPU (heat, power).
 
 When it is wrong
-    When only some of the ranks were recorded, the late one may be among the others. The profiler itself can slow
-    one rank.
+    If only some of the ranks were recorded, the late one may be among the others. The profiler itself can slow one
+    rank.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:

@@ -29,7 +29,7 @@ from rules.wording.words import Words, for_python, ours
 
 SHORT_KERNEL_NS = threshold(
     "short-kernel",
-    "kernels are short below this mean duration",
+    "kernels count as short below this mean duration",
     Unit.TIME,
     10_000,
     least=1_000,
@@ -64,17 +64,17 @@ class LaunchingTooSlowly(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS})
     explanation: ClassVar[str] = """
 What it found
-    The CPU is busy launching kernels one after the other, and each is over before the next one arrives.
+    The CPU is busy launching kernels one after another, and each ends before the next one arrives.
 
 Why it costs time
-    Launching one kernel costs the CPU 5 to 10 us, and an operator of PyTorch around it 20 to 50 us. A kernel that
-    runs for 2 us leaves the GPU idle for the rest.
+    Launching one kernel costs the CPU 5 to 10 us, and the PyTorch operator around it 20 to 50 us. A kernel that runs
+    for 2 us leaves the GPU idle for the rest.
 
 How it decides
-    It takes each gap on the GPU whose next operation was launched during the gap, and looks at the launching
-    thread. The time counts as launching when the thread was inside launch calls or operators, or in pauses between
-    launches shorter than {launch-pause} or ten times the usual distance. Waiting for data, for Python, for a
-    synchronisation or for memory is counted on its own.
+    It takes each gap on the GPU whose next operation was launched during the gap, and looks at the launching thread.
+    The time counts as launching when the thread was inside launch calls or operators, or in pauses between launches
+    shorter than {launch-pause} or ten times the usual distance. Waiting for data, Python, a synchronisation or memory
+    is counted separately.
 
 What to try
     Launch fewer, larger kernels: torch.compile, fused or foreach optimizers, larger batches. Or launch many at
@@ -82,7 +82,7 @@ What to try
 
 When it is wrong
     The profiler adds about 1 to 5 us to each launch and operator, so a recording overstates this; without the
-    profiler the share is smaller but the cause the same.
+    profiler the share is smaller but the cause is the same.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -99,10 +99,10 @@ When it is wrong
             remedy=_remedy(analysis, facts, culprit),
             unknown=(
                 for_python(
-                    "How much of the launch time is the profiler's own: record once without shapes and stacks "
-                    "and compare step times."
+                    "How much of the launch time is profiler overhead: record once without shapes and stacks and "
+                    "compare step times."
                 ),
-                "How much of the launch time is the profiler's own: compare with a run without it.",
+                "How much of the launch time is profiler overhead: compare with a run without it.",
             ),
         )
 
@@ -142,16 +142,16 @@ def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> Wor
     ran = counted(analysis, facts.kernels, "kernel", verb="run")
     kernels = f"{ran} {duration(facts.mean_kernel_ns)} each on average"
     if facts.interval_ns > facts.mean_kernel_ns:
-        slow = f"; where the GPU waits, the CPU needs about {duration(facts.interval_ns)} from one launch to the next"
+        slow = f"; where the GPU waits, the CPU needs about {duration(facts.interval_ns)} per launch"
     else:
-        slow = ", but the short ones among them are over before the CPU has launched the next"
+        slow = ", but the short ones end before the CPU has launched the next"
     text: Words = f"{kernels}{slow}: the GPU idles {whole} between them."
     least = analysis.thresholds[LEAST_SHARE]
     if where := waiting.where(4, least):
         text += f" Where{waiting.on_worst}: {where}."
     floor = facts.kernels * GRAPH_GAP_NS
     if facts.kernels and waiting.ns > 2 * floor and has_graphs(analysis.trace):
-        text += ours(" Replayed as a $CUDA graph the same kernels would leave gaps of about ")
+        text += ours(" Replayed as a $CUDA graph, the same kernels would leave gaps of about ")
         text += f"{part_of_step(analysis, floor)}."
     return text
 
@@ -162,7 +162,7 @@ def _remedy(analysis: Analysis, facts: _Launches, culprit: Culprit) -> Remedy:
     graph = replayed_graph(trace, training=facts.training)
     native = queueing_advice(trace) or (
         *((CAPTURE,) if graphs else ()),
-        "Join small kernels, and give each more work.",
+        "Fuse small kernels, and give each more work.",
     )
     code = FUSED_OPTIMIZER.code if facts.optimizer_share > 0.5 else graph.code if graphs else ""
     advice = launch_advice(trace) or _advice(analysis, facts, culprit)
@@ -175,7 +175,7 @@ def _advice(analysis: Analysis, facts: _Launches, culprit: Culprit) -> list[Word
         captured(training=facts.training) if has_graphs(analysis.trace) else _COMPILE,
         "Give each kernel more work: a larger batch, or several small tensors in one operation."
         if facts.training
-        else "Serve several requests as one batch: the same launches then do more work.",
+        else "Serve several requests as one batch, so that the same launches do more work.",
     ]
     inside = "" if culprit.is_in(CulpritKind.OUTSIDE) else f" in {culprit.text}"
     if facts.mean_kernel_ns < analysis.thresholds[SHORT_KERNEL_NS] and not facts.graphs:

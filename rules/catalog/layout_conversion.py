@@ -38,7 +38,7 @@ Why it costs time
     input and the output of every convolution. That is pure memory traffic.
 
 How it decides
-    By kernel name. The ceiling is the time of these kernels. Below {least-share} of the step it stays quiet.
+    By kernel name. The ceiling is the time of these kernels. Below {least-share} of the step nothing is reported.
 
 What to try
     Keep the whole model and its input in channels_last, so that nothing needs to be converted.

@@ -22,21 +22,21 @@ from rules.wording.words import for_pytorch
 
 SMALL_BYTES = threshold(
     "small-collective",
-    "a collective is small below this many bytes",
+    "a collective counts as small below this many bytes",
     Unit.BYTES,
     1_000_000,
     least=1_000,
     most=1_000_000_000,
-    source="below 1 MB a ring all-reduce over NVLink is bound by latency, not by bandwidth",
+    source="below 1 MB, a ring all-reduce over NVLink is limited by latency, not by bandwidth",
 )
 MANY_A_STEP = threshold(
     "many-collectives",
-    "small collectives are many from this number a step",
+    "small collectives count as many from this number per step",
     Unit.COUNT,
     20,
     least=1,
     most=100_000,
-    source="fewer cost less than the reduction of one bucket of gradients",
+    source="fewer cost less than reducing one bucket of gradients",
 )
 
 
@@ -57,15 +57,15 @@ Why it costs time
 
 How it decides
     It counts collectives below {small-collective} whose size was recorded. It fires when there are at least
-    {many-collectives} a step and those that nothing covers make up at least {least-share} of the step, without the
-    time a rank waits for a later one. The ceiling is all but one of them.
+    {many-collectives} per step and the exposed ones make up at least {least-share} of the step, without the time a
+    rank waits for a later one. The ceiling is the time of all but one of them.
 
 What to try
-    Put tensors together before sending them: larger DDP buckets (bucket_cap_mb), larger FSDP units, one flattened
+    Combine tensors before sending them: larger DDP buckets (bucket_cap_mb), larger FSDP units, one flattened
     all-reduce, torch.distributed._coalescing_manager.
 
 When it is wrong
-    When each message depends on the result of the one before, they cannot be joined.
+    If each message depends on the result of the previous one, they cannot be combined.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:

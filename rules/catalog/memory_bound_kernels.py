@@ -119,24 +119,24 @@ What it found
     casts, activations, masks, softmax, normalisation.
 
 Why it costs time
-    Their time is memory traffic, not arithmetic. Every kernel of the chain reads and writes everything again; one
-    fused kernel would do it once. Attention written with separate operators stores a score for every pair of
+    Their time is memory traffic, not arithmetic. Every kernel in the chain reads and writes everything again; one
+    fused kernel would do so once. Attention written with separate operators stores a score for every pair of
     positions.
 
 How it decides
     By kernel family and order on the stream. A chain is two or more such kernels in a row, the longest above 3 us.
     The ceiling counts the pointwise kernels of a chain that has a reduction, normalisation or softmax to fuse them
-    into, all but the longest of a chain without, and all of what lies between the two matrix products of an
-    attention with a softmax in between. Copies among themselves save nothing, and a kernel that combines two
-    tensors two thirds, because the second must still be read.
+    into, all but the longest of a chain without one, and everything between the two matrix products of an attention
+    with a softmax in between. Copies fused with each other save nothing, and a kernel that combines two tensors saves
+    two thirds, because the second must still be read.
 
 What to try
     torch.compile, or a fused kernel (scaled_dot_product_attention, fused LayerNorm, fused optimizers). Keep tensors
     in 16 bits, avoid copies and casts.
 
 When it is wrong
-    When the results between the kernels are needed elsewhere, they must be written anyway. Kernels in a row need
-    not work on the same tensor.
+    If the results between the kernels are needed elsewhere, they must be written anyway. Consecutive kernels need not
+    work on the same tensor.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -177,8 +177,8 @@ def _explanation(analysis: Analysis, worst: MemoryBound, busy: int, ceiling: int
     text = (
         f"{counted(analysis, len(worst.events), 'kernel', verb='only move')} data, about "
         f"{len(worst.events) / max(worst.chains, 1):.0f} in a row: {part_of_step(analysis, busy)}. They are "
-        f"{shares(analysis, [(family.label, ns) for family, ns in worst.families], 4)}. "
-        f"Fused, they could save up to {part_of_step(analysis, ceiling)}."
+        f"{shares(analysis, [(family.label, ns) for family, ns in worst.families], 4)}. Fusing them could save up "
+        f"to {part_of_step(analysis, ceiling)}."
     )
     traffic = pointwise_traffic(analysis, worst.device, worst.events)
     if traffic is not None:

@@ -30,19 +30,19 @@ What it found
     After each step more memory is allocated than after the step before.
 
 Why it costs time
-    The program ends with an out-of-memory error after a number of steps that can be foretold. Until then the
-    allocator asks the driver for more and more, which stops the GPU.
+    The program will run out of memory after a predictable number of steps. Until then the allocator keeps asking the
+    driver for more, which stalls the GPU.
 
 How it decides
-    From what is allocated when steps end, the first one aside: every step adds at least 0.5 % of the peak, and the
-    smallest addition is at least half of the usual one. Two or three additions must agree within 10 %.
+    From what is allocated when steps end, except the first: every step adds at least 0.5 % of the peak, and the
+    smallest addition is at least half of the median one. Two or three additions must agree within 10 %.
 
 What to try
-    Keep numbers, not tensors that know how they were computed: loss.item() or loss.detach(). Look for lists, caches
-    and attributes that collect outputs. With a memory snapshot the line that allocated what stays is named.
+    Keep numbers, not tensors that hold their graph: loss.item() or loss.detach(). Look for lists, caches and
+    attributes that collect outputs. With a memory snapshot, the line that allocated what remains is named.
 
 When it is wrong
-    A cache that is being filled grows too, and then stops. Steps of growing length look alike for a while.
+    A cache that is being filled also grows, and then stops. Steps of increasing length look the same for a while.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -54,7 +54,7 @@ When it is wrong
 def _finding(growth: Rule, analysis: Analysis, summary: MemorySummary) -> Finding:
     grown, account = summary.growth, summary.account
     text = (
-        f"After each step {size(grown.per_step)} more are allocated than after the one before: "
+        f"After each step, {size(grown.per_step)} more is allocated than after the previous one: "
         f"{size(grown.after_steps[1])} after the second step, {size(grown.after_steps[-1])} after the last of "
         f"{len(grown.after_steps)}."
     )
@@ -68,12 +68,12 @@ def _finding(growth: Rule, analysis: Analysis, summary: MemorySummary) -> Findin
             line = sites[0].frame
             at = SourceLine(line.file, line.line, line.function)
             culprit = Culprit(CulpritKind.FRAME, f"{line.function}, {line.file}:{line.line}", at=at)
-            text += f" Most of what stays was allocated below {line.function} ({line.file}:{line.line})."
+            text += f" Most of what remains was allocated below {line.function} ({line.file}:{line.line})."
         kinds = account.purposes_among(kept)
         if kinds:
             first = next(iter(kinds))
             total = max(sum(kinds.values()), 1)
-            text += f" Of what stays, {percent(kinds[first] / total)} are {first}."
+            text += f" Of what remains, {percent(kinds[first] / total)} is {first}."
     lane = any_stream(analysis.trace, summary.device)
     memory = analysis.trace.devices[summary.device].memory_bytes
     left = (memory - summary.peak_allocated) // grown.per_step if memory else None
@@ -86,14 +86,15 @@ def _finding(growth: Rule, analysis: Analysis, summary: MemorySummary) -> Findin
         account=text,
         remedy=remedy(
             "Keep numbers instead of tensors that hold their graph: loss.item(), loss.detach().",
-            "Look for what collects outputs: lists of losses, caches, attributes of modules, closures of hooks.",
+            "Look for anything that collects outputs: lists of losses, caches, attributes of modules, closures of "
+            "hooks.",
             code=_CODE,
         ),
         culprit=culprit,
         rank=analysis.trace.devices[summary.device].rank,
         device=summary.device,
         evidence=tuple(
-            Evidence(lane, start, end, "a step that leaves more than the one before")
+            Evidence(lane, start, end, "a step that leaves more than the previous one")
             for start, end in pairwise(grown.ends[-4:])
         ),
         after_steps=grown.after_steps,

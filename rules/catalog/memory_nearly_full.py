@@ -22,7 +22,7 @@ from rules.wording.memory import given_back_sentence
 
 NEARLY_FULL = threshold(
     "memory-full",
-    "memory is nearly full from this part of the device's memory",
+    "memory counts as nearly full from this share of the device's memory",
     Unit.SHARE,
     0.9,
     least=0.3,
@@ -52,20 +52,20 @@ What it found
     At its peak the program uses nearly all of the GPU's memory, or has reserved much more than its tensors use.
 
 Why it costs time
-    When memory is full, the allocator frees its cache and asks the driver again, which stops the GPU; a little more
-    and the program ends with an out-of-memory error. Reserved but unused memory is lost for larger batches.
+    When memory is full, the allocator frees its cache and asks the driver again, which stalls the GPU; a little more
+    and the program runs out of memory. Reserved but unused memory cannot be used for larger batches.
 
 How it decides
-    From the recorded counters: the peak of reserved memory above {memory-full} of the device's, or at least 1 GB
-    and 30 % more reserved than tensors ever use at once, where half of the device's memory is reserved. Serving engines
-    take nearly all of it on purpose, for the KV cache: of them nothing is said.
+    From the recorded counters: the peak of reserved memory above {memory-full} of the device's, or at least 1 GB and
+    30 % more reserved than tensors ever use at once, if half of the device's memory is reserved. Serving engines take
+    nearly all of it on purpose, for the KV cache, so nothing is reported for them.
 
 What to try
     Smaller batches with gradient accumulation, activation checkpointing, 16-bit types, sharding (FSDP). Against
     fragmentation: expandable segments, and shapes that stay the same.
 
 When it is wrong
-    Other programs on the same GPU are not in these counters. What is reserved may have been needed before the
+    Other programs on the same GPU are not in these counters. Reserved memory may have been needed before the
     recording began.
 """
 
@@ -97,7 +97,7 @@ When it is wrong
         if not full and not fragmented:
             return None
         summary = next((each for each in memory_of(analysis) if each.device == device), None)
-        text = f"At its peak the program has reserved {size(peak)}"
+        text = f"At its peak the program reserves {size(peak)}"
         text += f", {percent(peak / memory)} of the GPU's {size(memory)}." if memory else "."
         if used is not None:
             text += f" Tensors never use more than {size(used)} of it."

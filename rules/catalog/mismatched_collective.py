@@ -37,25 +37,25 @@ class MismatchedCollective(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FLIGHT_RECORDER})
     explanation: ClassVar[str] = """
 What it found
-    At one place in the order of a group's collectives, ranks call different ones, or the same one with unequal sizes
+    At one point in a group's sequence of collectives, ranks call different ones, or the same one with different sizes
     or types.
 
 Why it costs time
-    Collectives are matched by their order alone. Different ones wait for each other without end; unequal sizes hang,
+    Collectives are matched by their order alone. Different ones wait for each other forever; different sizes hang,
     crash or give wrong numbers.
 
 How it decides
-    From the dumps of flight recorders. For each number of a group it compares the collective, how many elements each
-    rank gives and gets, and their type; where a collective may take unequal parts (all_to_all, scatter, gather and
-    those with sizes for each rank) these are not compared. The first number that differs is told; those after it
+    From flight recorder dumps. For each number in a group it compares the collective, how many elements each rank
+    sends and receives, and their type; where a collective may take unequal parts (all_to_all, scatter, gather and
+    those with sizes for each rank), these are not compared. The first number that differs is reported; later ones
     follow from it.
 
 What to try
-    Make every rank take the same way to the same collectives in the same order, and agree on sizes before.
+    Make every rank take the same path to the same collectives in the same order, and agree on sizes first.
 
 When it is wrong
-    Where the program sends unequal parts on purpose and NCCL allows it. Names of groups must be the same on all ranks,
-    as PyTorch makes them.
+    If the program sends unequal parts on purpose and NCCL allows it. Group names must be the same on all ranks, as
+    PyTorch creates them.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -77,10 +77,10 @@ When it is wrong
             headline=_headline(found, who),
             account=_account(trace, found, hangs),
             remedy=remedy(
-                f"Compare how the ranks come to these calls{at_place(odd)}: the same branches, as many "
-                "batches, the same order of groups."
+                f"Compare how the ranks reach these calls{at_place(odd)}: the same branches, as many batches, the "
+                "same order of groups."
                 if found.collectives
-                else f"Give equal sizes on all ranks{at_place(odd)}: pad, or drop the last incomplete batch.",
+                else f"Use equal sizes on all ranks{at_place(odd)}: pad, or drop the last incomplete batch.",
                 "TORCH_DISTRIBUTED_DEBUG=DETAIL checks each collective against the other ranks before it runs.",
                 code=_CODE,
             ),
@@ -102,7 +102,7 @@ def _headline(found: Mismatch, who: str) -> Headline:
         return Headline(
             f"{capital(who)} called {named_call(odd)}, not {usual.collective}", names_culprit=True
         )
-    return Headline(f"{capital(who)} came to {named_call(odd)} with other sizes", names_culprit=True)
+    return Headline(f"{capital(who)} reached {named_call(odd)} with other sizes", names_culprit=True)
 
 
 def _account(trace: Trace, found: Mismatch, hangs: list[Called]) -> str:
@@ -125,5 +125,5 @@ def _said(trace: Trace, call: Called, by_name: bool) -> str:
     sent = int(trace.attribute(Attribute.SENT_ELEMENTS, one)[0])
     received = int(trace.attribute(Attribute.RECEIVED_ELEMENTS, one)[0])
     dtype = trace.text_attribute(Attribute.MESSAGE_DTYPE, call.event)
-    sizes = f"{sent:,}" if sent == received else f"{sent:,} given and {received:,} received"
+    sizes = f"{sent:,}" if sent == received else f"{sent:,} sent and {received:,} received"
     return f"{named_call(call)} with {sizes} elements{f' of {dtype}' if dtype else ''}{at_place(call)}"

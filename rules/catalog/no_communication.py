@@ -30,17 +30,16 @@ What it found
     Several ranks were recorded, and none of them ran a communication kernel.
 
 Why it costs time
-    It may not cost time at all, but it is suspicious: ranks that train one model must exchange gradients.
+    It may cost no time at all, but it is suspicious: ranks that train one model must exchange gradients.
 
 How it decides
-    At least two ranks have GPU work, and no kernel's name is one of NCCL, RCCL, NVSHMEM or another known library.
+    At least two ranks have GPU work, and no kernel's name belongs to NCCL, RCCL, NVSHMEM or another known library.
 
 What to try
     Check that the model is wrapped (DistributedDataParallel, FSDP) and that the recording contains whole steps.
 
 When it is wrong
-    Independent workers, such as inference replicas, need no communication; nor do copies between GPUs of one
-    process.
+    Independent workers, such as inference replicas, need no communication; nor do copies between GPUs of one process.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:

@@ -56,8 +56,7 @@ What to try
     multiples of 8 (16-bit types).
 
 When it is wrong
-    When the computation needs full FP32 accuracy. Products that are bound by memory gain less than the ceiling
-    says.
+    When the computation needs full FP32 accuracy. Memory-bound products gain less than the ceiling says.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:

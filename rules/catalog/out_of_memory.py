@@ -34,23 +34,23 @@ class OutOfMemory(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.ALLOCATIONS})
     explanation: ClassVar[str] = """
 What it found
-    The allocator could not get the memory that the program asked for.
+    The allocator could not get the memory the program requested.
 
 Why it costs time
-    The run ends there, or the allocator empties its cache and tries again, which stops the GPU.
+    The run ends there, or the allocator empties its cache and tries again, which stalls the GPU.
 
 How it decides
-    From the snapshot: what was asked for, what was held at that moment and by what kind of tensors, what the
-    allocator had reserved without using it, and what the device had left. If the unused part would have been
-    enough, memory is fragmented; if the device had at least twice of what was asked for, the process met a limit of
-    its own (set_per_process_memory_fraction); else the device is full.
+    From the snapshot: what was requested, what was held at that moment and by what kind of tensors, what the
+    allocator had reserved without using it, and what the device had left. If the unused part would have been enough,
+    memory is fragmented; if the device had at least twice what was requested, the process hit its own limit
+    (set_per_process_memory_fraction); otherwise the device is full.
 
 What to try
-    What holds most: checkpointing or smaller micro-batches for activations, an 8-bit or sharded optimizer for its
-    state, expandable segments against fragmentation.
+    Reduce what holds most: checkpointing or smaller micro-batches for activations, an 8-bit or sharded optimizer for
+    its state, expandable segments against fragmentation.
 
 When it is wrong
-    A program that catches the error and goes on with a smaller batch has mended it already. Memory of other
+    A program that catches the error and continues with a smaller batch has already fixed it. Memory of other
     processes on the same GPU is not in the snapshot.
 """
 
@@ -75,7 +75,7 @@ When it is wrong
         return self.finding(
             analysis,
             severity=Severity.HIGH,
-            headline=Headline("Out of memory", f"{size(failure.requested)} were asked for, {_why(last)}"),
+            headline=Headline("Out of memory", f"{size(failure.requested)} requested, {_why(last)}"),
             account=_account(last, kinds, count) + given_back_sentence(given_back),
             remedy=Remedy(_remedies(analysis, account, last), _CODE),
             culprit=(
@@ -102,21 +102,21 @@ When it is wrong
 
 def _why(last: Shortage) -> str:
     if last.fragmented:
-        return "and what is free lies in pieces"
+        return "and the free memory is fragmented"
     return "more than the process may have" if last.own_limit else "and the GPU is full"
 
 
 def _account(last: Shortage, kinds: dict[Kind, int], count: int) -> str:
     failure = last.failure
     held = ", ".join(f"{kind} {size(held)}" for kind, held in kinds.items() if held >= 0.01 * last.allocated)
-    text = f"{size(failure.requested)} were asked for while {size(last.allocated)} were allocated: {held}. "
+    text = f"{size(failure.requested)} was requested while {size(last.allocated)} was allocated: {held}. "
     text += f"The allocator had {size(last.reserved)} from the driver, {size(last.unused)} of it unused"
     text += f" (the largest piece {size(last.largest_hole)}). " if last.largest_hole else ". "
     if last.fragmented:
         text += "That would have been enough in one piece: memory is fragmented, not full."
     elif last.own_limit:
         text += (
-            f"The device had {size(failure.free or 0)} left, so the process met a limit of its own, at about "
+            f"The device had {size(failure.free or 0)} left, so the process hit its own limit, at about "
             f"{size(last.reserved)}; it is not fragmentation."
         )
     else:
@@ -131,7 +131,7 @@ def _remedies(analysis: Analysis, account: DeviceMemory, last: Shortage) -> tupl
     said: list[str] = []
     if last.fragmented:
         said.append(
-            f"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True makes the {size(last.unused)} that lie in pieces usable."
+            f"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True makes the fragmented {size(last.unused)} usable."
         )
     elif last.own_limit:
         said.append("Raise the process's own limit: torch.cuda.set_per_process_memory_fraction.")

@@ -22,7 +22,7 @@ from rules.terms.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share
 
-UNKNOWN = "Which stages have more layers than others, where all are busy all the time."
+UNKNOWN = "Which stages have more layers than others, if all are busy all the time."
 # micro-batches for each stage: a fifth of the time is left empty at most (GPipe, Huang et al. 2019)
 
 
@@ -38,20 +38,20 @@ What it found
     The GPUs are stages of a pipeline, and some of them have nothing to do while the others work.
 
 Why it costs time
-    The last stage begins when the first micro-batch has passed all others, and the first is finished before all
-    others. Of p stages and m micro-batches, each stage is empty for (p - 1) of (m + p - 1) slots.
+    The last stage begins when the first micro-batch has passed all others, and the first stage finishes before all
+    others. With p stages and m micro-batches, each stage is empty for (p - 1) of (m + p - 1) slots.
 
 How it decides
-    GPUs are a pipeline when most messages between them are sends and receives, one GPU begins with a send and every
-    other one with a receive. A stage waits before its first and after its last operation, and in receives as far
-    as they take longer than the fastest message of their size. The mean over the stages is the ceiling.
+    GPUs form a pipeline if most messages between them are sends and receives, one GPU begins with a send and every
+    other one with a receive. A stage waits before its first and after its last operation, and in receives to the
+    extent that they take longer than the fastest message of their size. The mean over the stages is the ceiling.
 
 What to try
-    More micro-batches in each step, a schedule that starts backward passes early (1F1B, interleaved), and stages of
-    equal work.
+    More micro-batches in each step, a schedule that starts backward passes early (1F1B, interleaved), and balanced
+    stages.
 
 When it is wrong
-    When only a part of the run was recorded on some GPUs, or a stage began late for a reason of its own.
+    If only part of the run was recorded on some GPUs, or a stage began late for a reason of its own.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -69,7 +69,7 @@ When it is wrong
         ]
         yield self.finding(
             analysis,
-            headline=Headline("Pipeline stages wait for one another", found_in.share(ceiling)),
+            headline=Headline("Pipeline stages wait for each other", found_in.share(ceiling)),
             account=told_of(found_in.part(ceiling), each, passed_on(analysis)),
             remedy=full_pipeline(len(stages)),
             ceiling_ns=ceiling,
@@ -114,8 +114,8 @@ def bubble(
 def told_of(part: str, each: Sequence[str], micro_batches: int) -> str:
     """What is told of stages that are empty for ``part`` of the time; ``micro_batches`` in a step, 0 if unknown."""
     return (
-        f"{len(each)} GPUs pass their work on to one another, and each has nothing to do until work "
-        f"reaches it, and after its last: {part}, as the mean of them. Empty: {listed(each)}. "
+        f"{len(each)} GPUs pass their work on to each other, and each has nothing to do until work reaches it, and "
+        f"after its last: {part}, averaged over them. Empty: {listed(each)}. "
         + _by_micro_batches(micro_batches, len(each))
     )
 

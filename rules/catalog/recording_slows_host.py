@@ -22,7 +22,7 @@ from rules.wording.words import for_jax, for_native, for_pytorch, ours
 
 NOTABLE_SHARE = threshold(
     "recording-overhead",
-    "the cost of recording is mentioned from this part of the analysed time",
+    "recording overhead is reported from this share of the analysed time",
     Unit.SHARE,
     0.05,
     least=0.001,
@@ -33,7 +33,7 @@ LEAST_IDLE_SHARE = 0.05  # stacks and memory only matter where the GPU waits for
 _HOST_CAUSES = (Cause.LAUNCH, Cause.HOST, Cause.INPUT)
 
 _WITHOUT_EXTRAS = (
-    "Record again without stacks, memory and shapes for the times, and keep this one to see where."
+    "For timing, record again without stacks, memory and shapes, and use this recording to find the cause."
 )
 _CODE = """with torch.profiler.profile(with_stack=False, profile_memory=False, record_shapes=False) as prof:
     train_step(batch)      # times from this run; stacks and memory from another"""
@@ -47,22 +47,22 @@ class RecordingSlowsHost(Rule):
     category: ClassVar[Category] = Category.RECORDING_OVERHEAD
     explanation: ClassVar[str] = """
 What it found
-    The profiler takes part of the time that it measures.
+    The profiler takes part of the time it measures.
 
 Why it costs time
     It costs nothing without the profiler, but the numbers here are too high. Python stacks cost about a microsecond
-    for every function call, shapes and memory some more for every operator.
+    for every function call, and shapes and memory a little more for every operator.
 
 How it decides
-    The recording says how it was made (with_stack, profile_memory), and the profiler records its own work as
-    overhead events. It speaks up when stacks or memory were recorded and the GPU waits for the CPU at least 5 % of
-    the time, or when overhead events cover at least {recording-overhead} of the GPU's idle time in the window.
+    The recording says how it was made (with_stack, profile_memory), and the profiler records its own work as overhead
+    events. It is reported when stacks or memory were recorded and the GPU waits for the CPU at least 5 % of the time,
+    or when overhead events cover at least {recording-overhead} of the GPU's idle time in the window.
 
 What to try
-    Take times from a recording without stacks, memory and shapes, and use the detailed one to see where.
+    Take times from a recording without stacks, memory and shapes, and use the detailed one to find the cause.
 
 When it is wrong
-    When the GPU never waits for the CPU, a slower CPU changes nothing.
+    If the GPU never waits for the CPU, a slower CPU changes nothing.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -89,8 +89,8 @@ When it is wrong
             text = (
                 f"This was recorded with {listed(options)}, which makes every operator slower"
                 + (f" ({len(frames):,} Python calls were recorded)" if len(frames) else "")
-                + f". The GPU waits for the CPU {percent(share(analysis, waiting))} of the time; without them it would "
-                "be less."
+                + f". The GPU waits for the CPU {percent(share(analysis, waiting))} of the time; without them it "
+                "would be less."
             )
         if length(own):
             text += f" While the profiler itself works, the GPU idles: {part_of_step(analysis, length(own))}."
@@ -113,8 +113,8 @@ When it is wrong
                 for_pytorch(_WITHOUT_EXTRAS),
                 for_native(_WITHOUT_EXTRAS),
                 for_jax(
-                    "Record again without Python's frames for the times (ProfileOptions.python_tracer_level = 0), and "
-                    "keep this one to see where."
+                    "For timing, record again without Python frames (ProfileOptions.python_tracer_level = 0), and "
+                    "use this recording to find the cause."
                 ),
                 code=for_pytorch(_CODE),
             ),

@@ -33,22 +33,22 @@ class SampledCpu(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.SAMPLED_STACKS})
     explanation: ClassVar[str] = f"""
 What it found
-    A profiler of the CPU took samples of call stacks. They show in which functions of your own the time goes.
+    A CPU profiler sampled call stacks, which show where your own functions spend the time.
 
 Why it costs time
-    It need not. Where a GPU waits for the CPU, this is the code that it waits for.
+    It may cost nothing. If a GPU waits for the CPU, this is the code it waits for.
 
 How it decides
-    Each moment of each thread belongs to the deepest frame of its stack that is neither of Python, of an installed
-    package nor of the system; lines of one function are added up. Functions with at least {percent(LEAST_NAMED)} of the
-    sampled time of all threads are named, with what runs below them for most of it.
+    Each moment of each thread is assigned to the deepest stack frame that does not belong to Python, an installed
+    package or the system; lines of one function are added up. Functions with at least {percent(LEAST_NAMED)} of the
+    sampled time of all threads are named, along with what runs below them most of the time.
 
 What to try
     Make the named lines do less, or move them to other processes. *Flame* shows the stacks as a whole.
 
 When it is wrong
-    Profilers leave out threads that wait, unless they are asked for them (py-spy --idle). Names of files that were
-    shortened may make a module of yours look like one of Python's.
+    Profilers leave out waiting threads unless told to include them (py-spy --idle). Shortened file names may make
+    your own module look like one of Python's.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -61,19 +61,19 @@ When it is wrong
             headline=_headline(time, named),
             account=_account(time, named),
             remedy=remedy(
-                "See Flame for the whole stacks, and what the named lines call.",
-                "Where the GPU waits for this code, make it do less, or move it to other processes.",
+                "See Flame for the full stacks and what the named lines call.",
+                "If the GPU waits for this code, make it do less, or move it to other processes.",
                 code=_CODE,
             ),
             culprit=Culprit(CulpritKind.FRAME, _place(named[0]), at=_line(named[0])) if named else NOBODY,
             evidence=evidence_of(analysis.trace, np.array([each.longest for each in named], np.int64)),
-            unknown=("Whether a GPU waited meanwhile: record it as well, with torch.profiler or nsys.",),
+            unknown=("Whether a GPU waited meanwhile: record it too, with torch.profiler or nsys.",),
         )
 
 
 def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
     if not named:
-        return Headline("The CPU's time goes to no function of the program's own")
+        return Headline("The CPU's time is not spent in any of the program's own functions")
     return Headline(
         f"{percent(named[0].ns / time.sampled_ns)} of the CPU's time is in {shortened(_place(named[0]), LONGEST_NAME)}",
         names_culprit=True,
@@ -81,12 +81,12 @@ def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
 
 
 def _account(time: OwnTime, named: list[OwnFrame]) -> str:
-    text = f"Samples saw threads at work for {duration(time.sampled_ns)}"
+    text = f"Samples show threads at work for {duration(time.sampled_ns)}"
     if named:
         text += f": {listed([_told(time, each) for each in named])}"
     foreign = time.foreign_ns / time.sampled_ns
     if foreign >= LEAST_NAMED:
-        text += f". {percent(foreign)} is in no function of the program's own"
+        text += f". {percent(foreign)} is not in any of the program's own functions"
     return f"{text}."
 
 

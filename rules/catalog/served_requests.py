@@ -47,20 +47,21 @@ class ServedRequests(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.SERVED_REQUESTS})
     explanation: ClassVar[str] = f"""
 What it found
-    A server of models recorded when each request was received, waited in the queue, and was computed.
+    A model server recorded when each request was received, queued and computed.
 
 Why it costs time
-    A request that waits in the queue is as late as one that is computed slowly, and computing faster may not help it.
+    A request that waits in the queue is as late as one that is computed slowly, and faster computation may not help
+    it.
 
 How it decides
-    The stages of all requests are added up. From {percent(MUCH_IN_QUEUE)} of their time in the queue on, that is told
-    first; else the longest stage.
+    The stages of all requests are added up. If at least {percent(MUCH_IN_QUEUE)} of their time is in the queue, that
+    is reported first; otherwise the longest stage.
 
 What to try
-    Let the server join requests to batches, and run several instances of the model, while the GPU has room for them.
+    Let the server batch requests, and run several instances of the model, as long as the GPU has room for them.
 
 When it is wrong
-    Traces often hold one of many requests (rate=1000): how many there were at once is then not known.
+    Traces often contain one of many requests (rate=1000): how many there were at once is then unknown.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -80,8 +81,9 @@ When it is wrong
             ),
             account=_account(served),
             remedy=remedy(
-                "Let the server join requests (dynamic_batching) and run more instances of the model (instance_group).",
-                "Send fewer requests at once, or to more servers, where the GPU is busy all the time already.",
+                "Let the server batch requests (dynamic_batching) and run more instances of the model "
+                "(instance_group).",
+                "Send fewer requests at once, or to more servers, if the GPU is already busy all the time.",
             )
             if queued >= MUCH_IN_QUEUE
             else remedy(
@@ -121,6 +123,6 @@ def _account(served: _Served) -> str:
         ]
     )
     return (
-        f"{count:,} request{'s' if count != 1 else ''}: half of them are answered within {duration(half)}, 99 % within "
+        f"{count:,} request{'s' if count != 1 else ''}: the median is answered within {duration(half)}, 99 % within "
         f"{duration(nearly_all)}. Their time goes to {stages}."
     )

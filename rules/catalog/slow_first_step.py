@@ -29,17 +29,17 @@ What it found
     The first recorded step is slower than the later ones, although the program had run steps before it.
 
 Why it costs time
-    It costs nothing without the recorder: a profiler that starts sets up buffers and drains the GPU.
+    It costs nothing without the recorder: a profiler that starts up sets up buffers and drains the GPU.
 
 How it decides
-    Leading steps that take more than {warm-up-step} times the median of the later half, whose number is not 0 and which
-    contain neither compilation nor loading of kernels. They are left out of all other findings.
+    Leading steps that take more than {warm-up-step} times the median of the later half, whose number is not 0 and
+    which contain neither compilation nor kernel loading. They are left out of all other findings.
 
 What to try
     Start the recorder a step or two earlier.
 
 When it is wrong
-    When that step did something special, such as an evaluation or a checkpoint.
+    If that step did something special, such as an evaluation or a checkpoint.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -76,10 +76,10 @@ When it is wrong
             evidence=step_evidence(analysis, found.warm),
             intervals=tuple((step.start, step.end) for step in found.warm),
             unknown=(
-                for_native(ours("What the step did besides: put $NVTX ranges around its parts.")),
+                for_native(ours("What else the step did: put $NVTX ranges around its parts.")),
                 without_stacks(
                     analysis.trace,
-                    for_pytorch("What the step did besides: record with stacks (with_stack=True)."),
+                    for_pytorch("What else the step did: record with stacks (with_stack=True)."),
                 ),
             ),
             confidence="medium",

@@ -34,27 +34,27 @@ class SlowOperators(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.SHAPES})
     explanation: ClassVar[str] = """
 What it found
-    An operator takes many times as long as the GPU needs to read its inputs and to write its output.
+    An operator takes many times as long as the GPU needs to read its inputs and write its output.
 
 Why it costs time
-    A kernel may read memory in an order that suits its tensors badly, add at the same places again and again, or have
-    too little to do at once. The GPU is then busy, and neither its memory nor its arithmetic units are.
+    A kernel may read memory in an order that suits its tensors badly, add to the same addresses again and again, or
+    have too little work at once. The GPU is then busy, but neither its memory nor its arithmetic units are.
 
 How it decides
     From the recorded shapes and types it counts operations and bytes, every tensor once, and divides by the time of
-    the kernels. The lower one of two roofs counts: the memory's bandwidth, or the peak of the type. An operator is
-    slow below {slow-operator-share} of its roof, where a call at the roof would take at least 2 us. The ceiling is the
-    time of all such operators, less what they would take at their roofs. Bytes that come from a cache let an operator
-    seem faster than its roof.
+    the kernels. The lower of two roofs counts: the memory's bandwidth, or the peak of the type. An operator counts as
+    slow below {slow-operator-share} of its roof, if a call at the roof would take at least 2 us. The ceiling is the
+    time of all such operators, less what they would take at their roofs. Bytes that come from a cache can make an
+    operator seem faster than its roof.
 
 What to try
     Another layout (channels_last), another type, a mode that adds less, a fused kernel, more work at once. On one
-    H100 the gradients of a bilinear enlargement took 18.5 ms in bfloat16, 4.4 ms in float32, 4.3 ms in channels_last
-    and 1.7 ms in both; of an enlargement by nearest values 0.1 ms.
+    H100, the gradients of a bilinear interpolation took 18.5 ms in bfloat16, 4.4 ms in float32, 4.3 ms in
+    channels_last and 1.7 ms in both; those of a nearest-neighbour interpolation 0.1 ms.
 
 When it is wrong
-    No kernel reaches its roof: half of it is usual, and for some operators there is no faster kernel. Kernels that
-    share the GPU with others take longer. Products for unaligned data have a rule of their own.
+    No kernel reaches its roof: half is typical, and for some operators there is no faster kernel. Kernels that share
+    the GPU with others take longer. Products for unaligned data have their own rule.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -99,9 +99,9 @@ def _account(analysis: Analysis, rows: tuple[OperatorRoof, ...], busy: int) -> s
     steps = max(analysis.steps_in_window, 1)
     reached = rate(worst.rate) if worst.roof == MEMORY_ROOF else operations(worst.rate)
     text = (
-        f"{worst.name} of {_described(worst)} is called {_often(analysis, worst)}, {duration(worst.ns / worst.calls)} "
-        f"each. By its shapes it does {reached}, {percent(worst.share)} of {_roof(worst)}: at the roof it would take "
-        f"{duration(worst.ns * worst.share / worst.calls)}."
+        f"{worst.name} of {_described(worst)} is called {_often(analysis, worst)}, "
+        f"{duration(worst.ns / worst.calls)} each. Going by its shapes, it does {reached}, {percent(worst.share)} "
+        f"of {_roof(worst)}: at the roof it would take {duration(worst.ns * worst.share / worst.calls)}."
     )
     others = [
         f"{row.name} of {_described(row)} ({percent(row.share)}, {duration(lost_ns(row) / steps)})"
@@ -109,7 +109,7 @@ def _account(analysis: Analysis, rows: tuple[OperatorRoof, ...], busy: int) -> s
     ]
     if others:
         text += (
-            f" Far below it, too: {listed(others)}; all such operators take {part_of_step(analysis, busy)}."
+            f" Also far below it: {listed(others)}; all such operators take {part_of_step(analysis, busy)}."
         )
     return text
 

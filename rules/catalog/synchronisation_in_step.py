@@ -24,12 +24,12 @@ from rules.wording.words import for_native, ours
 
 LEAST_SHARE = threshold(
     "synchronisation",
-    "blocking calls are mentioned from this part of the analysed time",
+    "blocking calls are reported from this share of the analysed time",
     Unit.SHARE,
     0.002,
     least=0.0001,
     most=0.5,
-    source="a blocking call in every step is worth a word even when it costs little",
+    source="a blocking call in every step is worth reporting even if it costs little",
 )
 
 LEAST_CULPRIT = 0.0005  # of the window: less is written as 0.0 %
@@ -58,22 +58,22 @@ What it found
     tensor, an if on a tensor, nonzero, a blocking copy.
 
 Why it costs time
-    While the CPU waits it launches nothing, so the GPU's queue runs empty. When the wait is over, the GPU idles
-    until the CPU has launched new work. The wait itself costs nothing: the time after it does.
+    While the CPU waits it launches nothing, so the GPU's queue runs empty. When the wait ends, the GPU idles until
+    the CPU has launched new work. The wait itself costs nothing: the time after it does.
 
 How it decides
-    It counts idle time of the GPU while the launching thread is inside a blocking call or an operator that reads a
-    value back. Time after the call counts too, as far as the CPU had been ahead when it blocked: that much sooner
-    it would have launched. Time in which the GPU was busy anyway is not counted. Where no operators were recorded, a
-    copy of at most 16 bytes from the GPU that the CPU waits for is a scalar that is read back.
+    It counts the time the GPU idles while the launching thread is inside a blocking call or an operator that reads a
+    value back. Time after the call counts too, to the extent that the CPU had been ahead when it blocked: it would
+    have launched that much sooner. Time in which the GPU was busy anyway does not count. If no operators were
+    recorded, a copy of at most 16 bytes from the GPU that the CPU waits for counts as a scalar read-back.
 
 What to try
     Read values back rarely, many at once, and late. Keep conditions on the GPU (torch.where). Time with CUDA events
     instead of synchronising. Copy to pinned memory with non_blocking=True and wait for an event.
 
 When it is wrong
-    When the program is slow in launching anyway, removing the synchronisation only gives back the call's own time,
-    which is what is counted here.
+    If the program launches slowly anyway, removing the synchronisation saves only the call's own time, which is what
+    is counted here.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:

@@ -19,12 +19,12 @@ from rules.wording.words import ours
 
 LEAST_LOST = threshold(
     "throttled",
-    "a GPU is slowed from this part of its working time, as far as the lost clock tells",
+    "throttling is reported from this share of the GPU's working time, as far as the lost clock shows",
     Unit.SHARE,
     0.03,
     least=0.005,
     most=0.5,
-    source="clocks of a healthy GPU waver by 1 to 2 % between readings",
+    source="clocks of a healthy GPU vary by 1 to 2 % between readings",
 )
 _MOST_SPANS = 20
 _THERMAL = (Limit.THERMAL, Limit.HW_THERMAL)
@@ -39,26 +39,26 @@ class Throttling(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.CLOCKS})
     explanation: ClassVar[str] = """
 What it found
-    While the GPU worked, a limit held its clock below the highest one: power, temperature, a slowdown that the
-    hardware asked for, or a setting.
+    While the GPU worked, a limit held its clock below the highest one: power, temperature, a slowdown requested by
+    the hardware, or a setting.
 
 Why it costs time
-    Kernels that compute take longer in proportion to the lost clock. No timeline shows it: every kernel is just slower.
-    In a group of GPUs the others wait for the slowest.
+    Kernels that compute take longer in proportion to the lost clock. No timeline shows it: every kernel is just
+    slower. In a group of GPUs, the others wait for the slowest.
 
 How it decides
-    From a device log of the same seconds: the readings at which a limit was active, weighted by how long the GPU
-    worked while they held, and their clock against the highest (the log's clocks.max.sm, or the highest reading).
-    It speaks when that would be at least {throttled} of the GPU's working time. A memory that runs below its highest
-    clock, errors of the memory and XIDs are named where they are logged.
+    From a device log of the same time: the readings at which a limit was active, weighted by how long the GPU worked
+    while they held, and their clock relative to the highest (the log's clocks.max.sm, or the highest reading). It is
+    reported when that would be at least {throttled} of the GPU's working time. Memory that runs below its highest
+    clock, memory errors and XIDs are reported if they are logged.
 
 What to try
-    Against a power limit: types with fewer bits, fewer bytes moved, a higher limit if it was lowered. Against heat:
+    Against a power limit: types with fewer bits, less data moved, a higher limit if it was lowered. Against heat:
     cooling. Then compare runs at the same clock.
 
 When it is wrong
-    Kernels that wait for memory hardly follow this clock, so the gain can be smaller. A log is read several times a
-    second at most, and its clock may be off by a second against the recording.
+    Kernels that wait for memory hardly follow this clock, so the gain can be smaller. A log is sampled several times
+    a second at most, and its clock may be off by a second from the recording.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -89,17 +89,16 @@ When it is wrong
         lane = any_stream(trace, facts.device)
         ceiling = min(facts.lost_ns, analysis.window_ns)
         text = (
-            f"{device_name(trace, facts.device)} ran at about {facts.limited_clock:.0f} of "
-            f"{facts.highest:.0f} MHz because of {main.words}, for "
-            f"{percent(facts.any_limit_ns / facts.busy_ns)} of the time in which it worked."
+            f"{device_name(trace, facts.device)} ran at about {facts.limited_clock:.0f} of {facts.highest:.0f} MHz "
+            f"because of {main.words} for {percent(facts.any_limit_ns / facts.busy_ns)} of the time it worked."
         )
         if main is Limit.POWER and facts.power and facts.power_limit:
             text += f" It drew up to {facts.power:,.0f} of {facts.power_limit:,.0f} W."
         if main in _THERMAL and facts.temperature:
-            text += f" It was {facts.temperature:,.0f} C hot."
+            text += f" It was at {facts.temperature:,.0f} C."
         if of > 1:
             text += (
-                f" {slowed} of {of} GPUs are slowed; this one most."
+                f" {slowed} of {of} GPUs are slowed, this one the most."
                 if slowed > 1
                 else " The other GPUs are not."
             )
@@ -124,7 +123,7 @@ When it is wrong
             ),
             intervals=facts.spans,
             unknown=(
-                "How much of it your kernels feel: those that wait for memory hardly follow this clock.",
+                "How much your kernels are affected: those that wait for memory hardly follow this clock.",
             ),
             confidence="medium",
         )
@@ -136,17 +135,17 @@ When it is wrong
             analysis,
             headline=Headline("The GPU's memory runs below its highest clock", clocks),
             account=(
-                f"The memory of {device_name(trace, facts.device)} ran at {clocks} while the GPU worked. Kernels that "
-                "wait for memory take longer in that proportion."
+                f"The memory of {device_name(trace, facts.device)} ran at {clocks} while the GPU worked. Kernels "
+                "that wait for memory take proportionally longer."
             ),
             remedy=remedy(
-                ours("Reset the clocks of the memory ($ResetMemoryClocks), if nobody set them on purpose."),
+                ours("Reset the memory clocks ($ResetMemoryClocks), unless somebody set them on purpose."),
                 code=LOG_CLOCKS,
             ),
             culprit=Culprit(CulpritKind.COUNTER, f"GPU {trace.devices[facts.device].id} memory clock"),
             rank=trace.devices[facts.device].rank,
             device=facts.device,
-            unknown=("Why: logs of clocks give reasons for that of the SMs alone.",),
+            unknown=("Why: clock logs give reasons only for the SM clock.",),
         )
 
     def _errors(self, analysis: Analysis, facts: ClockFacts) -> Finding:
@@ -156,9 +155,11 @@ When it is wrong
         return self.finding(
             analysis,
             headline=Headline("The GPU reports errors", " and ".join(what)),
-            account=f"The log of {device_name(trace, facts.device)} states {' and '.join(what)} in these seconds.",
+            account=(
+                f"The log of {device_name(trace, facts.device)} reports {' and '.join(what)} in this time."
+            ),
             remedy=remedy(
-                "Look into the kernel's log (dmesg) for the error, and have the GPU checked before you trust results.",
+                "Check the kernel log (dmesg) for the error, and have the GPU checked before you trust results.",
                 code=LOG_CLOCKS,
             ),
             culprit=Culprit(CulpritKind.COUNTER, f"GPU {trace.devices[facts.device].id}"),

@@ -53,25 +53,25 @@ class TooFewThreads(Rule):
     category: ClassVar[Category] = Category.SMALL_GRID
     explanation: ClassVar[str] = """
 What it found
-    Kernels that run long are launched with a few blocks, or with blocks of a few threads.
+    Long-running kernels are launched with a few blocks, or with blocks of a few threads.
 
 Why it costs time
     A block runs on one SM, so fewer blocks than SMs leave the others idle. The lanes of a warp work together, 32 on
     NVIDIA's GPUs and 64 on AMD's: a block of 4 threads takes a whole warp and uses 4 lanes of it.
 
 How it decides
-    By the grid and the block of each kernel of at least 100 us during which no other kernel runs: the part of the SMs
-    that its blocks reach, times the part of a warp that a block fills, times the part of the four schedulers of an SM
-    that have a warp. At most a quarter of the GPU is little. The ceiling is the time of these kernels, less what it
-    would be with all of the GPU.
+    By the grid and the block of each kernel of at least 100 us during which no other kernel runs: the share of the
+    SMs that its blocks reach, times the share of a warp that a block fills, times the share of an SM's four
+    schedulers that have a warp. It is reported if this is at most a quarter of the GPU. The ceiling is the time of
+    these kernels, less what it would be with the whole GPU.
 
 What to try
-    Blocks of 128 to 256 threads, and as many blocks as there is work for; loops over elements belong into the grid.
-    What is small by nature is put into one launch with others like it, or runs beside them on other streams.
+    Blocks of 128 to 256 threads, and as many blocks as there is work for; loops over elements belong in the grid.
+    Combine inherently small work with similar work in one launch, or run it in parallel on other streams.
 
 When it is wrong
-    Where one thread after another must do the work. Collectives are left out, and in Python programs matrix products
-    and convolutions, which libraries divide by the shapes of their tensors.
+    If one thread after another must do the work. Collectives are left out, and in Python programs also matrix
+    products and convolutions, which libraries divide by the shapes of their tensors.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -108,9 +108,9 @@ When it is wrong
                 *map(for_python, _OF_PYTHON),
                 native=spreading_advice(trace)
                 or (
-                    "Launch blocks of 128 to 256 threads, and as many blocks as there is work for: what one thread "
-                    "does in a loop over elements, a thread for each element does at once.",
-                    "Put small problems that do not need one another into one launch, or on several streams.",
+                    "Launch blocks of 128 to 256 threads, and as many blocks as there is work for: one thread per "
+                    "element does at once what one thread does in a loop.",
+                    "Put independent small problems into one launch, or on several streams.",
                 ),
                 code=_PYTHON_CODE if is_python(trace) else spreading_code(trace) or _CODE,
             ),
@@ -119,14 +119,16 @@ When it is wrong
             device=worst,
             evidence=event_evidence(trace, events),
             intervals=pairs(alone),
-            unknown=("Whether its rounds need one another: then another algorithm must come first.",),
+            unknown=(
+                "Whether its iterations depend on each other: if so, it needs another algorithm first.",
+            ),
             confidence="medium",
         )
 
 
 _OF_PYTHON: tuple[Words, ...] = (
-    "Give it more to do at once: a larger batch, or several small problems in one call.",
-    "Where the kernel is your own (Triton, Numba, CuPy, an extension), launch more programs, and blocks of at least "
+    "Give it more work at once: a larger batch, or several small problems in one call.",
+    "If the kernel is your own (Triton, Numba, CuPy, an extension), launch more programs, and blocks of at least "
     "128 threads.",
 )
 

@@ -29,7 +29,7 @@ from rules.wording.words import for_python, for_pytorch
 
 LEAST_RATIO = threshold(
     "uneven-step",
-    "a step is uneven from this many times the median step",
+    "a step counts as uneven from this many times the median step",
     Unit.TIMES,
     1.5,
     least=1.05,
@@ -54,20 +54,20 @@ What it found
     Some steps take much longer than most, or one kernel takes very different times.
 
 Why it costs time
-    Every slow step delays the run, and in a distributed run all other ranks with it.
+    Every slow step delays the run, and in a distributed run all other ranks too.
 
 How it decides
-    Steps: the longest steady step takes more than {uneven-step} times the median. The ceiling is what all longer
-    steps take above the median. Kernels: one name with more than 10 runs and at least 5 % of the time whose
-    standard deviation exceeds its mean; that is information only, because one kernel name may serve several shapes.
+    Steps: the longest steady step takes more than {uneven-step} times the median. The ceiling is the time all longer
+    steps take above the median. Kernels: one name with more than 10 runs and at least 5 % of the time whose standard
+    deviation exceeds its mean; that is only information, because one kernel name may serve several shapes.
 
 What to try
-    See what the long steps do in addition: logging, saving, evaluation, garbage collection, longer inputs, other
-    programs on the same machine, lower clocks.
+    Check what else the long steps do: logging, saving, evaluation, garbage collection, longer inputs, other programs
+    on the same machine, lower clocks.
 
 When it is wrong
-    When steps differ by design. Three or four recorded steps say little: record more. Without launch links nobody
-    knows to which step GPU work belongs, and it stays quiet.
+    If steps differ by design. Three or four recorded steps say little: record more. Without launch links it is
+    unknown which step GPU work belongs to, and nothing is reported.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -131,9 +131,9 @@ When it is wrong
                     names_culprit=True,
                 ),
                 account=(
-                    f"It runs {count[worst]:,} times on {device_name(trace, device)}, "
-                    f"{duration(mean[worst])} on average, and its standard deviation is "
-                    f"{three_digits(spread[worst])} times that. Often the same kernel serves small and large tensors."
+                    f"It runs {count[worst]:,} times on {device_name(trace, device)}, {duration(mean[worst])} on "
+                    f"average, with a standard deviation of {three_digits(spread[worst])} times that. Often the "
+                    "same kernel serves small and large tensors."
                 ),
                 remedy=remedy(
                     "Group its runs by grid size to see whether they do different amounts of work.",
@@ -198,9 +198,9 @@ def _explanation(analysis: Analysis, slow: list[Step], usual: float, reasons: li
         "long."
     )
     if reasons:
-        text += f" The slow steps spend it {listed(reasons)}, which other findings count."
+        text += f" The slow steps spend the extra time {listed(reasons)}, which other findings count."
     elif _computes_longer(analysis, slow, usual):
-        text += " In the slow steps the GPU computes that much longer."
+        text += " In the slow steps the GPU computes for that much longer."
     return text
 
 

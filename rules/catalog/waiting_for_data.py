@@ -29,21 +29,21 @@ What it found
     The GPU has nothing to do while the program fetches or prepares the next batch.
 
 Why it costs time
-    The step can only start once its data is there. When loading takes longer than the GPU's work, every step waits.
+    The step can only start once its data is there. If loading takes longer than the GPU's work, every step waits.
 
 How it decides
     It takes each gap on the GPU, finds the call that ended it and the thread that made the call, and looks at what
     that thread did during the gap. The time counts as waiting for data when the thread was inside a data loader
-    (enumerate(DataLoader)#...) or inside a region whose name speaks of data, such as load, fetch, read, input,
-    batch or preprocess, and launched nothing. Below {least-share} of the step it stays quiet.
+    (enumerate(DataLoader)#...) or inside a region whose name speaks of data, such as load, fetch, read, input, batch
+    or preprocess, and launched nothing. Below {least-share} of the step nothing is reported.
 
 What to try
     Load in several worker processes, pin the memory, prefetch the next batch while the GPU works on this one, move
     decoding and augmentation to the GPU, or store the data in a form that is cheaper to read.
 
 When it is wrong
-    When a region is named like input but does something else. When the recording itself slows Python down, loading
-    takes longer than it usually does.
+    If a region is named like input but does something else. If the recording itself slows Python down, loading takes
+    longer than usual.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -65,7 +65,7 @@ When it is wrong
             else (
                 without_stacks(
                     analysis.trace,
-                    f"What inside {culprit.text} is slow. Record with stacks (with_stack=True), or put "
+                    f"Which part of {culprit.text} is slow. Record with stacks (with_stack=True), or put "
                     "record_function regions around reading, decoding and collating.",
                 ),
             ),

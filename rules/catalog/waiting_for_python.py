@@ -46,32 +46,32 @@ class WaitingForPython(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS})
     explanation: ClassVar[str] = """
 What it found
-    The GPU has finished everything it was given while the CPU works on something that gives it nothing new: Python
-    code, tokenising, logging, metrics, loading of kernels, compilation.
+    The GPU has finished all its work while the CPU does something that gives it none: Python code, tokenising,
+    logging, metrics, kernel loading, compilation.
 
 Why it costs time
-    GPU work is only launched by the CPU. While the CPU does something else on the same thread, the GPU's queue runs
-    empty and stays empty.
+    Only the CPU launches GPU work. While the CPU does something else on the same thread, the GPU's queue runs empty
+    and stays empty.
 
 How it decides
     It takes each gap on the GPU and the thread that ended it. The time counts as waiting for the host when that
     thread launched nothing for at least {launch-pause} and ten times its usual distance between launches, or was
     inside a region that launches nothing at all and lasts at least 0.1 ms. Data loading, allocation and
-    synchronisation are counted on their own, and short pauses between launches count as launch overhead.
+    synchronisation are counted separately, and short pauses between launches count as launch overhead.
 
-    Python's collections of garbage are told by ranges or frames of that name. Where the launching threads record
-    nothing for at least 1 ms and other threads go from frame to frame meanwhile, those have Python's lock; Nsight
-    Systems (osrt) shows such waits as pthread_cond_timedwait of 5 ms.
+    Python's garbage collections are recognised by ranges or frames of that name. If the launching threads record
+    nothing for at least 1 ms while other threads go from frame to frame, those hold the GIL; Nsight Systems (osrt)
+    shows such waits as pthread_cond_timedwait of 5 ms.
 
 What to try
     Move the work off the critical path: into a thread or process that prepares the next step, after the launches of
-    the next step, or onto the GPU. Do it less often. Make it faster. Where cuDNN or MIOpen builds a plan for each new
-    shape, pad to a few lengths: some calls of its operator then take 20 times longer than the others, or the waits end
-    with newly loaded code and a kernel that cuDNN generated.
+    the next step, or onto the GPU. Do it less often. Make it faster. If cuDNN or MIOpen builds a plan for each new
+    shape, pad to a few lengths: some calls of its operator then take 20 times longer than the others, or the waits
+    end with newly loaded code and a kernel that cuDNN generated.
 
 When it is wrong
-    A recording with Python stacks slows Python down, so the real share is smaller. Work in a C extension that holds
-    no region appears as "Python outside any region".
+    A recording with Python stacks slows Python down, so the real share is smaller. Work in a C extension without a
+    region appears as "Python outside any region".
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -116,8 +116,8 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     if first.ns < MOST_OF_IT * waiting.worst_ns:
         where = waiting.where(4)
         return (
-            f"The CPU does something else than launching, and the GPU has finished its queue: {part}, the longest wait "
-            f"{longest}. Where{waiting.on_worst}: {where}."
+            f"The CPU is busy with something other than launching, and the GPU has finished its queue: {part}, the "
+            f"longest wait {longest}. Where{waiting.on_worst}: {where}."
         )
     text = (
         f"{_doing(first.culprit)}, nothing is launched and the GPU has finished its queue: {part}. "
@@ -145,8 +145,8 @@ def _remedy(waiting: IdleTime, compiled: bool, *, is_known: bool) -> Remedy:
     culprit = waiting.culprit
     named = by_name(culprit)
     sometimes = for_python(
-        f"It comes {waiting.extent.text}: look for what does not run in every step. Garbage collection can be moved "
-        "(gc.disable(), and gc.collect() every few hundred steps); logging, saving and evaluating can be made rarer."
+        f"It happens {waiting.extent.text}: look for what does not run in every step. Garbage collection can be "
+        "moved (gc.disable(), and gc.collect() every few hundred steps); log, save and evaluate less often."
     )
     found = (
         named
@@ -170,8 +170,8 @@ def _advice(culprit: Culprit, launches: int, compiled: bool) -> tuple[Words, ...
     if launches or is_pass(culprit):
         return (
             for_pytorch(
-                f"Find what {culprit.text} does between its launches: hooks, bookkeeping, graph breaks, conversions on "
-                "the CPU."
+                f"Find out what {culprit.text} does between its launches: hooks, bookkeeping, graph breaks, "
+                "conversions on the CPU."
             ),
             *(() if compiled else (_COMPILE,)),
         )
@@ -182,19 +182,17 @@ _COMPILE_AROUND = for_python(
     "Compile the code around it (torch.compile), so that many operators become one launch."
 )
 _COMPILE = for_python(
-    ours("Compile it (torch.compile) or capture it as a $CUDA graph, so that Python is not in between.")
+    ours("Compile it (torch.compile) or capture it as a $CUDA graph, so that Python does not run in between.")
 )
-_RECOMPILES = (
-    " torch.compile runs in steady steps: usually the shapes of its inputs change from step to step."
-)
+_RECOMPILES = " torch.compile runs in steady steps: usually its input shapes change from step to step."
 _UNKNOWN_OF_NATIVE = for_native(ours("What the CPU does there: record $NVTX ranges or CPU samples."))
 _OF_CALLS = (
     ours(
         "A call that takes this long usually loads a kernel's code on first use: run a few warm-up steps before "
         "measuring$OrLoadEagerly."
     ),
-    "If it is slow in later steps too, look for what else holds the driver: other threads, other processes on "
-    "this GPU, full memory.",
+    "If it is slow in later steps too, check what else holds up the driver: other threads, other processes on this "
+    "GPU, full memory.",
 )
 
 
@@ -204,11 +202,11 @@ def _cannot_tell(trace: Trace, culprit: Culprit) -> str:
     if culprit.is_in(CulpritKind.OUTSIDE):
         return (
             "What the CPU does there: record with stacks (with_stack=True), or add record_function regions. Stacks "
-            "also tell when another thread has Python's lock, and stallscope capture when its garbage is collected."
+            "also show when another thread holds the GIL, and stallscope capture records garbage collection."
         )
     if is_call(culprit):
         return "What the driver does in that call."
     return (
-        f"What inside {culprit.text} is slow: record with stacks (with_stack=True) or put record_function regions "
+        f"Which part of {culprit.text} is slow: record with stacks (with_stack=True) or put record_function regions "
         "around its parts."
     )

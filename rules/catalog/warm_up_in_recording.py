@@ -35,21 +35,21 @@ What it found
     The first steps of the recording take much longer than the later ones.
 
 Why it costs time
-    Compilation, loading of kernels, choosing of algorithms, first allocations: they happen once. In a recording
-    they hide the steps that matter.
+    Compilation, kernel loading, algorithm selection and first allocations happen once. In a recording they hide the
+    steps that matter.
 
 How it decides
-    A leading step that takes more than {warm-up-step} times the median of the later half is warm-up, when it is the
-    program's first (number 0) or contains compilation or loading of kernels, or takes more than five times as long;
-    otherwise the recorder's own start made it slow. All other findings are computed on the steady steps alone. The
-    ceiling here is the extra time of the warm-up steps, against the whole recording.
+    A leading step that takes more than {warm-up-step} times the median of the later half is warm-up if it is the
+    program's first (number 0), contains compilation or kernel loading, or takes more than five times as long;
+    otherwise the recorder's own start made it slow. All other findings use only the steady steps. The ceiling here is
+    the extra time of the warm-up steps, relative to the whole recording.
 
 What to try
     Record later steps. If start-up time itself matters: cache compiled code, compile fewer variants, mark dynamic
     shapes.
 
 When it is wrong
-    When steps differ by design, for instance with sequence lengths that shrink.
+    If steps differ by design, for instance with decreasing sequence lengths.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -79,8 +79,8 @@ When it is wrong
             evidence=step_evidence(analysis, found.warm),
             intervals=tuple((step.start, step.end) for step in found.warm),
             unknown=(
-                "Whether later steps would be slow again, for instance by recompiling for new shapes: record "
-                "a longer run.",
+                "Whether later steps would be slow again, for instance by recompiling for new shapes: record a "
+                "longer run.",
             ),
             of_recording=True,
         )
@@ -96,10 +96,10 @@ _FASTER_START = {
     "torch.compile": "If start-up itself is too slow, keep compiled code between runs "
     "(TORCHINDUCTOR_FX_GRAPH_CACHE=1) and avoid recompilation.",
     "XLA": "If start-up itself is too slow, keep compiled code between runs (jax_compilation_cache_dir).",
-    "TorchScript": "A scripted module watches its first runs and compiles in the next ones: run it two or three times "
-    "with each shape before it must be fast, or freeze it (torch.jit.freeze).",
-    "TensorFlow": "tf.function is traced anew for each new shape and Python value: give it an input_signature, and "
-    "call it once before it must be fast.",
+    "TorchScript": "A scripted module profiles its first runs and compiles in the next ones: run it two or three times "
+    "with each shape before timing it, or freeze it (torch.jit.freeze).",
+    "TensorFlow": "tf.function is traced again for each new shape and Python value: give it an input_signature, and call "
+    "it once before timing it.",
     "Numba": "If start-up itself is too slow, keep compiled code between runs (cache=True), or state the signature.",
     "Triton": "If start-up itself is too slow, keep Triton's cache between runs (TRITON_CACHE_DIR), and autotune fewer "
     "configurations.",

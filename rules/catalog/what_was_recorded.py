@@ -43,33 +43,31 @@ class WhatWasRecorded(Rule):
 What it found
     The recording does not show the program at work: parts of it are in different units of time, GPU records are
     missing, or it shows a graph being captured, first use, or only a few operations. Or it begins with one long wait,
-    and what matters comes after it.
+    and what matters comes later.
 
 Why it costs time
-    It does not, or only once. But shares of such a recording say nothing about a run.
+    It does not, or only once. But shares of such a recording mean nothing for a run.
 
 How it decides
-    Another unit: calls, operators or readings go the same course as the GPU's operations in a thousand times the time,
-    or in a thousandth or a millionth of it; a fifth of the kernels or launches take less than 100 ns, or run on over
-    eight later ones; durations of most names fall into two sorts a thousand times apart; or the kernels of a rank take
-    a thousand times as long as on the others.
-    Missing records: of at least 100 launches made while the GPU was recorded, fewer than 70 % have an operation; or of
-    at least 100 numbers that the driver counts its kernels with, fewer than half are there. A
-    sample: the numbers that the driver gave to the calls are mostly 25 and more apart.
-    A capture: at least half of the time lies between the calls that begin and end it, or in a region that says so; a
-    fifth of it, where a fifth of all launches are noted down in it.
-    First use: at least half of the time the GPU idles in calls that are made for the first time and take more than
-    1 ms, or that load code. Where such calls take 15 % of the time and most of the work follows, it begins with first
-    use, and what follows is judged. Too little: fewer than 20 operations on the GPU, and nothing repeats. A long wait:
-    where nothing repeats, the CPU waits in calls for at least a fifth of the time, or anything else takes 95 % of it,
-    and hardly any work lies before it. Nothing to do at first: where nothing repeats, more time passes before the GPU's
-    first work than after it, and at least 10 ms.
+    Another unit: calls, operators or readings follow the same course as the GPU's operations in a thousand times the
+    time, or in a thousandth or a millionth of it; a fifth of the kernels or launches take less than 100 ns, or run on
+    over eight later ones; durations of most names fall into two kinds a thousand times apart; or a rank's kernels
+    take a thousand times as long as those on the others. Missing records: of at least 100 launches made while the GPU
+    was recorded, fewer than 70 % have an operation; or of at least 100 numbers with which the driver counts its
+    kernels, fewer than half are present. A sample: the driver's call numbers are mostly 25 or more apart. A capture:
+    at least half of the time lies between the calls that begin and end it, or in a region that says so; a fifth is
+    enough if a fifth of all launches are recorded in it. First use: for at least half of the time, the GPU idles in
+    calls that are made for the first time and take more than 1 ms, or that load code. If such calls take 15 % of the
+    time and most of the work follows, the recording begins with first use, and what follows is judged. Too little:
+    fewer than 20 operations on the GPU, and nothing repeats. A long wait: nothing repeats, the CPU waits in calls for
+    at least a fifth of the time, or anything else takes 95 % of it, and hardly any work comes before it. Nothing to
+    do at first: nothing repeats, and more time passes before the GPU's first work than after it, and at least 10 ms.
 
 What to try
     Record several steps or requests after start-up.
 
 When it is wrong
-    When start-up itself is what you want to make faster: then look at the calls it names.
+    If start-up itself is what you want to make faster: then look at the calls it names.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -105,14 +103,14 @@ When it is wrong
             "Until then the CPU starts up, or makes the first batch"
             + (f": {shortened(call, 80)} alone takes {duration(int(inside))}" if call else "")
             if waited.before_work
-            else f"The CPU is in calls that take long because it is the first time, {call} above all"
+            else f"The CPU is in calls that are slow the first time, {call} above all"
             if waited.starts_up
-            else f"The CPU is in calls that take long, {call} above all"
+            else f"The CPU is in slow calls, {call} above all"
             if call
             else f"{_CODE_OR_UNKNOWN[analysis.trace.capture.has_api_calls]}, hardly any GPU work comes before it, and "
             "nearly all after it"
             if waited.in_code
-            else "The first operation had been launched long before: the GPU was busy with older work"
+            else "The first operation had been launched long before: the GPU was busy with earlier work"
         )
         return self.finding(
             analysis,
@@ -125,11 +123,11 @@ When it is wrong
                 took,
             ),
             account=what
-            + f". These {took} are left out; the {duration(analysis.window_ns)} after them are what is judged.",
+            + f". These {took} are left out; only the {duration(analysis.window_ns)} after them are judged.",
             remedy=remedy(
                 "Run a few warm-up steps before the recording begins."
                 if waited.starts_up
-                else "If the wait comes in every batch, record several of them: then it counts.",
+                else "If the wait occurs in every batch, record several of them: then it counts.",
                 *later_steps(analysis.trace),
                 code="" if is_serving_engine(trace) else for_pytorch(_CODE),
             ),
@@ -152,20 +150,20 @@ def _too_little(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, 
     ran = f"{count} GPU operation{'s' if count != 1 else ''}"
     return (
         Headline("Too little was recorded to judge", ran),
-        f"The recording holds {ran}, and nothing repeats: shares of its {duration(analysis.window_ns)} would say "
-        "nothing about the program.",
+        f"The recording holds {ran}, and nothing repeats: shares of its {duration(analysis.window_ns)} would mean "
+        "nothing for the program.",
         ("Record several steps or requests, after the first ones.", *later_steps(analysis.trace)),
     )
 
 
 def _capture(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
-    noted = f" Here {subject.launches:,} launches were noted down" if subject.launches else ""
+    noted = f" Here {subject.launches:,} launches were recorded" if subject.launches else ""
     ran = f" and {subject.operations:,} operations ran." if noted else ""
     return (
         Headline(
             ours("The recording shows a $CUDA graph being captured"), f"{percent(subject.share)} of the time"
         ),
-        ours("While a $CUDA graph is captured, launches are noted down and not run.")
+        ours("While a $CUDA graph is being captured, launches are recorded into it and not run.")
         + noted
         + ran
         + " It happens once, at start-up, and says nothing about how fast the graph runs later.",
@@ -186,8 +184,8 @@ def _first_use(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, t
     calls = listed([f"{name} ({duration(took[name])})" for name in named])
     return (
         Headline("Only first use was recorded", f"{percent(subject.share)} of the time"),
-        f"{_calls_made_first(len(subject.events))}: creating a context, loading kernels or asking for memory. The "
-        f"longest: {calls}. That comes once, and the GPU idles in and around it.",
+        f"{_calls_made_first(len(subject.events))}: creating a context, loading kernels or allocating memory. The "
+        f"longest: {calls}. This happens once, and the GPU idles in and around it.",
         ("Run a few warm-up steps before the recording begins.", *later_steps(analysis.trace)),
     )
 
@@ -199,11 +197,12 @@ def _calls_made_first(count: int) -> str:
 def _lost_records(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
     return (
         Headline("GPU records are missing", f"{percent(subject.share)} of the launches"),
-        f"{subject.launches:,} launches made while the GPU was recorded have no operation, and {subject.operations:,} "
-        "operations are there: the profiler dropped its records, or they were removed from the file. The time between "
-        "those that are left is no idle time, so nothing is concluded from it.",
+        f"{subject.launches:,} launches made while the GPU was recorded have no operation, and "
+        f"{subject.operations:,} operations are there: the profiler dropped its records, or they were removed from "
+        "the file. The time between the remaining ones is not idle time, so no conclusions are drawn from it.",
         (
-            "Record fewer steps, or without stacks and shapes: then the profiler's buffers hold all of it.",
+            "Record fewer steps, or record without stacks and shapes, so that everything fits into the profiler's "
+            "buffers.",
             "Copy or export the recording again, if part of the file was lost on the way.",
         ),
     )
@@ -215,22 +214,22 @@ def _other_unit(analysis: Analysis, _: Subject) -> tuple[Headline, Words, tuple[
     return (
         Headline("Part of this recording is in another unit of time", found[0].part),
         f"{listed([each.part for each in found[:MOST_NAMED]])} {'do' if len(found) > 1 else 'does'} not fit "
-        f"{found[0].than}{by}: some times are in ns, us or ms where the others have another unit. No time between them "
-        "can be trusted, so nothing is concluded from them and nothing is promised.",
+        f"{found[0].than}{by}: some times are in ns, us or ms while the others are in another unit. No time between "
+        "them can be trusted, so no conclusions or predictions are drawn from them.",
         (
             "Open the recording as the profiler wrote it, before it was converted or merged.",
-            "If a program of yours wrote it, use one unit for all times: microseconds in Chrome's JSON, nanoseconds in "
-            "exports of Nsight Systems.",
+            "If your own program wrote it, use one unit for all times: microseconds in Chrome's JSON, nanoseconds "
+            "in Nsight Systems exports.",
         ),
     )
 
 
 def _sample(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
     return (
-        Headline("The recording is a sample", "most of its calls were taken out"),
-        "The driver numbers all calls, and by the numbers of those that are left most are missing; so are their "
-        f"operations, of which {subject.operations:,} are there. The time between these is no idle time, so nothing is "
-        "concluded from it.",
+        Headline("The recording is a sample", "most of its calls were removed"),
+        "The driver numbers all calls, and judging by the remaining numbers most are missing; so are their "
+        f"operations, of which {subject.operations:,} are there. The time between these is not idle time, so no "
+        "conclusions are drawn from it.",
         ("Open the recording as the profiler wrote it, before events were filtered or sampled.",),
     )
 

@@ -111,7 +111,7 @@ def are_the_same(before: Trace, after: Trace) -> bool:
 
 def cautions_of_reports(before: Trace, after: Trace) -> list[str]:
     """Why the times of two kernel reports may not be comparable."""
-    cautions = ["times under the profiler, which serialises kernels: compare them with each other only"]
+    cautions = ["times under the profiler, which serialises kernels: compare them only with each other"]
     names = [{each.device_name for each in trace.kernels if each.device_name} for trace in (before, after)]
     if all(names) and names[0] != names[1]:
         cautions.append(f"different GPUs: {_listed(names[0])} and {_listed(names[1])}")
@@ -133,9 +133,11 @@ def not_the_same_work(first: Side, second: Side, works: tuple[Works, Works]) -> 
     if first.gpus != second.gpus:
         found.append(f"{_count(first.gpus, 'GPU')} before and {second.gpus} after")
     if look_like_different_programs(*works):
-        found.append("hardly a kernel is in both, and one launches many times more than the other")
+        found.append("they share almost no kernels, and one launches many times more than the other")
     elif first.gpus == second.gpus and names[0] == names[1] and times_as_long(*works) is not None:
-        found.append("kernels launched as often take much longer or shorter each, as with another batch")
+        found.append(
+            "kernels launched equally often take much longer or much less time each, as with another batch size"
+        )
     return found
 
 
@@ -156,20 +158,19 @@ def cautions(first: Side, second: Side, works: tuple[Works, Works]) -> list[str]
         found.append(f"different GPUs: {_listed(names[0])} and {_listed(names[1])}")
     if first.gpus != second.gpus:
         found.append(
-            f"{_count(first.gpus, 'GPU')} before and {second.gpus} after: "
-            "communication, and perhaps the batch of each, differ"
+            f"{_count(first.gpus, 'GPU')} before and {second.gpus} after: communication differs, and perhaps the "
+            "batch per GPU"
         )
     if first.gpus and second.gpus and in_common < LEAST_IN_COMMON:
         found.append(
-            f"only {percent(in_common)} of the kernel time is in kernels that both have: another precision, "
-            "a compiler, or another program"
+            f"only {percent(in_common)} of the kernel time is in kernels found in both: another precision, a "
+            "compiler, or another program"
         )
     elif names[0] == names[1] and (times := times_as_long(*works)) is not None:
         longer = times > 1
         found.append(
-            "kernels of the same name, launched as often, take "
-            f"{three_digits(times if longer else 1 / times)} times {'longer' if longer else 'less time'} each: "
-            "probably the batch or the model has another size"
+            f"kernels of the same name, launched equally often, take {three_digits(times if longer else 1 / times)} "
+            f"times {'longer' if longer else 'less time'} each: probably another batch or model size"
         )
     found += _about_steps(first, second)
     formats = [{each.format for each in side.trace.inputs} for side in (first, second)]
@@ -231,13 +232,13 @@ def _about_steps(first: Side, second: Side) -> list[str]:
         return [f"no steps were found in {_without_steps(first, second)}: whole recordings are compared"]
     if first.found_by != second.found_by:
         return [
-            "steps were found in different ways, by their annotation and by what repeats: "
-            "they may not hold the same work"
+            "steps were found in different ways, one by annotation and one by repetition: they may not contain the "
+            "same work"
             if "repetition" in (first.found_by, second.found_by)
-            else "steps are annotated in different ways: they may not hold the same work"
+            else "steps are annotated in different ways: they may not contain the same work"
         ]
     if first.found_by == "repetition":
-        return ["steps are what repeats on the GPU, so a step may be a part of an iteration"]
+        return ["steps were inferred from repetition on the GPU, so a step may be only part of an iteration"]
     if min(first.repetitions, second.repetitions) < FEW_STEPS:
         return ["fewer than three steady steps in at least one of them"]
     return []

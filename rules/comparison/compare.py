@@ -181,9 +181,8 @@ def compare(
         headline += f", with {_more_or_fewer(measures[0])} kernels"
     else:
         headline = (
-            "Not comparable: the two hold different amounts of work, "
-            f"{three_digits(measures[0].before)} kernels in {duration(step.before)}, "
-            f"then {three_digits(measures[0].after)} in {duration(step.after)}"
+            f"Not comparable: the two contain different amounts of work, {three_digits(measures[0].before)} kernels "
+            f"in {duration(step.before)}, then {three_digits(measures[0].after)} in {duration(step.after)}"
         )
     return Comparison(
         before=_label(before),
@@ -225,8 +224,8 @@ def _of_reports(
     findings = compare_findings(
         diagnoses[0].findings, diagnoses[1].findings, (totals[0], totals[1]), NOISE_SHARE * total_before
     )
-    judgement = Judgement.of(None, ["kernel reports hold no steps, and nothing of how much launches differ"])
-    what = "the kernel takes" if len(profiles) == 1 else "the kernels that both hold take"
+    judgement = Judgement.of(None, ["kernel reports contain no steps and no variation between launches"])
+    what = "the kernel takes" if len(profiles) == 1 else "the kernels found in both take"
     return Comparison(
         before=_label(before),
         after=_label(after),
@@ -265,7 +264,7 @@ def _of_snapshots(before: Trace, after: Trace, thresholds: Thresholds) -> Compar
     findings = compare_findings(
         diagnosis_of(first).findings, diagnosis_of(second).findings, (0.0, 0.0), NOISE_SHARE
     )
-    judgement = Judgement.of(None, ["memory snapshots hold no steps that could be timed"])
+    judgement = Judgement.of(None, ["memory snapshots contain no steps to time"])
     headline = _on_peak(peak)
     new = [each.after.title for each in findings if each.is_new and each.after is not None]
     gone = [each.finding.title for each in findings if each.change is Change.GONE]
@@ -300,8 +299,8 @@ def _about_repeats(runs: Repeats) -> list[str]:
     if len(runs[0]) == len(runs[1]) == 1:
         return []
     return [
-        f"{len(runs[0])} recorded before and {len(runs[1])} after: the step time is that of all of them, everything "
-        "else that of the first on each side"
+        f"{len(runs[0])} recorded before and {len(runs[1])} after: the step time covers all of them, everything "
+        "else the first on each side"
     ]
 
 
@@ -326,8 +325,8 @@ def headline_on(step: Measure, what: str, judgement: Judgement) -> str:
     ratio = judgement.ratio
     if judgement.outcome is Outcome.NO_DIFFERENCE_SEEN and ratio is not None:
         return (
-            f"No difference that this noise allows to see: {what} {now} ({before} before), "
-            f"{three_digits(ratio.low * 100)} to {three_digits(ratio.high * 100)} % of the time before"
+            f"No difference beyond the noise: {what} {now} ({before} before), {three_digits(ratio.low * 100)} to "
+            f"{three_digits(ratio.high * 100)} % of the time before"
         )
     if ratio is None and abs(step.change) < NOISE_SHARE:
         return f"As fast as before, within {NOISE_SHARE * 100:.0f} %: {what} {now} ({before} before)"

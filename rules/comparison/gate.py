@@ -39,7 +39,7 @@ class Judgement:
         """From the ratio of step times and the reasons why they may not be set against each other."""
         if ratio is None and not reasons:
             reasons = [
-                f"fewer than {FEWEST_STEPS} steady steps in at least one of them say nothing of the spread"
+                f"fewer than {FEWEST_STEPS} steady steps in at least one of them do not show the spread"
             ]
         if reasons or ratio is None:
             return cls(Outcome.NOT_COMPARABLE, ratio, "; ".join(reasons))

@@ -111,10 +111,10 @@ def _why(first: _Side, second: _Side) -> str:
     times = f"{duration(first.mean)} and {duration(second.mean)}"
     factor = max(first.mean, second.mean) / max(min(first.mean, second.mean), 1.0)
     if factor - 1 < NOTICEABLE_CHANGE:
-        text = f"A call of either takes about as long ({times})."
+        text = f"Calls of both take about as long ({times})."
     else:
         which = "first" if first.mean < second.mean else "second"
         text = f"A call of the {which} is {three_digits(factor)} times faster ({times})."
     if first.roof and second.roof and first.roof.roof != second.roof.roof:
-        text += f" Another limit: {first.roof.roof} is above the first, {second.roof.roof} above the second."
+        text += f" They have different limits: {first.roof.roof} above the first, {second.roof.roof} above the second."
     return text

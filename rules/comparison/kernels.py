@@ -156,7 +156,7 @@ def why(before: KernelProfile, after: KernelProfile, rows: Sequence[Row]) -> str
     factor = before.duration_ns / after.duration_ns
     times = f"{duration(before.duration_ns)} -> {duration(after.duration_ns)}"
     if abs(1 - 1 / factor) < NOTICEABLE_CHANGE:
-        return f"About as fast as before ({times}): the differences are within what two runs differ by."
+        return f"About as fast as before ({times}): the differences are within run-to-run variation."
     faster = factor > 1
     ratio = factor if faster else 1 / factor
     told = f"{ratio:.2g}" if ratio < 100 else f"{ratio:,.0f}"
@@ -189,7 +189,7 @@ def _reasons(rows: dict[str, Row], faster: bool) -> list[str]:
 
 
 _PHRASES: dict[str, tuple[str, str]] = {
-    "Wasted global sectors": ("fewer bytes are moved in vain", "more bytes are moved in vain"),
+    "Wasted global sectors": ("fewer bytes are wasted", "more bytes are wasted"),
     "Bank conflicts": ("there are fewer bank conflicts", "there are more bank conflicts"),
     "L2 hit rate": ("more accesses hit L2", "fewer accesses hit L2"),
     "L1 hit rate": ("more accesses hit L1", "fewer accesses hit L1"),
@@ -220,7 +220,7 @@ def _other_conditions(before: KernelProfile, after: KernelProfile) -> str:
         return f" They ran on different GPUs ({before.device_name}, {after.device_name})."
     clocks = [kernel.number("gpc__cycles_elapsed.avg.per_second") for kernel in (before, after)]
     if clocks[0] and clocks[1] and abs(clocks[0] / clocks[1] - 1) > NOTICEABLE_CHANGE:
-        return f" The SM clock differed ({clocks[0] / 1e9:.2f} and {clocks[1] / 1e9:.2f} GHz): compare cycles, too."
+        return f" The SM clock differed ({clocks[0] / 1e9:.2f} and {clocks[1] / 1e9:.2f} GHz): compare cycles too."
     return ""
 
 

@@ -33,8 +33,8 @@ class RecorderCost:
     def told(self) -> str:
         """One sentence for people who compare."""
         return (
-            f"recording took about {percent(self.before)} of a step before and {percent(self.after)} after: "
-            "the interval holds the ratio with and without it"
+            f"recording took about {percent(self.before)} of a step before and {percent(self.after)} after: the "
+            "interval covers the ratio with and without it"
         )
 
 

@@ -68,7 +68,7 @@ def same_work(
         longer = other_size > 1
         size = (
             f"the same kernels take {three_digits(other_size if longer else 1 / other_size)} times "
-            f"{'longer' if longer else 'less time'} each: another batch or length"
+            f"{'longer' if longer else 'less time'} each: another batch size or length"
         )
     joined = _joined(rows, totals, each)
     renamed = _share(rows, totals, Match.COUNTERPART)
@@ -97,14 +97,14 @@ def same_work(
         for side in (0, 1)
     ]
     if different_programs or max(found) < MOST:
-        return SameWork(Answer.NO, "hardly a kernel of one has a counterpart in the other", differences)
+        return SameWork(Answer.NO, "almost no kernel of one has a counterpart in the other", differences)
     for changed in (precision, shapes if resized else "", size):
         if changed:
             return SameWork(Answer.NO, changed, differences)
     if min(alike) >= ALL and not (counts or shapes):
         return SameWork(
             Answer.YES,
-            f"{percent(min(alike))} of the kernel time is in the same kernels, as often",
+            f"{percent(min(alike))} of the kernel time is in the same kernels, launched equally often",
             differences,
         )
     often = _other_counts(rows, totals)
@@ -114,7 +114,7 @@ def same_work(
         Answer.NEARLY,
         differences[0]
         if differences
-        else f"{percent(min(alike))} of the kernel time is in the same kernels, as often",
+        else f"{percent(min(alike))} of the kernel time is in the same kernels, launched equally often",
         differences,
     )
 
@@ -208,7 +208,7 @@ def _covered(rows: Sequence[KernelChange], totals: list[float], exposed: tuple[f
     shares = [max(0.0, 1 - alone / ns) for alone, ns in zip(exposed, sums, strict=True)]
     if abs(shares[1] - shares[0]) < OVERLAP:
         return ""
-    return f"computing covers {percent(shares[1])} of the communication instead of {percent(shares[0])}"
+    return f"computation covers {percent(shares[1])} of the communication instead of {percent(shares[0])}"
 
 
 def _one_sided(rows: Sequence[KernelChange], match: Match, total: float) -> str:

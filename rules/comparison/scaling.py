@@ -68,12 +68,12 @@ def scaling(first: Side, second: Side) -> Scaling | None:
     ]
     slower = computing[1] / (meant * computing[0]) - 1
     if slower > NOTICEABLE:
-        told.append(f"the same computing takes {percent(slower)} longer")
+        told.append(f"the same computation takes {percent(slower)} longer")
     return Scaling(first.gpus, second.gpus, meant, *steps, tuple(told))
 
 
 _PARTS = (
-    ("communication", "communication that nothing covers"),
-    ("copy", "copying that nothing covers"),
+    ("communication", "exposed communication"),
+    ("copy", "exposed copying"),
     *((cause.name, cause.label) for cause in Cause),
 )

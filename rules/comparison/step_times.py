@@ -170,8 +170,8 @@ class StepRatio:
         for side, times in (("first", self.before), ("second", self.after)):
             if drift := times.drift:
                 said.append(
-                    f"the steps of the {side} drift: its later half takes {percent(abs(drift))} "
-                    f"{'more' if drift > 0 else 'less'} time a step than its earlier half"
+                    f"the steps of the {side} drift: the later half takes {percent(abs(drift))} "
+                    f"{'more' if drift > 0 else 'less'} time per step than the earlier half"
                 )
         if self.is_seen and not self.low <= self.median <= self.high:
             slower = self.median > 1

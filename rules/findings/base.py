@@ -51,17 +51,17 @@ class Need(Enum):
     API_CALLS = ours("no $CUDA_API calls were recorded")
     LAUNCH_LINKS = "no kernel is linked to the call that launched it"
     CPU_EVENTS = "no CPU operators or regions were recorded"
-    SEVERAL_RANKS = "one rank only"
+    SEVERAL_RANKS = "only one rank"
     COLLECTIVES = "no communication kernels"
     SHAPES = "tensor shapes were not recorded"
     MEMORY = "memory use was not recorded"
-    DEVICE_LOG = "no log of a GPU"
+    DEVICE_LOG = "no GPU log"
     ALLOCATIONS = "no memory snapshot was opened"
-    FLIGHT_RECORDER = "no dump of a flight recorder"
-    COMPILER_LOG = "no log of a compiler"
-    SERVED_REQUESTS = "no trace of an inference server"
-    SAMPLED_STACKS = "no samples of the CPU's stacks"
-    CLOCKS = ours("no clocks were logged: open a log of $GpuMonitor of the same seconds with it")
+    FLIGHT_RECORDER = "no flight recorder dump"
+    COMPILER_LOG = "no compiler log"
+    SERVED_REQUESTS = "no inference server trace"
+    SAMPLED_STACKS = "no CPU stack samples"
+    CLOCKS = ours("no clocks were logged: open a $GpuMonitor log of the same time with it")
     KERNEL_COUNTERS = ours("$CountersOfNvidia")
 
 

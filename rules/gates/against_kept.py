@@ -35,7 +35,7 @@ def _not_comparable(before: RunFigures, after: RunFigures) -> list[str]:
         neither = not (before.found_by or after.found_by)
         reasons.append(f"no steps were found in {'either' if neither else 'one of them'}")
     elif before.found_by != after.found_by and "repetition" in (before.found_by, after.found_by):
-        reasons.append("steps were found in different ways, by their annotation and by what repeats")
+        reasons.append("steps were found in different ways, one by annotation and one by repetition")
     if len(before.gpus) != len(after.gpus):
         reasons.append(f"{len(before.gpus)} GPUs before and {len(after.gpus)} after")
     models = [sorted(set(run.gpus) - {""}) for run in (before, after)]
@@ -43,7 +43,7 @@ def _not_comparable(before: RunFigures, after: RunFigures) -> list[str]:
         reasons.append(f"different GPUs: {', '.join(models[0])} and {', '.join(models[1])}")
     works = _works(before), _works(after)
     if look_like_different_programs(*works):
-        reasons.append("hardly a kernel is in both, and one launches many times more than the other")
+        reasons.append("they share almost no kernels, and one launches many times more than the other")
     return reasons
 
 
@@ -71,7 +71,9 @@ def compare_with_kept(
     works = _works(before[0]), _works(figures)
     shown = {key: each.shown for run in (before[0], figures) for key, each in run.kernels.items()}
     if judgement.reason:
-        verdict = f"Not comparable: {judgement.reason}. As recorded: {duration(step.before)} a step before, "
+        verdict = (
+            f"Not comparable: {judgement.reason}. As recorded: {duration(step.before)} per step before, "
+        )
         verdict += f"{duration(step.after)} after"
     else:
         verdict = verdict_on(step, "a step takes", [], diagnosis_of(analysis), judgement)
@@ -85,9 +87,9 @@ def compare_with_kept(
         kernels=tuple(changes_of_work(*works, shown)[:KERNEL_ROWS]),
         findings=(),
         cautions=(
-            "of what was kept only figures are known: no findings, no idle time, the longest kernels",
+            "only figures of the earlier run were kept: no findings, no idle time, only the longest kernels",
             *(
-                ["hardly a kernel is in both: another precision, a compiler, or another program"]
+                ["they share almost no kernels: another precision, a compiler, or another program"]
                 if _share(works[1], in_common) < LEAST_IN_COMMON
                 else []
             ),

@@ -114,7 +114,7 @@ class RunFigures:
                 recorded_ns=None if recorded is None else int(recorded),
             )
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(f"these are no figures of a run ({error})") from error
+            raise ValueError(f"these are not figures of a run ({error})") from error
 
 
 _SERIES = ("step_ns", "kernel_ns", "collective_ns", "launches")
@@ -134,7 +134,7 @@ def _each_shortened(named: Mapping[str, Named]) -> dict[str, Named]:
 def _series(values: Any) -> F64:
     series = np.asarray(values, np.float64)
     if series.ndim != 1 or not np.isfinite(series).all() or (series < 0).any():
-        raise ValueError("a series of times holds something else")
+        raise ValueError("a series of times contains something else")
     return series
 
 

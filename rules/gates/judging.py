@@ -166,7 +166,7 @@ def _series(
         return _Measured(means[0], means[1], ratio, ratio)
     found_ratio = ratio_of_runs(*([StepTimes(series) for series in found] for found in sides))
     if found_ratio is None:
-        return _Measured(missing=f"fewer than {FEWEST_STEPS} steady steps say nothing of the spread")
+        return _Measured(missing=f"fewer than {FEWEST_STEPS} steady steps do not show the spread")
     return _Measured(means[0], means[1], found_ratio.low, found_ratio.high)
 
 
@@ -174,7 +174,7 @@ def _memory(before: Runs, after: Runs) -> _Measured:
     peaks = [[run.memory_peak for run in runs if run.memory_peak] for runs in (before, after)]
     for side, found, runs in zip(("before", "after"), peaks, (before, after), strict=True):
         if len(found) < len(runs):
-            return _Measured(missing=f"the memory was not recorded {side} (capture --memory)")
+            return _Measured(missing=f"memory was not recorded {side} (capture --memory)")
     return _Measured(
         float(max(peaks[0])),
         float(max(peaks[1])),
@@ -185,7 +185,7 @@ def _memory(before: Runs, after: Runs) -> _Measured:
 
 def _throughput(gates: Gates, steps: Judgement) -> _Measured:
     if gates.items is None:
-        return _Measured(missing="nothing says how many items a step has (--per-step-items 64)")
+        return _Measured(missing="the number of items per step is not known (--per-step-items 64)")
     ratio = steps.ratio
     assert ratio is not None  # a comparison without one is not comparable
     items = gates.items[1] / gates.items[0]
@@ -200,9 +200,7 @@ def _p99(before: Runs, after: Runs) -> _Measured:
     """The 99th percentile of all steps; its interval holds CONFIDENCE of bootstrap samples (Efron, 1979)."""
     steps = [np.concatenate([run.step_ns for run in runs]) for runs in (before, after)]
     if min(map(len, steps)) < FEWEST_FOR_P99:
-        return _Measured(
-            missing=f"of fewer than {FEWEST_FOR_P99} steady steps none is the slowest in a hundred"
-        )
+        return _Measured(missing=f"fewer than {FEWEST_FOR_P99} steady steps have no 99th percentile")
     random = np.random.default_rng(SEED)
     values = [float(np.quantile(side, 0.99)) for side in steps]
     if np.array_equal(steps[0], steps[1]):

@@ -50,7 +50,7 @@ def since_then(promised: Sequence[KeptPromise], judgement: Judgement, plan: Plan
     A fix counts as done when it is not proposed any more.
     """
     if judgement.outcome is Outcome.NOT_COMPARABLE or judgement.ratio is None:
-        return [f"Not compared with the recording before: {judgement.reason}.", *_next(plan)]
+        return [f"Not compared with the previous recording: {judgement.reason}.", *_next(plan)]
     ratio = judgement.ratio
     still = {each.id: each for each in promises_of(plan)}
     done = [each for each in promised if each.id not in still]
@@ -63,7 +63,7 @@ def since_then(promised: Sequence[KeptPromise], judgement: Judgement, plan: Plan
             return [f"{each.title}: {got}.", *_next(plan)]
     change = _change(judgement)
     if not promised:
-        return [f"Nothing was promised for the recording before. {change}", *_next(plan)]
+        return [f"Nothing was promised for the previous recording. {change}", *_next(plan)]
     first = promised[0]
     return [f"Not done: {first.title} (promised {first.band}). {change}", *_next(plan)]
 
@@ -75,7 +75,7 @@ def _done(done: Sequence[KeptPromise], ratio: StepRatio, now: str) -> list[str]:
     high = best.high * prod(max(each.after_others, 1.0) for each in done if each is not best)
     least, most = 1 / ratio.high, 1 / ratio.low
     if most < low:
-        answer = f"less than promised. What is first now: {now}"
+        answer = f"less than promised. Now first: {now}"
     elif least > high:
         answer = "done, and more than promised"
     else:
@@ -98,14 +98,12 @@ def _change(judgement: Judgement) -> str:
     assert ratio is not None
     times = f"{duration(ratio.after.mean)} instead of {duration(ratio.before.mean)}"
     if judgement.outcome is Outcome.NO_DIFFERENCE_SEEN:
-        return f"A step takes {times}: no difference that this noise allows to see."
+        return f"A step takes {times}: no difference beyond the noise."
     return f"A step takes {times}: {judgement.outcome.value}."
 
 
 def _next(plan: Plan) -> list[str]:
     if not plan.promises:
-        return [
-            f"Next: nothing is proposed ({plan.reason})." if plan.reason else "Next: nothing is proposed."
-        ]
+        return [f"Next: no fix is proposed ({plan.reason})." if plan.reason else "Next: no fix is proposed."]
     first = plan.promises[0]
     return [f"Next: {first.proposal.title}: {worded(first)}."]

@@ -76,7 +76,7 @@ def percentage(value: object) -> float:
         except ValueError:
             number = -1.0
     if not 0.0 <= number < MOST_PERCENT:
-        raise ValueError(f"{value!r} is no percentage, such as 5 or 5%")
+        raise ValueError(f"{value!r} is not a percentage such as 5 or 5%")
     return number
 
 
@@ -94,11 +94,11 @@ def _limit(kind: str, name: str, value: object) -> Limit:
         quantity = Quantity(kind)
     except ValueError:
         known = ", ".join(f"{each.value}:NAME" if each.is_named else each.value for each in Quantity)
-        raise ValueError(f"{kind!r} is nothing that can be limited; known are {known}") from None
+        raise ValueError(f"{kind!r} cannot be limited; choose from {known}") from None
     if quantity.is_named and not name:
         raise ValueError(f"{kind} needs a name, as in {kind}:NAME=5%")
     if name and not quantity.is_named:
-        raise ValueError(f"{kind} has no name, as in {kind}=5%")
+        raise ValueError(f"{kind} takes no name: write {kind}=5%")
     percent = percentage(value)
     if quantity is Quantity.THROUGHPUT and percent >= 100:
         raise ValueError("a throughput cannot fall by 100 % or more")
@@ -113,7 +113,9 @@ def items_of(value: object) -> tuple[float, float]:
     except (TypeError, ValueError):
         numbers = []
     if len(numbers) not in (1, 2) or not all(0 < number < 1e12 for number in numbers):
-        raise ValueError(f"{value!r} is no number of items of a step, such as 64, or 64,128 before and after")
+        raise ValueError(
+            f"{value!r} is not a number of items per step, such as 64, or 64,128 for before and after"
+        )
     return numbers[0], numbers[-1]
 
 
@@ -123,21 +125,21 @@ def gates_of(text: str) -> Gates:
     unknown = stated.keys() - {"limits", "per-step-items", "fail-on", "thresholds"}
     if unknown:
         raise ValueError(
-            f"{', '.join(sorted(unknown))} means nothing here; known are limits, per-step-items, fail-on, thresholds"
+            f"{', '.join(sorted(unknown))} is not known here; choose from limits, per-step-items, fail-on, thresholds"
         )
     limits = tuple(_limits(_table(stated, "limits")))
     items = items_of(stated["per-step-items"]) if "per-step-items" in stated else None
     level = stated.get("fail-on")
     levels = {each.value: each for each in Severity if each is not Severity.INFO}
     if level is not None and level not in levels:
-        raise ValueError(f"fail-on = {level!r} is none of {', '.join(levels)}")
+        raise ValueError(f"fail-on = {level!r} is not one of {', '.join(levels)}")
     return Gates(limits, items, levels[level] if level else None, _thresholds(_table(stated, "thresholds")))
 
 
 def _table(stated: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     table = stated.get(name, {})
     if not isinstance(table, Mapping):
-        raise ValueError(f"{name} is no table, as in [{name}]")
+        raise ValueError(f"{name} must be a table, as in [{name}]")
     return table
 
 
@@ -155,10 +157,10 @@ def _thresholds(stated: Mapping[str, Any]) -> Thresholds:
     chosen = {}
     for name, written in stated.items():
         if name not in known:
-            raise ValueError(f"{name!r} is none of {', '.join(known)}")
+            raise ValueError(f"{name!r} is not one of {', '.join(known)}")
         value = known[name].parsed(str(written))
         if value is None:
             bounds = f"{known[name].written(known[name].least)} to {known[name].written(known[name].most)}"
-            raise ValueError(f"{written!r} is no value for {name}, which may be {bounds}")
+            raise ValueError(f"{written!r} is not allowed for {name}; it may be {bounds}")
         chosen[name] = value
     return Thresholds(chosen)

@@ -15,7 +15,7 @@ from rules.terms.thresholds import Unit, threshold
 
 SLOW_SHARE = threshold(
     "slow-operator-share",
-    "an operator is slow by itself below this part of what the GPU's memory or arithmetic units can do",
+    "an operator counts as slow below this share of what the GPU's memory or arithmetic units can do",
     Unit.SHARE,
     0.1,
     least=0.005,

@@ -55,7 +55,7 @@ def copies_sentence(copies: Copies, found_in: Extent, way: str) -> str:
     if copies.bytes:
         text += f", {size(found_in.each(copies.bytes))} in all at {rate(copies.bandwidth)}"
     text += f": nothing else runs on the GPU for {found_in.part(copies.exposed_ns)}."
-    return text + (f" The code that asks for them: {copies.regions[0]}." if copies.regions else "")
+    return text + (f" Requested by: {copies.regions[0]}." if copies.regions else "")
 
 
 def link_sentence(use: LinkUse | None, pageable: bool) -> str:

@@ -37,8 +37,8 @@ _OF_RANDOM_NUMBERS = re.compile(
     r"\bdistribution_(elementwise|nullary)|\b(cu|hip|roc)rand_(init|gen)\w*|generate_seed_pseudo"
 )
 _INPUT = (
-    "It fills a tensor with random numbers, most likely the input of what was to be measured: profile the kernel that "
-    "matters (-k regex:NAME, or --launch-skip).",
+    "It fills a tensor with random numbers, most likely to make input: profile the kernel that matters (-k "
+    "regex:NAME, or --launch-skip).",
 )
 _INSIDE_A_KERNEL = frozenset(
     {
@@ -58,9 +58,10 @@ _INSIDE_A_KERNEL = frozenset(
     }
 )
 _ADVICE = (
-    "It is a library's kernel, so what it is given is what can change: more rows or problems in one call, sizes "
-    "that are multiples of 8, 16-bit numbers.",
-    "Let the library choose another one: its heuristics or autotuning (cublasLt, cudnn.benchmark), a newer version.",
+    "It is a library kernel, so what can change is its input: more rows or problems in one call, sizes that are "
+    "multiples of 8, 16-bit numbers.",
+    "Let the library choose another kernel: use its heuristics or autotuning (cublasLt, cudnn.benchmark), or a "
+    "newer version.",
 )
 
 
@@ -75,12 +76,10 @@ def advice_for_libraries(name: str, category: Category) -> tuple[str, ...]:
 
 LONGEST_NAME = 70
 NOT_WALL_TIME = (
-    "The times are those under Nsight Compute, which serialises kernels and, unless told otherwise, flushes caches and"
-    " fixes clocks: compare them with each other, not with wall time."
+    "The times are from Nsight Compute, which serialises kernels and by default flushes caches and fixes clocks: "
+    "compare them with each other, not with wall time."
 )
-FROM_THE_REPORT = (
-    "The counters are from Nsight Compute, which flushes caches and fixes clocks unless told otherwise."
-)
+FROM_THE_REPORT = "The counters are from Nsight Compute, which by default flushes caches and fixes clocks."
 MOST_EVIDENCE = 5
 SHORT_NS = 5_000
 NEARLY_ALL = 0.9  # of the profiled time in one kernel: then
@@ -191,9 +190,9 @@ def _faster_version(trace: Trace, kernel: KernelProfile, fault: Fault) -> str:
         return ""
     group, factor = found
     return (
-        f" {short_name(group.name)}, by its name another version of it in this report, takes "
-        f"{duration(group.representative.duration_ns or 0.0)}: {three_digits(factor)} times faster, if both had the "
-        "same to do."
+        f" {short_name(group.name)}, going by its name another version of it in this report, takes "
+        f"{duration(group.representative.duration_ns or 0.0)}: {three_digits(factor)} times faster, if both did the "
+        "same work."
     )
 
 
@@ -239,7 +238,7 @@ def _caution(kernel: KernelProfile) -> str:
     time = kernel.duration_ns
     if time is None or not 0 < time < SHORT_NS:
         return ""
-    return f"The launch took {duration(time)}: starting up dominates, and percentages mean little."
+    return f"The launch took {duration(time)}: start-up dominates, so percentages mean little."
 
 
 def _device(trace: Trace, events: I64) -> int | None:
@@ -252,7 +251,7 @@ def _rank(trace: Trace, events: I64) -> int | None:
     return ranks.pop() if len(ranks) == 1 else None
 
 
-_OF_AMD = "its counters are those of AMD's GPUs, and this check reads Nsight Compute's"
+_OF_AMD = "its counters are from an AMD GPU, and this check reads Nsight Compute's"
 
 
 @dataclass(frozen=True, slots=True)

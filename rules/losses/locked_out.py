@@ -26,7 +26,9 @@ class LockedOut:
         if self.share < WORTH_A_WORD:
             return ""
         whose = f" of {self.frame}" if self.frame else ""
-        return f" For {percent(self.share)} of this time other threads have Python's lock: the work{whose} goes first."
+        return (
+            f" For {percent(self.share)} of this time other threads hold the GIL: start with the work{whose}."
+        )
 
     @property
     def is_most(self) -> bool:

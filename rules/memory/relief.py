@@ -32,9 +32,7 @@ class Relief:
         text = f"{self.what}: frees about {size(self.freed)}"
         if needed:
             enough = self.freed >= needed
-            part = (
-                "enough for what was asked" if enough else f"{percent(self.freed / needed)} of what was asked"
-            )
+            part = "enough for the request" if enough else f"{percent(self.freed / needed)} of the request"
             text += f", {part}"
         return f"{text}."
 
@@ -50,7 +48,7 @@ def reliefs(account: DeviceMemory, when: int, ranks: int = 1) -> tuple[Relief, .
     inside = account.kinds_among(alive & ~of_loss).get(Kind.ACTIVATIONS, 0)
     found = [
         Relief(int(CHECKPOINTED * inside), "Checkpoint activations"),
-        Relief(per_batch // 2, "Halve the micro-batch and accumulate twice"),
+        Relief(per_batch // 2, "Halve the micro-batch and double the gradient accumulation"),
         Relief(int(EIGHT_BIT * state), "Use an optimizer with 8-bit state"),
     ]
     if ranks > 1:
@@ -59,7 +57,7 @@ def reliefs(account: DeviceMemory, when: int, ranks: int = 1) -> tuple[Relief, .
             Relief(int(shared * (1 - 1 / ranks)), f"Shard optimizer state and gradients over {ranks} ranks")
         )
     if logits >= LEAST_LOGITS * account.at(when):
-        found.append(Relief(logits, "Compute the loss in pieces, or fused, so that no logits are kept"))
+        found.append(Relief(logits, "Compute the loss in chunks, or fused, so that logits are not kept"))
     return tuple(sorted((each for each in found if each.freed > 0), key=lambda each: -each.freed))
 
 

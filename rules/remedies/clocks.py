@@ -11,24 +11,24 @@ LOG_CLOCKS = """# During the recording, and opened together with it:
 #     clocks_event_reasons.active --format=csv -lms 200 > clocks.csv"""
 _ELSEWHERE = "Move the job to another node and compare"
 _SUPPLY: tuple[Words, ...] = (
-    "Have the power supply of the node checked, and its cables: the board was told from outside to draw less, or "
-    "protects itself.",
+    "Have the node's power supply and cables checked: something external made the board draw less, or it is "
+    "protecting itself.",
     f"{_ELSEWHERE}.",
 )
 _COOLING: tuple[Words, ...] = (
     "Look at the cooling: fans, airflow, dust, the temperature of the room and of neighbouring GPUs.",
-    f"{_ELSEWHERE}: a GPU that is slowed by itself there, too, may be faulty.",
+    f"{_ELSEWHERE}: a GPU that alone slows down may be faulty.",
 )
 _BY_LIMIT: dict[Limit, tuple[Words, ...]] = {
     Limit.POWER: (
-        "Spend less energy on the same result: 16-bit or 8-bit types instead of TF32 and FP32, fewer bytes moved, no "
-        "work that is thrown away.",
-        ours("If the limit was lowered, raise it ($PowerLimit); the board's own maximum cannot be passed."),
+        "Use less energy for the same result: 16-bit or 8-bit types instead of TF32 and FP32, less data moved, no "
+        "wasted work.",
+        ours("If the limit was lowered, raise it ($PowerLimit); the board's own maximum cannot be exceeded."),
         "Compare runs at the same clock: a short test on a cold GPU looks faster than the same work after a minute.",
     ),
     Limit.POWER_BRAKE: _SUPPLY,
     Limit.HW_SLOWDOWN: _SUPPLY,
-    Limit.SETTING: (ours("Reset the clocks ($ResetClocks), if nobody set them on purpose."),),
+    Limit.SETTING: (ours("Reset the clocks ($ResetClocks), unless somebody set them on purpose."),),
     Limit.SYNC_BOOST: ("Look for the GPU of the group that is hot or short of power.",),
 }
 

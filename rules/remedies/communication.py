@@ -25,7 +25,7 @@ MANY = 8  # collectives a step: gradients travel in fewer, sums of split layers 
 
 
 BESIDE_COMPUTATION = (
-    "Start each transfer on a stream of its own as soon as its data is there, and compute meanwhile."
+    "Start each transfer on its own stream as soon as its data is ready, and compute meanwhile."
 )
 
 
@@ -66,12 +66,10 @@ _OF_SHARDS = remedy(
 )
 JOIN_MESSAGES = remedy(
     for_python(
-        "The messages are small: join them (larger DDP buckets, FSDP units of whole blocks, one flattened tensor), or "
-        "hide them in computation."
+        "The messages are small: combine them (larger DDP buckets, FSDP units of whole blocks, one flattened "
+        "tensor), or overlap them with computation."
     ),
-    ours(
-        "Capture computation and communication as one $CUDA graph, so that no rank is late in launching them."
-    ),
+    ours("Capture computation and communication as one $CUDA graph, so that no rank launches them late."),
     "Send 16 bits instead of 32 where that is precise enough.",
     code=for_pytorch("""flat = torch._utils._flatten_dense_tensors(small_tensors)
 torch.distributed.all_reduce(flat)                       # one message instead of many
@@ -80,11 +78,11 @@ for tensor, reduced in zip(small_tensors, torch._utils._unflatten_dense_tensors(
 )
 EQUAL_WORK = remedy(
     for_python(
-        "Give all ranks equally much to do in every step: batches with the same number of tokens, samples sorted or "
-        "packed by length. In each step they wait for whoever got most."
+        "Give all ranks the same amount of work in every step: batches with the same number of tokens, samples "
+        "sorted or packed by length. Every step waits for the rank with the most work."
     )
 )
-EQUAL_STAGES = "Give the stages equally much work, by moving layers between them."
+EQUAL_STAGES = "Balance the stages by moving layers between them."
 MICRO_BATCHES_FOR_STAGE = 4  # below this a stage is idle for a good part of the step, with schedule 1F1B
 _TABLES_CODE = for_python("""pipeline = torchrec.distributed.TrainPipelineSparseDist(model, optimizer, device)
 for _ in range(steps):
@@ -94,37 +92,37 @@ _OF_TABLES = remedy(
     for_python(
         "Exchange the embeddings of the next batch while this one computes: TorchRec's TrainPipelineSparseDist."
     ),
-    "Spread the embedding tables evenly over the ranks: everybody waits for the one that has most to look up.",
+    "Spread the embedding tables evenly over the ranks: all ranks wait for the one with the most lookups.",
     "Send less: embeddings and their gradients in 16 or 8 bits.",
     code=_TABLES_CODE,
 )
 _OF_ACTIVATIONS = remedy(
     for_python(
-        "Where layers are split over GPUs (tensor parallel), every layer waits for these sums: use only as many "
-        "GPUs for one model as its memory needs, and serve copies of it instead."
+        "With layers split over GPUs (tensor parallel), every layer waits for these sums: use only as many GPUs "
+        "for one model as its memory needs, and serve several copies of it."
     ),
     for_python(
-        "Use the serving engine's own all-reduce inside a node, and hide it behind the other half of the batch."
+        "Use the serving engine's own all-reduce inside a node, and overlap it with the other half of the batch."
     ),
     code=_HALVES_CODE,
 )
 _OF_EXPERTS = remedy(
     for_python(
-        "Compute what needs no exchanged tokens meanwhile: shared experts, or the other half of the batch (two "
-        "micro-batches that take turns)."
+        "Meanwhile, compute what does not need the exchanged tokens: shared experts, or the other half of the "
+        "batch (two alternating micro-batches)."
     ),
-    "Send less: 8-bit or 16-bit tokens, fewer experts for each token, experts of one token inside one node.",
-    "Spread the tokens evenly: everybody waits for the busiest expert.",
+    "Send less: 8-bit or 16-bit tokens, fewer experts per token, all experts of a token inside one node.",
+    "Spread the tokens evenly: all ranks wait for the busiest expert.",
     code=_HALVES_CODE,
 )
 _OF_NEIGHBOURS = remedy(
     for_python(
         "In a pipeline a stage waits here for its neighbour: use more micro-batches, an interleaved schedule, and "
-        "stages of equal work."
+        "balanced stages."
     ),
     for_python(
-        "Where pieces travel around a ring or between experts, start the next transfer (batch_isend_irecv on a "
-        "stream of its own) before computing on this one."
+        "Where pieces travel around a ring or between experts, start the next transfer (batch_isend_irecv on its "
+        "own stream) before computing on the current one."
     ),
     code=_RING_CODE,
 )
@@ -188,7 +186,7 @@ def slow_gpu(name: str) -> Words:
     """A rank whose GPU computes the same more slowly."""
     return (
         f"Look at {name}'s GPU: "
-        + ours("$ClocksAndHeat says whether heat or a power limit slows it, and ")
+        + ours("$ClocksAndHeat shows whether heat or a power limit slows it, and ")
         + ours("$GpuMonitor whether another program uses it.")
     )
 
@@ -196,24 +194,24 @@ def slow_gpu(name: str) -> Words:
 def more_gpu_work(name: str) -> Words:
     """A rank whose GPU has more to do."""
     return (
-        f"Give {name} the same amount of GPU work as the others: equal batches and sequence lengths, and nothing that "
-        "only it computes."
+        f"Give {name} the same amount of GPU work as the others: equal batches and sequence lengths, and no extra "
+        "computation."
     )
 
 
 def late_data(name: str) -> Words:
     """A rank that gets its data later."""
     return (
-        f"Give {name} data as fast as the others get it: equal shares of the files, storage as near, and as many "
-        "loader workers with cores of their own."
+        f"Feed {name} as fast as the others: equal shares of the files, equally close storage, and as many loader "
+        "workers with their own cores."
     )
 
 
 def more_cpu_work(name: str) -> Words:
     """A rank whose CPU has more to do."""
     return (
-        f"Take CPU work off {name}: log, save and evaluate elsewhere or in a thread, and give its process cores of its "
-        "own."
+        f"Take CPU work off {name}: log, save and evaluate elsewhere or in a thread, and give its process its own "
+        "cores."
     )
 
 

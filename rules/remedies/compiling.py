@@ -9,7 +9,7 @@ from rules.remedies.remedy import Remedy, remedy
 from rules.wording.words import for_jax, for_python, for_pytorch
 
 COMPILE_ONCE = remedy(
-    "If this comes again in later steps, the model is compiled anew: TORCH_LOGS=recompiles says why.",
+    "If this happens again in later steps, the model is being recompiled: TORCH_LOGS=recompiles says why.",
     for_python(
         "Mark sizes that change as dynamic (torch._dynamo.mark_dynamic, torch.compile(dynamic=True)), or pad inputs to "
         "a few sizes."
@@ -20,8 +20,8 @@ step = torch.compile(step, dynamic=True)      # all sizes may
 )
 JIT_THE_STEP = remedy(
     for_jax(
-        "Put the whole step, with its gradient and the optimizer's update, into one jax.jit: every operation outside "
-        "of it is compiled and launched by itself."
+        "Put the whole step, with its gradient and the optimizer's update, into one jax.jit: every operation "
+        "outside it is compiled and launched separately."
     ),
     for_jax(
         "Give each call more work: a larger batch, jax.vmap over small arrays, several steps in one jax.lax.scan."
@@ -34,12 +34,12 @@ def update(weights, batch):
 _BY_REASON = (
     (
         re.compile(r"size mismatch|stride mismatch|\.size\(|\.shape|size\("),
-        "Sizes differ from call to call: say so (torch._dynamo.mark_dynamic(x, 0), or torch.compile(dynamic=True)), or "
-        "pad to a few sizes.",
+        "Sizes differ from call to call: mark them as dynamic (torch._dynamo.mark_dynamic(x, 0), or "
+        "torch.compile(dynamic=True)), or pad to a few sizes.",
     ),
     (
         re.compile(r"grad_mode|GradMode|requires_grad|inference_mode"),
-        "Call it in one mode of gradients only, or compile a copy for each: training and evaluation differ.",
+        "Call it in one gradient mode only, or compile a copy for each: training and evaluation differ.",
     ),
     (
         re.compile(r"dtype|dispatch key|device"),
@@ -47,11 +47,11 @@ _BY_REASON = (
     ),
     (
         re.compile(r"check_(obj_)?id|check_type_id|object|___check"),
-        "It meets another object in each call: make it once, outside of what is compiled.",
+        "It gets a new object in every call: create it once, outside the compiled code.",
     ),
     (
         re.compile(r"=="),
-        "A number that changes is built into the code: hold it in a tensor, or keep it the same.",
+        "A changing number is built into the code: pass it as a tensor, or keep it constant.",
     ),
 )
 
@@ -60,7 +60,7 @@ def advice_on(reason: str) -> str:
     """What to change so that a function is not compiled again for such a reason."""
     return next(
         (advice for pattern, advice in _BY_REASON if pattern.search(reason)),
-        "Keep what the reason names the same from call to call.",
+        "Keep what the reason names the same in every call.",
     )
 
 

@@ -13,34 +13,34 @@ from rules.wording.words import Words, for_python, for_pytorch, ours
 MORE_THAN_A_BATCH = 256_000_000  # bytes a step: 256 images of 224 x 224 in 32 bits are 154 MB
 
 ASYNCHRONOUS_ALREADY = (
-    "The copies are asynchronous already, but what follows waits for them: issue them earlier, on a stream of their "
-    "own, while the GPU still computes."
+    "The copies are already asynchronous, but later work waits for them: issue them earlier, on their own stream, "
+    "while the GPU is still computing."
 )
 PREFETCH_PAGES = remedy(
     ours(
-        "Fetch what a kernel or the CPU needs before it does, in one piece: $cudaMemPrefetchAsync; $cudaMemAdvise for "
-        "what both sides only read."
+        "Prefetch what a kernel or the CPU will need, in one piece: $cudaMemPrefetchAsync; $cudaMemAdvise for data "
+        "that both sides only read."
     ),
     ours("Or allocate on the GPU ($cudaMalloc) and copy once with $cudaMemcpyAsync."),
 )
 KEEP_ON_GPU = remedy(
-    "Keep on the GPU what is sent to the host only to be calculated with: the copies go with the work.",
-    "Where it must stay on the host: pinned memory, and copies on a stream of their own.",
+    "Keep data on the GPU that goes to the host only to be computed on: the copies disappear with that work.",
+    "If it must stay on the host, use pinned memory and copy on a separate stream.",
 )
 OPTIMIZER_ON_GPU = remedy(
     KEEP_ON_GPU.advice[0],
     for_pytorch(
-        "Give the optimizer the parameters on the GPU. Where its state does not fit there: 8-bit states, or sharding "
-        "(FSDP), before offloading."
+        "Create the optimizer with the parameters on the GPU. If its state does not fit there, use 8-bit states or "
+        "sharding (FSDP) before offloading."
     ),
     code=for_pytorch("""model.cuda()
 optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)   # its state lies where the parameters lie"""),
 )
 KEEP_WEIGHTS = remedy(
-    "Weights that fit stay on the GPU: compare their size with the memory that is free.",
-    for_pytorch("Move modules once, before the loop, and none of them back: model.to('cuda')."),
-    "Of what does not fit, keep as much as there is room for, and fetch the next layer from pinned memory on a stream "
-    "of its own while this one computes; weights that were only read need not be copied back.",
+    "Keep weights that fit on the GPU: compare their size with the free memory.",
+    for_pytorch("Move modules once, before the loop, and never back: model.to('cuda')."),
+    "If not everything fits, keep as much as there is room for, and prefetch the next layer from pinned memory on "
+    "its own stream while this one computes; weights that were only read need not be copied back.",
 )
 _PIN = for_python("Pin the host memory: DataLoader(..., pin_memory=True), or tensor.pin_memory().")
 _SEND_LESS = for_python(
@@ -52,11 +52,11 @@ _NEXT_BATCH = for_python(
 )
 _OFFLOADING = (
     for_python(
-        "This is more than a batch usually is. If weights or optimizer states live in host memory (offloading), keep "
-        "on the GPU what fits, in fewer bits if need be."
+        "This is more data than a batch usually has. If weights or optimizer states live in host memory "
+        "(offloading), keep what fits on the GPU, in fewer bits if need be."
     ),
     for_python(
-        "Fetch the next layer's tensors with non_blocking=True on a stream of their own while this layer computes."
+        "Fetch the next layer's tensors with non_blocking=True on their own stream while this layer computes."
     ),
 )
 _PREFETCH_CODE = for_pytorch("""loader = DataLoader(dataset, batch_size=64, num_workers=8, pin_memory=True)
@@ -103,10 +103,15 @@ def less_to_gpu(trace: Trace, copies: Copies, *, bytes_a_step: float) -> Remedy:
     return remedy(
         *([_PIN] if copies.from_pageable else []),
         *shorter,
-        native=(*directive_advice(trace), _by_api(copies), "Copy less: keep on the GPU what is used again."),
+        native=(
+            *directive_advice(trace),
+            _by_api(copies),
+            "Copy less: keep data on the GPU that is used again.",
+        ),
         jax=(
-            "Move the next batch with jax.device_put, which returns at once, while this one is computed.",
-            "Hand arrays of JAX to jitted functions: arrays of numpy are copied at every call.",
+            "Move the next batch with jax.device_put, which returns immediately, while the current one is being "
+            "computed.",
+            "Pass JAX arrays to jitted functions: numpy arrays are copied on every call.",
         ),
         code=_PREFETCH_CODE,
     )
@@ -143,16 +148,16 @@ def _by_api(copies: Copies) -> Words:
     if copies.are_asynchronous:
         return ASYNCHRONOUS_ALREADY
     if copies.from_pinned:
-        return ours("Copy with $cudaMemcpyAsync on a stream of its own while the GPU computes.")
+        return ours("Copy with $cudaMemcpyAsync on a separate stream while the GPU computes.")
     return ours(
-        "Allocate the host's memory pinned ($cudaHostAlloc), and copy with $cudaMemcpyAsync on a stream of its own "
-        "while the GPU computes."
+        "Allocate pinned host memory ($cudaHostAlloc), and copy with $cudaMemcpyAsync on a separate stream while "
+        "the GPU computes."
     )
 
 
 PINNED_AT_FULL_SPEED: tuple[Words, ...] = (
     ours(
         "Find out why pinned copies are slow: bind the process to the CPU cores next to its GPU ($Topology lists "
-        "them), and see whether GPUs share the link or the slot is narrower ($LinkState)."
+        "them), and check whether GPUs share the link or the slot is narrower ($LinkState)."
     ),
 )

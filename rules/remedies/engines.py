@@ -18,7 +18,7 @@ _OF_ENGINES: dict[str, tuple[Words, ...]] = {
     ),
     "vLLM": (
         ours(
-            "Let vLLM replay $CUDA graphs: no --enforce-eager, and sizes in --compilation-config that its batches have."
+            "Let vLLM replay $CUDA graphs: no --enforce-eager, with the sizes of its batches in --compilation-config."
         ),
         "Give each step more tokens: --max-num-batched-tokens and --max-num-seqs.",
     ),
@@ -31,7 +31,7 @@ _OF_COMPILED: tuple[Words, ...] = (
     for_python(
         ours(
             'The model is compiled already: mode="reduce-overhead" lets it replay $CUDA graphs, and '
-            "TORCH_LOGS=graph_breaks shows where Python still comes in between."
+            "TORCH_LOGS=graph_breaks shows where Python still runs in between."
         )
     ),
 )
@@ -40,16 +40,20 @@ _OF_COMPILED: tuple[Words, ...] = (
 _OF_PYTORCH = "PyTorch profiler"
 _AFTER_START_UP = "Start recording after start-up, and record the same work several times."
 _FUSED_BY_ENGINES: dict[str, Words] = {
-    "SGLang": "Let SGLang join neighbouring kernels: --enable-torch-compile.",
-    "vLLM": "Let vLLM join neighbouring kernels: its compilation does, unless --enforce-eager switches it off.",
-    "TensorRT-LLM": "Let TensorRT-LLM join neighbouring kernels: torch_compile_config, or an engine that was built.",
+    "SGLang": "Let SGLang fuse neighbouring kernels: --enable-torch-compile.",
+    "vLLM": (
+        "Let vLLM fuse neighbouring kernels: its compilation does, unless --enforce-eager switches it off."
+    ),
+    "TensorRT-LLM": "Let TensorRT-LLM fuse neighbouring kernels: torch_compile_config, or a built engine.",
 }
 
 
 _RECORDED_BY_ENGINES: dict[str, Words] = {
-    "SGLang": "Record later batches: ask its server for /start_profile with num_steps, once some requests were served.",
-    "vLLM": "Record later requests: ask its server for /start_profile and /stop_profile around them, once some were "
-    "served.",
+    "SGLang": (
+        "Record later batches: call its server's /start_profile with num_steps once some requests have been served."
+    ),
+    "vLLM": "Record later requests: call its server's /start_profile and /stop_profile around them, once some have "
+    "been served.",
     "TensorRT-LLM": "Record later iterations: TLLM_PROFILE_START_STOP=100-150.",
 }
 _LATER: tuple[Words, ...] = (
@@ -89,7 +93,7 @@ def _directives(trace: Trace) -> list[_Directives]:
 def directive_advice(trace: Trace) -> tuple[Words, ...]:
     """How arrays stay on the GPU where directives offload loops; empty for other programs."""
     return tuple(
-        f"Open a data region around the steps ({each.data}): without one, the arrays of every loop travel both ways."
+        f"Open a data region around the steps ({each.data}): without one, every loop copies its arrays both ways."
         for each in _directives(trace)
     )
 
@@ -106,8 +110,9 @@ def queueing_advice(trace: Trace) -> tuple[Words, ...]:
 def spreading_advice(trace: Trace) -> tuple[Words, ...]:
     """How a loop that directives offload fills the GPU; empty for other programs."""
     return tuple(
-        f"Spread the loop over the GPU ({each.spread}), nested loops with collapse(2): without these words, or where "
-        "the compiler suspects a dependence, it runs on few threads. The compiler tells (nvc -Minfo=accel,mp)."
+        f"Spread the loop over the GPU ({each.spread}), nested loops with collapse(2): without these clauses, or "
+        "where the compiler suspects a dependence, it runs on few threads. The compiler reports this (nvc "
+        "-Minfo=accel,mp)."
         for each in _directives(trace)
     )
 

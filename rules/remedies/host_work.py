@@ -43,12 +43,12 @@ _PASS = re.compile(
 
 COLLECT_SELDOM = remedy(
     for_python(
-        "Collect seldom: gc.disable() before the loop, and gc.collect() in it every few hundred steps, where all "
-        "ranks do it at once."
+        "Collect garbage less often: gc.disable() before the loop, and gc.collect() in it every few hundred steps, "
+        "on all ranks at once."
     ),
-    for_python("Call gc.freeze() once everything that stays is made: no collection looks at it again."),
+    for_python("Call gc.freeze() once all long-lived objects exist: collections then skip them."),
     for_python(
-        "Leave less garbage: objects that point at each other (a child that knows its parent) need weakref."
+        "Create less garbage: objects that refer to each other (a child that knows its parent) need weakref."
     ),
     code=for_python("""import gc
 
@@ -62,13 +62,11 @@ for step, batch in enumerate(loader):
         gc.collect()              # on all ranks in the same step"""),
 )
 PROCESSES_FOR_THREADS = remedy(
-    for_pytorch("Let processes do it: DataLoader workers for data, multiprocessing for the rest."),
+    for_pytorch("Use processes: DataLoader workers for data, multiprocessing for the rest."),
+    for_python("Or use calls that release the GIL: numpy, torch, hashing and compressing large buffers."),
     for_python(
-        "Or do it with calls that let the lock go: numpy, torch, hashing and compressing of large buffers."
-    ),
-    for_python(
-        "Where neither is possible, let threads take turns more often: sys.setswitchinterval(0.0005); or use a "
-        "Python without this lock (3.13t and later)."
+        "If neither is possible, let threads switch more often: sys.setswitchinterval(0.0005); or use a Python "
+        "without the GIL (3.13t and later)."
     ),
     code=for_pytorch("""loader = DataLoader(dataset, num_workers=8, pin_memory=True)     # processes, not threads
 
@@ -79,10 +77,10 @@ worker.start()"""),
 RARER_IN_SLOW_STEPS = remedy(
     for_python("Do it less often: saving, evaluating and printing need not happen every few steps."),
     for_python(
-        "Do it beside the training: write in a thread, from pinned memory, or evaluate in another process."
+        "Do it while training continues: write in a thread, from pinned memory, or evaluate in another process."
     ),
     for_native(
-        "Do it less often, or in another thread while the GPU goes on: writing, checking, making input."
+        "Do it less often, or in another thread while the GPU keeps working: writing, checking, preparing input."
     ),
     code=for_python("""writer = ThreadPoolExecutor(max_workers=1)
 if step % 500 == 0:                                  # rarely ...
@@ -90,7 +88,7 @@ if step % 500 == 0:                                  # rarely ...
     writer.submit(torch.save, state, "model.pt")     # ... and beside the training"""),
 )
 _PADDED = (
-    "Pad to a few lengths (say, multiples of 128 with a mask), so that plans are used again, and run each of these "
+    "Pad to a few lengths (say, multiples of 128 with a mask), so that plans are reused, and run each of these "
     "lengths once before the first request."
 )
 _IN_BACKGROUND = for_python("""from concurrent.futures import ThreadPoolExecutor
@@ -115,7 +113,7 @@ _NATIVE: tuple[Words, ...] = (
     "Move it to another thread, or launch the next work for the GPU before it.",
 )
 _JAX: tuple[Words, ...] = (
-    "Launch the next step before this work: JAX runs ahead of the GPU as long as nobody reads a result.",
+    "Launch the next step before this work: JAX runs ahead of the GPU as long as nothing reads a result.",
     "To see what runs there, record Python's frames too (python_tracer_level=1), or put jax.profiler.TraceAnnotation "
     "around the parts of a step.",
 )
@@ -151,9 +149,9 @@ _BY_NAME: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
         _RANDOM,
         (
             for_python(
-                "Make the random numbers where they are needed: torch.randn(..., device='cuda') and the like."
+                "Generate random numbers where they are needed: torch.randn(..., device='cuda') and the like."
             ),
-            "Or make them once, before the loop, or for the next step in another thread.",
+            "Or generate them once, before the loop, or for the next step in another thread.",
         ),
     ),
     (
@@ -191,13 +189,12 @@ def off_the_path(name: str) -> tuple[Words, ...]:
     if name.startswith("aten::"):  # the model's own work, which nobody can move to another process
         return (
             for_python(
-                f"Find out why {name} takes long on the CPU: first use, tensors that lie on the CPU, or very "
-                "many small ones."
+                f"Find out why {name} takes long on the CPU: first use, tensors on the CPU, or very many small ones."
             ),
         )
     return (
-        f"Take {name} off the critical path: do it once and keep the result, or in a worker process or a thread that "
-        "prepares the next step.",
+        f"Move {name} off the critical path: do it once and keep the result, or do it in a worker process or a "
+        "thread that prepares the next step.",
         for_python("Or launch the next forward pass first, and do this work while the GPU computes."),
     )
 

@@ -15,14 +15,14 @@ from rules.wording.words import Words, for_python, for_pytorch, ours
 TF32_CAPABILITY = 8
 
 PAD_SHAPES = remedy(
-    "Pad the dimensions (vocabulary, hidden size, batch) to multiples of 8, better of 64.",
+    "Pad the dimensions (vocabulary, hidden size, batch) to multiples of 8, or better 64.",
     code=for_pytorch("""vocabulary = 50_257
 padded = (vocabulary + 63) // 64 * 64                 # 50304: a multiple of 64
 head = torch.nn.Linear(hidden, padded, bias=False)
 logits = head(x)[..., :vocabulary]                    # drop the padding afterwards"""),
 )
 CHANNELS_LAST = remedy(
-    "Keep images with the channels last (NHWC, channels_last) from the input to the last layer.",
+    "Keep images channels-last (NHWC, channels_last) from the input to the last layer.",
     for_pytorch(
         "Call model.to(memory_format=torch.channels_last) and convert the input the same way; avoid "
         ".contiguous(), permute and view between layers."
@@ -43,7 +43,7 @@ FUSED_ATTENTION = remedy(
 out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"""),
 )
 _FUSED = (
-    for_python("Compile the model: torch.compile joins neighbouring elementwise kernels into one."),
+    for_python("Compile the model: torch.compile fuses neighbouring elementwise kernels into one."),
     "Avoid casts and copies between operators: keep one data type and memory layout, use in-place or fused operators.",
 )
 _FUSED_CODE = for_pytorch(
@@ -75,8 +75,8 @@ def fused_kernels(trace: Trace) -> Remedy:
     return remedy(
         *first,
         *_FUSED[1:],
-        native=("Join neighbouring kernels, so that data stays in registers between them.",),
-        jax=("Put neighbouring operations into one jax.jit: XLA joins them.",),
+        native=("Fuse neighbouring kernels, so that data stays in registers between them.",),
+        jax=("Put neighbouring operations into one jax.jit: XLA fuses them.",),
         code=_FUSED_CODE,
     )
 
@@ -99,7 +99,7 @@ def tensor_cores(trace: Trace, device: int, *, products: bool, convolutions: boo
     elif not known:
         advice = (
             'Use mixed precision: torch.autocast("cuda", dtype=torch.float16) around the forward pass, with a '
-            "GradScaler when training. This GPU knows neither TF32 nor bf16.",
+            "GradScaler when training. This GPU supports neither TF32 nor bf16.",
         )
     else:
         advice = (
@@ -161,12 +161,12 @@ _BY_NAME: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
         (
             _IMAGES,
             for_pytorch(
-                "Where one value is enlarged to a whole picture, spread it with x.expand(...): else all gradients are "
-                "added at one place."
+                "To enlarge one value to a whole image, use x.expand(...): otherwise all gradients are added at "
+                "one address."
             ),
             for_pytorch(
-                "Enlarge with mode='nearest' where that is good enough, or in float32: additions in 16 bits that meet "
-                "at one place take several times longer."
+                "Enlarge with mode='nearest' where that is good enough, or in float32: 16-bit additions to the "
+                "same address take several times longer."
             ),
         ),
     ),
@@ -175,26 +175,26 @@ _BY_NAME: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
         re.compile(r"convolution"),
         (
             _IMAGES,
-            "Give it channels in multiples of 8: pad the three of a picture. With one channel for each group there is "
-            "little arithmetic for what is read: choose larger groups.",
+            "Use multiples of 8 channels: pad the three of an image. With one channel per group there is little "
+            "arithmetic for the data read: choose larger groups.",
         ),
     ),
     (
         re.compile(r"index_add|scatter|index_put|embedding_dense_backward"),
         (
-            "Additions at the same place wait for one another: sort by index and reduce in segments, or multiply with "
-            "a matrix of ones and zeros.",
-            for_python("Add in float32: in 16 bits each addition may have to be tried again and again."),
+            "Additions to the same address wait for one another: sort by index and reduce in segments, or multiply "
+            "by a matrix of ones and zeros.",
+            for_python("Add in float32: in 16 bits each addition may have to be retried many times."),
         ),
     ),
     (
         re.compile(r"cumsum|cumprod|sum|mean|max|min|norm|softmax"),
-        ("Work along the last dimension, whose elements lie beside each other: transpose before and after.",),
+        ("Work along the last dimension, whose elements are contiguous: transpose before and after.",),
     ),
 )
 _ANY: tuple[Words, ...] = (
-    "Give it more to do at once: a larger batch, or several small tensors in one call.",
-    for_python("Let a compiler write it (torch.compile), or write it as one kernel in Triton."),
+    "Give it more work at once: a larger batch, or several small tensors in one call.",
+    for_python("Let a compiler generate it (torch.compile), or write it as one kernel in Triton."),
 )
 
 

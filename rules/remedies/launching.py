@@ -14,11 +14,12 @@ FUSED_OPTIMIZER = remedy(
     ),
 )
 DENSE_GRADIENTS = remedy(
-    "A sparse gradient is sorted, joined and masked by a dozen kernels for each table, and no such optimizer is fused.",
+    "A sparse gradient takes a dozen kernels per table to sort, merge and mask, and no sparse optimizer is fused.",
     for_pytorch(
-        "With tables of up to some million rows: nn.Embedding(..., sparse=False) and one fused optimizer for all."
+        "For tables of up to a few million rows: nn.Embedding(..., sparse=False) and one fused optimizer for all."
     ),
-    "With larger ones: one table with offsets instead of many, or an optimizer made for it (torchrec, fbgemm).",
+    "For larger ones: one table with offsets instead of many, or an optimizer made for embeddings (torchrec, "
+    "fbgemm).",
     code=for_pytorch("""table = torch.nn.Embedding(rows, width, sparse=False)
 optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True)     # instead of SparseAdam"""),
 )
@@ -75,16 +76,17 @@ def joined_loop(*, tensors: bool, inside: str = "") -> Remedy:
     """The rounds of a loop over tensors or items become one call."""
     if tensors:
         return remedy(
-            f"Look for loops over small tensors{inside}, and replace them by one batched operation.",
+            f"Look for loops over small tensors{inside}, and replace them with one batched operation.",
             for_pytorch("torch._foreach_* functions take lists of tensors; optimizers have fused=True."),
             code=for_pytorch("""torch._foreach_lerp_(averages, weights, 0.001)     # all tensors in a few kernels
 optimizer = torch.optim.AdamW(parameters, fused=True)
 # instead of: for average, weight in zip(averages, weights): average.lerp_(weight, 0.001)"""),
         )
     return remedy(
-        "Stack the items into one tensor and do the same for all of them at once.",
-        "Where a round needs what the one before made, capture all rounds as one graph instead.",
-        "Give every item the same shape: keep the best 100 of each instead of those above a limit, and mask the rest.",
+        "Stack the items into one tensor and process all of them at once.",
+        "If an iteration needs the result of the previous one, capture all iterations as one graph instead.",
+        "Give every item the same shape: keep the best 100 of each instead of those above a threshold, and mask "
+        "the rest.",
         for_pytorch(
             "torch.vmap, batched operators (topk, gather, bmm) and one big table replace such loops."
         ),

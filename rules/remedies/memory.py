@@ -8,12 +8,12 @@ from rules.remedies.remedy import Remedy, remedy
 from rules.wording.words import Words, for_python, for_pytorch, ours
 
 _NATIVE = (
-    "Allocate once, before the loop, and use the memory again.",
+    "Allocate once, before the loop, and reuse the memory.",
     ours("Or use $cudaMallocAsync with a pool that keeps its memory ($cudaMemPoolAttrReleaseThreshold)."),
 )
 _JAX = (
-    "The first call of a compiled function asks for its buffers: run it once before measuring.",
-    "Where it comes again, give arrays that are not needed any more to the call (donate_argnums), and keep "
+    "The first call of a compiled function allocates its buffers: run it once before measuring.",
+    "If it happens again, donate arrays that are no longer needed (donate_argnums), and keep "
     "XLA_PYTHON_CLIENT_PREALLOCATE on.",
 )
 _CACHED: tuple[Words, ...] = (
@@ -27,14 +27,14 @@ _CACHED: tuple[Words, ...] = (
 )
 _UNCACHED: tuple[Words, ...] = (
     for_python("Switch the cache on: unset PYTORCH_NO_CUDA_MEMORY_CACHING (PYTORCH_NO_HIP_MEMORY_CACHING)."),
-    for_python("Where a plugged-in allocator takes its place, let that one keep memory for the next tensor."),
+    for_python("If a custom allocator takes its place, let that one keep memory for the next tensor."),
 )
 _PINNED: tuple[Words, ...] = (
-    "Allocate pinned memory once, before the loop, and copy into it: locking its pages takes longer than the copy that "
+    "Allocate pinned memory once, before the loop, and copy into it: locking its pages takes longer than the copy "
     "it speeds up.",
     for_python(
-        "Let the DataLoader pin in a thread of its own (pin_memory=True) instead of calling tensor.pin_memory() in "
-        "each step."
+        "Let the DataLoader pin in its own thread (pin_memory=True) instead of calling tensor.pin_memory() in each "
+        "step."
     ),
 )
 _PINNED_CODE = """pinned = torch.empty(shape, dtype=dtype, pin_memory=True)   # once

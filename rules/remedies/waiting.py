@@ -9,31 +9,31 @@ from rules.wording.words import Words, for_python, for_pytorch, ours
 
 _NATIVE = (
     ours(
-        "Wait for what is needed instead of everything: $cudaEventSynchronize on the CPU, or $cudaStreamWaitEvent, "
-        "with which the GPU waits and the CPU stays ahead."
+        "Wait only for what is needed: $cudaEventSynchronize on the CPU, or $cudaStreamWaitEvent, which makes the "
+        "GPU wait while the CPU stays ahead."
     ),
     ours("Copy results with $cudaMemcpyAsync into pinned memory, and read them late and many at once."),
 )
 _JAX = (
-    "Read values back rarely, many at once, and after the next step was launched: float(x), x.item(), numpy.asarray(x) "
-    "and block_until_ready() wait for the GPU.",
+    "Read values back rarely, many at once, and after launching the next step: float(x), x.item(), "
+    "numpy.asarray(x) and block_until_ready() wait for the GPU.",
     "Keep conditions on the GPU: jnp.where, jax.lax.cond, jax.lax.while_loop.",
 )
 _FIXED_SIZES: tuple[Words, ...] = (
     for_python(
-        "Keep sizes fixed: torch.where or a product with the mask instead of x[mask] and nonzero, torch.nonzero_static "
-        "where the number is known."
+        "Keep sizes fixed: torch.where or a multiplication by the mask instead of x[mask] and nonzero, "
+        "torch.nonzero_static where the number is known."
     ),
     "Or compute the indices once, outside the loop.",
 )
 _FEWER_READS: tuple[Words, ...] = (
     for_python(
-        "Keep values on the GPU and read them back once in many steps: collect loss.detach() and call .item() on their "
-        "mean."
+        "Keep values on the GPU and read them back only once in many steps: collect loss.detach() and call .item() "
+        "on their mean."
     ),
     for_python("Read several values back together: torch.stack(values).tolist()."),
     for_python(
-        "Replace conditions on tensors by torch.where, and copy results with non_blocking=True into pinned memory."
+        "Replace conditions on tensors with torch.where, and copy results with non_blocking=True into pinned memory."
     ),
 )
 _NO_SYNCHRONISATION: tuple[Words, ...] = (
@@ -101,8 +101,7 @@ def prepared_input(region: str, *, loader: bool, workers: bool) -> Remedy:
     if workers:
         advice = (
             for_python(
-                "Use more workers (num_workers up to the number of CPU cores for each GPU) and a larger "
-                "prefetch_factor."
+                "Use more workers (num_workers up to the number of CPU cores per GPU) and a larger prefetch_factor."
             ),
             "Make one sample cheaper: cache decoded data, use a faster decoder, move augmentation to the GPU.",
         )

@@ -104,9 +104,9 @@ def _transfers(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
         ][:1]
     if not known:
         return
-    text = f"Transfers between GPUs are exposed for {_of_step(facts, ceiling)}, as the mean of the ranks."
+    text = f"Transfers between GPUs are exposed for {_of_step(facts, ceiling)}, averaged over the ranks."
     if facts.late:
-        text += f" What they wait for {late_names(facts)} is not counted here."
+        text += f" Time spent waiting for {late_names(facts)} is not counted here."
     if facts.collectives:
         largest = facts.collectives[0]
         text += (
@@ -143,16 +143,16 @@ def _links(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
                 f"{percent(speed.bus_bandwidth / link.usual)} of the usual speed",
             ),
             account=(
-                f"{speed.collective} of {size(speed.bytes)} reaches {rate(speed.bus_bandwidth)} there, and "
-                f"{rate(link.usual)} in the median of groups that send the same: {duration(speed.transfer_ns)} each, "
-                f"{speed.count:,} in the analysed time. {link.groups:,} group{'s' if link.groups > 1 else ''} "
-                "share it."
+                f"{speed.collective} of {size(speed.bytes)} reaches {rate(speed.bus_bandwidth)} there, against a "
+                f"median of {rate(link.usual)} in groups that send the same: {duration(speed.transfer_ns)} each, "
+                f"{speed.count:,} in the analysed time. {link.groups:,} group{'s' if link.groups > 1 else ''} share "
+                "it."
             ),
             remedy=remedy(
                 ours(
                     "See how these GPUs are connected ($Topology) and whether a link has errors ($LinkState)."
                 ),
-                "Measure the same size between these machines alone, with nccl-tests.",
+                "Measure the same message size between just these machines with nccl-tests.",
             ),
             ceiling_ns=ceiling,
             window_ns=run.window_ns,
@@ -176,7 +176,7 @@ def _uneven(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
             rule="uneven-stages",
             category=Category.LOAD_IMBALANCE,
             severity=severity_of(ceiling, run.window_ns),
-            headline=Headline(f"{pattern.name.capitalize()} has more to do", _part(facts, ceiling)),
+            headline=Headline(f"{pattern.name.capitalize()} has more work", _part(facts, ceiling)),
             account=(
                 f"The {len(pattern.rows):,} ranks of {pattern.name} take {duration(pattern.late_ns)} longer for a step "
                 f"than the median stage, {when(pattern.course, run.step_names)}.{why} All other stages wait for them."
@@ -199,7 +199,7 @@ def _uneven_work(facts: ManyRanksDiagnosis, found: Imbalance, ceiling: int) -> F
     run = facts.run
     who = run.name(found.row)
     what = (
-        "Ranks get unequal work in turn"
+        "Ranks take turns having the most work"
         if found.rotates
         else f"{'Experts get' if found.of_experts else 'Ranks get'} unequal work"
     )
@@ -209,16 +209,16 @@ def _uneven_work(facts: ManyRanksDiagnosis, found: Imbalance, ceiling: int) -> F
         severity=severity_of(ceiling, run.window_ns),
         headline=Headline(what, _part(facts, ceiling)),
         account=(
-            f"The most loaded rank of a step runs {percent(found.most - 1)} more blocks of kernels than the mean of "
-            f"its like"
-            + (", another one in each step" if found.rotates else f", mostly {who}")
-            + f". The others wait for it, {_of_step(facts, ceiling)}, as the mean of the ranks."
+            f"The most loaded rank of a step runs {percent(found.most - 1)} more blocks of kernels than the average "
+            "of its peers"
+            + (", a different one in each step" if found.rotates else f", mostly {who}")
+            + f". The others wait for it, {_of_step(facts, ceiling)} averaged over the ranks."
         ),
         remedy=remedy(
-            "Give all ranks equally many tokens in every step: sort or pack samples by length."
+            "Give all ranks the same number of tokens in every step: sort or pack samples by length."
             if found.rotates
-            else "Spread tokens evenly over the experts: a balancing loss, a capacity limit, or more experts "
-            "a rank."
+            else "Spread tokens evenly over the experts: a balancing loss, a capacity limit, or more experts per "
+            "rank."
             if found.of_experts
             else f"Give {who} the same share of the work as the others."
         ),

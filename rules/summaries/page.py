@@ -30,7 +30,7 @@ def sentence(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> str:
     problem = first_problem(diagnosis)
     if problem is not None:
         return f"{problem.title}."
-    return f"Nothing stands out in {len(run.rows):,} ranks: no check found a loss above 5 %."
+    return f"Nothing stands out across {len(run.rows):,} ranks: no check found a loss above 5 %."
 
 
 def pattern_title(facts: ManyRanksDiagnosis, pattern: Pattern) -> str:
@@ -61,7 +61,7 @@ def balance(facts: ManyRanksDiagnosis) -> list[str]:
     """How even the work is, and what more ranks cost."""
     lines = []
     if (found := facts.imbalance) is not None:
-        who = "another one in each step" if found.rotates else f"mostly {facts.run.name(found.row)}"
+        who = "a different one in each step" if found.rotates else f"mostly {facts.run.name(found.row)}"
         what = "Experts are loaded unevenly" if found.of_experts else "Work is uneven"
         lines.append(f"{what}: the most loaded rank has {percent(found.most - 1)} more than the mean, {who}.")
     if len(facts.scaling) > 1:
@@ -96,13 +96,13 @@ def next_steps(facts: ManyRanksDiagnosis) -> list[str]:
         slow, usual = (run.members[run.rows[row].member] for row in (facts.slowest, facts.typical))
         lines.append(
             f"Open {run.name(facts.slowest)} ({slow.summary.words.input.path}) beside {run.name(facts.typical)} "
-            f"({usual.summary.words.input.path}), a typical one: a replay of both says what fixes would give."
+            f"({usual.summary.words.input.path}), a typical one: replaying both shows what fixes would gain."
         )
     nodes = {run.rows[row].node for row in facts.late} - {""}
     if len(nodes) == 1:
         lines.append(
-            f"Log the clocks and power of {nodes.pop()} while it runs, and of any other node beside it."
+            f"Log the clocks and power of {nodes.pop()} while it runs, and those of another node to compare."
         )
     if facts.slow_links:
-        lines.append(f"Measure the link {facts.slow_links[0].name} alone, with nccl-tests.")
+        lines.append(f"Measure the link {facts.slow_links[0].name} on its own with nccl-tests.")
     return lines[:3]

@@ -116,10 +116,10 @@ class Thresholds:
 DEFAULTS = Thresholds()
 LEAST_SHARE = threshold(
     "least-share",
-    "a loss is mentioned from this part of the analysed time",
+    "a loss is reported from this share of the analysed time",
     Unit.SHARE,
     0.01,
     least=0.0001,
     most=0.5,
-    source="below 1 % it cannot be told from noise (HTA); Kineto's plugin and TraceLens speak up from 5 %",
+    source="below 1 % it is lost in noise (HTA); Kineto's plugin and TraceLens report from 5 %",
 )

@@ -16,7 +16,7 @@ LEAST_MISSED = 0.001  # a smaller part is not told exactly: no replay is
 ADDS_LITTLE = 1.02
 LEAST_SPEEDUP = 1.01  # less is nothing to speak of
 MOST_FACTOR = 50.0  # of a kernel: a larger one is what arithmetic allows, and nobody reaches
-TOO_LITTLE_LEFT = "too little of it is left to say how many times faster that is"
+TOO_LITTLE_LEFT = "too little would be left to give a speed-up factor"
 OTHER_SHARE = 0.005  # of the window: a share that differs more from the headline's is told
 
 
@@ -93,7 +93,7 @@ def gain(finding: Finding, plan: Plan | None = None, *, short: bool = False) -> 
     if promise is None and finding.fix:
         return ""
     if promise is not None and not finding.leads:
-        return "" if short else "goes with the one above"
+        return "" if short else "same fix as the one above"
     if promise is not None and (promise.vague or promise.expected >= LEAST_SPEEDUP):
         return worded_shortly(promise) + ("" if short else " faster")
     amount = finding.headline.amount
@@ -112,19 +112,19 @@ def first_step(plan: Plan, diagnosis: Diagnosis) -> str:
     if not plan.promises:
         computes = any(each.category is Category.GPU_BOUND for each in diagnosis.findings)
         is_sound = computes and not plan.reason and first_problem(diagnosis) is None
-        return "Nothing to mend here: the GPU computes nearly all of the time." if is_sound else ""
+        return "Nothing to fix here: the GPU is computing nearly all the time." if is_sound else ""
     promise, first = plan.promises[0], leading(plan.replay.analysis, diagnosis.findings)
     mends = removed(promise, diagnosis)
     is_first = first is None or first.fix == promise.id or not first.category.accuses
-    begin = "Do this first" if is_first else "Of what a gain is known for, do this first"
+    begin = "Do this first" if is_first else "Of the fixes with a known gain, do this first"
     unknown = depends_on(promise)
     faster = f"{worded_shortly(promise)} faster" if unknown else worded(promise)
     text = f"{begin}, {faster}: {promise.proposal.title}."
     if unknown:
-        text += f" What that gives depends on {unknown}."
+        text += f" The gain depends on {unknown}."
     gone = [each for each in mends if each is not first]
     if gone:
-        text += f" It also fixes: {listed([each.headline.matter(each.reader) for each in gone[:2]])}."
+        text += f" Also fixes: {listed([each.headline.matter(each.reader) for each in gone[:2]])}."
     return text
 
 
@@ -151,7 +151,7 @@ def no_fix_known(analysis: Analysis, diagnosis: Diagnosis) -> str:
     first = leading(analysis, diagnosis.findings)
     if first is None or first.fix or not first.category.accuses:
         return ""
-    return f"First, but no gain is known: {first.title}."
+    return f"The biggest problem, but with no known gain: {first.title}."
 
 
 def about_replay(plan: Plan) -> str:
@@ -162,20 +162,21 @@ def about_replay(plan: Plan) -> str:
     if not plan.promises and plan.once:
         return _came_once(plan)
     if not plan.promises and not plan.withheld:
-        return "No fix in the catalogue has a gain here that can be predicted."
+        return "None of the known fixes has a gain that can be predicted here."
     counted = f"{replay.steps} step{'s' if replay.steps != 1 else ''}"
     missed = percent(replay.error) if replay.error >= LEAST_MISSED else f"less than {percent(LEAST_MISSED)}"
-    text = f"Predicted by replaying {counted}; of what was recorded the replay misses {missed}."
+    text = f"Predicted by replaying {counted}; the replay differs from the recording by {missed}."
     if replay.recorder_share >= RECORDER_WORTH_A_WORD:
-        text += (
-            f" About {percent(replay.recorder_share)} of a step is the profiler's own time; it is left out."
-        )
+        text += f" About {percent(replay.recorder_share)} of a step is profiler overhead, which is left out."
     if plan.withheld:
         titles = listed([each.title for each in plan.withheld])
-        text += f" No promise: {titles}, of {duration(round(replay.usual_ns))}; {TOO_LITTLE_LEFT}."
+        text += f" Not predicted: {titles}, out of {duration(round(replay.usual_ns))}; {TOO_LITTLE_LEFT}."
     return f"{text} {_came_once(plan)}" if plan.once else text
 
 
 def _came_once(plan: Plan) -> str:
     titles = listed([each.title[:1].lower() + each.title[1:] for each in plan.once])
-    return f"What came once in this recording may never come again, so no gain is promised of it: {titles}."
+    return (
+        "This happened only once in the recording, so fixing it may not make later steps faster; no gain is "
+        f"predicted: {titles}."
+    )

@@ -64,7 +64,7 @@ def beside_promise(kept: KeptTrial) -> str:
     low, value, high = kept.measured
     measured = f"measured {times(Gain(value, low, high))}"
     if kept.kind == Kind.CEILING.value:
-        measured = f"{measured} with it taken away"
+        measured = f"{measured} with it removed"
     if kept.promised is None:
         return measured
     least, _, most = kept.promised

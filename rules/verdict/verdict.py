@@ -50,13 +50,13 @@ def beside_the_verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     first = first_problem(diagnosis)
     if lacks_a_part(analysis.trace):
         told = (
-            f" Of what is there: {first.headline.inside_a_sentence(first.reader)}."
+            f" In the part that can be read: {first.headline.inside_a_sentence(first.reader)}."
             if first is not None
             else ""
         )
         return f"{COPY_AGAIN}{told}"
     if first is not None and is_small_beside_computing(analysis, first):
-        return f"What costs most besides: {first.headline.inside_a_sentence(first.reader)}."
+        return f"The largest other cost: {first.headline.inside_a_sentence(first.reader)}."
     of_recording = (each for each in diagnosis.findings if each.of_recording and _is_noteworthy(each))
     besides = next(
         (each for each in of_recording if each.category.accuses or _is_larger_overhead(each, first)), None
@@ -70,7 +70,7 @@ def beside_the_verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         besides = next((each for each in diagnosis.findings if each.rule == "what-was-recorded"), None)
     if besides is None or besides is first:
         return ""
-    return f"Besides, {besides.headline.inside_a_sentence(besides.reader)}."
+    return f"Also: {besides.headline.inside_a_sentence(besides.reader)}."
 
 
 def _is_larger_overhead(finding: Finding, first: Finding | None) -> bool:
@@ -85,11 +85,11 @@ def _is_noteworthy(finding: Finding) -> bool:
 def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     """One plain sentence: what is slow, or that nothing is. Both must have been made by the same thresholds."""
     if analysis.thresholds != diagnosis.thresholds:
-        raise ValueError("the analysis and the diagnosis were made by other thresholds")
+        raise ValueError("the analysis and the diagnosis were made with different thresholds")
     trace = analysis.trace
     if lacks_a_part(trace):
         where = "stops" if ends_early(trace) else "cannot be read"
-        return f"The recording {where} in the middle: a part of what ran is missing"
+        return f"The recording {where} in the middle: part of what ran is missing"
     first = leading(analysis, diagnosis.findings)
     bound = next((each for each in diagnosis.findings if each.category is Category.GPU_BOUND), None)
     if first is not None:
@@ -101,7 +101,7 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     if not len(trace.events) and trace.memory and (known := memory_of(analysis)):
         return peak_sentence(max(known, key=lambda each: each.peak_allocated))
     if trace.is_of_results:
-        return _of_requests(trace) or f"Results, and no recording: {trace.tables[0].title}"
+        return _of_requests(trace) or f"Results without a recording: {trace.tables[0].title}"
     if not len(trace.gpu_operations):
         of_the_cpu = of_the_cpu_alone(diagnosis)
         beside = log_summary(trace) or of_flight_recorders(trace) or of_compiler_log(trace)
@@ -122,7 +122,8 @@ def _of_requests(trace: Trace) -> str:
         return ""
     half, nearly_all = (duration(round(ns)) for ns in (serving.ttft_ns.p50, serving.ttft_ns.p99))
     return (
-        f"{serving.requests:,} requests: half have their first token within {half}, 99 % within {nearly_all}"
+        f"{serving.requests:,} requests: the median time to the first token is {half}, the 99th percentile "
+        f"{nearly_all}"
     )
 
 
@@ -155,7 +156,7 @@ def what_lacks_a_gpu(diagnosis: Diagnosis) -> str:
     """In place of the reason of every single check."""
     untimed = WITHOUT_TIMES in diagnosis.skipped.values()
     lack = "its times were not recorded" if untimed else "none was recorded"
-    return f"{len(diagnosis.skipped)} checks judge what a GPU does, and {lack}"
+    return f"{len(diagnosis.skipped)} checks need GPU activity, and {lack}"
 
 
 def gpus_that_ran(trace: Trace) -> list[int]:
@@ -169,12 +170,12 @@ def _without_operations(trace: Trace) -> str:
     counted = trace.quality.kernels_without_times
     if not counted:
         if is_cut(trace):
-            return "The recording stops in the middle: nothing that the GPU did is in it"
+            return "The recording stops in the middle: it holds no GPU activity"
         launches = completeness_of(trace).launches
         made = f"{launches:,} launch{'es' if launches != 1 else ''} and no kernel"
         return f"The GPU's records are missing: {made}" if launches else "No GPU activity was recorded"
     ran = "1 kernel ran: its" if counted == 1 else f"{counted:,} kernels ran: their"
-    return f"{ran} hardware counters were recorded, and no times"
+    return f"{ran} hardware counters were recorded, but no times"
 
 
 def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:
@@ -185,14 +186,14 @@ def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:
     if limits and (most := _of_the_longest(trace, limits)):
         return most.title
     if not any(each.metrics for each in trace.kernels):
-        return f"{kernels}, and no verdict: the profiler measured nothing"
+        return f"{kernels}, no verdict: the profiler measured nothing"
     if "kernel-speed-of-light" in diagnosis.skipped and is_amd(trace):
-        return f"{kernels}, and no verdict: what is judged of kernels is what Nsight Compute counts"
+        return f"{kernels}, no verdict: kernels are judged by Nsight Compute's counters"
     if "kernel-speed-of-light" in diagnosis.skipped:
-        return f"{kernels}, and no verdict: their throughput was not measured (--section SpeedOfLight)"
+        return f"{kernels}, no verdict: their throughput was not measured (--section SpeedOfLight)"
     unmeasured = [rule for rule in diagnosis.skipped if rule.startswith("kernel-")]
     checked = "" if not unmeasured else " among what was measured"
-    return f"{kernels}, none with a fault worth fixing first{checked}"
+    return f"{kernels}, none with a problem worth fixing first{checked}"
 
 
 def _both_ways(analysis: Analysis, diagnosis: Diagnosis, problem: Finding) -> str:
@@ -267,7 +268,7 @@ def time_parts(analysis: Analysis, diagnosis: Diagnosis, device: int) -> TimePar
     parts = [(key, _label(key, analysis.idle), round(ns)) for key, ns in step.parts.items()]
     by_size = sorted(parts[4:-1], key=lambda part: -part[2])
     what = "a step of " if analysis.steps_in_window else ""
-    of = f"{what}{duration(step.length_ns)} without the profiler's own {duration(step.recorder_ns)}"
+    of = f"{what}{duration(step.length_ns)} without {duration(step.recorder_ns)} of profiler overhead"
     told = [part for part in (*parts[:4], *by_size, parts[-1]) if part[2] > 0]
     return TimeParts(told, round(step.length_ns), of)
 

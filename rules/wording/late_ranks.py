@@ -36,7 +36,7 @@ def late_names(ranks: AnyRanks) -> str:
 def headline(ranks: AnyRanks, ceiling: int) -> Headline:
     """Whom the others wait for, and how much of each step that costs."""
     amount = Part(ceiling / max(ranks.run.window_ns, 1), ranks.run.steps_in_window)
-    return Headline(f"The others wait for {late_names(ranks)}", amount, names_culprit=True)
+    return Headline(f"Other ranks wait for {late_names(ranks)}", amount, names_culprit=True)
 
 
 def because(ranks: AnyRanks) -> str:
@@ -56,27 +56,28 @@ def explanation(ranks: AnyRanks, ceiling: int) -> str:
     lasts, every = _lasts(ranks, first)
     waiting = int(ranks.waiting[others].max())
     text += (
-        f" {'come' if several else 'comes'} last to {lasts:,} of {every:,} collectives, and {_waiters(len(others))} "
-        f"for {'late ranks' if beside else 'them' if several else 'it'} there, up to "
+        f" {'arrive' if several else 'arrives'} last at {lasts:,} of {every:,} collectives, and "
+        f"{_waiters(len(others))} for {'late ranks' if beside else 'them' if several else 'it'} there, up to "
         f"{percent(waiting / max(ranks.run.window_ns, 1))} of the time. That costs up to "
         f"{part_of_steps(ceiling, ranks.run.window_ns, ranks.run.steps_in_window)}"
     )
-    text += ", with what the waiting slows their own kernels down." if ceiling > waiting else "."
+    text += ", including how much the waiting slows their own kernels." if ceiling > waiting else "."
     text += _since(ranks, first)
     if ceiling < NEARLY_AS_LATE * ranks.lost_to_late:
-        text += " The others' own work takes nearly as long: without the late ranks they would wait for the next one."
+        text += (
+            " The other ranks' own work takes nearly as long: without the late ranks they would wait for the next "
+            "slowest."
+        )
     for party in beside:
         text += (
-            f" {_capital(party.name)} {'come' if len(party.rows) > 1 else 'comes'} late as well: "
+            f" {_capital(party.name)} {'are' if len(party.rows) > 1 else 'is'} late too: "
             f"{percent(ranks.part_of_waiting(party.rows))} of the waiting is for "
             f"{'them' if len(party.rows) > 1 else 'it'}.{_since(ranks, party)}"
         )
         if spent := spends(ranks, ranks.reasons(party.rows), len(party.rows) > 1):
             text += f" Meanwhile {party.name} {spent}."
     if ranks.lateness.passes_on:
-        text += (
-            " Others that come late as well have waited for it before, in another group, and are not counted."
-        )
+        text += " Other late ranks had already waited for it in another group and are not counted."
     return text
 
 
@@ -97,7 +98,7 @@ def _waiters(count: int) -> str:
 def _since(ranks: AnyRanks, party: Party) -> str:
     names = ranks.run.step_names
     told = when(ranks.course(party.rows), names) if len(names) > 1 else ""
-    return f" It is so {told}." if told else ""
+    return f" This happens {told}." if told else ""
 
 
 def when(course: Course, names: Sequence[str]) -> str:
@@ -132,7 +133,7 @@ def doing(reasons: Sequence[Reason], several: bool = False) -> str:
         gpu = "their GPUs" if several else "its GPU"
         return f"computing: the same kernels take {percent(reason.times - 1)} longer on {gpu}"
     if reason.why is Why.MORE:
-        return f"computing: {'they have' if several else 'it has'} {percent(reason.times - 1)} more to do"
+        return f"computing: {'they have' if several else 'it has'} {percent(reason.times - 1)} more work"
     return {Why.COMPUTES: "computing", Why.COPIES: "copying", Why.HELD_UP: "held up by a slow transfer"}[
         reason.why
     ]
@@ -153,7 +154,9 @@ def spends(ranks: AnyRanks, reasons: Sequence[Reason], several: bool) -> str:
 def cannot_tell(ranks: AnyRanks) -> str:
     """ "Whether a rank that is not here comes even later: the run has 4 ranks, and 3 are here. "."""
     return (
-        f"Whether a rank that is not here comes even later: {ranks.unrecorded}. " if ranks.unrecorded else ""
+        f"Whether a rank that is missing here arrives even later: {ranks.unrecorded}. "
+        if ranks.unrecorded
+        else ""
     )
 
 

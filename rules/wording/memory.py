@@ -24,11 +24,11 @@ def composition(summary: MemorySummary) -> str:
 def peak_sentence(summary: MemorySummary) -> str:
     """One sentence for a recording that holds memory alone."""
     if summary.account is None:
-        return f"At its peak the program holds {size(summary.peak_allocated)}"
+        return f"Memory peaks at {size(summary.peak_allocated)}"
     kinds = summary.account.by_kind(summary.peak_at)
     first = next(iter(kinds), None)
     most = f", {percent(kinds[first] / summary.peak_allocated)} of it {first}" if first else ""
-    return f"At its peak the program holds {size(summary.peak_allocated)}{most}"
+    return f"Memory peaks at {size(summary.peak_allocated)}{most}"
 
 
 def given_back_sentence(times: int) -> str:
@@ -37,8 +37,8 @@ def given_back_sentence(times: int) -> str:
         return ""
     often = "once" if times == 1 else f"{times:,} times"
     return (
-        f" The allocator gave reserved memory back to the driver {often}: it could not get what was asked for and "
-        "tried again, or the program called empty_cache()."
+        f" The allocator returned reserved memory to the driver {often}: an allocation failed and was retried, or "
+        "the program called empty_cache()."
     )
 
 

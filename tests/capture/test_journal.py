@@ -96,7 +96,7 @@ PROMISE = KeptPromise("loader@x", "Load the data elsewhere", 1.6, 1.8, 2.1)
     ("after_ms", "said"),
     [
         (55, "promised 1.6 to 2.1x, got 1.8x: done."),
-        (80, "got 1.2x (1.2 to 1.3x): less than promised. What is first now: a slow loss."),
+        (80, "got 1.2x (1.2 to 1.3x): less than promised. Now first: a slow loss."),
         (30, "done, and more than promised."),
     ],
 )

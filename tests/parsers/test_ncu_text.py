@@ -205,6 +205,6 @@ def test_a_launch_that_failed_has_no_verdict(tmp_path: Path, capsys: pytest.Capt
     path.write_text(FAILED)
     assert main(["diagnose", str(path)]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("1 profiled kernel, and no verdict: the profiler measured nothing")
+    assert told.startswith("1 profiled kernel, no verdict: the profiler measured nothing")
     assert "the report lacks counters of throughput" in " ".join(told.split())
     assert "Checked and quiet" not in told

@@ -212,7 +212,7 @@ def test_results_alone_are_called_results(tmp_path: Path, capsys: pytest.Capture
     path.write_text(COMPARISON)
     assert main(["diagnose", str(path)]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("Results, and no recording: torch.utils.benchmark gemm")
+    assert out.startswith("Results without a recording: torch.utils.benchmark gemm")
     assert "2 rows, all kept" in out
     assert "Not checked" not in out
 

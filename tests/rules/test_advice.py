@@ -136,7 +136,7 @@ def test_one_culprit_is_blamed_alone_only_when_it_holds_most_of_the_waiting(seco
 
     text = found(steps(4, 1000, body).build(), Category.HOST_BOUND).explanation
     assert text.startswith("While tokenize runs on the CPU") is alone
-    assert ("The CPU does something else than launching" in text) is not alone
+    assert ("The CPU is busy with something other than launching" in text) is not alone
     assert "write_log (1" in text
 
 
@@ -182,8 +182,8 @@ def test_the_cpu_is_called_slower_than_the_kernels_only_where_it_is(each: float,
         trace.operation(1006, 1006 + 21 * each - 40, "gemm", 1000)
 
     text = found(steps(4, 2500, body).build(), Category.LAUNCH_BOUND).explanation
-    assert ("needs about 50.0 us from one launch to the next" in text) is slower
-    assert ("the short ones among them are over before" in text) is not slower
+    assert ("needs about 50.0 us per launch" in text) is slower
+    assert ("the short ones end before" in text) is not slower
 
 
 def test_communication_without_any_computation_is_not_accused() -> None:

@@ -219,7 +219,7 @@ def test_the_share_of_what_leads_is_never_less_than_what_its_fix_gives(analysis:
     assert found.share == pytest.approx(0.5)
     assert found.severity is Severity.HIGH
     assert "50 %" in found.title
-    assert "With what it delays it costs 50 % of a step" in found.explanation
+    assert "Including what it delays, it costs 50 % of a step" in found.explanation
     assert found.speedup_at_most == pytest.approx(2.0)
 
 

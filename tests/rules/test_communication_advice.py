@@ -123,7 +123,7 @@ def test_communication_on_the_stream_of_the_computation_is_told(stream: int, sha
 
     findings = diagnose(steps(4, 1000, body, into=TinyTrace(rank=0)).build()).findings
     found = next(each for each in findings if each.category is Category.EXPOSED_COMMUNICATION)
-    assert ("runs on the stream of the computation" in found.explanation) is shared
+    assert ("runs on the computation's stream" in found.explanation) is shared
     assert ("async_op=True" in found.advice[0]) is shared
 
 
@@ -140,7 +140,7 @@ def test_ranks_that_wait_for_each_other_in_turn_get_unequal_work(turns: bool, un
             trace.collective(801 if much else 401, 900 if turns else 500, 10, device=rank)
     findings = diagnose(trace.build()).findings
     found = next(each for each in findings if each.category is Category.EXPOSED_COMMUNICATION)
-    assert ("equally much to do" in found.advice[0]) is unequal
+    assert ("the same amount of work" in found.advice[0]) is unequal
 
 
 @pytest.mark.parametrize(

@@ -109,13 +109,13 @@ def test_the_verdict_says_how_long_a_step_took_and_takes() -> None:
 
 def test_a_change_within_the_noise_is_none() -> None:
     result = compare(run(every=100), run(every=101))
-    assert result.verdict.startswith("No difference that this noise allows to see: a step takes 1.01 ms")
+    assert result.verdict.startswith("No difference beyond the noise: a step takes 1.01 ms")
 
 
 def test_recordings_without_steps_that_did_other_amounts_of_work_are_not_called_faster() -> None:
     result = compare(without_steps(40, 80), without_steps(10, 80))
     assert not result.by_step
-    assert result.verdict.startswith("Not comparable: the two hold different amounts of work")
+    assert result.verdict.startswith("Not comparable: the two contain different amounts of work")
     assert any("no steps were found in either" in caution for caution in result.cautions)
     assert [each.name for each in result.measures][:2] == ["kernels", "kernel time"]
     alike = compare(without_steps(40, 80), without_steps(40, 40))
@@ -127,7 +127,7 @@ def test_programs_without_a_common_kernel_and_with_other_counts_are_taken_for_tw
     assert result.verdict.startswith("These look like two different programs. If not, ")
     renamed = compare(run(kernels=50), run(kernels=50, name="void other_gemm"))
     assert "different programs" not in renamed.verdict
-    assert any("kernels that both have" in caution for caution in renamed.cautions)
+    assert any("kernels found in both" in caution for caution in renamed.cautions)
 
 
 def test_another_size_of_the_work_is_warned_of() -> None:

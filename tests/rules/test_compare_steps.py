@@ -137,7 +137,7 @@ def test_verdicts_carry_their_bounds() -> None:
     assert "(between 1.9" in faster.verdict
     alike = compare(of_length(1000), of_length(1005))
     assert alike.judgement.outcome is Outcome.NO_DIFFERENCE_SEEN
-    assert alike.verdict.startswith("No difference that this noise allows to see")
+    assert alike.verdict.startswith("No difference beyond the noise")
 
 
 def test_another_gpu_is_not_comparable_and_the_reason_is_told() -> None:

@@ -80,7 +80,7 @@ def test_a_log_of_what_was_compiled_once_has_nothing_to_find(tmp_path: Path) -> 
 
 def test_a_recording_without_a_log_says_why_nothing_was_checked(fixtures: Path) -> None:
     skipped = diagnose(open_trace([fixtures / "smi" / "dmon.txt"])).skipped
-    assert skipped["compiled-again"] == skipped["graph-breaks"] == "no log of a compiler"
+    assert skipped["compiled-again"] == skipped["graph-breaks"] == "no compiler log"
 
 
 def test_only_the_first_places_and_functions_are_told_with_how_many_there_are(tmp_path: Path) -> None:
@@ -104,9 +104,9 @@ def test_only_the_first_places_and_functions_are_told_with_how_many_there_are(tm
     ("reason", "helps"),
     [
         ("tensor 'x' size mismatch at index 0. expected 4, actual 5", "mark_dynamic"),
-        ("GLOBAL_STATE changed: grad_mode", "mode of gradients"),
+        ("GLOBAL_STATE changed: grad_mode", "gradient mode"),
         ("tensor 'x' dtype mismatch. expected Float, actual Half", "one type"),
-        ("___check_obj_id(L['self'], 139) ", "another object"),
+        ("___check_obj_id(L['self'], 139) ", "a new object"),
         ("L['n'] == 2", "tensor"),
         ("something new", "Keep what the reason names"),
     ],

@@ -126,7 +126,7 @@ def test_a_stretch_of_a_file_that_is_damaged_is_what_is_told_first(
     analysis = Analysis(open_trace([path]))
     report = as_text(analysis.trace, diagnosis_of(analysis), analysis).replace("\n", " ")
     assert (
-        report.startswith("The recording cannot be read in the middle: a part of what ran is missing") is told
+        report.startswith("The recording cannot be read in the middle: part of what ran is missing") is told
     )
 
 

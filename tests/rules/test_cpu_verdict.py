@@ -35,7 +35,7 @@ def test_functions_of_the_program_are_told_beside_operators_and_those_of_librari
     trace.op(20, 880, "aten::linalg_solve")
     trace.frame(950, 1_000, "/home/me/solve.py(30): report")
     said = told(trace).explanation
-    assert "In the program's own code that is /home/me/solve.py(12): residual (95 %)" in said
+    assert "In the program's own code: /home/me/solve.py(12): residual (95 %)" in said
     assert "numpy" not in said.partition("own code")[2]
 
 

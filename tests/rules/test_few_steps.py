@@ -68,7 +68,7 @@ def test_work_that_names_itself_gets_advice_of_its_own(region: str, advised: str
 )
 def test_other_names_get_the_usual_advice(region: str) -> None:
     (found,) = with_pauses(1, region)
-    assert found.advice[0].startswith(f"Take {region} off the critical path")
+    assert found.advice[0].startswith(f"Move {region} off the critical path")
 
 
 def test_copies_of_a_checkpoint_are_counted_where_they_are() -> None:

@@ -31,7 +31,7 @@ def of_gloo(fixtures: Path, name: str, *ranks: int) -> Trace:
 def test_the_rank_that_left_the_loop_is_named_with_who_waits_since_when(fixtures: Path) -> None:
     trace = of_gloo(fixtures, "early_end", 0, 1, 2)
     (finding,) = hangs(trace)
-    assert finding.title == "Rank 2 never came to all_reduce #10"
+    assert finding.title == "Rank 2 never reached all_reduce #10"
     assert finding.rank == 2
     assert (
         "Ranks 0 and 1 have waited in all_reduce #10 of default_pg (group 0) since 02:50:59 UTC"
@@ -53,7 +53,7 @@ def test_another_collective_is_named_with_both_lines(fixtures: Path) -> None:
 def test_one_dump_says_that_it_waits_and_that_the_others_would_tell_more(fixtures: Path) -> None:
     (finding,) = hangs(of_gloo(fixtures, "early_end", 1))
     assert finding.title == "Rank 1 waits in all_reduce #10"
-    assert "The dumps of the other ranks tell who is missing." in finding.explanation
+    assert "The dumps of the other ranks show which one is missing." in finding.explanation
 
 
 def test_dumps_without_anything_open_are_summed_up(fixtures: Path) -> None:
@@ -66,15 +66,15 @@ def test_members_without_a_dump_are_named_where_the_dumps_state_who_belongs(tmp_
         (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickled(entry(811), open_entry(812, 5.0)))
     (finding,) = hangs(open_trace([tmp_path]))
     assert finding.title == "Ranks 0 and 2 wait in all_reduce #812; 1 left no dump"
-    assert "No dump of rank 1 is here." in finding.explanation
+    assert "There is no dump of rank 1." in finding.explanation
 
 
 def test_a_rank_whose_gpu_has_not_begun_is_told_apart(tmp_path: Path) -> None:
     for rank, state in enumerate(("started", "started", "scheduled")):
         (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickled(open_entry(9, state=state)))
     (finding,) = hangs(open_trace([tmp_path]))
-    assert finding.title == "All came to all_reduce #9, and it did not end"
-    assert "On rank 2 the GPU has not begun it" in finding.explanation
+    assert finding.title == "All reached all_reduce #9, and it did not end"
+    assert "On rank 2 the GPU has not started it" in finding.explanation
 
 
 def test_messages_between_two_ranks_keep_no_other_rank_waiting(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_the_group_that_keeps_all_others_comes_first() -> None:
     second.called(200, "broadcast", 9, waits=800, group="tensor (group 2)", place="tp.py:5")
     third.called(150, "broadcast", 8, group="tensor (group 2)", place="tp.py:4")
     root, waiting = hangs(merge([each.build() for each in (first, second, third)]))
-    assert root.title == "Rank 2 never came to broadcast #9"
-    assert waiting.title == "Rank 1 never came to all_reduce #4"
+    assert root.title == "Rank 2 never reached broadcast #9"
+    assert waiting.title == "Rank 1 never reached all_reduce #4"
     assert (root.severity, waiting.severity) == ("high", "medium")
     assert waiting.ceiling_ns == 0 < root.ceiling_ns
 
@@ -142,8 +142,8 @@ def test_of_the_ranks_that_did_not_come_the_one_is_blamed_that_nothing_keeps() -
     third.called(150, "broadcast", 8, group="tensor (group 2)", place="tp.py:4")
     found = hangs(merge([each.build() for each in (first, second, third)]))
     assert [each.title for each in found] == [
-        "Rank 2 never came to all_reduce #4",
-        "Rank 2 never came to broadcast #9",
+        "Rank 2 never reached all_reduce #4",
+        "Rank 2 never reached broadcast #9",
     ]
     assert "Rank 1 called all_reduce #3 last" in found[0].explanation
 
@@ -167,7 +167,7 @@ def test_one_that_waits_elsewhere_is_told_with_the_place() -> None:
     second.called(0, sequence=3)
     second.called(50, "broadcast", 9, waits=900, group="tensor (group 2)", place="tp.py:5")
     found = {each.title: each for each in hangs(merge([first.build(), second.build()]))}
-    told = found["Rank 1 never came to all_reduce #4"].explanation
+    told = found["Rank 1 never reached all_reduce #4"].explanation
     assert "it waits in broadcast #9 of tensor (group 2) (tp.py:5)." in told
     assert "Something hangs in 2 groups." in told
 
@@ -191,4 +191,4 @@ def test_copies_of_dumps_tell_the_same_whatever_they_are_called(fixtures: Path, 
     for rank in range(3):
         shutil.copyfile(fixtures / "flight" / f"early_end.rank{rank}.pickle", tmp_path / f"fr_{rank}")
     (finding,) = hangs(open_trace([tmp_path]))
-    assert finding.title == "Rank 2 never came to all_reduce #10"
+    assert finding.title == "Rank 2 never reached all_reduce #10"

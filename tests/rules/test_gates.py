@@ -65,11 +65,11 @@ def test_a_limit_is_written_as_a_percentage_or_by_what_it_is_on(text: str, limit
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("fast", "no percentage, such as 5 or 5%"),
-        ("launches=many", "no percentage"),
-        ("speed=5", "known are step-time, p99"),
+        ("fast", "not a percentage such as 5 or 5%"),
+        ("launches=many", "not a percentage"),
+        ("speed=5", "choose from step-time, p99"),
         ("kernel=5", "needs a name"),
-        ("p99:x=5", "has no name"),
+        ("p99:x=5", "takes no name"),
         ("throughput=100%", "cannot fall by 100 %"),
     ],
 )
@@ -268,4 +268,4 @@ def test_a_recording_is_compared_with_kept_figures() -> None:
     twice = replace(figures_of(analysis), step_ns=figures_of(analysis).step_ns / 2)
     slower = compare_with_kept([twice], "baseline:main", analysis.trace)
     assert slower.verdict.startswith("2.00x slower")
-    assert any("only figures are known" in said for said in slower.cautions)
+    assert any("only figures of the earlier run were kept" in said for said in slower.cautions)

@@ -116,5 +116,5 @@ def test_only_copies_that_the_cpu_waits_for_are_to_be_made_asynchronous(
     found = diagnose(steps(3, 1000, body, into=trace).build()).findings
     copies = next(each for each in found if each.category.value.startswith("copy-"))
     text = " ".join(copies.advice)
-    assert ("asynchronous already" in text) is asynchronous
+    assert ("already asynchronous" in text) is asynchronous
     assert ("non_blocking=True" in text or "cudaMemcpyAsync" in text) is not asynchronous

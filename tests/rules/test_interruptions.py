@@ -113,7 +113,7 @@ def test_a_cpu_of_its_own_is_promised_what_the_pauses_take() -> None:
     plan = make_plan(interrupted(length=8_000))
     told = next(each for each in plan.promises if each.proposal.fix == "free-the-cpu")
     assert told.proposal.title.startswith(
-        "Give the program CPU cores of its own: it stands still 2 times in a step, 6.0"
+        "Give the program its own CPU cores: it stalls 2 times in a step, 6.0"
     )
     assert told.expected > 2
     assert promised(make_plan(interrupted(moves=False))).keys() & {"free-the-cpu"} == set()

@@ -39,7 +39,7 @@ def test_calls_times_and_shares_are_those_of_the_timeline() -> None:
     assert compared.limits == ("", "")
     assert compared.why == "A call of the first is 4.50 times faster (10.0 ns and 45.0 ns)."
     same = compare_calls(trace, calls_of(trace, "slow"), calls_of(trace, "slow"), 200)
-    assert same.why.startswith("A call of either takes about as long")
+    assert same.why.startswith("Calls of both take about as long")
 
 
 def test_what_a_profiler_measured_of_both_stands_below(fixtures: Path) -> None:
@@ -58,7 +58,7 @@ def test_what_a_profiler_measured_of_both_stands_below(fixtures: Path) -> None:
     assert "DRAM throughput" in rows
     assert compared.limits[0].endswith("of the BF16 tensor roof")
     assert compared.limits[1].endswith("of the DRAM roof")
-    assert "Another limit: BF16 tensor is above the first, DRAM above the second." in compared.why
+    assert "They have different limits: BF16 tensor above the first, DRAM above the second." in compared.why
 
 
 def test_without_a_profiler_the_roof_is_estimated_from_shapes(fixtures: Path) -> None:

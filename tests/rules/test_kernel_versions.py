@@ -37,7 +37,7 @@ def timed(name: str, took_us: float, ident: str) -> KernelProfile:
 def test_a_faster_version_in_the_report_is_told_with_what_costs_most(factor: float, told: bool) -> None:
     trace = trace_of(timed("sum_naive", 100.0 * factor, "0"), timed("sum_shared", 100.0, "1"))
     said = [each.explanation for each in diagnose(trace).findings if each.culprit.text == "sum_naive"]
-    assert sum("sum_shared, by its name another version of it" in each for each in said) == told
+    assert sum("sum_shared, going by its name another version of it" in each for each in said) == told
     found = faster_version(trace, trace.kernels[0])
     assert (found is not None) is told
 

@@ -214,6 +214,6 @@ def test_both_forms_of_one_recording_of_jax_hold_the_same_kernels() -> None:
 def test_a_fragmented_memory_is_told_from_a_full_one() -> None:
     told = json.loads((PROGRAMS / "memory_fragmented.truth.json").read_text())
     diagnosis = diagnosed(PROGRAMS / "memory_fragmented.snapshot.pickle.gz")
-    assert "what is free lies in pieces" in diagnosis.findings[0].title
+    assert "the free memory is fragmented" in diagnosis.findings[0].title
     assert told["largest_free"] < told["asked"] < told["reserved"] - told["allocated"]
     assert "expandable_segments" in " ".join(diagnosis.findings[0].advice)

@@ -257,7 +257,7 @@ def test_anomaly_detection_is_told_by_its_name(functions: int, asking: int, foun
     plan = backward(functions, asking)
     assert ("stop-checking-for-nan" in promised(plan)) is found
     if found:
-        said = f"Switch anomaly detection off: the backward pass asks {asking} times in a step for NaN"
+        said = f"Turn anomaly detection off: the backward pass checks {asking} times in a step for NaN"
         assert titles(plan)["stop-checking-for-nan"] == said
         assert "remove-read-backs" not in promised(plan)
 
@@ -291,9 +291,7 @@ def recomputed(again: float, filled: float = 0.0, operator: str = "aten::linear"
 
 def test_a_forward_pass_inside_the_backward_pass_is_told_as_a_whole() -> None:
     plan = recomputed(400)
-    assert titles(plan)["keep-activations"].startswith(
-        "Keep activations instead of computing them again: 14 %"
-    )
+    assert titles(plan)["keep-activations"].startswith("Keep activations instead of recomputing them: 14 %")
     assert promised(plan)["keep-activations"] > 1.05
 
 

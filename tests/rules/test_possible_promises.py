@@ -194,11 +194,11 @@ def test_where_hardly_anything_of_a_step_is_left_no_factor_is_told(silence_us: f
     assert bool(plan.promises) is promised
     assert bool(plan.withheld) is not promised
     told = about_replay(plan)
-    assert ("too little of it is left" in told) is not promised
+    assert ("too little would be left" in told) is not promised
     if promised:
         assert worded(plan.promises[0]).startswith("about ")
     else:
-        assert "10.0 s of CPU work in a step, of 10.0 s" in told
+        assert "10.0 s of CPU work in a step, out of 10.0 s" in told
         assert first_step(plan, diagnose(plan.replay.analysis.trace)) == ""
 
 

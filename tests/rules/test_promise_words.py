@@ -101,7 +101,7 @@ def test_beside_a_finding_stands_what_its_fix_gives_and_no_limit_as_if_it_were_a
 def test_the_gain_of_a_cause_stands_beside_one_of_its_findings_only(empty: Plan) -> None:
     plan = replace(empty, promises=(promise(1.7, 2.0, 2.3),))
     beside = replace(finding(Category.COPY_D2H, fix="move-1"), leads=False)
-    assert gain(beside, plan) == "goes with the one above"
+    assert gain(beside, plan) == "same fix as the one above"
     assert gain(beside, plan, short=True) == ""
 
 
@@ -130,16 +130,14 @@ def test_the_first_step_says_what_else_it_mends(empty: Plan) -> None:
         finding(Category.COPY_D2H, 20, fix="move-1"), headline=Headline("Copies stand alone", Part(0.2, 5))
     )
     told = first_step(plan, Diagnosis((first, copies, other)))
-    assert (
-        told == "Do this first, about 2.0x faster (1.7 to 2.3x): Move it. It also fixes: copies stand alone."
-    )
+    assert told == "Do this first, about 2.0x faster (1.7 to 2.3x): Move it. Also fixes: copies stand alone."
     assert first_step(plan, Diagnosis((first,))).endswith("(1.7 to 2.3x): Move it.")
     assert first_step(plan, Diagnosis((other, first))).startswith(
-        "Of what a gain is known for, do this first"
+        "Of the fixes with a known gain, do this first"
     )
     wide = replace(empty, promises=(promise(1.2, 2.0, 9.0),))
     assert first_step(wide, Diagnosis((first,))) == (
-        "Do this first, 1.2x to 9.0x faster: Move it. What that gives depends on how many workers there are."
+        "Do this first, 1.2x to 9.0x faster: Move it. The gain depends on how many workers there are."
     )
     assert first_step(empty, Diagnosis((finding(),))) == ""
 
@@ -148,7 +146,7 @@ def test_a_gpu_that_computes_and_that_no_change_makes_faster_is_sound(empty: Pla
     empty = replace(empty, replay=replace(empty.replay, reason=""))
     computes = replace(finding(Category.GPU_BOUND), severity=Severity.INFO)
     little, much = finding(Category.COPY_D2H, 3), finding(Category.COPY_D2H, 30)
-    sound = "Nothing to mend here: the GPU computes nearly all of the time."
+    sound = "Nothing to fix here: the GPU is computing nearly all the time."
     assert first_step(empty, Diagnosis((little, computes))) == sound
     assert first_step(empty, Diagnosis((much, computes))) == ""
     assert first_step(empty, Diagnosis((little,))) == ""

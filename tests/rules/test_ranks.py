@@ -63,7 +63,7 @@ def test_what_a_late_rank_does_instead_is_not_told_of_communication_alone(comput
     """Between the collectives of a recording that holds nothing else no GPU is known to be idle."""
     diagnosis = diagnose(run([500, 900, 700], computes=computes))
     (late,) = (each for each in diagnosis.findings if each.category is Category.STRAGGLER)
-    assert "comes last to 3 of 3" in late.explanation
+    assert "arrives last at 3 of 3" in late.explanation
     assert (" more of the step " in late.explanation) is computes
 
 
@@ -223,7 +223,7 @@ def test_two_ranks_that_are_late_to_different_collectives_are_both_named() -> No
     assert finding.culprit.text == "rank 1 and rank 3"
     assert "the other 2 wait for late ranks" in finding.explanation
     assert (
-        "Rank 3 comes late as well: 49 % of the waiting is for it. It is so in every step."
+        "Rank 3 is late too: 49 % of the waiting is for it. This happens in every step."
         in finding.explanation
     )
     assert finding.ceiling_ns == 4 * 790_000
@@ -235,7 +235,7 @@ def test_a_rank_that_comes_late_but_never_last_is_named_with_its_part() -> None:
     finding = straggling(trace)
     assert finding is not None
     assert finding.culprit.text == "rank 1 and rank 3"
-    assert "Rank 3 comes late as well: 41 % of the waiting is for it" in finding.explanation
+    assert "Rank 3 is late too: 41 % of the waiting is for it" in finding.explanation
 
 
 @pytest.mark.parametrize(("second", "named"), [(120.0, "rank 1"), (140.0, "rank 1 and rank 3")])
@@ -277,7 +277,7 @@ def test_when_most_ranks_are_late_the_early_ones_are_not_their_accusers() -> Non
 def test_since_when_is_told_for_each_late_rank() -> None:
     finding = straggling(two_phases({1: (400, 0), 3: (0, 390)}, from_step=2))
     assert finding is not None
-    assert finding.explanation.count("It is so from ProfilerStep#3 on.") == 2
+    assert finding.explanation.count("This happens from ProfilerStep#3 on.") == 2
 
 
 @pytest.mark.parametrize(("third", "named"), [(210.0, ("rank 1", "rank 3", "rank 5")), (190.0, ())])
@@ -299,7 +299,7 @@ def test_ranks_are_late_together_when_each_is_at_least_half_as_late_as_the_lates
 
 @pytest.mark.parametrize(
     ("early", "said"),
-    [(110.0, "It is so from ProfilerStep#3 on."), (130.0, "It is so in every step.")],
+    [(110.0, "This happens from ProfilerStep#3 on."), (130.0, "This happens in every step.")],
 )
 def test_a_late_rank_shows_in_steps_that_cost_a_third_of_the_costliest(early: float, said: str) -> None:
     def one(rank: int) -> Trace:

@@ -44,7 +44,7 @@ def swapped(layers: int = 4, sizes: tuple[int, ...] = (4_000, 400_000), back: fl
 def test_what_goes_both_ways_again_and_again_is_swapped(changed: dict[str, int], found: bool) -> None:
     told = titles(swapped(**changed)).get("keep-on-gpu", "")  # type: ignore[arg-type]
     assert (
-        told.startswith("Leave on the GPU what does not change: 1.62 MB go to the host and come back")
+        told.startswith("Leave data that does not change on the GPU: 1.62 MB go to the host and come back")
         is found
     )
 

@@ -42,7 +42,7 @@ def test_recorded_samples_name_the_programs_own_line(fixtures: Path, name: str, 
 
 def test_what_runs_below_and_further_functions_are_told(fixtures: Path) -> None:
     finding = found(open_trace([fixtures / "stacks" / "feed.speedscope.json"]))
-    assert "Samples saw threads at work for 5.74 s: 44 %" in finding.explanation
+    assert "Samples show threads at work for 5.74 s: 44 %" in finding.explanation
     assert "mostly in JSONDecoder.raw_decode, 30 % in compress (feed.py:23) and" in finding.explanation
 
 
@@ -72,7 +72,7 @@ def test_time_outside_of_the_programs_own_code_is_told(count: int, told: bool, t
     text = (
         f"run (a.py:1);go (b.py:4) {100 - count}\nwait (threading.py:320);acquire (threading.py:1) {count}\n"
     )
-    assert ("in no function of the program's own" in found(opened(tmp_path, text)).explanation) is told
+    assert ("not in any of the program's own functions" in found(opened(tmp_path, text)).explanation) is told
 
 
 @pytest.mark.parametrize(("count", "told"), [(5, True), (4, False)])
@@ -83,12 +83,12 @@ def test_what_runs_below_is_named_where_it_takes_most(count: int, told: bool, tm
 
 def test_samples_of_libraries_alone_say_so(tmp_path: Path) -> None:
     trace = opened(tmp_path, "wait (threading.py:320);acquire (threading.py:1) 4\n")
-    assert found(trace).title == "The CPU's time goes to no function of the program's own"
+    assert found(trace).title == "The CPU's time is not spent in any of the program's own functions"
 
 
 def test_recordings_without_samples_say_why_nothing_is_checked(fixtures: Path) -> None:
     skipped = diagnose(open_trace([fixtures / "smi" / "dmon.txt"])).skipped
-    assert skipped["sampled-cpu"] == "no samples of the CPU's stacks"
+    assert skipped["sampled-cpu"] == "no CPU stack samples"
 
 
 @pytest.mark.parametrize(

@@ -110,5 +110,5 @@ def test_products_of_narrow_types_are_not_told_to_be_narrower(dtype: str, narrow
         trace.operation(at + 20, at + 1_000, f"cutlass_{dtype}_gemm", at + 1, grid=4_000, block=256)
     told = finding(trace.build(), "gpu-bound")
     assert told is not None
-    assert ("types are narrow already" in " ".join(told.advice)) is narrow
+    assert ("types are already narrow" in " ".join(told.advice)) is narrow
     assert ("lower precision" in " ".join(told.advice)) is not narrow

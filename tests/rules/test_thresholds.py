@@ -91,7 +91,7 @@ def test_a_verdict_speaks_for_the_thresholds_of_its_diagnosis(starved: Trace) ->
     before = verdict(usual, diagnosis_of(usual))
     verdict(strict, diagnosis_of(strict))
     assert verdict(usual, diagnosis_of(usual)) == before
-    with pytest.raises(ValueError, match="other thresholds"):
+    with pytest.raises(ValueError, match="different thresholds"):
         verdict(usual, diagnosis_of(strict))
 
 

@@ -28,7 +28,7 @@ HUNG = tuple(f"flight/early_end.rank{rank}.pickle" for rank in range(3))
 @pytest.mark.parametrize(
     ("names", "says", "lanes"),
     [
-        (HUNG, "Rank 2 never came to all_reduce #10", {"Collectives called"}),
+        (HUNG, "Rank 2 never reached all_reduce #10", {"Collectives called"}),
         (("flight/early_end.rank0.json",), "Rank 0 waits in all_reduce #10", {"Collectives called"}),
         (("compiler/torch_trace.log",), "step was recompiled 3 times", {"Compiling"}),
         (("stacks/feed.speedscope.json",), "44 % of the CPU's time is in parse", {"Samples"}),
@@ -102,5 +102,5 @@ def test_many_dumps_are_read_in_full_and_named_in_one_line(
     assert files_of_many([tmp_path]) is None
     assert main(["diagnose", str(tmp_path)]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == "Rank 3 never came to all_reduce #2"
+    assert said[0] == "Rank 3 never reached all_reduce #2"
     assert said[2].endswith(f"nccl_trace_rank_15 (PyTorch flight recorder){told}")

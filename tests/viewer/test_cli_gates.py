@@ -187,7 +187,7 @@ def test_limits_of_a_file_are_judged_together_and_told_one_by_one(
     with pytest.raises(SystemExit) as ended:
         main(["compare", before, after, "--gates", str(limits)])
     assert ended.value.code == BAD_INPUT
-    assert "gates.toml: 'launch' is nothing that can be limited" in capsys.readouterr().err
+    assert "gates.toml: 'launch' cannot be limited" in capsys.readouterr().err
 
 
 def test_repeats_of_each_side_are_one_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,4 +263,4 @@ def test_a_database_of_something_else_is_neither_read_nor_written(
     assert main(["baseline", "save", "main", run, "--store", str(store)]) == BAD_INPUT
     assert main(["baseline", "list", "--store", str(store)]) == BAD_INPUT
     assert store.read_bytes() == before
-    assert "holds something else" in capsys.readouterr().err
+    assert "contains something else" in capsys.readouterr().err

@@ -26,7 +26,7 @@ EXPECTED = [
     Expected(
         "chrome/*capture_traces*",
         "the recording shows a HIP graph being captured",
-        ("421 launches were noted down", "once, at start-up"),
+        ("421 launches were recorded", "once, at start-up"),
         ("capture the forward pass", "GPU 0 goes", "launching small", "x faster"),
     ),
     Expected(
@@ -102,7 +102,7 @@ EXPECTED = [
         "The GPU computes 88 %",
         (
             "10 steady steps",
-            "What costs most besides: waiting for results stalls the GPU: 9.0 %",
+            "The largest other cost: waiting for results stalls the GPU: 9.0 %",
             "6.7 % 21.7 ms blocked by a synchronisation",
         ),
         ("torch", "DataLoader"),
@@ -113,7 +113,7 @@ EXPECTED = [
     ),
     Expected(
         "ncu/Gardenia*",
-        "3 profiled kernels, and no verdict: their throughput was not measured",
+        "3 profiled kernels, no verdict: their throughput was not measured",
         ("--section SpeedOfLight", "Checked and quiet: kernel-fp64 Not"),
         ("worth fixing first",),
     ),
@@ -149,7 +149,7 @@ EXPECTED = [
         (
             "where: execute_diffusion",
             "run execute_diffusion",
-            "model is compiled anew",
+            "model is being recompiled",
             "capture the forward pass",
             "off the critical path: 405 ms",
         ),
@@ -179,7 +179,7 @@ EXPECTED = [
     ),
     Expected(
         "chrome/*cupti_profiler*",
-        "77 kernels ran: their hardware counters were recorded, and no times",
+        "77 kernels ran: their hardware counters were recorded, but no times",
         ("profiler_metrics",),
         ("ProfilerActivity.CUDA was off", "launches, no kernel", "x faster"),
     ),
@@ -278,7 +278,7 @@ EXPECTED = [
             "51 prefill and 91 decode steps",
             "Python inside engine steps alone",
         ),
-        ("outside any region", "Take out what", "hooks, bookkeeping", "DataLoader"),
+        ("outside any region", "Remove the extra work of", "hooks, bookkeeping", "DataLoader"),
     ),
     Expected("../smi/query.csv", "GPU 0 over 401 s: busy 2.0 %", ("its power limit 1.6 %",), ("100 % idle",)),
 ]

@@ -124,7 +124,7 @@ def told(**ceilings: int) -> Diagnosis:
             850,
             90,
             "The GPU computes 85 % of the time",
-            "What costs most besides: the GPU waits for Python: 8.9 %",
+            "The largest other cost: the GPU waits for Python: 8.9 %",
         ),
         (850, 110, "The GPU waits for Python: 11 % of every step", ""),
         (780, 90, "Copies to the GPU are not overlapped: 13 % of every step", ""),

@@ -38,7 +38,7 @@ from rules.terms.thresholds import Thresholds, Unit, threshold
 
 HOST_STRETCH_NS = threshold(
     "launch-pause",
-    "a pause between launches is Python's and not the cost of launching from",
+    "a pause between launches counts as Python's, not as launch cost, from this length",
     Unit.TIME,
     500_000,
     least=20_000,
@@ -139,7 +139,7 @@ def _causes(
     cause, event = _first(
         (
             _Row("a page of unified memory moved", unlinked & moved, Cause.HOST, nobody),
-            _Row("nobody knows who launched it", unlinked, Cause.UNKNOWN, nobody),
+            _Row("no record of what launched it", unlinked, Cause.UNKNOWN, nobody),
             _Row("launched early enough", depends, Cause.DEPENDENCY, nobody),
             _Row("just launched", arrived & (doing != Cause.SYNCHRONIZATION), Cause.LAUNCH, event),
         ),
@@ -243,7 +243,7 @@ def _what_the_cpu_does(
         _Row("reading a value back", reads_back, Cause.SYNCHRONIZATION, reading),
         _Row("waiting for input", feeds, Cause.INPUT, around.input),
         _Row("interrupted by something else on its CPU", stopped, Cause.LAUNCH, around.innermost),
-        _Row("inside a launch or query that takes long", long_call, Cause.HOST, call),
+        _Row("inside a slow launch or query", long_call, Cause.HOST, call),
         _Row("busy with something that launches nothing", elsewhere, Cause.HOST, around.innermost),
         _Row("after an allocation that waited", after_it & allocated, Cause.ALLOCATOR, blocker),
         _Row("after a call that waited", after_it, Cause.SYNCHRONIZATION, blocker),

@@ -182,7 +182,7 @@ class Ranks(Generic[RunType]):
         """ "the run has 4 ranks, and 3 are here"; empty where all ranks were recorded."""
         kinds, here = self.run.meetings.kinds, len({row.member for row in self.run.rows})
         needed = max(self.run.world_size, max((kind.group_size for kind in kinds), default=0))
-        return f"the run has {needed:,} ranks, and {here:,} are here" if needed > here > 0 else ""
+        return f"the run has {needed:,} ranks, and only {here:,} are open" if needed > here > 0 else ""
 
     @cached_property
     def clock_error(self) -> I64:

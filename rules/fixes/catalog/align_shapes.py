@@ -35,13 +35,13 @@ class AlignShapes:
     id: ClassVar[str] = "align-shapes"
     explanation: ClassVar[str] = """
 When it applies
-    Matrix products in 16 bits run kernels for unaligned data, by their names.
+    16-bit matrix products run kernels for unaligned data, judging by their names.
 
 What is changed in the replay
     They take 0.3 of their time.
 
 What makes it more or less
-    Small products gain least; with the newest kernels they may take a sixth.
+    Small products gain the least; with the newest kernels the remaining share may be a sixth.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -59,7 +59,7 @@ What makes it more or less
             expected=durations_times(awkward, ALIGNED_TIME),
             low=durations_times(awkward, ALIGNED_AT_LEAST),
             high=durations_times(awkward, ALIGNED_AT_MOST),
-            depends_on="which of the dimensions can be padded",
+            depends_on="which dimensions can be padded",
         )
 
 

@@ -29,14 +29,14 @@ class BatchRequests:
     id: ClassVar[str] = "batch-requests"
     explanation: ClassVar[str] = """
 When it applies
-    A model is run, not trained, by several threads of one process, and the CPU is the limit.
+    Several threads of one process run a model without training it, and the CPU is the limit.
 
 What is changed in the replay
-    If k requests are served together, the host's time is a k-th. The GPU's time stays as it is.
+    If k requests are served together, the host time becomes a k-th. The GPU's time stays the same.
 
 What makes it more or less
-    How many requests wait at the same time, and how much longer a batch computes than one request. The program is
-    written anew: no point is told, only a range.
+    How many requests are waiting at once, and how much longer a batch takes than one request. The program has to be
+    redesigned, so there is a range but no single estimate.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -46,19 +46,23 @@ What makes it more or less
         if replay.gain([_divided(1e9)]) < LEAST_LIMIT:
             return
         yield Proposal(
-            title=f"Serve several requests together: {threads} threads take turns, each with a model run of its own",
+            title=(
+                f"Serve several requests together: {threads} threads take turns, each running the model separately"
+            ),
             categories=(Category.LAUNCH_BOUND, Category.HOST_BOUND),
             culprit=f"{threads} threads",
             remedy=remedy(
-                "Collect the requests that wait into a batch, run the model once, and hand the answers back: one "
-                "thread launches, the others only queue.",
-                "Serving programs such as vLLM or Triton Inference Server do that already.",
+                "Collect waiting requests into a batch, run the model once, and hand back the answers: one thread "
+                "launches, the others only queue.",
+                "Servers such as vLLM or Triton Inference Server already do this.",
             ),
             expected=_divided(TOGETHER),
             low=_divided(FEW),
             high=_divided(MANY),
-            depends_on="how many requests wait at the same time: served together, k of them are up to k times faster, "
-            "but not below the time that the GPU computes",
+            depends_on=(
+                "how many requests wait at the same time: served together, k of them are up to k times faster, but "
+                "no faster than the GPU can compute"
+            ),
             redesign=True,
         )
 

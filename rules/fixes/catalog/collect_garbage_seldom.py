@@ -28,14 +28,16 @@ class CollectGarbageSeldom:
     switches: ClassVar[tuple[str, ...]] = ("gc-freeze",)
     explanation: ClassVar[str] = """
 When it applies
-    Ranges or frames of Python's garbage collector lie between the launches: this program's recorder writes a range for
-    each full collection, torch's profiler with stacks and record_python_gc_info, others where the program opens one.
+    Ranges or frames of Python's garbage collector appear between the launches: this program's recorder writes a range
+    for each full collection, torch's profiler does with stacks and record_python_gc_info, and others where the
+    program opens one.
 
 What is changed in the replay
-    The collections are gone; what else the CPU does stays.
+    The collections are gone; all other CPU work stays.
 
 What makes it more or less
-    How much garbage may pile up until the next collection. Made a tenth as often, it gives nine tenths of it.
+    How much garbage may pile up before the next collection. Collecting a tenth as often gives nine tenths of the
+    gain.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -46,11 +48,13 @@ What makes it more or less
             return
         hit = len(np.unique(replay.host.step[nodes]))
         yield Proposal(
-            title=f"Collect Python's garbage seldom: it takes {duration(each)} of CPU work {replay.in_step}",
+            title=(
+                f"Collect Python's garbage less often: it takes {duration(each)} of CPU work {replay.in_step}"
+            ),
             categories=(Category.HOST_BOUND, *((Category.VARIABILITY,) if hit < replay.steps else ())),
             culprit="Python's garbage collection",
             remedy=COLLECT_SELDOM,
             expected=less_host_time(nodes, garbage),
             low=less_host_time(nodes, garbage * MADE_RARER),
-            depends_on="how much garbage may pile up until the next collection",
+            depends_on="how much garbage may pile up before the next collection",
         )

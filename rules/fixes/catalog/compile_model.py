@@ -45,16 +45,15 @@ class CompileModel:
     switches: ClassVar[tuple[str, ...]] = ("compile", "compile-reduce-overhead")
     explanation: ClassVar[str] = """
 When it applies
-    At least a tenth of the GPU's time passes in kernels that only move memory, and the model is not compiled.
+    At least a tenth of the GPU's time is spent in kernels that only move memory, and the model is not compiled.
 
 What is changed in the replay
-    Those kernels take what joining neighbours in a chain would leave, less a fifth. The host needs 0.4 of the time for
-    launching them, 0.6 for launching the others. Launches of loops over items or tensors stay: those have a fix of
-    their own.
+    Those kernels take what fusing neighbours in a chain would leave, less a fifth. The host needs 0.4 of the time to
+    launch them and 0.6 to launch the others. Launches in loops over items or tensors stay: those have their own fix.
 
 What makes it more or less
-    The compiler joins what stands between two matrix products; graph breaks, and reductions over other dimensions,
-    keep kernels apart: then 0.6 of what joining saves is left.
+    The compiler fuses everything between two matrix products; graph breaks, and reductions over other dimensions,
+    keep kernels apart: then 0.6 of what fusing saves remains.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -94,7 +93,7 @@ What makes it more or less
                 _one_kernel_each_round(analysis, replay, fusable),
             ),
             broad=True,
-            depends_on="how much of the model the compiler takes without breaking the graph",
+            depends_on="how much of the model compiles without graph breaks",
         )
 
 

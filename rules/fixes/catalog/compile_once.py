@@ -25,16 +25,16 @@ class CompileOnce:
     id: ClassVar[str] = "compile-once"
     explanation: ClassVar[str] = """
 When it applies
-    In half of the steady steps or more, and at least in two, a compiler runs for more than 1 ms of a step: all of its
-    phases together.
+    In at least half of the steady steps, and at least two, a compiler runs for more than 1 ms of a step, counting all
+    its phases together.
 
 What is changed in the replay
-    The compiler's time on the CPU is gone, and what it launches itself, to try kernels. At most, what else the CPU
-    does for more than 250 us is gone, too: what was just compiled is loaded on its first run.
+    The compiler's CPU time is gone, and so is what it launches itself to try kernels. At most, all other CPU work of
+    more than 250 us is gone too: newly compiled code being loaded on its first run.
 
 What makes it more or less
-    How much of the rest of a step is such a first run. A program for all sizes is a little slower than one for a single
-    size.
+    How much of the rest of a step is such a first run. A program compiled for all sizes is a little slower than one
+    for a single size.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -52,5 +52,5 @@ What makes it more or less
             remedy=COMPILE_ONCE,
             expected=gone,
             high=together(gone, less_host_time(compiling >= 0, own_work(replay, around))),
-            depends_on="how much of the rest of a step is the first run of what was compiled",
+            depends_on="how much of the rest of a step is the first run of newly compiled code",
         )

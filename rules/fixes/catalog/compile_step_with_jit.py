@@ -37,13 +37,13 @@ When it applies
     JAX dispatches at least 10 compiled functions in a step, most of them single operations.
 
 What is changed in the replay
-    Each stretch of dispatches between two waits is one call: the host time between and inside the others is gone.
-    The kernels stay as they are, and so do waits and what data loaders do. At best XLA fuses all kernels that only
-    move memory into the others.
+    Each run of dispatches between two waits becomes one call: the host time between and inside the others is gone.
+    The kernels stay as they are, and so do waits and the work of data loaders. At best XLA fuses all kernels that
+    only move memory into the others.
 
 What makes it more or less
-    How much XLA fuses. Python code between two operations that takes a millisecond and more
-    may be something that cannot be compiled: then it stays.
+    How much XLA fuses. Python code between two operations that takes a millisecond or more may not be compilable:
+    then it stays.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -64,12 +64,12 @@ What makes it more or less
         yield Proposal(
             title=f"Compile the step with jax.jit: {count:,.0f} functions are dispatched one by one in it",
             categories=(Category.LAUNCH_BOUND,),
-            culprit="operations that JAX dispatches by themselves",
+            culprit="operations that JAX dispatches one by one",
             remedy=JIT_THE_STEP,
             expected=_one_call(inside, first, loading),
             high=together(_one_call(inside, first, loading), _fused(analysis, replay, inside)),
             low=_one_call(inside, first, foreign) if (foreign > loading).any() else None,
-            depends_on="how much of the Python between the operations can be compiled with them",
+            depends_on="how much of the Python code between the operations can be compiled too",
         )
 
 

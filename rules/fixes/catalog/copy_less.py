@@ -40,13 +40,13 @@ When it applies
     Copies of more than 64 kB or 50 us between host and GPU, in a program that computes on the GPU.
 
 What is changed in the replay
-    They are gone; of copies to the host also the host's work on what was copied, up to the next call, and where that
-    copies the result back to the GPU, that copy and the freeing behind it. Where no operators were recorded, a fortieth
-    of the host's work on more than 1 MB is left for the GPU, or a twentieth at most.
+    They are gone; for copies to the host, so is the host's work on the data up to the next call, and where that
+    copies the result back to the GPU, that copy and the freeing after it. Where no operators were recorded, a
+    fortieth of the host's work on more than 1 MB remains for the GPU, or a twentieth at most.
 
 What makes it more or less
-    Whether all of the data is needed. Memory that is copied to from pageable buffers is also faulted in and freed,
-    which falls away with the copy.
+    Whether all of the data is needed. Host memory that receives pageable copies is also faulted in and freed, which
+    disappears with the copy.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:

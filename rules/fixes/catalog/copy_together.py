@@ -29,14 +29,14 @@ class CopyTogether:
     id: ClassVar[str] = "copy-together"
     explanation: ClassVar[str] = """
 When it applies
-    Sixteen or more copies of at most 64 kB follow one another to the GPU, and nothing is launched in between.
+    Sixteen or more copies of at most 64 kB go to the GPU in a row, with nothing launched in between.
 
 What is changed in the replay
-    The first one is left. The others are gone, with the time before them and the waiting for them.
+    Only the first one remains. The others are gone, along with the time before them and the waits for them.
 
 What makes it more or less
-    What it costs to put the pieces together on the CPU, and what the time between two copies is: reading or
-    calculating a piece must still be done.
+    What it costs to assemble the pieces on the CPU, and what happens between two copies: reading or computing a piece
+    must still be done.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -48,12 +48,14 @@ What makes it more or less
         host = replay.host
         taken = per_step(replay, float((host.gap + host.cost)[row].sum()))
         yield Proposal(
-            title=f"Send {often:,.0f} small copies as one: one by one they take {duration(taken)} {replay.in_step}",
+            title=(
+                f"Send {often:,.0f} small copies as one: separately they take {duration(taken)} {replay.in_step}"
+            ),
             categories=(Category.COPY_H2D, Category.HOST_BOUND, Category.SYNCHRONIZATION),
             culprit="small copies to the GPU",
             remedy=remedy(
                 for_pytorch(
-                    "Build one array or tensor on the CPU, and send it once: torch.stack before .to('cuda')."
+                    "Build one array or tensor on the CPU, and copy it once: torch.stack before .to('cuda')."
                 ),
                 for_native("Put the pieces side by side into one pinned buffer, and send it once."),
                 code=for_pytorch(_CODE),

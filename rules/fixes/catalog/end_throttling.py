@@ -27,14 +27,15 @@ class EndThrottling:
     id: ClassVar[str] = "end-throttling"
     explanation: ClassVar[str] = """
 When it applies
-    A device log beside the recording says that a limit held the clock down, for at least 3 % of the working time.
+    A device log opened with the recording says that a limit held the clock down for at least 3 % of the working time.
 
 What is changed in the replay
-    Matrix products, convolutions and attention take as much less time as the clock was below its highest value.
+    Matrix products, convolutions and attention take less time, in proportion to how far the clock was below its
+    highest value.
 
 What makes it more or less
     Whether the limit can be lifted: a board's own power limit cannot. Kernels that wait for memory hardly follow the
-    clock; at most all kernels do.
+    clock; at most, all kernels do.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -52,7 +53,7 @@ What makes it more or less
             yield Proposal(
                 key=str(number),
                 title=(
-                    f"Lift what slows the GPU: {facts.main.words} holds it at {facts.limited_clock:.0f} of "
+                    f"Stop the GPU from throttling: {facts.main.words} holds it at {facts.limited_clock:.0f} of "
                     f"{facts.highest:.0f} MHz"
                 ),
                 categories=(Category.THROTTLING,),

@@ -28,10 +28,10 @@ class EqualLengths:
     id: ClassVar[str] = "equal-lengths"
     explanation: ClassVar[str] = """
 When it applies
-    In each step another rank computes longest, by at least a tenth, and over all steps they compute equally long.
+    A different rank computes longest in each step, by at least a tenth, but over all steps they compute equally long.
 
 What is changed in the replay
-    In each step, the kernels of every rank take the time that the mean of the ranks takes.
+    In each step, every rank's kernels take the mean time of all ranks.
 
 What makes it more or less
     Sorting or packing by length also removes padding, which gives more.
@@ -59,7 +59,7 @@ What makes it more or less
         factor: F64 = (mean[None, :] / np.maximum(compute, 1.0))[device.span, step]
         yield Proposal(
             title=(
-                f"Give every rank equally much work in each step: the longest computes {percent(spread - 1)} longer "
+                f"Balance the work of all ranks in each step: the longest computes {percent(spread - 1)} longer "
                 "than the mean"
             ),
             categories=(Category.LOAD_IMBALANCE, Category.STRAGGLER, Category.EXPOSED_COMMUNICATION),

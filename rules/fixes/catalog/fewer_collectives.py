@@ -42,14 +42,14 @@ class FewerCollectives:
     )
     explanation: ClassVar[str] = """
 When it applies
-    More than 30 collectives in a step whose median transfer takes less than 0.1 ms.
+    A step has more than 30 collectives whose median transfer takes less than 0.1 ms.
 
 What is changed in the replay
-    Two become one: half of the transfers' starts, and half of the host time in the ranges that issue them. What the
-    program waits for in between stays.
+    Every two become one: half of the transfers' start-up time, and half of the host time in the ranges that issue
+    them, is gone. Whatever the program waits for in between stays.
 
 What makes it more or less
-    How many can be joined: groups of whole layers instead of their parts, one tensor instead of many numbers.
+    How many can be combined: groups of whole layers instead of their parts, one tensor instead of many numbers.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -63,8 +63,10 @@ What makes it more or less
         around = surroundings_of(analysis)
         often = len(transfers) / replay.steps
         yield Proposal(
-            title=f"Make fewer, larger collectives: {often:,.0f} {replay.in_step}, half of them shorter than "
-            f"{float(np.median(transfers)) / 1e3:.3g} us",
+            title=(
+                f"Use fewer, larger collectives: {often:,.0f} {replay.in_step}, half of them shorter than "
+                f"{float(np.median(transfers)) / 1e3:.3g} us"
+            ),
             categories=(Category.COMMUNICATION_LATENCY, Category.EXPOSED_COMMUNICATION),
             culprit="small collectives",
             remedy=JOIN_MESSAGES,

@@ -24,14 +24,14 @@ class FillPipeline:
     id: ClassVar[str] = "fill-pipeline"
     explanation: ClassVar[str] = """
 When it applies
-    The ranks mostly send to and receive from one another.
+    The ranks mostly send to and receive from each other.
 
 What is changed in the replay
-    No stage waits for another, and what they send travels while they compute: the slowest stage is the limit.
+    No stage waits for another, and transfers overlap with computation: the slowest stage is the limit.
 
 What makes it more or less
-    The number of micro-batches m: of s stages, (s - 1) of (m + s - 1) slots stay empty. Smaller micro-batches use the
-    GPU less well.
+    The number of micro-batches m: with s stages, (s - 1) of (m + s - 1) slots stay empty. Smaller micro-batches use
+    the GPU less efficiently.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:

@@ -27,15 +27,15 @@ class FreeTheCpu:
     id: ClassVar[str] = "free-the-cpu"
     explanation: ClassVar[str] = """
 When it applies
-    In steps with the same calls the launching thread stands still for 1 ms or more at places where it does not in
-    most others, twice a step or more often, for 5 % of the steps or more.
+    In steps with the same calls, the launching thread stalls for 1 ms or more at places where it does not in most
+    others, at least twice per step, for 5 % of the steps or more.
 
 What is changed in the replay
     These pauses are gone. Everything else is replayed.
 
 What makes it more or less
-    What else has the CPU: another program, more threads than cores, or a limit of the container. What waits for a
-    lock or for memory pages looks the same.
+    What else is using the CPU: another program, more threads than cores, or a container limit. Waiting for a lock or
+    for memory pages looks the same.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -44,14 +44,16 @@ What makes it more or less
             return
         often = interruptions_in_a_step(analysis)
         yield Proposal(
-            title=f"Give the program CPU cores of its own: it stands still {often:.0f} times {replay.in_step}, "
-            f"{duration(per_step(replay, float(stopped.sum())))}, at places that change",
+            title=(
+                f"Give the program its own CPU cores: it stalls {often:.0f} times {replay.in_step}, "
+                f"{duration(per_step(replay, float(stopped.sum())))}, at places that change"
+            ),
             categories=(Category.LAUNCH_BOUND, Category.HOST_BOUND),
             culprit="the CPU",
             remedy=remedy(
-                "Look at what else runs on these cores (top, pidstat -t 1), and at the container's limit "
-                "(nr_throttled in cpu.stat of its cgroup).",
-                "Give each process cores of its own (taskset, numactl, --cpus-per-task), on the side of its GPU.",
+                "Check what else runs on these cores (top, pidstat -t 1), and the container's limit (nr_throttled "
+                "in cpu.stat of its cgroup).",
+                "Give each process its own cores (taskset, numactl, --cpus-per-task), on the same side as its GPU.",
                 for_pytorch(
                     "Start fewer threads: torch.set_num_threads, OMP_NUM_THREADS and num_workers together should "
                     "not exceed the cores."
@@ -60,5 +62,5 @@ What makes it more or less
                 code=for_pytorch(_CODE),
             ),
             expected=less_host_time(stopped > 0, stopped),
-            depends_on="whether something else has the CPU meanwhile, or the program waits for a lock",
+            depends_on="whether something else is using the CPU meanwhile, or the program waits for a lock",
         )

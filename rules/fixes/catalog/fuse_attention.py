@@ -32,14 +32,14 @@ class FuseAttention:
     switches: ClassVar[tuple[str, ...]] = ("sdpa-backend",)
     explanation: ClassVar[str] = """
 When it applies
-    Between two matrix products lie a softmax and kernels that only move the scores.
+    A softmax and kernels that only move the scores lie between two matrix products.
 
 What is changed in the replay
     Everything between the two products is gone, on the GPU and nearly all of it on the host. The products stay; those
-    beside the scores that run as kernels for unaligned data take half of their time, because a fused kernel pads.
+    next to the scores that run as kernels for unaligned data take half their time, because a fused kernel pads.
 
 What makes it more or less
-    The fused kernel computes the products, too, and faster; a mask that it does not know makes it slower.
+    The fused kernel also computes the products, and faster; a mask that it does not support makes it slower.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:

@@ -34,10 +34,10 @@ When it applies
     An optimizer's step launches more than 100 kernels.
 
 What is changed in the replay
-    Its kernels take 0.4 of their time, the host's part a tenth.
+    Its kernels take 0.4 of their time, and its host work takes a tenth.
 
 What makes it more or less
-    Whether the GPU or the CPU is the limit there; the replay knows.
+    Whether the GPU or the CPU is the limit there; the replay accounts for that.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -59,7 +59,7 @@ What makes it more or less
         is_sparse = np.count_nonzero(sparse) > MOSTLY * np.count_nonzero(nodes)
         yield Proposal(
             title=(
-                f"Make the gradients dense: the step of the sparse optimizer launches {launches:,.0f} kernels"
+                f"Make the gradients dense: the sparse optimizer's step launches {launches:,.0f} kernels"
                 if is_sparse
                 else f"Use a fused optimizer: its step launches {launches:,.0f} kernels"
             ),

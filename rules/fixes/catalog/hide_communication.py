@@ -33,13 +33,15 @@ class HideCommunication:
     )
     explanation: ClassVar[str] = """
 When it applies
-    Several ranks communicate, and the steps become shorter if the transfers do. Waiting for a late rank is no transfer.
+    Several ranks communicate, and shorter transfers would make the steps shorter. Waiting for a late rank does not
+    count as a transfer.
 
 What is changed in the replay
     Transfers take 0.4 of their time.
 
 What makes it more or less
-    How early they can start: gradients of the last layers while the first ones are computed. 16 bits halve the bytes.
+    How early they can start: gradients of the last layers while the first ones are still being computed. 16-bit types
+    halve the bytes.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -47,7 +49,10 @@ What makes it more or less
         if len(replay.spans) < 2 or not transfers:
             return
         yield Proposal(
-            title=f"Hide or shorten communication: {percent(transfers / replay.recorded_ns)} of the time are transfers",
+            title=(
+                f"Overlap or shorten communication: transfers take {percent(transfers / replay.recorded_ns)} of the "
+                "time"
+            ),
             categories=(Category.EXPOSED_COMMUNICATION,),
             culprit="communication",
             remedy=hidden_communication(
@@ -56,7 +61,7 @@ What makes it more or less
             expected=_shorter(replay, LEFT),
             low=_shorter(replay, LEFT_AT_MOST),
             high=_shorter(replay, LEFT_AT_LEAST),
-            depends_on="how much of it can run beside the computation",
+            depends_on="how much of it can overlap with computation",
         )
 
 

@@ -40,20 +40,20 @@ class JoinLoop:
     switches: ClassVar[tuple[str, ...]] = ("compile",)
     explanation: ClassVar[str] = """
 When it applies
-    The same calls come eight and more times in a row, at least 20 launches in a step. Layers of a model follow from
-    one another: bodies with convolutions, attention or normalisations are none, and those with matrix products only
-    where rows are counted for each item, sixteen items and more pick rows and add to others, matrices have sizes of
-    their own, or each item has its own weights and ends with another size than it begins with. Loops of programs that
-    are not Python usually go through time: each round needs the one before.
+    The same calls repeat eight or more times in a row, with at least 20 launches per step. Layers of a model depend
+    on each other, so bodies with convolutions, attention or normalisation do not count; those with only matrix
+    products count where rows are counted for each item, sixteen or more items pick rows and add to others, matrices
+    have their own sizes, or each item has its own weights and ends with a different size than it begins with. Loops
+    in programs that are not Python usually step through time: each iteration needs the previous one.
 
 What is changed in the replay
-    The CPU does the body once. Of the other rounds the GPU's work is left, without the 1.5 us that each kernel takes
-    to start; at most, only as far as its blocks fill the GPU. What they read back and wait for is gone, and so is what
-    puts the gradient of each part into one of the whole.
+    The CPU runs the body once. The GPU work of the other iterations remains, without the 1.5 us that each kernel
+    takes to start; at most, only as far as its blocks fill the GPU. Values they read back and wait for are gone, and
+    so is the work that assembles the gradients of the parts into one.
 
 What makes it more or less
-    Whether all items can have the same shape, and whether a round needs the one before. Work that fills the GPU for
-    one item takes as long for all of them.
+    Whether all items can have the same shape, and whether an iteration needs the previous one. Work that fills the
+    GPU for one item takes as long for all of them.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -123,13 +123,13 @@ def _proposal(analysis: Analysis, replay: Replay, times: int, later: BOOL, launc
     if (later & of_nodes(replay, copies(replay, CopyKind.D2H))).any():
         categories.append(Category.COPY_D2H)
     rest = together(without_waiting(waits), without_calls(replay, later & _of_parts(analysis)))
-    what = "Update all tensors together" if tensors else f"Handle {times} items at once"
+    what = "Update all tensors together" if tensors else f"Process {times} items at once"
     return Proposal(
         fix=JoinLoop.id,
         key=str(times),
-        title=f"{what}: a loop of {times} rounds makes {launches:,.0f} launches {replay.in_step}",
+        title=f"{what}: a loop of {times} iterations makes {launches:,.0f} launches {replay.in_step}",
         categories=tuple(categories),
-        culprit=f"a loop of {times} rounds",
+        culprit=f"a loop of {times} iterations",
         remedy=joined_loop(tensors=tensors),
         expected=together(_joined(replay, later), rest),
         high=together(_joined(replay, later, as_filled=True), rest),

@@ -51,11 +51,11 @@ class KeepActivations:
     id: ClassVar[str] = "keep-activations"
     explanation: ClassVar[str] = """
 When it applies
-    Operators of the forward pass run inside functions of the backward pass, for at least 5 % of the GPU's time, and
-    the GPU's memory, where it was recorded, is at most 70 % full.
+    Operators of the forward pass run inside functions of the backward pass for at least 5 % of the GPU's time, and
+    the GPU's memory, if it was recorded, is at most 70 % full.
 
 What is changed in the replay
-    All that runs between the first and the last of these operators of each function is gone.
+    Everything between the first and the last of these operators in each function is gone.
 
 What makes it more or less
     Whether the GPU's memory has room for the activations.
@@ -69,15 +69,15 @@ What makes it more or less
         if share < MIN_SHARE or _is_full(analysis):
             return
         yield Proposal(
-            title=f"Keep activations instead of computing them again: {percent(share)} of the GPU's time",
+            title=f"Keep activations instead of recomputing them: {percent(share)} of the GPU's time",
             categories=(Category.GPU_BOUND, Category.LAUNCH_BOUND),
             culprit="activation checkpointing",
             remedy=remedy(
-                "The forward pass runs a second time inside the backward pass, to save memory. Where the GPU has room, "
-                "keep what it computed.",
+                "The forward pass runs a second time inside the backward pass to save memory. If the GPU has room, "
+                "keep the activations.",
                 for_pytorch(
-                    "Switch checkpointing off, or checkpoint only as many blocks as the memory needs; "
-                    "torch.cuda.max_memory_allocated() says what is used."
+                    "Turn checkpointing off, or checkpoint only as many blocks as memory requires; "
+                    "torch.cuda.max_memory_allocated() shows how much is used."
                 ),
                 code=for_pytorch(_CODE),
             ),

@@ -28,10 +28,10 @@ When it applies
     Steps call the driver to allocate or free memory: cudaMalloc, cudaFree, cudaHostAlloc.
 
 What is changed in the replay
-    These calls are gone, and nothing waits for the GPU because memory is freed.
+    These calls are gone, and nothing waits for the GPU to free memory.
 
 What makes it more or less
-    What a recorder adds to each call. Allocation that the model's memory forces, near the GPU's limit, only ends with
+    How much the recorder adds to each call. Allocation forced by a model near the GPU's memory limit ends only with
     smaller tensors.
 """
 
@@ -42,8 +42,10 @@ What makes it more or less
         milliseconds = per_step(replay, float((replay.host.end - replay.host.start)[nodes].sum())) / 1e6
         often = per_step(replay, float(np.count_nonzero(nodes)))
         yield Proposal(
-            title=f"Keep the memory: {often:,.0f} calls {replay.in_step} allocate or free it, "
-            f"{duration(milliseconds * 1e6)}",
+            title=(
+                f"Reuse memory: {often:,.0f} calls {replay.in_step} allocate or free it, "
+                f"{duration(milliseconds * 1e6)}"
+            ),
             categories=(Category.ALLOCATOR,),
             culprit=analysis.trace.name(int(replay.host.event[np.flatnonzero(nodes)[0]])),
             remedy=kept_memory(analysis.trace),

@@ -33,18 +33,18 @@ class KeepOnGpu:
     switches: ClassVar[tuple[str, ...]] = ("no-read-backs",)
     explanation: ClassVar[str] = """
 When it applies
-    More than 1 MB in a step is copied to the host, operators on the CPU calculate with it for more than 1 ms, and
-    copies of the same sizes go back before the GPU gets other work. Or the CPU works for more than 1 ms inside the
-    backward pass or an optimizer, and copies of the same sizes go both ways in each step. Or eight copies and more of
-    at least two sizes go each way in a step, as weights do that are swapped in and out.
+    More than 1 MB per step is copied to the host, operators on the CPU compute on it for more than 1 ms, and copies
+    of the same sizes go back before the GPU gets other work. Or the CPU works for more than 1 ms inside the backward
+    pass or an optimizer, and copies of the same sizes go both ways in each step. Or at least eight copies of at least
+    two sizes go each way in a step, as weights do when they are swapped in and out.
 
 What is changed in the replay
-    The copies in both directions, the waiting for them and the host's work in between are gone; of its operators a
-    twentieth stays, of long ones a fiftieth, which they take on the GPU.
+    The copies in both directions, the waits for them and the host work in between are gone; a twentieth of its
+    operators' time stays, a fiftieth for long ones, which is what they take on the GPU.
 
 What makes it more or less
-    How fast the GPU does the work: of large operators next to nothing stays. Whether the GPU's memory has room for
-    what the host keeps, such as an optimizer's state.
+    How fast the GPU does the work: for large operators almost nothing stays. Whether the GPU's memory has room for
+    what the host holds, such as an optimizer's state.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -56,11 +56,11 @@ What makes it more or less
         what = (
             "Update the parameters on the GPU"
             if updates
-            else "Leave on the GPU what does not change"
+            else "Leave data that does not change on the GPU"
             if trips.swapped
             else f"Move the work of {shortened(name)} to the GPU"
             if name
-            else "Calculate on the GPU what returns to it"
+            else "Compute on the GPU what comes back to it"
         )
         named = by_name(Culprit(CulpritKind.REGION, name))
         amount = size(round(per_step(replay, trips.bytes)))
@@ -68,7 +68,7 @@ What makes it more or less
         yield Proposal(
             title=f"{what}: {amount} go to the host and come back, {duration(taken)} {replay.in_step}",
             categories=(Category.COPY_D2H, Category.COPY_H2D, Category.HOST_BOUND, Category.SYNCHRONIZATION),
-            culprit="optimizer on the CPU" if updates else name or "round trip over the host",
+            culprit="optimizer on the CPU" if updates else name or "round trip through the host",
             remedy=OPTIMIZER_ON_GPU
             if updates
             else KEEP_WEIGHTS

@@ -32,13 +32,13 @@ class LaunchAhead:
     id: ClassVar[str] = "launch-ahead"
     explanation: ClassVar[str] = """
 When it applies
-    Nine in ten launches of kernels of 20 us and more return within 100 us after the kernel's end, and not before it.
+    Nine in ten launches of kernels of 20 us or more return within 100 us after the kernel ends, and not before.
 
 What is changed in the replay
-    A launch takes 6 us at most: the CPU prepares the next one while the GPU works.
+    A launch takes at most 6 us: the CPU prepares the next one while the GPU works.
 
 What makes it more or less
-    How long the CPU needs between two launches, which it now does beside the GPU's work.
+    How long the CPU needs between two launches, which now overlaps with the GPU's work.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -54,16 +54,16 @@ What makes it more or less
 
         yield Proposal(
             title=(
-                f"Let launches return at once: {percent(share)} of them wait for their own kernel, "
-                f"{duration(lost)} {replay.in_step}"
+                f"Stop launches from blocking: {percent(share)} of them wait for their own kernel, {duration(lost)} "
+                f"{replay.in_step}"
             ),
             categories=(Category.LAUNCH_BOUND, Category.HOST_BOUND, Category.SYNCHRONIZATION),
             culprit="CUDA_LAUNCH_BLOCKING",
             remedy=remedy(
-                "CUDA_LAUNCH_BLOCKING=1 is set, or a debugger or sanitizer does the same. It is for finding errors: "
-                "the CPU and the GPU take turns.",
+                "CUDA_LAUNCH_BLOCKING=1 is set, or a debugger or sanitizer has the same effect. It is meant for "
+                "finding errors: the CPU and the GPU take turns.",
                 for_python(
-                    "Unset it in the shell, the job script and the container, and look for it in os.environ."
+                    "Unset it in the shell, the job script and the container, and check os.environ for it."
                 ),
                 code=for_python("unset CUDA_LAUNCH_BLOCKING"),
             ),

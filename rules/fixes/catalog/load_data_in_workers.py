@@ -37,10 +37,10 @@ When it applies
     The step's thread spends time inside a data loader, or in a range named like one.
 
 What is changed in the replay
-    That time shrinks to the 0.3 ms that taking a finished batch costs.
+    That time shrinks to the 0.3 ms it takes to fetch a finished batch.
 
 What makes it more or less
-    How many workers there are and whether they can read fast enough.
+    How many workers there are, and whether they can read fast enough.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -54,12 +54,12 @@ What makes it more or less
         workers = any(_OF_WORKERS in name for name in names_that_ran(analysis.trace))
         what = "Let more workers load the data" if workers else "Load the data in other processes"
         yield Proposal(
-            title=f"{what}: {duration(milliseconds * 1e6)} {replay.in_step} load a batch",
+            title=f"{what}: loading a batch takes {duration(milliseconds * 1e6)} {replay.in_step}",
             categories=(Category.INPUT_BOUND,),
             culprit="data loader",
             remedy=prepared_input("", loader=True, workers=workers).and_then(
-                "Prepare once what does not change: tokenise or decode the data set beforehand."
+                "Do constant work once: tokenise or decode the dataset beforehand."
             ),
             expected=less_host_time(nodes, hidden),
-            depends_on="how many workers can load at once without slowing one another down",
+            depends_on="how many workers can load at once without slowing each other down",
         )

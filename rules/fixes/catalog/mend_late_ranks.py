@@ -56,17 +56,17 @@ class MendLateRanks:
     id: ClassVar[str] = "mend-late-ranks"
     explanation: ClassVar[str] = """
 When it applies
-    Of several ranks that wait for one another, some load data, run Python, read back or compute longer than the
-    median of the others, and a quarter of all waiting or more is for them.
+    Some of several ranks that wait for each other load data, run Python, read back or compute longer than the median
+    of the others, and at least a quarter of all waiting is for them.
 
 What is changed in the replay
-    What they have beyond the others is gone: work between two collectives of which they launch 1.5 times as many
-    operations, loading and Python time down to the others' amount, additional waits, and the kernels scaled to the
-    others' times. Everything else is replayed.
+    Their excess over the others is gone: work between two collectives in which they launch 1.5 times as many
+    operations, loading and Python time down to the others' amount, additional waits, and kernel times scaled to the
+    others'. Everything else is replayed.
 
 What makes it more or less
-    Where the others are nearly as late, little is gained; the replay knows. A rank whose every call is slower is the
-    latest by its machine or by chance, and no change of the program is promised for it.
+    If the others are nearly as late, little is gained; the replay accounts for that. A rank whose every call is
+    slower is last because of its machine or by chance, and no change to the program is predicted to help it.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -113,11 +113,11 @@ def _reasons(replay: Replay, late: list[_Excess]) -> str:
     found = []
     if launching := [each.operations for each in late if each.operations > 0]:
         more = sum(launching) / len(launching) / replay.steps
-        found.append(f"it launches {round(more):,} operations {replay.in_step} that the others do not")
+        found.append(f"it launches {round(more):,} operations {replay.in_step} more than the others")
     if any(each.input_ns > 0 for each in late):
         found.append("it loads data longer")
     if any(each.own_ns > 0 for each in late):
-        found.append("it does work of its own on the CPU")
+        found.append("it does extra work on the CPU")
     if any(each.waits for each in late):
         found.append("it reads values back")
     if any(each.compute > 1.0 for each in late):

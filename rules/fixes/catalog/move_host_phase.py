@@ -44,9 +44,7 @@ LONG_COPY_NS = 1_000_000
 
 _WHEN = {"": "", "begin": " at the beginning of a step", "end": " at the end of a step"}
 
-_NAMELESS = (
-    "The recording does not say what it is. If it is several things, each of them gives a part of this."
-)
+_NAMELESS = "The recording does not say what this is. If it is several things, each accounts for part of it."
 
 
 @fix
@@ -57,21 +55,20 @@ class MoveHostPhase:
     switches: ClassVar[tuple[str, ...]] = ("no-logging", "no-evaluation")
     explanation: ClassVar[str] = """
 When it applies
-    The CPU does something of its own for at least 250 us: numpy, a simulator, serialising, printing. Long stretches
-    and blocking waits with fewer than 20 launches between them are one phase.
+    The CPU does its own work for at least 250 us: numpy, a simulator, serialising, printing. Long stretches and
+    blocking waits with fewer than 20 launches between them form one phase.
 
 What is changed in the replay
     The stretches in which nothing was recorded are gone, and so are the waits and small copies between them, and the
-    shorter copies of what was made in them to the GPU.
-    Everything that was launched in the phase is still launched. Of operators that compute on the CPU a twentieth of
-    the time is left for the GPU. Where no operators were recorded, a fortieth of the work on more than 1 MB from the
-    GPU is left, or a twentieth at most.
+    shorter copies of their results to the GPU. Everything that was launched in the phase is still launched. For
+    operators that compute on the CPU, a twentieth of the time remains for the GPU. Where no operators were recorded,
+    a fortieth of the work on more than 1 MB from the GPU remains, or a twentieth at most.
 
 What makes it more or less
-    Whether the work can move at all. If it only becomes half as long, half of the gain is left. What a step ends with
-    and what the next one begins with are two fixes where the program marks its steps, and so is what operators
-    calculate of another batch. What makes a batch and has no name is usually several things, read, changed and put
-    together: at least a third of it is gone then.
+    Whether the work can move at all. If it only gets half as long, half of the gain remains. The end of a step and
+    the beginning of the next one are two fixes where the program marks its steps, and so is what operators compute
+    for another batch. Unnamed work that makes a batch is usually several things: reading, changing and assembling;
+    then at least a third of it is gone.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -139,7 +136,7 @@ def _proposal(
         low=together(less_host_time(nodes, least * own), *gone) if least < 1 else None,
         depends_on="how many different lengths are left"
         if plans
-        else "whether all that makes a batch can run beside the GPU, or on it, or only a part"
+        else "whether all the work that makes a batch can run beside the GPU, or on it, or only part of it"
         if several
         else "how much of this work can run beside the GPU, or on it",
     )

@@ -33,13 +33,13 @@ class NormaliseOnEachGpu:
     id: ClassVar[str] = "normalise-on-each-gpu"
     explanation: ClassVar[str] = """
 When it applies
-    At least 4 synchronised batch normalisations in a step of a run on several GPUs, by the operators' names.
+    At least 4 synchronised batch normalisations per step in a run on several GPUs, judging by operator names.
 
 What is changed in the replay
-    Their collectives and waits are gone, and four fifths of the host's time inside them. Their kernels stay.
+    Their collectives and waits are gone, and so are four fifths of the host time inside them. Their kernels stay.
 
 What makes it more or less
-    Whether the batch of each GPU is large enough for statistics of its own: with 16 and more samples it is.
+    Whether each GPU's batch is large enough for its own statistics: 16 or more samples are.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -60,7 +60,10 @@ What makes it more or less
             overlay.duration[meeting | vanishing] = 0.0
 
         yield Proposal(
-            title=f"Normalise batches on each GPU alone: {often:,.0f} layers ask all ranks, twice {replay.in_step}",
+            title=(
+                f"Normalise batches on each GPU separately: {often:,.0f} layers synchronise all ranks twice "
+                f"{replay.in_step}"
+            ),
             categories=(
                 Category.COMMUNICATION_LATENCY,
                 Category.EXPOSED_COMMUNICATION,
@@ -68,8 +71,8 @@ What makes it more or less
             ),
             culprit="SyncBatchNorm",
             remedy=remedy(
-                "With 16 and more samples on each GPU take the statistics of these alone.",
-                "With fewer use a normalisation that needs no batch: group or layer normalisation.",
+                "With 16 or more samples per GPU, use each GPU's own statistics.",
+                "With fewer, use a normalisation that needs no batch: group or layer normalisation.",
                 code=for_pytorch(_CODE),
             ),
             expected=together(

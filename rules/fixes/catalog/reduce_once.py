@@ -33,14 +33,14 @@ class ReduceOnce:
     switches: ClassVar[tuple[str, ...]] = ("no-sync",)
     explanation: ClassVar[str] = """
 When it applies
-    Each update of the parameters follows several forward passes of DistributedDataParallel, and collectives run in
-    the backward pass of each.
+    Each parameter update follows several forward passes of DistributedDataParallel, and every backward pass runs
+    collectives.
 
 What is changed in the replay
-    Only the collectives of the last pass stay; the others take no time, and nobody waits for them.
+    Only the last pass's collectives stay; the others take no time, and nothing waits for them.
 
 What makes it more or less
-    Where they are hidden behind computation, little is gained; the replay knows.
+    If they are already overlapped with computation, little is gained; the replay accounts for that.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -73,7 +73,7 @@ What makes it more or less
             categories=(Category.EXPOSED_COMMUNICATION, Category.COMMUNICATION_LATENCY),
             culprit="gradient accumulation",
             remedy=remedy(
-                "Run all backward passes of an update but the last one inside model.no_sync().",
+                "Run all backward passes of an update except the last inside model.no_sync().",
                 code=for_pytorch(_CODE),
             ),
             expected=reduced_once,

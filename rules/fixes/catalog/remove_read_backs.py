@@ -41,16 +41,16 @@ class RemoveReadBacks:
     switches: ClassVar[tuple[str, ...]] = ("no-read-backs",)
     explanation: ClassVar[str] = """
 When it applies
-    Calls that wait for the GPU: a small copy to the host and the synchronisation behind it, counting the rows of a
+    Calls that wait for the GPU: a small copy to the host and the synchronisation after it, counting the rows of a
     mask, an explicit synchronisation.
 
 What is changed in the replay
-    The copies and waits of one kind of place are gone. Where rows are counted, so is everything that counts them, and
-    where sixteen values or more are read in a row, the time between them. The remaining launches stay.
+    The copies and waits of one kind of place are gone. Where rows are counted, everything that counts them is gone
+    too, and where sixteen or more values are read in a row, so is the time between them. The remaining launches stay.
 
 What makes it more or less
-    The launches that no longer have to wait may become the limit; the replay knows. What the recorder adds to each
-    call decides about the rest.
+    The launches that no longer have to wait may become the limit; the replay accounts for that. The recorder's cost
+    per call decides the rest.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:

@@ -44,18 +44,18 @@ class ReplayCudaGraph:
     switches: ClassVar[tuple[str, ...]] = ("compile-reduce-overhead",)
     explanation: ClassVar[str] = """
 When it applies
-    There are stretches of 20 and more launches between which nothing is read back, of at least 3 different kernels
-    where no steps were found. Of training steps only where
-    launching takes most of the step, every step makes the same launches, and nothing simpler removes them: no loop over
-    tensors, no optimizer that goes through its parameters one by one, no values that are read back all the time.
+    There are stretches of 20 or more launches in which nothing is read back, with at least 3 different kernels where
+    no steps were found. Training steps qualify only where launching takes most of the step, every step makes the same
+    launches, and nothing simpler removes them: no loop over tensors, no optimizer that goes through its parameters
+    one by one, no constant reading back of values.
 
 What is changed in the replay
     The host time between and inside these launches is gone; launching a graph costs 0.5 us for each kernel in it.
-    What an inference program does outside of operators, and every wait, stays. A training step is captured as a whole,
-    without the phases of at least 250 us in which the CPU does something of its own.
+    What an inference program does outside operators, and every wait, stays. A training step is captured as a whole,
+    except for phases of at least 250 us in which the CPU does its own work.
 
 What makes it more or less
-    Shapes and addresses must be the same in each step. What cannot be captured stays as it is.
+    Shapes and addresses must be the same in every step. Whatever cannot be captured stays as it is.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:

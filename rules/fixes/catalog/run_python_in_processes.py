@@ -31,15 +31,15 @@ class RunPythonInProcesses:
     switches: ClassVar[tuple[str, ...]] = ("num-workers",)
     explanation: ClassVar[str] = """
 When it applies
-    The thread that launches stands still while other threads of its process run Python: in recordings with stacks they
-    go from frame to frame and it does not; Nsight Systems with osrt records its waits for the lock, of 5 ms each. A
-    recording with neither cannot tell this from other work of the CPU.
+    The launching thread stands still while other threads of its process run Python: in recordings with stacks they go
+    from frame to frame and it does not; Nsight Systems with osrt records its waits for the GIL, of 5 ms each. A
+    recording with neither cannot tell this from other CPU work.
 
 What is changed in the replay
-    These waits are gone; what else the CPU does stays.
+    These waits are gone; all other CPU work stays.
 
 What makes it more or less
-    Part of a wait may be one for what those threads make: then they must also be quick enough in processes.
+    Part of a wait may be for what those threads produce: then they must also be fast enough in processes.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -53,13 +53,13 @@ What makes it more or less
         doing = f"that run {shortened(who)}" if who else "beside it"
         yield Proposal(
             title=(
-                f"Move the Python threads {doing} into processes: the one that launches waits {duration(each)} "
-                f"for their lock {replay.in_step}"
+                f"Move the Python threads {doing} into processes: the launching thread waits {duration(each)} for "
+                f"the GIL {replay.in_step}"
             ),
             categories=(Category.HOST_BOUND, Category.LAUNCH_BOUND),
-            culprit=who or "Python's lock",
+            culprit=who or "the GIL",
             remedy=PROCESSES_FOR_THREADS,
             expected=less_host_time(nodes, waited),
             low=less_host_time(nodes, waited * WAITED_AT_LEAST),
-            depends_on="how much of it waits for what those threads make",
+            depends_on="how much of it is waiting for what those threads produce",
         )

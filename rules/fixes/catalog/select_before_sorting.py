@@ -38,11 +38,11 @@ class SelectBeforeSorting:
     id: ClassVar[str] = "select-before-sorting"
     explanation: ClassVar[str] = """
 When it applies
-    Nothing is trained, and behind a matrix product rows are sorted and added up one by one (a cumulative sum). From
-    the sort to the next product it takes a tenth of the GPU's time or more.
+    Nothing is trained, and after a matrix product rows are sorted and then accumulated (a cumulative sum). From the
+    sort to the next product takes at least a tenth of the GPU's time.
 
 What is changed in the replay
-    Of everything from a sort to the next product a tenth is left, or three tenths where many candidates are kept.
+    A tenth of everything from a sort to the next product remains, or three tenths where many candidates are kept.
 
 What makes it more or less
     How many candidates are kept, and whether a fused kernel for sampling does the rest.
@@ -69,8 +69,10 @@ What makes it more or less
         if share < MIN_SHARE:
             return
         yield Proposal(
-            title=f"Pick the best candidates before sorting: {percent(share)} of the GPU's time sorts whole rows and "
-            "adds them up",
+            title=(
+                f"Pick the best candidates before sorting: {percent(share)} of the GPU's time sorts whole rows and "
+                "adds them up"
+            ),
             categories=(Category.SLOW_OPERATOR, Category.MEMORY_BOUND_KERNELS),
             culprit=trace.name(int(device.event[np.flatnonzero(sorting)[0]])),
             remedy=remedy(

@@ -33,10 +33,11 @@ class SpreadSlowSteps:
     switches: ClassVar[tuple[str, ...]] = ("no-logging", "no-evaluation", "gc-freeze")
     explanation: ClassVar[str] = """
 When it applies
-    Fewer than half of the steps take more than 1.5 times the median, and make other calls or work longer on the CPU.
+    Fewer than half of the steps take more than 1.5 times the median, and they make different calls or work longer on
+    the CPU.
 
 What is changed in the replay
-    These steps are left out: the run goes on as in its typical steps.
+    These steps are left out: the run continues with its typical steps.
 
 What makes it more or less
     How often the additional work must be done, and how much of it another process or thread can take over.
@@ -74,7 +75,9 @@ What makes it more or less
         lengths = _lengths(replay)
         longer = float(np.mean(lengths[slow]) - np.median(lengths))
         yield Proposal(
-            title=f"Take out what {count} of {replay.steps} steps do besides: it costs {duration(longer)} each time",
+            title=(
+                f"Remove the extra work of {count} of {replay.steps} steps: it costs {duration(longer)} each time"
+            ),
             categories=(Category.VARIABILITY, Category.HOST_BOUND),
             culprit=culprit,
             remedy=RARER_IN_SLOW_STEPS,

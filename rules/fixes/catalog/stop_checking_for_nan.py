@@ -36,14 +36,14 @@ class StopCheckingForNan:
     id: ClassVar[str] = "stop-checking-for-nan"
     explanation: ClassVar[str] = """
 When it applies
-    At least 20 functions of the backward pass in a step, and half of them, ask whether their result has a NaN in it.
+    At least 20 functions of the backward pass in a step, and half of them, check their result for NaN.
 
 What is changed in the replay
-    The questions are gone, with their kernels and the waits for the answers. At most, the forward pass also saves
-    40 us for each function: it notes down a stack for it.
+    The checks are gone, with their kernels and the waits for the answers. At most, the forward pass also saves 40 us
+    for each function, in which it records a stack.
 
 What makes it more or less
-    How deep the stacks are that the forward pass notes down, which no recording shows.
+    How deep the stacks are that the forward pass records, which no recording shows.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -61,20 +61,22 @@ What makes it more or less
             overlay.gap[forward] -= np.minimum(saved, MAX_OF_GAP * overlay.gap[forward])
 
         yield Proposal(
-            title=f"Switch anomaly detection off: the backward pass asks {answers:,} times {replay.in_step} for NaN",
+            title=(
+                f"Turn anomaly detection off: the backward pass checks for NaN {answers:,} times {replay.in_step}"
+            ),
             categories=(Category.SYNCHRONIZATION, Category.LAUNCH_BOUND, Category.HOST_BOUND),
             culprit="anomaly detection",
             remedy=remedy(
-                "Anomaly detection waits for the GPU after every function of the backward pass, and notes down a stack "
-                "for every one of the forward pass.",
+                "Anomaly detection waits for the GPU after every function of the backward pass, and records a "
+                "stack for every function of the forward pass.",
                 for_pytorch(
-                    "Switch it on only to find a NaN that has been seen, for the steps that show it."
+                    "Turn it on only to find a NaN that you have seen, and only for the steps that show it."
                 ),
                 code=for_pytorch(_CODE),
             ),
             expected=gone,
             high=together(gone, without_stacks),
-            depends_on="how much of the CPU's time goes into the stacks of the forward pass",
+            depends_on="how much of the CPU's time goes into recording stacks in the forward pass",
         )
 
 

@@ -40,8 +40,8 @@ What is changed in the replay
     0.7.
 
 What makes it more or less
-    Whether there is a faster kernel for it: if there is none, nothing is gained; at most it reaches half of its roof,
-    as most operators do.
+    Whether there is a faster kernel for it: if not, nothing is gained; at most it reaches half of its roof, as most
+    operators do.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -67,8 +67,8 @@ What makes it more or less
             yield Proposal(
                 key=name,
                 title=(
-                    f"Do {name} another way: it reaches {percent(share)} of {what}, "
-                    f"{duration(per_step(replay, took))} {replay.in_step}"
+                    f"Speed up {name}: it reaches {percent(share)} of {what}, {duration(per_step(replay, took))} "
+                    f"{replay.in_step}"
                 ),
                 categories=(Category.SLOW_OPERATOR,),
                 culprit=name,

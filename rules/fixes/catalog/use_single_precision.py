@@ -33,14 +33,15 @@ class UseSinglePrecision:
     id: ClassVar[str] = "use-single-precision"
     explanation: ClassVar[str] = """
 When it applies
-    A Python program calculates with 64-bit numbers, usually because numpy makes them unless told otherwise.
+    A Python program computes with 64-bit numbers, usually because numpy creates them by default.
 
 What is changed in the replay
-    Convolutions take the time that TF32 would need, which libraries use for them by themselves, matrix products that of
-    FP32, at 0.8 of the ratio of the peak rates; all other kernels, and products with a vector, half of their time.
+    Convolutions take the time that TF32 would need, which libraries use for them by default, and matrix products that
+    of FP32, at 0.8 of the ratio of the peak rates; all other kernels, and products with a vector, take half their
+    time.
 
 What makes it more or less
-    Whether the computation tolerates 32 bits at all. Matrix products may use TF32, too, which must be allowed.
+    Whether the computation tolerates 32 bits at all. Matrix products may use TF32 too, which must be allowed.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -64,7 +65,7 @@ What makes it more or less
         most = np.maximum(tf32 / recorded, HALF_THE_BYTES)
         products = convolution | product
         yield Proposal(
-            title=f"Calculate with 32-bit numbers: {percent(share)} of the GPU's time calculates with 64 bits",
+            title=f"Use 32-bit numbers: {percent(share)} of the GPU's time computes in 64 bits",
             categories=(Category.FP64,),
             culprit=trace.name(int(device.members[np.flatnonzero(double)[0]])),
             remedy=single_precision(trace, then_tf32=bool(products.any())),

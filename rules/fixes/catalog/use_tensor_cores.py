@@ -39,12 +39,12 @@ When it applies
     Matrix products or convolutions run on the FP32 units of a GPU that has tensor cores.
 
 What is changed in the replay
-    They take the share of time that tensor cores would need: 0.8 of the ratio of the peak rates, with TF32 in training
-    and with 16 bits where nothing is trained.
+    They take the share of time that tensor cores would need: 0.8 of the ratio of the peak rates, with TF32 for
+    training and 16 bits where nothing is trained.
 
 What makes it more or less
-    TF32 keeps every tensor as it is; 16 bits double the rate and halve what all other kernels move. Products that are
-    small or bound by memory gain least.
+    TF32 keeps every tensor as it is; 16 bits double the rate and halve the bytes that all other kernels move. Small
+    or memory-bound products gain the least.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -75,7 +75,7 @@ What makes it more or less
         most = together(faster(replay, single | attention, ratio * twice), halves)
         training = is_training(analysis)
         yield Proposal(
-            title=f"Use the tensor cores: {percent(share)} of the GPU's time is products in single precision",
+            title=f"Use the tensor cores: {percent(share)} of the GPU's time is single-precision products",
             categories=(Category.NO_TENSOR_CORES,),
             culprit=trace.name(int(device.members[np.flatnonzero(single)[0]])),
             remedy=tensor_cores(

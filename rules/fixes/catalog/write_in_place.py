@@ -32,13 +32,13 @@ class WriteInPlace:
     id: ClassVar[str] = "write-in-place"
     explanation: ClassVar[str] = """
 When it applies
-    More than a tenth of the GPU's time copies tensors into a longer one, as a cache does that grows in each step.
+    More than a tenth of the GPU's time copies tensors into a longer one, as a cache that grows in each step does.
 
 What is changed in the replay
     These kernels take a tenth of their time.
 
 What makes it more or less
-    How much of what is concatenated is new in each step.
+    How much of the concatenated data is new in each step.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -52,9 +52,9 @@ What makes it more or less
             categories=(Category.MEMORY_BOUND_KERNELS, Category.ALLOCATOR),
             culprit=analysis.trace.name(int(device.event[np.flatnonzero(joining)[0]])),
             remedy=remedy(
-                "Allocate the longest buffer once, and write only what is new into it.",
+                "Allocate the longest buffer once, and write only the new data into it.",
                 for_pytorch(
-                    "For text generation use a static cache (transformers: cache_implementation='static')."
+                    "For text generation, use a static cache (transformers: cache_implementation='static')."
                 ),
                 code=for_pytorch(_CODE),
             ),

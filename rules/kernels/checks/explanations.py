@@ -19,7 +19,7 @@ class Explanation:
 STALLS: dict[str, Explanation] = {
     "long_scoreboard": Explanation(
         "long scoreboard",
-        "The warp waits for data from global or local memory that it asked for and now needs.",
+        "The warp waits for data from global or local memory that it requested and now needs.",
         "A trip to DRAM takes 400 to 800 cycles and to L2 about 200; nothing else of this warp can run meanwhile.",
         "Ask for data earlier and for more at once: vector loads (float4), several independent loads per thread, "
         "asynchronous copies into shared memory. Read neighbouring addresses from neighbouring threads, keep reused "
@@ -53,7 +53,7 @@ STALLS: dict[str, Explanation] = {
     "membar": Explanation(
         "memory barrier",
         "The warp waits until its earlier writes are visible to others (__threadfence, release or acquire).",
-        "All outstanding writes must arrive in L2, or in another GPU, before the warp goes on.",
+        "All outstanding writes must arrive in L2, or in another GPU, before the warp continues.",
         "Use fewer fences, the narrowest scope (block instead of device or system), and write less before them.",
         "When it appears once at the end of a kernel, in a reduction over blocks for example.",
     ),
@@ -148,7 +148,7 @@ STALLS: dict[str, Explanation] = {
     ),
     "misc": Explanation(
         "miscellaneous",
-        "A reason for which there is no counter of its own.",
+        "A reason without its own counter.",
         "Unknown.",
         "Look at the other reasons first.",
         "Nearly always: it is small.",
@@ -165,7 +165,7 @@ STALLS: dict[str, Explanation] = {
         "The warp issued an instruction in this cycle.",
         "Nothing: this is the time in which work is done.",
         "Nothing to fix.",
-        "Always: it is no wait.",
+        "Always: this is not a wait.",
     ),
 }
 

@@ -52,8 +52,8 @@ def _partial_warps(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     if threads and left:
         percent = 100.0 * (1 - left / WARP) / math.ceil(threads / WARP)
         text = (
-            f"A block has {threads} threads, which is no multiple of {WARP}: its last warp runs with"
-            f" {WARP - left} threads switched off."
+            f"A block has {threads} threads, which is not a multiple of {WARP}: its last warp runs with "
+            f"{WARP - left} threads switched off."
         )
         yield _fault(text, Category.DIVERGENCE, percent, "block size")
 

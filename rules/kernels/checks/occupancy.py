@@ -202,7 +202,7 @@ def _without_stalls(kernel: KernelProfile, occupancy: float, held: str, issued: 
         because = f", limited by {' and '.join(named)}" if named else ""
         text = f"{held}{because}, while {waiting}: more warps per SM would fill the time."
         return Verdict(Advice.RAISE_OCCUPANCY, text, occupancy, named)
-    text = f"{held}, and {waiting}; which stall it is, a report with warp states says (--set full)."
+    text = f"{held}, and {waiting}; a report with warp states (--set full) says which stall it is."
     return Verdict(Advice.FIX_THE_STALL, text, occupancy)
 
 

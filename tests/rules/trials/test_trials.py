@@ -191,7 +191,7 @@ def test_close_bounds_are_told_with_more_digits(wider: float, told: str) -> None
     ("kind", "told"),
     [
         ("switch", "promised 1.00x to 1.3x, measured 1.149x (1.142 to 1.156)"),
-        ("ceiling", "promised 1.00x to 1.3x, measured 1.149x (1.142 to 1.156) with it taken away"),
+        ("ceiling", "promised 1.00x to 1.3x, measured 1.149x (1.142 to 1.156) with it removed"),
     ],
 )
 def test_what_was_measured_stands_beside_what_was_promised(kind: str, told: str) -> None:
