@@ -98,8 +98,8 @@ _FASTER_START = {
     "XLA": "If start-up itself is too slow, keep compiled code between runs (jax_compilation_cache_dir).",
     "TorchScript": "A scripted module profiles its first runs and compiles in the next ones: run it two or three times "
     "with each shape before timing it, or freeze it (torch.jit.freeze).",
-    "TensorFlow": "tf.function is traced again for each new shape and Python value: give it an input_signature, and call "
-    "it once before timing it.",
+    "TensorFlow": "tf.function is traced again for each new shape and Python value: give it an input_signature, and "
+    "call it once before timing it.",
     "Numba": "If start-up itself is too slow, keep compiled code between runs (cache=True), or state the signature.",
     "Triton": "If start-up itself is too slow, keep Triton's cache between runs (TRITON_CACHE_DIR), and autotune fewer "
     "configurations.",

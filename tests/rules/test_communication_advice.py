@@ -110,7 +110,7 @@ def group_of_four(ranks: int) -> list[Finding]:
 @pytest.mark.parametrize(("ranks", "missing"), [(4, False), (3, True)])
 def test_ranks_that_were_not_recorded_are_said_to_be_missing(ranks: int, missing: bool) -> None:
     (found,) = group_of_four(ranks)
-    assert ("the run has 4 ranks, and 3 are here" in found.cannot_tell) is missing
+    assert ("the run has 4 ranks, and only 3 are open" in found.cannot_tell) is missing
     assert found.confidence == ("medium" if missing else "high")
     assert "waiting for other ranks included" not in found.explanation
 

@@ -132,7 +132,7 @@ def test_what_makes_a_batch_and_has_no_name_may_be_several_things(megabytes: flo
     )
     assert (moved.low < 1.5) is several
     assert moved.vague is several
-    assert ("only a part" in moved.proposal.depends_on) is several
+    assert ("only part" in moved.proposal.depends_on) is several
 
 
 def test_what_operators_calculate_of_a_batch_of_its_own_is_apart_from_work_without_a_name() -> None:

@@ -147,7 +147,7 @@ def test_growth_is_steady_and_large_enough_or_it_is_none(after: list[int], grows
 def test_the_process_that_met_its_own_limit_is_not_told_of_fragmentation(fixtures: Path) -> None:
     (found,) = [each for each in diagnose(fixture(fixtures, "oom")).findings if each.rule == "out-of-memory"]
     assert "412 MB" in found.title
-    assert "limit of its own" in found.explanation
+    assert "its own limit" in found.explanation
     assert "not fragmentation" in found.explanation
     assert any("set_per_process_memory_fraction" in each for each in found.advice)
     assert not any("expandable_segments" in each for each in found.advice)
@@ -212,7 +212,7 @@ def snapshot_that_fails(asked: int, hole: int, free: int) -> Snapshot:
     [
         (40 * MB, 10 * MB, 5 * MB, "fragmented"),
         (41 * MB, 10 * MB, 5 * MB, "truly full"),
-        (41 * MB, 10 * MB, 82 * MB, "limit of its own"),
+        (41 * MB, 10 * MB, 82 * MB, "its own limit"),
         (41 * MB, 10 * MB, 82 * MB - 1, "truly full"),
     ],
 )

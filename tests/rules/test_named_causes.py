@@ -257,7 +257,7 @@ def test_anomaly_detection_is_told_by_its_name(functions: int, asking: int, foun
     plan = backward(functions, asking)
     assert ("stop-checking-for-nan" in promised(plan)) is found
     if found:
-        said = f"Turn anomaly detection off: the backward pass checks {asking} times in a step for NaN"
+        said = f"Turn anomaly detection off: the backward pass checks for NaN {asking} times in a step"
         assert titles(plan)["stop-checking-for-nan"] == said
         assert "remove-read-backs" not in promised(plan)
 

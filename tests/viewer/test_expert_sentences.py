@@ -121,7 +121,7 @@ EXPECTED = [
         "ncu/Olajide*",
         "limited by compute (97 % compute, memory not measured)",
         ("kernel-atomics",),
-        ("fault",),
+        ("worth fixing",),
     ),
     Expected("ncu/brycelelbach*", "scattered memory accesses"),
     Expected(
@@ -260,7 +260,7 @@ EXPECTED = [
     Expected(
         "rocm/*908_results*",
         "Communication is not overlapped: 71 %",
-        ("52 steady steps", "Besides, warm-up is in the recording", "11 % 265 ms compute"),
+        ("52 steady steps", "Also: warm-up is in the recording", "11 % 265 ms compute"),
         ("waits for Python", "x faster"),
     ),
     Expected(

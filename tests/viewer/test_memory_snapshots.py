@@ -22,7 +22,7 @@ from .conftest import wait_until_ready
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("growing", "Memory grows with every step"), ("oom", "Out of memory"), ("sound", "At its peak")],
+    [("growing", "Memory grows with every step"), ("oom", "Out of memory"), ("sound", "Memory peaks at")],
 )
 def test_a_snapshot_opens_with_its_verdict_and_its_memory(
     make_window: Callable[..., MainWindow], qtbot: QtBot, fixtures: Path, name: str, says: str

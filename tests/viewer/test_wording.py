@@ -225,7 +225,7 @@ def test_a_card_of_the_recording_that_is_larger_than_the_headline_is_told_beside
     found = diagnosis_of(analysis)
     first = first_problem(found)
     assert first is not None
-    for more, told in ((1, "Besides, the GPU waits for Python"), (-1, "")):
+    for more, told in ((1, "Also: the GPU waits for Python"), (-1, "")):
         overhead = replace(
             first,
             category=Category.RECORDING_OVERHEAD,

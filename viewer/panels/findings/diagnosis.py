@@ -193,7 +193,7 @@ class DiagnosisPanel(QWidget):
         if without_gpu:
             skipped = counted_checks(len(diagnosis.skipped))
             layout.addWidget(
-                CheckList(f"{skipped} judge what a GPU does", {"": list(diagnosis.skipped)}, explanations)
+                CheckList(f"{skipped} need GPU activity", {"": list(diagnosis.skipped)}, explanations)
             )
         elif by_reason:
             title = f"{counted_checks(len(diagnosis.skipped))} could not be made"
