@@ -39,20 +39,20 @@ What it found
     Only the CPU was recorded, and its busiest thread spends much of a step in a data loader.
 
 Why it costs time
-    Without worker processes the training itself makes each batch, and computes nothing meanwhile. With them it waits
-    until they deliver one.
+    Without worker processes, the training thread makes each batch itself, and computes nothing meanwhile. With
+    workers, it waits until they deliver one.
 
 How it decides
-    It adds up the time inside data loaders (enumerate(DataLoader)#...) and ranges named like one, such as load, fetch,
-    read or preprocess, and takes out what the profiler costs. Below {least-share} of the step it stays quiet,
-    and where only one batch is loaded.
+    It adds up the time inside data loaders (enumerate(DataLoader)#...) and ranges named like one, such as load,
+    fetch, read or preprocess, and takes out what the profiler costs. Below {least-share} of the step nothing is
+    reported, nor if only one batch is loaded.
 
 What to try
-    Load in other processes, or in more of them, and make one sample cheaper. A step then takes at least as long as all
-    the rest of it, and as long as the loading divided by the number of workers.
+    Load in other processes, or in more of them, and make each sample cheaper. A step then takes at least as long as
+    the rest of it, and at least the loading time divided by the number of workers.
 
 When it is wrong
-    Workers need CPU cores. Where the training's threads use all of them, more workers slow it down.
+    Workers need CPU cores. If the training threads use all of them, more workers slow it down.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -101,7 +101,7 @@ When it is wrong
 
 def _what(name: str, has_workers: bool) -> str:
     if not is_loader(name):
-        return f"The main process makes the data itself, in {name}"
+        return f"The main process prepares the data itself, in {name}"
     if has_workers:
         return "Steps wait for the data loader's workers"
     return "The data loader runs in the main process"
@@ -111,7 +111,8 @@ def _in_workers(waiting_ns: float, rest_ns: float) -> str:
     whole = waiting_ns + rest_ns
     return (
         f"A step takes {duration(whole)}, of which it waits {duration(waiting_ns)} for a batch. With twice as many "
-        f"workers it takes {duration(max(whole / 2, rest_ns))} or more; were a batch always there, {duration(rest_ns)}."
+        f"workers it takes {duration(max(whole / 2, rest_ns))} or more; if a batch were always ready, "
+        f"{duration(rest_ns)}."
     )
 
 

@@ -40,17 +40,17 @@ Why it costs time
     One thread does it, while nothing is computed.
 
 How it decides
-    It adds up the times of {duration(LONG_GAP_NS)} and more in which neither an operator nor a data loader runs.
-    Shorter ones are what calling the next operator takes, and those that are usually short between the same two
-    operators are interruptions. Below {percent(LEAST)} of the step it
-    stays quiet, and where fewer than {LEAST_STEPS} steps were found.
+    It adds up the times of {duration(LONG_GAP_NS)} or more in which neither an operator nor a data loader runs.
+    Shorter ones are the cost of calling the next operator, and those that are usually short between the same two
+    operators are interruptions. Below {percent(LEAST)} of the step nothing is reported, nor if fewer than
+    {LEAST_STEPS} steps were found.
 
 What to try
-    Replace loops by calls on whole arrays, keep what does not change, or prepare it in another process while the step
-    computes.
+    Replace loops with calls on whole arrays, keep results that do not change, or prepare them in another process
+    while the step computes.
 
 When it is wrong
-    Where the thread sleeps or waits for something that was not recorded, such as a network.
+    If the thread sleeps or waits for something that was not recorded, such as a network.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -88,7 +88,7 @@ When it is wrong
             ),
             unknown=(
                 without_stacks(
-                    analysis.trace, "Which of your lines it is: record again with Python stacks (--stacks)."
+                    analysis.trace, "Which of your lines this is: record again with Python stacks (--stacks)."
                 ),
             ),
         )
@@ -99,7 +99,7 @@ def _where(time: CpuTime) -> str:
     trace, whole = time.trace, length(time.outside)
     for event, ns in time.shares(time.activity.user_regions, time.outside)[:1]:
         if ns >= MOSTLY * whole:
-            return f" {percent(ns / whole)} of this lies in {trace.name(event)}."
+            return f" {percent(ns / whole)} of this is in {trace.name(event)}."
     start, end = time.outside
     column = time.activity.regions
     opens = np.flatnonzero(column.event >= 0)
@@ -114,4 +114,4 @@ def _where(time: CpuTime) -> str:
     most = int(spent.argmax())
     if spent[most] < MOSTLY * whole:
         return ""
-    return f" {percent(spent[most] / whole)} of this passes right before {trace.strings[most]}."
+    return f" {percent(spent[most] / whole)} of this is right before {trace.strings[most]}."

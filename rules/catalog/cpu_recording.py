@@ -58,18 +58,18 @@ Why it costs time
     It does not. Nothing waits for a GPU here; the time is what the CPU runs.
 
 How it decides
-    Of the thread that is busiest in the analysed time, each moment belongs to the innermost operator where operators
-    hold {percent(MOSTLY_OPERATORS)} of it and nothing hints at a GPU. Elsewhere it belongs to the innermost region;
-    where there are none, or one holds {percent(SPANS_IT)} and more, to the innermost Python frame, else to the
-    innermost operator, which also goes before regions where one takes longer than any of them.
-    What holds at least {percent(LEAST_NAMED)} of that time is named, beside regions also operators and the user's own
-    functions; and where nothing that was recorded runs, if that is {percent(LEAST_SILENCE)} of the time. With shapes,
-    it tells how fast matrices are multiplied.
+    For the thread that is busiest in the analysed time, each moment is assigned to the innermost operator if
+    operators account for {percent(MOSTLY_OPERATORS)} of it and nothing hints at a GPU. Otherwise it is assigned to
+    the innermost region; if there are no regions, or one holds {percent(SPANS_IT)} or more, to the innermost Python
+    frame, otherwise to the innermost operator, which also takes precedence over regions if one takes longer than any
+    of them. Anything with at least {percent(LEAST_NAMED)} of that time is named, and next to regions also operators
+    and the user's own functions; so is time in which nothing recorded runs, if that is {percent(LEAST_SILENCE)} of
+    the time. With shapes, it reports how fast matrices are multiplied.
 
 What to try
-    Use all cores, a shorter number format and torch.compile; or fewer threads, where products that take long have
-    hardly anything to compute. Where the program was meant to run on a GPU, see whether its model and tensors are
-    there, and record the GPU as well.
+    Use all cores, a shorter number format and torch.compile; or fewer threads, if slow products have hardly anything
+    to compute. If the program was meant to run on a GPU, check whether its model and tensors are there, and record
+    the GPU as well.
 
 When it is wrong
     If the GPU was working but was not recorded. A recording of many calls without their kernels is recognised: the
@@ -186,14 +186,14 @@ def _of_the_others(time: CpuTime, kind: CulpritKind) -> str:
     of_operators = kind is not CulpritKind.OPERATOR
     column = time.activity.operators if of_operators else time.activity.regions
     told = named_shares(time.trace, time.shares(column), time.window_ns)
-    what = "Of its operators the longest are" if of_operators else "Its regions are"
+    what = "Its longest operators are" if of_operators else "Its regions are"
     return f" {what} {told}." if told else ""
 
 
 def _of_own_lines(analysis: Analysis, time: CpuTime) -> str:
     """Which functions of the user's own code hold the time, what they called included; a sentence, or empty."""
     told = named_shares(time.trace, own_lines(analysis, time), time.window_ns)
-    return f" In the program's own code that is {told}." if told else ""
+    return f" In the program's own code: {told}." if told else ""
 
 
 def _of_silence(activity: ThreadActivity, window: tuple[int, int]) -> str:

@@ -35,22 +35,22 @@ class CpuSmallOperators(Rule):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
     explanation: ClassVar[str] = f"""
 What it found
-    Only the CPU was recorded, and much of a step is what it takes to call operators, not what they compute.
+    Only the CPU was recorded, and much of a step is the cost of calling operators, not their computation.
 
 Why it costs time
-    Each call passes through Python, PyTorch's dispatcher and autograd, which takes some microseconds however small its
-    tensors are.
+    Each call passes through Python, PyTorch's dispatcher and autograd, which takes a few microseconds however small
+    its tensors are.
 
 How it decides
-    For each outermost operator it takes as long as the shortest {SHORTEST} % of them last, and the short times between
-    two of them, and takes out what the profiler costs. Below {percent(LEAST)} of the step it stays quiet, and
+    For each outermost operator it counts as much time as the shortest {SHORTEST} % of them last, and the short times
+    between two of them, less the profiler's overhead. Below {percent(LEAST)} of the step nothing is reported, nor
     with fewer than {LEAST_OPERATORS} operators or {LEAST_STEPS} steps.
 
 What to try
-    Work on larger tensors, join operators with torch.compile, use fused optimizers, and read values many at once.
+    Work on larger tensors, fuse operators with torch.compile, use fused optimizers, and read many values at once.
 
 When it is wrong
-    Python's stacks slow the code between operators down, more than is taken out.
+    Python stacks slow the code between operators down by more than is subtracted.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -81,9 +81,11 @@ When it is wrong
                 "Values are read one at a time" if reads_values else "Calling many small operators",
                 of_every_step(analysis, overhead_ns / time.step_ns),
             ),
-            account=f"{counted(analysis, len(time.operators), 'operator')} are called one after another, and half of "
-            f"them take {duration(took)} or less. A step takes {duration(time.step_ns / steps)}, and without what the "
-            f"calls cost {duration(rest_ns)}. Called most in it: {most}.",
+            account=(
+                f"{counted(analysis, len(time.operators), 'operator')} are called one after another; the median "
+                f"takes {duration(took)}. A step takes {duration(time.step_ns / steps)}, and without the cost of "
+                f"the calls {duration(rest_ns)}. Called most often: {most}."
+            ),
             remedy=VALUES_TOGETHER if reads_values else fewer_calls(in_optimizer=in_optimizer),
             culprit=culprit_of(
                 analysis,

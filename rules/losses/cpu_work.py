@@ -56,7 +56,7 @@ def libraries(analysis: Analysis, time: CpuTime, within: Intervals) -> str:
     shares = time.shares(Innermost.of(trace, events), within)
     foreign = [each for each in shares if not is_program_frame(trace.name(each[0]))]
     told = named_shares(trace, foreign, length(within))
-    return f" Of libraries it runs {told}." if told else ""
+    return f" Libraries it runs: {told}." if told else ""
 
 
 def culprit_of(analysis: Analysis, shares: Shares, otherwise: Culprit) -> Culprit:

@@ -7,8 +7,8 @@ from rules.remedies.remedy import Remedy, remedy
 from rules.wording.words import Words, for_python, for_pytorch
 
 _CHEAPER_SAMPLES: Words = (
-    "Make one sample cheaper: keep decoded data, and prepare a whole batch at once instead of one sample at a time "
-    "(Dataset.__getitems__)."
+    "Make each sample cheaper: keep decoded data, and prepare a whole batch at once instead of one sample at a "
+    "time (Dataset.__getitems__)."
 )
 _NEXT_BATCH_CODE = for_pytorch("""from concurrent.futures import ProcessPoolExecutor
 
@@ -19,9 +19,9 @@ for step in range(steps):
     upcoming = pool.submit(make_batch, step + 1)    # made while this step computes
     train_step(batch)""")
 OUTSIDE_OPERATORS = remedy(
-    "Replace loops over elements by calls on whole arrays (torch, NumPy), and keep results that do not change.",
+    "Replace loops over elements with calls on whole arrays (torch, NumPy), and keep results that do not change.",
     for_python(
-        "Move what prepares data into a Dataset, and let a DataLoader's workers run it: num_workers=2, "
+        "Move data preparation into a Dataset, and let a DataLoader's workers run it: num_workers=2, "
         "persistent_workers=True."
     ),
     code=_NEXT_BATCH_CODE,
@@ -29,9 +29,9 @@ OUTSIDE_OPERATORS = remedy(
 FEWER_CALLS = remedy(
     "Give each call more work: larger batches, one call for all time steps, samples or heads instead of a loop.",
     for_pytorch(
-        "Let torch.compile join small operators: torch.compile(model), or of the function that holds the loop."
+        "Let torch.compile fuse small operators: torch.compile(model), or the function that contains the loop."
     ),
-    for_pytorch("Outside of training, use torch.inference_mode(): it skips what autograd notes down."),
+    for_pytorch("Outside training, use torch.inference_mode(): it skips autograd's bookkeeping."),
     code=for_pytorch("""model = torch.compile(model)                 # joins chains of small operators
 
 y = torch.stack([f(x) for x in rows])        # one call for each row
@@ -39,30 +39,30 @@ y = torch.vmap(f)(torch.stack(rows))         # one call for all of them"""),
 )
 VALUES_TOGETHER = remedy(
     "Compute on whole tensors: x.max(), (x > 0).sum(), torch.where(...) instead of a loop over single values.",
-    for_pytorch("Where the loop must stay, convert once before it: x.tolist() instead of x[i].item()."),
+    for_pytorch("If the loop must stay, convert once before it: x.tolist() instead of x[i].item()."),
     code=for_pytorch("""low, high = torch.aminmax(values)             # instead of a loop with values[i].item()
 for value in values.tolist():                 # or all of them at once, and Python's numbers after that
     ..."""),
 )
 FEWER_THREADS = for_pytorch(
-    "Try one thread, torch.set_num_threads(1): products this small should take microseconds, and where the cores are "
-    "busy with other things their threads wait for one another."
+    "Try one thread, torch.set_num_threads(1): products this small should take microseconds, and if the cores are "
+    "busy with other work, their threads wait for each other."
 )
 SINGLE_PRECISION = for_pytorch(
-    "Compute in float32 where its precision suffices (x.float(), torch.from_numpy(x.astype('float32'))): that is about "
-    "half the work of float64."
+    "Compute in float32 where that is precise enough (x.float(), torch.from_numpy(x.astype('float32'))): that is "
+    "about half the work of float64."
 )
 LARGE_OPERATORS = remedy(
     for_pytorch(
-        "See that all cores work: torch.get_num_threads() should be the number of physical cores; OMP_NUM_THREADS, "
-        "torch.set_num_threads() and a container's limit lower it."
+        "Check that all cores work: torch.get_num_threads() should be the number of physical cores; "
+        "OMP_NUM_THREADS, torch.set_num_threads() and a container limit lower it."
     ),
     for_pytorch(
         "Compute in bfloat16 where the CPU supports it (lscpu shows amx_bf16 or avx512_bf16): "
         "torch.autocast('cpu', dtype=torch.bfloat16)."
     ),
     for_pytorch(
-        "Let torch.compile(model) join what follows the products, and use channels_last for convolutions."
+        "Let torch.compile(model) fuse what follows the products, and use channels_last for convolutions."
     ),
     code=for_pytorch("""print(torch.get_num_threads(), torch.__config__.parallel_info())
 torch.set_num_threads(8)                      # the number of physical cores
@@ -76,15 +76,15 @@ def loaded_beside(workers: int, *, has_workers: bool) -> Remedy:
     if has_workers:
         return remedy(
             for_pytorch(
-                "Use more workers, as long as CPU cores are free: they share them with the threads of the training."
+                "Use more workers, as long as CPU cores are free: they share them with the training threads."
             ),
             _CHEAPER_SAMPLES,
             code=_loader(max(workers, 4)),
         )
     return remedy(
         for_python(
-            f"Load in other processes: DataLoader(..., num_workers={workers}, persistent_workers=True). They need free "
-            "CPU cores: where the training uses all of them, lower torch.set_num_threads()."
+            f"Load in other processes: DataLoader(..., num_workers={workers}, persistent_workers=True). They need "
+            "free CPU cores: if the training uses all of them, lower torch.set_num_threads()."
         ),
         _CHEAPER_SAMPLES,
         code=_loader(workers),
@@ -95,7 +95,7 @@ def region_beside(region: str) -> Remedy:
     """What a range that is named like input holds, moved to another process."""
     return remedy(
         for_python(f"Let another process do {region} for the next step while this one computes."),
-        "Replace loops over elements in it by calls on whole arrays, and keep results that do not change.",
+        "Replace loops over elements in it with calls on whole arrays, and keep results that do not change.",
         code=_NEXT_BATCH_CODE,
     )
 

@@ -80,13 +80,13 @@ def test_libraries_that_run_between_operators_are_told_without_addresses() -> No
         trace.op(50_000, 100_000, "aten::mm")
 
     said = findings(program(body))["cpu-outside-operators"].explanation
-    assert "Of libraries it runs <built-in method argsort of numpy.ndarray> (100 %)." in said
+    assert "Libraries it runs: <built-in method argsort of numpy.ndarray> (100 %)." in said
 
 
 @pytest.mark.parametrize(
     ("took", "said", "advice"),
     [
-        (90_000, "GFLOP/s", "See that all cores work"),
+        (90_000, "GFLOP/s", "Check that all cores work"),
         (900, "", ""),
     ],
 )

@@ -153,7 +153,7 @@ def test_the_process_that_met_its_own_limit_is_not_told_of_fragmentation(fixture
     assert not any("expandable_segments" in each for each in found.advice)
     assert "activations 2.37 GB" in found.explanation
     assert "2 times" in found.explanation  # num_alloc_retries of torch
-    assert any("micro-batch" in each and "enough for what was asked" in each for each in found.advice)
+    assert any("micro-batch" in each and "enough for the request" in each for each in found.advice)
 
 
 LOSS = ({"name": "cross_entropy", "filename": "/env/site-packages/torch/nn/functional.py", "line": 9},)

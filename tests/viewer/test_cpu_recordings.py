@@ -50,7 +50,7 @@ def test_threads_are_open_operators_have_no_columns_of_a_gpu_and_calls_are_added
     window = empty_window
     window.document.show(on_two_threads(LaneKind.CPU_THREAD, EventKind.CPU_OP))
     wait_until_ready(qtbot, window)
-    assert "only the CPU's" in window.verdict.sentence.text()
+    assert "The CPU's operators are the limit" in window.verdict.sentence.text()
     assert [each.collapsed for each in window.timeline.state.layout.scrolled] == [False, False]
     show_tab(window, qtbot, "Operators")
     table = window.panels.findChild(OperatorsPanel).table
