@@ -113,7 +113,7 @@ def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
             below.append(stack)
             stack = []
             if len(below) > MOST_CONTAINERS:
-                raise TooMuch("it nests without end")
+                raise TooMuch("it nests endlessly")
         elif code == 0x4B:  # BININT1
             stack.append(data[at])
             at += 1
@@ -195,7 +195,7 @@ def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
             at += 8
         elif code == 0x80:  # PROTO
             if data[at] > 5:
-                raise NotData(f"it is of protocol {data[at]}, and 5 is the newest that is known")
+                raise NotData(f"it uses protocol {data[at]}; the newest supported is 5")
             at += 1
         elif code == 0x2E:  # STOP
             if below or len(stack) != 1:

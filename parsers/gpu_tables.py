@@ -51,7 +51,7 @@ def add_operations(table: CsvTable, builder: TraceBuilder, path: Path, how_to_se
         "no-time", Effect.QUARANTINED, "a row has no start or no duration", "", int((~good).sum())
     )
     if not good.any():
-        raise Malformed(path, "The table has a header and no operations.", "Write it again.")
+        raise Malformed(path, "The table has a header but no operations.", "Write it again.")
     rows = np.flatnonzero(good)
     texts, name = table.texts("name")
     kinds = np.array([_kind_of(text).value for text in texts], np.uint8)
@@ -67,7 +67,7 @@ def add_operations(table: CsvTable, builder: TraceBuilder, path: Path, how_to_se
     builder.quality.note(
         "no-calls",
         Effect.NOTED,
-        f"This table holds what the GPU ran and no call of the CPU. {how_to_see_calls}",
+        f"This table lists what the GPU ran, but no CPU calls. {how_to_see_calls}",
     )
 
 

@@ -37,8 +37,8 @@ def open_run(paths: Sequence[Path], progress: Progress | None, keep: bool) -> Tr
     if total > MOST_RECORDINGS:
         raise TraceError(
             Path(paths[0]),
-            f"These are {total:,} recordings, and no more than {MOST_RECORDINGS:,} are read in full as one run.",
-            "Open the folder that holds them: a run of many ranks is judged by summaries.",
+            f"These are {total:,} recordings; at most {MOST_RECORDINGS:,} can be read in full as one run.",
+            "Open the folder that holds them: runs of many ranks are analysed from summaries.",
         )
     traces: list[Trace] = []
     skipped = [each for content in found for each in content.skipped]
@@ -89,7 +89,7 @@ def _without_excerpts(
     for content, parser, sources in recordings:
         beside = formats[_folder_of(sources[0])]
         if isinstance(parser, Excerpt) and parser.excerpt_of & beside:
-            content.skipped.append((sources[0].name, "a recording beside it holds its operations as well"))
+            content.skipped.append((sources[0].name, "another recording holds its operations as well"))
         else:
             kept.append((content, parser, sources))
     return kept
@@ -156,7 +156,7 @@ def _with_something(trace: Trace, source: Source) -> Trace:
     raise Malformed(
         source.path,
         f"There is no event in this recording{f', apart from {lost:,} that cannot be used' if lost else ''}.",
-        "Record again, and see what the profiler prints: it may have been given nothing to record.",
+        "Record again and check what the profiler prints: it may have had nothing to record.",
     )
 
 

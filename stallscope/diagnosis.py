@@ -13,7 +13,7 @@ from viewer.tables.rows.found import findings_of
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong; ``ceiling_ns`` is the most that the analysed time could shrink without it."""
+    """One thing that is wrong; ``ceiling_ns`` is how much shorter the analysed time could be at most without it."""
 
     rule: str
     category: str

@@ -71,7 +71,7 @@ def _without_exported(found: Contents) -> Contents:
         stem, dot, suffix = source.name.rpartition(".")
         if dot + suffix in _CONVERTIBLE and f"{stem}.sqlite" in names:
             found.sources.remove(source)
-            found.skipped.append((source.name, "Its export beside it was read instead."))
+            found.skipped.append((source.name, "The export beside it was read instead."))
     return found
 
 

@@ -33,7 +33,7 @@ def local_copy(address: str) -> Path:
     parts = [part for part in PurePosixPath(f"/{path}").parts[1:] if part != "."]
     if not host or ".." in parts or "\0" in path:
         raise TraceError(
-            address, "This address leads nowhere.", "Write it like ssh://HOST/path/to/recording."
+            address, "There is nothing at this address.", "Write it like ssh://HOST/path/to/recording."
         )
     return folder().joinpath(scheme.lower(), quote(host, _SAFE), *parts)
 

@@ -31,7 +31,7 @@ def identify(path: Path, shown: str = "") -> Source:
         with path.open("rb") as file:
             magic = file.read(4)
     except PermissionError as error:
-        raise TraceError(path, "This file may not be read.", "Check its permissions.") from error
+        raise TraceError(path, "You may not read this file.", "Check its permissions.") from error
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     compression = "gzip" if magic.startswith(GZIP) else "zstd" if magic == ZSTD else ""
@@ -45,7 +45,7 @@ def identify(path: Path, shown: str = "") -> Source:
             path, f"The {compression} data is damaged at its start.", "Copy the file again."
         ) from error
     if not head:
-        raise Malformed(path, f"The {compression} file holds nothing.", "Record or copy it again.")
+        raise Malformed(path, f"The {compression} file is empty.", "Record or copy it again.")
     return Source(path, head, compression, shown)
 
 
@@ -57,8 +57,8 @@ def _refuse_holes(path: Path, found: os.stat_result) -> None:
     if found.st_size > LARGEST_WITH_HOLES and 0 < written * MOST_HOLES < found.st_size:
         raise Malformed(
             path,
-            f"Of the {size(found.st_size)} of this file only {size(written)} were ever written.",
-            "Copy it again, and let the copy end.",
+            f"Only {size(written)} of this file's {size(found.st_size)} were written.",
+            "Copy it again and let the copy finish.",
         )
 
 

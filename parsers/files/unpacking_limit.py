@@ -42,7 +42,8 @@ class UnpackingLimit:
         if self.unpacked > self._largest:
             raise TraceError(
                 self._source.path,
-                f"It unpacks to more than {self._largest // 1024**2:,} MB, which no recording of its size does.",
+                f"It unpacks to more than {self._largest // 1024**2:,} MB, "
+                "far more than a recording of its size would.",
                 "Unpack it yourself if you trust it, and open the unpacked file.",
             )
 
@@ -56,7 +57,7 @@ class UnpackingLimit:
         if made > allowed:
             raise TraceError(
                 self._source.path,
-                f"It holds more than {allowed:,} {what}, which no recording of its size does.",
+                f"It holds more than {allowed:,} {what}, far more than a recording of its size would.",
                 "Record or export it again.",
             )
 
@@ -97,7 +98,7 @@ class LimitedStream:
             length += len(part)
             if length > most:
                 raise TraceError(
-                    self._limit.path, f"It is larger than {most >> 20:,} MB, which is not read at once.", hint
+                    self._limit.path, f"It is larger than {most >> 20:,} MB, too large to read at once.", hint
                 )
         return b"".join(parts)
 

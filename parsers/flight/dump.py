@@ -21,7 +21,7 @@ from parsers.model.memory import Frame
 from parsers.model.names.source_files import is_own_file
 
 PICKLE = b"\x80"
-HINT = "A dump is what torch writes where TORCH_FR_BUFFER_SIZE is set: copy it again, uncut."
+HINT = "Torch writes a dump when TORCH_FR_BUFFER_SIZE is set. Copy the complete file again."
 _LARGEST_PICKLE, _LARGEST_JSON = 256 << 20, 64 << 20  # bytes; 20,000 entries take 40 MB with stacks
 _FREE, _LEAST_BYTES = 20_000, 40  # entries, and what each takes where it is stated
 _MOST = 1 << 62
@@ -62,11 +62,11 @@ def read_dump(source: Source, progress: Progress) -> Mapping[str, Any]:
     try:
         stated = read_data(data, progress, _Frames()) if is_pickle else msgspec.json.decode(data)
     except NotData as error:
-        raise UnknownFormat(source.path, f"This pickle is not opened: {error}.", HINT) from error
+        raise UnknownFormat(source.path, f"This pickle cannot be opened safely: {error}.", HINT) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed(source.path, f"This dump cannot be read ({error}).", HINT) from error
     if not isinstance(stated, Mapping) or not isinstance(entries := stated.get("entries"), list):
-        raise UnknownFormat(source.path, "This file holds no entries of a flight recorder.", HINT)
+        raise UnknownFormat(source.path, "This file contains no flight recorder entries.", HINT)
     least_bytes = _LEAST_BYTES / (HIGHEST_RATIO if source.compression else 1)
     UnpackingLimit(source).make("entries", len(entries), _FREE, least_bytes, 1 << 40)
     return stated

@@ -76,13 +76,15 @@ class AmdSmiLog:
             builder.counters += _counters(columns, int(number), mine, time[mine])
         if not builder.counters:
             raise Malformed(
-                source.path, "The log has a header but no reading.", "Let amd-smi monitor run for a while."
+                source.path, "The log has a header but no readings.", "Let amd-smi monitor run for a while."
             )
         if dated:
             builder.epoch_ns = 0
         else:
             builder.quality.note(
-                "no date", Effect.NOTED, "The log states no time, so its readings are taken to be 1 s apart."
+                "no date",
+                Effect.NOTED,
+                "The log contains no times, so its readings are assumed to be 1 s apart.",
             )
         builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "amd-smi"))
         builder.sources.append(None)

@@ -43,7 +43,7 @@ class BenchmarkText:
     format: ClassVar[str] = "benchmark-text"
     accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "benchmarks"
-    files: ClassVar[str] = "what nccl-tests and torch.utils.benchmark print"
+    files: ClassVar[str] = "output of nccl-tests and torch.utils.benchmark"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
     priority: ClassVar[int] = 65
     version: ClassVar[int] = 1
@@ -78,7 +78,9 @@ class BenchmarkText:
             builder.tables += [*_measurements(lines), *_comparisons(lines)]
         rows = sum(len(table.rows) for table in builder.tables)
         if not rows:
-            raise Malformed(source.path, "These results have a header and no rows.", "Let the benchmark end.")
+            raise Malformed(
+                source.path, "These results have a header but no rows.", "Let the benchmark finish."
+            )
         builder.quality.read(rows)
         builder.quality.keep(rows)
         if limited.damage:

@@ -68,9 +68,9 @@ class ChromeTrace:
             reading, stream = _read(source, most_bytes, allowed, second, progress.part(0.0, 0.7))
         except TooManyEvents as error:
             known = (
-                "which no recording of its size does"
+                "far more than a recording of its size would"
                 if error.for_its_size
-                else "more than fit into this machine"
+                else "more than fit into this machine's memory"
             )
             raise TraceError(
                 source.path,
@@ -82,7 +82,7 @@ class ChromeTrace:
                 second.stop()
         quality = reading.columns.quality
         if stream.damage:
-            quality.note("cut", Effect.NOTED, f"{stream.damage}; everything before that place was read")
+            quality.note("cut", Effect.NOTED, f"{stream.damage}; everything before that point was read")
         if holds_a_list(reading.trailer):
             reason = "the file holds another list of events after the first, which is not shown: split it into files"
             quality.note("second-list", Effect.NOTED, reason)
@@ -91,7 +91,7 @@ class ChromeTrace:
             raise UnknownFormat(
                 source.path,
                 f"This JSON file holds no list of trace events{because}.",
-                "A trace of PyTorch has a key traceEvents; if a profiler wrote this very file, its format is not read.",
+                "A PyTorch trace has a key traceEvents. If a profiler wrote this file, its format is not supported.",
             )
         add_instants(reading.columns)
         if not reading.columns.count and not reading.columns.memory and not reading.series.samples:

@@ -62,8 +62,8 @@ class CollapsedStacks:
         builder.sources.append(None)
         threads, wrong = _threads(data, builder, progress.part(0.3, 0.8))
         if not threads:
-            raise Malformed(source.path, "No line of it is a stack with a count.", "Write it again.")
-        set_aside(builder, "lines that are no stack with a count", wrong)
+            raise Malformed(source.path, "None of its lines is a stack with a count.", "Write it again.")
+        set_aside(builder, "lines that are not a stack with a count", wrong)
         builder.quality.note("counted", Effect.NOTED, COUNTED)
         for name, (stacks, counts) in threads.items():
             offset, frame = stacks_of(stacks)

@@ -74,7 +74,7 @@ class CompilerLogs:
             raise Malformed(
                 source.path,
                 "This log holds no compilation, recompilation or graph break.",
-                "Let the program run until it has compiled something, and copy the log uncut.",
+                "Let the program run until it has compiled something, and copy the whole log.",
             )
         clock = log.clock_ns
         builder = TraceBuilder(epoch_ns=None if clock is None else 0)
@@ -91,7 +91,7 @@ class CompilerLogs:
         builder.quality.read(log.damaged + lines.too_long + log.left_out)
         if stream.damage:
             builder.quality.note(
-                "cut", Effect.NOTED, f"{stream.damage}; everything before that place was read"
+                "cut", Effect.NOTED, f"{stream.damage}; everything before that point was read"
             )
         return builder.build(progress.part(0.9, 1.0))
 

@@ -28,7 +28,7 @@ class DcgmExporter:
     format: ClassVar[str] = "dcgm-exporter"
     accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "dcgm-exporter"
-    files: ClassVar[str] = "its pages of metrics, as counters"
+    files: ClassVar[str] = "metrics pages, as counters"
     suffixes: ClassVar[tuple[str, ...]] = (".prom", ".txt")
     priority: ClassVar[int] = 71
     version: ClassVar[int] = 1
@@ -49,17 +49,17 @@ class DcgmExporter:
             timed = _take(rest, readings, scrapes) or timed
         counters = readings.counters()
         if not counters:
-            raise Malformed(source.path, "These metrics hold no reading of a GPU.", "Scrape them again.")
+            raise Malformed(source.path, "These metrics contain no GPU readings.", "Scrape them again.")
         builder = TraceBuilder(epoch_ns=0 if timed else None)
         builder.quality.read(readings.lines + readings.unreadable)
         builder.quality.keep(readings.lines)
         builder.quality.note(
-            "unreadable line", Effect.QUARANTINED, "Lines that are no metric were left out.", readings.example,
+            "unreadable line", Effect.QUARANTINED, "Lines that are not metrics were left out.", readings.example,
             readings.unreadable,
         )  # fmt: skip
         if not timed:
             builder.quality.note(
-                "no date", Effect.NOTED, "The metrics state no times: pages are taken to be 1 s apart."
+                "no date", Effect.NOTED, "The metrics contain no times, so pages are assumed to be 1 s apart."
             )
         builder.counters += counters
         builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "dcgm-exporter"))

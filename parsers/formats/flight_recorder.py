@@ -80,7 +80,9 @@ class FlightRecorder:
                 rows.append(row)
                 entries.append(entry)
         if not entries:
-            raise Malformed(source.path, "This dump holds no collective: the recorder had seen none.", HINT)
+            raise Malformed(
+                source.path, "This dump contains no collectives: the recorder had not seen any.", HINT
+            )
         rank, groups = _rank(source), groups_of(dump)
         builder = TraceBuilder(epoch_ns=0)
         builder.quality.read(len(stated))

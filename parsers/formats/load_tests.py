@@ -61,7 +61,7 @@ class GenaiPerf:
             if isinstance(metric, dict) and _number(metric.get("avg")) is not None
         ]
         if not rows:
-            raise Malformed(source.path, "These results hold no metric.", "Let the load test end.")
+            raise Malformed(source.path, "These results contain no metrics.", "Let the load test finish.")
         builder = TraceBuilder()
         columns = tuple(ResultColumn(name) for name in ("metric", "unit", *_FIGURES))
         shown = rows[: rows_shown(builder.quality, len(rows))]
@@ -133,10 +133,14 @@ class RequestLog:
         builder.quality.read(len(lines))
         builder.quality.keep(len(kept))
         for kind, reason, count in (
-            ("damaged", "lines that are no request or whose times run backwards", len(lines) - len(requests)),
+            (
+                "damaged",
+                "lines that are not requests, or whose times run backwards",
+                len(lines) - len(requests),
+            ),
             (
                 "rows-left-out",
-                f"a request log is read up to {_MOST_REQUESTS:,} requests",
+                f"only the first {_MOST_REQUESTS:,} requests of a log are read",
                 len(requests) - len(kept),
             ),
         ):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05][}\]\x95cq(]")
 _JSON = re.compile(rb'\s*\{\s*"(segments|device_traces)"\s*:\s*\[')
-_HINT = "A snapshot is what torch.cuda.memory._dump_snapshot writes: save it again, uncut."
+_HINT = "Save it again with torch.cuda.memory._dump_snapshot, and copy the whole file."
 
 _FREE, _LEAST_BYTES = 100_000, 16  # blocks or events, and what each takes where it is stated
 _LARGEST = 4 << 30  # bytes; a million events take 60 MB
@@ -51,9 +51,7 @@ class MemorySnapshot:
         history = History()
         snapshot = _decoded(source, history, progress)
         if not isinstance(snapshot, Mapping) or not isinstance(segments := snapshot.get("segments"), list):
-            raise UnknownFormat(
-                source.path, "This pickle holds data, but no memory snapshot of PyTorch.", _HINT
-            )
+            raise UnknownFormat(source.path, "This pickle is not a PyTorch memory snapshot.", _HINT)
         builder = TraceBuilder()
         builder.inputs.append(TraceInput(source.name, self.format, "PyTorch memory snapshot"))
         stated = snapshot.get("device_traces")
@@ -78,7 +76,7 @@ class MemorySnapshot:
             builder.quality.note(
                 UNTIMED,
                 Effect.NOTED,
-                "This version of torch recorded the order of the allocator's events and not their times.",
+                "This version of torch recorded the order of the allocator's events, but not their times.",
             )
         builder.quality.read(len(history.action))
         builder.quality.keep(len(history.action))
@@ -86,7 +84,7 @@ class MemorySnapshot:
             builder.quality.note(
                 "older allocations",
                 Effect.NOTED,
-                "allocations older than the recorded history: their size is known, not when they were made",
+                "allocations older than the recorded history: their size is known, but not when they were made",
                 "",
                 unseen,
             )
@@ -137,7 +135,7 @@ def _decoded(source: Source, history: History, progress: Progress) -> Any:
     parts = []
     if source.path.stat().st_size > _LARGEST:
         raise UnknownFormat(
-            source.path, f"It is larger than {_LARGEST >> 30} GB, which no memory snapshot is.", _HINT
+            source.path, f"It is larger than {_LARGEST >> 30} GB, too large for a memory snapshot.", _HINT
         )
     with open_bytes(source) as packed:
         stream = LimitedStream(packed, source, progress, "reading the snapshot")
@@ -148,7 +146,9 @@ def _decoded(source: Source, history: History, progress: Progress) -> Any:
         try:
             return read_data(data, progress, EventRuns(history))
         except NotData as error:
-            raise UnknownFormat(source.path, f"This pickle is not opened: {error}.", _HINT) from error
+            raise UnknownFormat(
+                source.path, f"This pickle cannot be opened safely: {error}.", _HINT
+            ) from error
     try:
         return _taken_in(msgspec.json.decode(data), history)
     except (msgspec.DecodeError, RecursionError) as error:

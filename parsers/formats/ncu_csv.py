@@ -112,7 +112,7 @@ def _until_the_cut(lines: Iterator[str], quality: QualityRecorder) -> Iterator[s
             number += 1
             yield line
     except UNPACKING_ERRORS as error:
-        reason = "The packed file is cut or damaged; what comes before that was read."
+        reason = "The compressed file is cut off or damaged; everything before that point was read."
         quality.note("cut-file", Effect.NOTED, reason, f"after line {number}: {error}")
 
 
@@ -138,7 +138,7 @@ def _nothing_to_show(path: Path, printed: Printed[Page]) -> TraceError:
         return TraceError(path, f"Nsight Compute measured nothing; it reported: {' '.join(errors)}", _HINT)
     warnings = _some(printed, "WARNING")
     if warnings and not printed.tables:
-        return TraceError(path, f"Nsight Compute measured no kernel; it said: {' '.join(warnings)}", _HINT)
+        return TraceError(path, f"Nsight Compute measured no kernels; it said: {' '.join(warnings)}", _HINT)
     if printed.tables:
         return TraceError(path, "The table of Nsight Compute has no rows.", _HINT)
     return TraceError(path, "This output of Nsight Compute is not a page with kernels.", _HOW_TO_EXPORT)

@@ -126,7 +126,7 @@ class _Reading:
                     progress.step(self._budget.share * 0.9, f"reading launch {len(self._results)}")
                 if not data:
                     self.lost += 1
-                    self._damaged("a launch holds nothing")
+                    self._damaged("a launch is empty")
                     continue
                 self._budget.make("launches", 1, _FREE_LAUNCHES, _LEAST_LAUNCH_BYTES, _MOST_LAUNCHES)
                 result = (

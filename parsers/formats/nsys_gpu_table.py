@@ -35,7 +35,7 @@ class NsysGpuTable:
             table,
             builder,
             source.path,
-            "The report that it was made from tells why the GPU idles: nsys export --type sqlite REPORT.nsys-rep",
+            "To see why the GPU idles, open the report it was made from: nsys export --type sqlite REPORT.nsys-rep",
         )
         builder.inputs.append(
             TraceInput(source.shown or str(source.path), self.format, "Nsight Systems (nsys stats)")

@@ -37,7 +37,7 @@ class NsightSystemsReport:
 
         nsys = find_nsys()
         if nsys is None:
-            raise TraceError(source.path, "There is no nsys on this computer any more.")
+            raise TraceError(source.path, "nsys is no longer on this computer.")
         path = unpacked(source, Progress(), ".nsys-rep") if source.compression else source.path
         return arguments_in(converted(path, nsys, Progress()))
 
@@ -49,7 +49,7 @@ class NsightSystemsReport:
         if not source.head.startswith(_MAGIC):
             raise TraceError(
                 source.path,
-                "This is the raw stream of a Nsight Systems recording, not yet a report.",
+                "This is the raw stream of an Nsight Systems recording, not yet a report.",
                 "Import it with QdstrmImporter of the same Nsight Systems, then open the .nsys-rep.",
             )
         nsys = find_nsys()

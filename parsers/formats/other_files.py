@@ -14,20 +14,20 @@ _AS_SQLITE = "If Nsight Systems wrote it, export its report as SQLite: nsys expo
 _BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
     (re.compile(pattern, re.DOTALL), problem, hint)
     for pattern, problem, hint in (
-        (rb"BZh[1-9]1AY&SY", "This file is packed with bzip2.", _UNPACK),
-        (rb"\xfd7zXZ\0", "This file is packed with xz.", _UNPACK),
+        (rb"BZh[1-9]1AY&SY", "This file is compressed with bzip2.", _UNPACK),
+        (rb"\xfd7zXZ\0", "This file is compressed with xz.", _UNPACK),
         (rb"7z\xbc\xaf\x27\x1c", "This is a 7-Zip archive.", _UNPACK),
         (rb"Rar!\x1a\x07", "This is a RAR archive.", _UNPACK),
-        (rb"\x04\x22\x4d\x18", "This file is packed with LZ4.", _UNPACK),
-        (re.escape(GZIP), "This file is packed twice.", "Unpack it once and open what is in it."),
-        (re.escape(ZSTD), "This file is packed twice.", "Unpack it once and open what is in it."),
+        (rb"\x04\x22\x4d\x18", "This file is compressed with LZ4.", _UNPACK),
+        (re.escape(GZIP), "This file is compressed twice.", "Unpack it once and open what is in it."),
+        (re.escape(ZSTD), "This file is compressed twice.", "Unpack it once and open what is in it."),
         (rb"PAR1", "This is a table in Parquet form, not a recording that Stallscope knows.", _AS_SQLITE),
         (rb"ARROW1\0", "This is a table in Arrow form, not a recording that Stallscope knows.", _AS_SQLITE),
         (rb"\x89HDF\r\n\x1a\n", "This is an HDF5 file, not a recording that Stallscope knows.", _AS_SQLITE),
         (
             rb"(?:\xef\xbb\xbf)?\s*(?i:<!doctype html|<html[\s>])",
             "This is a web page, not a recording.",
-            "Perhaps a page to sign in, or a viewer's, was saved in its place: download the recording itself.",
+            "A sign-in page, or the page of a viewer, was probably saved instead: download the recording itself.",
         ),
         (
             rb"version https://git-lfs\.github\.com/spec/",
@@ -36,7 +36,7 @@ _BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
         ),
         (
             rb"\xff\xfe\s*\0?[{\[]\0|\xfe\xff\0[{\[]",
-            "This JSON is written in UTF-16, and JSON is UTF-8.",
+            "This JSON is encoded as UTF-16, but JSON must be UTF-8.",
             "Save it as UTF-8, or let the profiler write the file itself instead of redirecting its output.",
         ),
     )
@@ -58,7 +58,7 @@ class OtherFiles:
         return _about(source.head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        problem, hint = _about(source.head) or ("This is no recording.", "")
+        problem, hint = _about(source.head) or ("This is not a recording.", "")
         raise UnknownFormat(source.path, problem, hint)
 
 

@@ -59,7 +59,7 @@ class OtherGpuTables:
         table = read_csv(source, builder.quality, progress.part(0.0, 0.8), before)
         if _ASCEND_TIMES[0][0] in table:
             producer, table = "Ascend profiler", _of_ascend(table, builder)
-            hint = "The trace_view.json beside it tells why the accelerator idles."
+            hint = "To see why the accelerator idles, open the trace_view.json beside it."
         else:
             producer, table = "nvprof", _of_nvprof(table)
             hint = "Nsight Systems records both: nsys profile --trace=cuda,nvtx"

@@ -57,7 +57,7 @@ class PerfScript:
 
     format: ClassVar[str] = "perf-script"
     title: ClassVar[str] = "CPU profilers"
-    files: ClassVar[str] = "what perf script prints"
+    files: ClassVar[str] = "output of perf script"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".perf")
     priority: ClassVar[int] = 49
     version: ClassVar[int] = 1
@@ -78,9 +78,9 @@ class PerfScript:
             threads, wrong = _threads(_lines(stream, source), builder)
         if not any(each.frame for each in threads.values()):
             raise Malformed(
-                source.path, "These samples hold no stacks.", "Record them with stacks: perf record -g."
+                source.path, "These samples contain no stacks.", "Record them with stacks: perf record -g."
             )
-        set_aside(builder, "lines that are no part of a sample", wrong)
+        set_aside(builder, "lines that are not part of a sample", wrong)
         usual = _usual_distance(list(threads.values()))
         for (name, thread), each in threads.items():
             add_thread(builder, _sampled(name, thread, each, usual))

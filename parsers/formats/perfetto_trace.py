@@ -50,13 +50,13 @@ class PerfettoTrace:
                 limited.damage,
             )
         if damaged:
-            words = "packed packets, each of many events, could not be unpacked whole"
+            words = "compressed packets, each with many events, could not be unpacked completely"
             builder.quality.note("damaged stretch", Effect.NOTED, words, count=damaged)
         if not builder.lanes and not builder.counters:
             raise Malformed(
                 source.path,
-                "This Perfetto trace holds no slices and no counters of track events.",
-                "Record track events, or open it in Perfetto: what the system's own sources record is not shown here.",
+                "This Perfetto trace contains no slices or counters of track events.",
+                "Record track events, or open it in Perfetto: data from the system's own sources is not shown here.",
             )
         builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "Perfetto"))
         builder.sources.append(None)

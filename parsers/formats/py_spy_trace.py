@@ -20,7 +20,7 @@ _LARGEST = 256 << 20  # bytes
 _BYTES_OF_MARK = 250  # of memory
 _LATEST_US = float(1 << 50)
 _NS_PER_US = 1_000
-UNUSABLE = "beginnings and ends of calls that fit nowhere"
+UNUSABLE = "starts and ends of calls that do not match"
 
 
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]

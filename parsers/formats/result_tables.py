@@ -171,7 +171,7 @@ class ResultTables:
             table = read_csv(source, builder.quality, progress.part(0.0, 0.8))
             found = [] if kind is None or not table.length else [(kind, table)]
         if not found:
-            raise Malformed(source.path, "The table has a header and no rows.", "Write it again.")
+            raise Malformed(source.path, "The table has a header but no rows.", "Write it again.")
         for kind, table in found:
             builder.tables.append(_table(kind, table, rows_shown(builder.quality, table.length)))
         builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, found[0][0].producer))

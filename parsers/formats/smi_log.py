@@ -70,12 +70,12 @@ class DeviceLog:
         if not counters:
             raise Malformed(
                 source.path,
-                "The log has a header but no reading.",
+                "The log has a header but no readings.",
                 "Let nvidia-smi run for a few seconds: nvidia-smi dmon -s pucvmet -o DT",
             )
         builder = _trace(source, log, counters)
         if cut:
-            reason = "The log is cut or damaged; what comes before that was read."
+            reason = "The log is cut off or damaged; everything before that point was read."
             builder.quality.note("cut-file", Effect.NOTED, reason, cut)
         return builder.build(progress.part(0.9, 1.0))
 
@@ -96,10 +96,10 @@ def _trace(source: Source, log: _Log, counters: list[Counter]) -> TraceBuilder:
         builder.quality.note(
             "order of dates",
             Effect.NOTED,
-            "The log's dates end with the year, and nothing tells days from months: the month was taken to come first.",
+            "The log's dates end with the year, and may start with the day or the month: the month was assumed.",
         )
     if log.headerless:
-        reason = "The log has no header: what its columns are is told by their units."
+        reason = "The log has no header, so its columns were identified by their units."
         builder.quality.note("no-header", Effect.NOTED, reason)
     if log.zoned:
         builder.epoch_ns = 0
@@ -107,24 +107,19 @@ def _trace(source: Source, log: _Log, counters: list[Counter]) -> TraceBuilder:
         zone, known = zone_of(source.path, max(int(each.time[-1]) for each in counters))
         offset = zone.utcoffset(None)
         builder.epoch_ns = -int(offset.total_seconds()) * NS
-        how = (
-            "as the time at which the file was last written says"
-            if known
-            else "as this computer's clock has it"
-        )
+        how = "from the time when the file was last written" if known else "from this computer's clock"
         builder.quality.note(
             "time zone" if known else ASSUMED_ZONE,
             Effect.NOTED,
-            f"The log states local times without a time zone; {zone} was taken, {how}.",
+            f"The log's times have no time zone; {zone} was assumed, {how}.",
         )
     else:
         builder.quality.note(
             "no date",
             Effect.NOTED,
-            "The log states no date and time, so it has a time axis of its own, with the interval of 1 s that is the "
-            "tools' usual one."
+            "The log contains no dates and times, so it has its own time axis, with the tools' usual interval of 1 s."
             if not log.timed
-            else "The log states no date, so it has a time axis of its own.",
+            else "The log contains no dates, so it has its own time axis.",
         )
     builder.counters += counters
     builder.inputs.append(TraceInput(str(source.path), DeviceLog.format, log.producer))

@@ -32,7 +32,7 @@ _LARGEST = 256 << 20  # bytes; an hour of 100 samples a second takes 50 MB
 _BYTES_OF_SAMPLE = 200  # of memory: a list with its frames
 _UNITS = {"nanoseconds": 1.0, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9}  # ns
 _LATEST = 1 << 60  # ns
-UNUSABLE = "samples without a usable time, or of frames that are not there"
+UNUSABLE = "samples without a usable time, or with missing frames"
 _HINT = "Write it again: py-spy record --format speedscope."
 
 
@@ -90,7 +90,7 @@ class Speedscope:
         if unknown := {each.unit for each in stated.profiles} - {*_UNITS, "none"}:
             raise Malformed(
                 source.path,
-                f"These profiles count {min(unknown)[:40]}, not time.",
+                f"These profiles measure {min(unknown)[:40]}, not time.",
                 "Record samples of the CPU.",
             )
         builder = TraceBuilder()

@@ -23,7 +23,7 @@ _TELLING = re.compile(
     rb'"(?:QUEUE|COMPUTE|REQUEST|HTTP_RECV|GRPC_WAITREAD)_(?:START|END|INPUT_END|OUTPUT_START)"'
 )
 _LARGEST = 512 << 20
-_HINT = "Let the server end, or wait until it has written the file: --trace-config triton,file=trace.json."
+_HINT = "Stop the server, or wait until it has written the file: --trace-config triton,file=trace.json."
 _LONGEST_NAME = 200
 _OF_WALL_CLOCK = (
     1_000_000_000_000_000_000  # ns since 1970 in 2001; a clock that counts from the start says less
@@ -86,7 +86,7 @@ class TritonServerTrace:
     format: ClassVar[str] = "triton-server-trace"
     accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "Triton Inference Server"
-    files: ClassVar[str] = "traces of requests (--trace-config)"
+    files: ClassVar[str] = "request traces (--trace-config)"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
     priority: ClassVar[int] = 45
     version: ClassVar[int] = 1
@@ -101,9 +101,7 @@ class TritonServerTrace:
         try:
             entries = msgspec.json.decode(content, type=list[_Entry])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise Malformed(
-                source.path, f"This trace of requests cannot be read ({error}).", _HINT
-            ) from error
+            raise Malformed(source.path, f"This request trace cannot be read ({error}).", _HINT) from error
         requests = _requests(entries, progress.part(0.4, 0.6))
         builder = TraceBuilder()
         complete = [(each.model, each, whole) for each in requests if (whole := each.whole) is not None]
@@ -114,7 +112,7 @@ class TritonServerTrace:
             )
             builder.quality.note("unfinished request", Effect.QUARANTINED, reason, "", lost)
         if not complete:
-            raise Malformed(source.path, "No request of this trace has a beginning and an end.", _HINT)
+            raise Malformed(source.path, "No request in this trace has both a start and an end.", _HINT)
         begin = min(start for _, _, (start, _) in complete)
         builder.epoch_ns = 0 if begin >= _OF_WALL_CLOCK else None
         for model in dict.fromkeys(model for model, _, _ in complete):

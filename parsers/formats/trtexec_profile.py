@@ -56,11 +56,11 @@ class TrtexecProfile:
             stated = msgspec.json.decode(content, type=list[_Layer])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise Malformed(
-                source.path, f"These times of layers cannot be read ({error}).", "Write them again."
+                source.path, f"These layer times cannot be read ({error}).", "Write them again."
             ) from error
         layers = [each for each in stated if each.time_ms is not None]
         if not layers:
-            raise Malformed(source.path, "This profile of trtexec holds no layer.", "Let trtexec end.")
+            raise Malformed(source.path, "This trtexec profile contains no layers.", "Let trtexec finish.")
         builder = TraceBuilder()
         slowest_first = sorted(layers, key=lambda each: -(each.time_ms or 0.0))
         shown = slowest_first[: rows_shown(builder.quality, len(layers))]

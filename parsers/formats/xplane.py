@@ -27,7 +27,7 @@ class XPlane:
 
     format: ClassVar[str] = "xplane"
     title: ClassVar[str] = "XProf (JAX, TensorFlow)"
-    files: ClassVar[str] = "planes (.xplane.pb), and the JSON that is written beside them"
+    files: ClassVar[str] = "planes (.xplane.pb), and the JSON written beside them"
     suffixes: ClassVar[tuple[str, ...]] = (".xplane.pb",)
     priority: ClassVar[int] = 35
     version: ClassVar[int] = 2
@@ -59,7 +59,7 @@ class XPlane:
         if not builder.lanes:
             raise Malformed(
                 source.path,
-                "This profile holds no event of a device or a thread.",
+                "This profile contains no events of a device or a thread.",
                 "Record again, with the profiler running while the program works.",
             )
         builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "XProf"))

@@ -264,7 +264,7 @@ class TraceBuilder:
         self.quality.note(
             "name-shortened",
             Effect.REPAIRED,
-            f"a name of more than {LONGEST_NAME:,} characters is shown without its end",
+            f"a name longer than {LONGEST_NAME:,} characters was shortened",
             f"{name[:80]}… of {len(name):,} characters",
         )
         return f"{name[: LONGEST_NAME - 1]}…"

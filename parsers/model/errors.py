@@ -42,7 +42,7 @@ class Excessive(Exception):
         """The same, said of a file."""
         return TraceError(
             path,
-            f"It names more than {self.most:,} {self.what}, which no recording does.",
+            f"It names more than {self.most:,} {self.what}, far more than any recording would.",
             "Record it again.",
         )
 
@@ -66,14 +66,14 @@ def refused_by_system(error: BaseException, path: Path | str) -> TraceError:
             path, "Its contents are nested too deeply to be read.", "Record or export it again."
         )
     if isinstance(error, UnicodeError):
-        return TraceError(path, f"Its name or contents are not text ({error}).", "Rename or export it.")
+        return TraceError(path, f"Its name or contents are not valid text ({error}).", "Rename or export it.")
     if not isinstance(error, OSError):
         raise error
     where = error.filename if isinstance(error.filename, (str, Path)) else path
     if error.errno in NO_ROOM:
         return TraceError(
             where,
-            "There is no room left on the disk.",
-            "Free some space, or set TMPDIR to a folder with room.",
+            "There is no space left on the disk.",
+            "Free some space, or set TMPDIR to a folder with enough space.",
         )
-    return TraceError(where, f"{error.strerror or error}.", "Check that it is there and may be used.")
+    return TraceError(where, f"{error.strerror or error}.", "Check that it exists and that you may use it.")

@@ -25,12 +25,12 @@ _OF_NSYS = re.compile(
 _OF_OTHERS = (
     (
         "StringTable",
-        "nvprof wrote this database, whose tables are not read.",
+        "nvprof wrote this database, and its tables are not supported.",
         "Open its GPU operations as CSV: nvprof --import-profile FILE --print-gpu-trace --csv --log-file trace.csv",
     ),
     (
         "CANN_API",
-        "Ascend's profiler wrote this database, whose tables are not read.",
+        "Ascend's profiler wrote this database, and its tables are not supported.",
         "Open trace_view.json or kernel_details.csv, which it writes as well.",
     ),
 )
@@ -73,7 +73,7 @@ def read_export(
                 )
             raise UnknownFormat(
                 path,
-                "No profiler whose recordings are read wrote this SQLite database.",
+                "This SQLite database was not written by a supported profiler.",
                 "If it comes from Nsight Systems, export its report again: nsys export --type sqlite REPORT.nsys-rep",
             )
         reading = Reading(database, builder, progress)
@@ -120,6 +120,6 @@ def _read_events(reading: Reading, shown_path: str, format_name: str) -> None:
         reading.builder.quality.note(
             "no GPU work",
             Effect.NOTED,
-            "The export holds no kernel, copy or memset"
+            "The export contains no kernel, copy or memset"
             + ("." if calls.events else ": CUDA was not traced, or nothing ran on a GPU."),
         )

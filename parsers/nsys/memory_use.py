@@ -50,7 +50,7 @@ def read_memory_use(reading: Reading, ranks: dict[int, int]) -> None:
             reading.builder.quality.note(
                 "memory from before",
                 Effect.REPAIRED,
-                "Memory from before the recording was freed in it: the curve shows the least that was held.",
+                "Memory allocated before the recording was freed during it: the curve shows a lower bound.",
             )
         rank = ranks.get(process)
         add_counter(reading, f"GPU {device} {what}", "B", changes.time, held, rank, device)

@@ -48,9 +48,7 @@ def read_payloads(reading: Reading, table: Table) -> Payloads:
     for key, owner, written in _written_out(reading, table):
         if isinstance(key, int) and isinstance(owner, int):
             _keep(key, owner, _fields(written), sizes, ranks)
-    reason = (
-        "NVTX payloads in a binary form that is not known were left out: message sizes in them are missing."
-    )
+    reason = "NVTX payloads in an unknown binary form were left out, so their message sizes are missing."
     reading.builder.quality.note("binary payloads", Effect.NOTED, reason, f"{table.name}.binaryData", unread)
     rows = np.array(sorted(sizes), np.int64)
     return Payloads(rows, np.array([sizes[row] for row in rows.tolist()], np.int64), ranks)

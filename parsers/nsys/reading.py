@@ -131,7 +131,7 @@ class Reading:
             (
                 "time never recorded",
                 unset,
-                "Rows that start and end at zero were left out: the profiler had no time for them.",
+                "Rows that start and end at zero were left out: the profiler recorded no time for them.",
             ),
             ("impossible duration", endless, "Rows longer than ten years were left out."),
         ):

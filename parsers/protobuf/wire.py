@@ -70,14 +70,14 @@ def text(value: int | memoryview) -> str:
 def float32(value: int | memoryview) -> float:
     """A fixed32 field as IEEE single."""
     if isinstance(value, int) or len(value) != 4:
-        raise Damaged("no 32-bit number")
+        raise Damaged("not a 32-bit number")
     return float(struct.unpack("<f", value)[0])
 
 
 def float64(value: int | memoryview) -> float:
     """A fixed64 field as IEEE double."""
     if isinstance(value, int) or len(value) != 8:
-        raise Damaged("no 64-bit number")
+        raise Damaged("not a 64-bit number")
     return float(struct.unpack("<d", value)[0])
 
 

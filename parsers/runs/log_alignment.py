@@ -37,7 +37,7 @@ def logs_on_timelines(traces: Sequence[Trace]) -> list[Trace]:
 
 
 _NO_CLOCK = "The recording does not say when it was made, so the log cannot be placed on it; open it alone."
-_NO_DATE = "The log states no date and time, so it cannot be placed on the recording; open it alone."
+_NO_DATE = "The log contains no dates and times, so it cannot be placed on the recording; open it alone."
 _ELSEWHERE = "The log does not cover the time of the recording."
 
 

@@ -138,7 +138,9 @@ class GuardedConnection:
     def _find_tables(self) -> None:
         ((count,),) = self.rows("SELECT count(*) FROM sqlite_master")
         if count > MOST_TABLES:
-            raise sqlite3.DataError(f"it holds {count:,} tables, views and indexes, which no recording does")
+            raise sqlite3.DataError(
+                f"it holds {count:,} tables, views and indexes, far more than any recording would"
+            )
         for schema, name, kind, _, without_rowid, *_ in self.rows("PRAGMA table_list"):
             if schema == "main" and kind == "table" and not name.startswith("sqlite_"):
                 try:

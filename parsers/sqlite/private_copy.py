@@ -103,7 +103,7 @@ def unpacked(source: Source, progress: Progress, suffix: str = ".sqlite") -> Pat
                     if written > limit:
                         raise TraceError(
                             source.path,
-                            f"Unpacked, it is larger than {limit / 1e9:.0f} GB, for which there is no room.",
+                            f"Unpacked, it is larger than {limit / 1e9:.0f} GB, and there is not enough space for it.",
                             "Unpack it yourself, and open the unpacked file.",
                         )
                     file.write(block)

@@ -35,10 +35,14 @@ def read_only_uri(path: Path, quality: QualityRecorder | None = None) -> str:
             _note(
                 quality,
                 "changes left out",
-                f"Changes that lie beside the file are not shown: {error.problem}",
+                f"Changes stored beside the file are not shown: {error.problem}",
             )
     elif header[18] != _WAL_VERSION and header[19] != _WAL_VERSION and _is_locked(_plain(path) + "?mode=ro"):
-        _note(quality, "database in use", "Another program has the database locked: read as it is on disk.")
+        _note(
+            quality,
+            "database in use",
+            "Another program has locked the database; it was read as it is on disk.",
+        )
     return _unchangeable(path)
 
 

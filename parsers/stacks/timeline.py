@@ -18,7 +18,7 @@ MOST_DEPTH = 4_000  # frames of one stack; Python's own limit is 1,000
 
 
 COUNTED_NS = 10_000_000  # for which a sample stands where no time is stated: py-spy takes 100 a second
-COUNTED = "The samples have no times: each is drawn as 10 ms, as if there had been 100 a second, in the order written."
+COUNTED = "The samples have no times: each is drawn as 10 ms, as if taken 100 times a second, in the order of the file."
 
 
 @dataclass(frozen=True, slots=True, eq=False)

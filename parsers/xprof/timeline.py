@@ -91,7 +91,7 @@ class PlaneTimeline:
         self.builder.quality.note(
             "impossible time",
             Effect.QUARANTINED,
-            "an event with a time, a duration or a kind that cannot be",
+            "an event with an impossible time, duration or kind",
             plane.name,
             int((~good).sum()),
         )

@@ -88,7 +88,9 @@ def test_a_session_over_standard_input_and_output(
             ):
                 refused = await client.call_tool("open_recording", {"path": hostile})
                 assert refused.is_error
-                assert re.search("Only what was named|not the path of a recording", text_of(refused))
+                assert re.search(
+                    "Only existing files that were named|not the path of a recording", text_of(refused)
+                )
             asked = await client.call_tool(
                 "query", {"path": run, "sql": "SELECT * FROM read_csv('/etc/hostname')"}
             )

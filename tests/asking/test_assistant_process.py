@@ -353,9 +353,9 @@ def test_calls_that_wait_are_bounded(fixtures: Path, tmp_path: Path, monkeypatch
     thread = threading.Thread(target=ask)
     thread.start()
     until(lambda: bool(held._open))
-    with pytest.raises(Refused, match="asked by as many"):
+    with pytest.raises(Refused, match="Too many questions"):
         held.ask(["one.json"], answers.told, Progress(), **asking)
-    with pytest.raises(Refused, match="As many recordings"):
+    with pytest.raises(Refused, match="The maximum number of recordings"):
         held.ask(["two.json"], answers.told, Progress(), **asking)
     progress.cancel()
     thread.join()

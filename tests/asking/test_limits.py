@@ -126,7 +126,7 @@ def test_what_stays_within_the_limits_is_answered(run: Path) -> None:
 def test_a_question_that_takes_less_than_it_may_is_answered(run: Path) -> None:
     asked = AskedRecording([[run]], Limits(2.0, MAX_MEMORY))
     assert asked.answer(first_rows, Progress(), sql="SELECT sleep_ms(300)")
-    with pytest.raises(TimeReached, match="the 2 s"):
+    with pytest.raises(TimeReached, match="the limit of 2 s"):
         asked.answer(first_rows, Progress(), sql="SELECT sleep_ms(60000)")
     asked.close()
 
@@ -185,7 +185,7 @@ def test_the_command_says_the_limit_and_the_option_that_raises_it(
         (
             FOR_EVER,
             ("--time-limit", "0.5"),
-            "0.5 s that a question may take. Narrow it, or raise the limit with --time-limit.",
+            "limit of 0.5 s for a question. Narrow it, or raise the limit with --time-limit.",
         ),
     ):
         assert main(["query", str(run), sql, *options]) == 2

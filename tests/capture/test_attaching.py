@@ -200,4 +200,4 @@ def test_ranks_are_recorded_in_the_same_steps(tmp_path: Path, torch_python: str)
 
 def test_attaching_at_what_is_no_place_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["attach", "--on", "run.json.gz"]) == 2
-    assert "run.json.gz: This names no place." in capsys.readouterr().err
+    assert "run.json.gz: No place is named." in capsys.readouterr().err

@@ -76,7 +76,7 @@ def test_four_times_as_much_takes_about_four_times_as_long(tmp_path: Path, name:
     ("name", "count", "said"),
     [
         ("devices", MOST_DEVICES + 1, "more than 256 GPUs"),
-        ("empty_launches", 300_000, "a launch holds nothing"),
+        ("empty_launches", 300_000, "a launch is empty"),
         ("small_launches", 20_000, "more than 10,000 launches"),
         ("empty_names", 600_000, "impossibly long"),
         ("empty_sources", 1_000_000, "more than 10,000 pieces of code"),

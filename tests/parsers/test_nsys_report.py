@@ -129,4 +129,4 @@ def test_in_a_folder_the_export_beside_a_report_is_read_instead(report: Path) ->
     export(report.with_suffix(".sqlite"), {"CUPTI_ACTIVITY_KIND_KERNEL": [kernel(1, 9)]})
     trace = open_trace([report.parent])
     assert (len(trace.gpu_operations), len(trace.inputs), trace.ranks) == (1, 1, ())
-    assert "run.nsys-rep: Its export beside it" in str(trace.quality.notes)
+    assert "run.nsys-rep: The export beside it" in str(trace.quality.notes)

@@ -64,4 +64,4 @@ def test_such_a_file_beside_a_recording_is_listed_with_the_reason(tmp_path: Path
     trace = open_trace([tmp_path])
     assert len(trace.events) == 1
     (note,) = [each for each in trace.quality.notes if each.kind == "file-not-read"]
-    assert "host.xplane.pb: This profile holds no event" in note.example
+    assert "host.xplane.pb: This profile contains no events" in note.example

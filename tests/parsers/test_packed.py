@@ -105,5 +105,5 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pyt
         raise PermissionError("not yours")
 
     monkeypatch.setattr(Path, "open", refused)
-    with pytest.raises(TraceError, match="may not be read"):
+    with pytest.raises(TraceError, match="may not read"):
         identify(path)

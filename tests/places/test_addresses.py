@@ -126,8 +126,8 @@ def test_a_folder_is_listed_with_sizes_and_dates(far: FarMachine, sample: Path) 
     [
         ("ssh://far/no/such/file", "no such file or folder"),
         ("ssh://nobody/x", "Connection refused"),
-        ("ssh://far/a/../../x", "leads nowhere"),
-        ("ssh:///x", "leads nowhere"),
+        ("ssh://far/a/../../x", "nothing at this address"),
+        ("ssh:///x", "nothing at this address"),
     ],
 )
 def test_an_address_that_leads_nowhere_is_told_in_one_sentence(

@@ -134,7 +134,7 @@ def test_a_run_that_is_out_of_reach_goes_on_and_is_brought_home_the_next_time(
     run.wait_for(lambda: any(event.phase == "lost" for event in run.events))
     run.recording.finish_now()
     outcome = run.outcome()
-    assert "goes on there" in outcome.problem
+    assert "continues there" in outcome.problem
     assert "stallscope attach --on ssh:wired" in outcome.fix
     far.wire.is_down = False
     may_end.touch()
@@ -222,7 +222,7 @@ def test_a_machine_without_python_is_told_what_it_lacks(far: FarMachine, tmp_pat
 @pytest.mark.parametrize(
     ("host", "problem", "hint"),
     [
-        ("changed", "host key is another one than before", "ssh-keygen -R"),
+        ("changed", "host key has changed", "ssh-keygen -R"),
         ("stranger", "Permission denied", "Set up a key"),
         ("nobody", "Connection refused", "must work"),
     ],

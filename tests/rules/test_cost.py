@@ -65,7 +65,7 @@ def test_a_price_that_is_none_is_refused(price: str, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit) as refused:
         main(["diagnose", f"--cost-per-hour={price}", str(FIXTURE)])
     assert refused.value.code == 2
-    assert "no price of an hour" in capsys.readouterr().err
+    assert "not a price per hour" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def test_an_output_for_which_there_is_no_room_is_said(command: list[str]) -> Non
         ended = run(*command, stdout=full)
     assert ended.returncode == BAD_INPUT
     assert is_one_sentence(ended.stderr)
-    assert b"no room left" in ended.stderr
+    assert b"no space left" in ended.stderr
 
 
 def test_a_recording_whose_name_is_no_text_is_diagnosed_and_reported(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_an_archive_that_cannot_be_unpacked_for_lack_of_room_is_not_called_damag
         return Full(path, "w") if "w" in mode else opened(path, mode, *more, **options)  # type: ignore[call-overload]
 
     monkeypatch.setattr("parsers.files.containers.Path.open", full_when_written)
-    with pytest.raises(TraceError, match="no room left on the disk"):
+    with pytest.raises(TraceError, match="no space left on the disk"):
         open_trace([tmp_path / "run.zip"])
 
 
@@ -89,7 +89,7 @@ def test_standard_input_for_which_there_is_no_room_is_said(
     monkeypatch.setattr("shutil.copyfileobj", no_room)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}")))
     assert main(["diagnose", "-"]) == BAD_INPUT
-    assert "no room left on the disk" in capsys.readouterr().err
+    assert "no space left on the disk" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def raising(error: BaseException) -> Callable[..., None]:
     [
         (MemoryError(), "not enough memory"),
         (RecursionError(), "nested too deeply"),
-        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "not text"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "not valid text"),
         (PermissionError(13, "Permission denied", "/somewhere"), "/somewhere: Permission denied"),
     ],
 )

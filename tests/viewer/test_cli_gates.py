@@ -263,4 +263,4 @@ def test_a_database_of_something_else_is_neither_read_nor_written(
     assert main(["baseline", "save", "main", run, "--store", str(store)]) == BAD_INPUT
     assert main(["baseline", "list", "--store", str(store)]) == BAD_INPUT
     assert store.read_bytes() == before
-    assert "holds something else" in capsys.readouterr().err
+    assert "does not contain saved runs" in capsys.readouterr().err

@@ -114,7 +114,7 @@ EXPECTED = [
     Expected(
         "ncu/Gardenia*",
         "3 profiled kernels, no verdict: their throughput was not measured",
-        ("--section SpeedOfLight", "Checked and quiet: kernel-fp64 Not"),
+        ("--section SpeedOfLight", "Checked, nothing found: kernel-fp64 Not"),
         ("worth fixing first",),
     ),
     Expected(

@@ -122,7 +122,7 @@ def test_the_filter_of_lanes_says_how_many_are_left_and_how_to_get_all_back(wind
     press(window, "Ctrl+L")
     for letter in "zzz":
         press(window, letter)
-    assert bar.told.text() == "No lane is called so"
+    assert bar.told.text() == "No matching lanes"
     assert window.timeline.state.layout.scrolled == ()
     QTest.mouseClick(bar.close_button, LEFT)
     assert not bar.isVisible()

@@ -127,7 +127,7 @@ def test_the_editor_is_started_with_the_line(tmp_path: Path, monkeypatch: pytest
             break
         time.sleep(0.02)
     assert log.read_text() == repr([str(source), "12"])
-    with pytest.raises(NoEditor, match="is not here"):
+    with pytest.raises(NoEditor, match="does not exist here"):
         open_line(tmp_path / "gone.py", 1, "code {file}")
     with pytest.raises(NoEditor, match="not on PATH"):
         open_line(source, 1, "no-such-editor-anywhere {file}")

@@ -117,7 +117,7 @@ def test_no_option_of_any_command_costs_the_recording_that_it_is_given(
     code = code_of(*command.split(), *words, option, target.name, *more)
     assert target.read_bytes() == CONTENT
     said = capsysbinary.readouterr().err.decode()
-    if "no result may replace" in said:
+    if "results never replace" in said:
         assert code == BAD_INPUT
         assert said.count("\n") == 1
         assert sorted(each.name for each in folder.iterdir()) == ["a.json.gz", "b.json.gz", "rank0.json.gz"]
@@ -147,7 +147,7 @@ def test_every_output_refuses_a_recording_in_one_sentence_before_anything_is_rea
     assert code_of(*words, "c.csv", *more) == BAD_INPUT
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
-    assert "it looks like a recording of PyTorch profiler, which no result may replace" in said.err
+    assert "it looks like a recording of PyTorch profiler, which results never replace" in said.err
     assert (folder / "c.csv").read_bytes() == CONTENT
 
 
@@ -175,7 +175,7 @@ def test_what_is_read_is_known_by_any_name(
     named: Callable[[Path], str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert code_of("diagnose", "a.json.gz", "--html", named(folder)) == BAD_INPUT
-    assert "This is what the command reads" in capsys.readouterr().err
+    assert "The command reads this file" in capsys.readouterr().err
     assert (folder / "a.json.gz").read_bytes() == CONTENT
 
 
@@ -184,7 +184,7 @@ def test_a_file_of_limits_is_read_as_well(folder: Path, capsys: pytest.CaptureFi
     gates.write_text('fail-on = "high"\n')
     assert code_of("diagnose", "a.json.gz", "--gates", "gates.toml", "--html", "gates.toml") == BAD_INPUT
     assert gates.read_text() == 'fail-on = "high"\n'
-    assert "This is what the command reads" in capsys.readouterr().err
+    assert "The command reads this file" in capsys.readouterr().err
 
 
 def test_a_patch_does_not_take_the_place_of_the_script(
@@ -194,7 +194,7 @@ def test_a_patch_does_not_take_the_place_of_the_script(
     script.write_text("print('trained')\n")
     assert code_of("try", "--patch", "train.py", "--", sys.executable, "train.py") == BAD_INPUT
     assert script.read_text() == "print('trained')\n"
-    assert "This is what the command reads" in capsys.readouterr().err
+    assert "The command reads this file" in capsys.readouterr().err
 
 
 def test_standard_input_is_what_it_comes_from(folder: Path) -> None:
@@ -204,12 +204,12 @@ def test_standard_input_is_what_it_comes_from(folder: Path) -> None:
             command, stdin=recording, capture_output=True, cwd=Path(__file__).parents[2], check=False
         )
     assert ended.returncode == BAD_INPUT
-    assert b"This is what the command reads" in ended.stderr
+    assert b"The command reads this file" in ended.stderr
 
 
 def test_two_results_are_not_written_into_one_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code_of("diagnose", "a.json.gz", "--html", "new", "--markdown", "./new") == BAD_INPUT
-    assert "Two results cannot be in one file" in capsys.readouterr().err
+    assert "Two results cannot go into one file" in capsys.readouterr().err
     assert not (folder / "new").exists()
 
 

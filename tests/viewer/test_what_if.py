@@ -198,7 +198,7 @@ def test_a_selected_event_says_how_much_later_it_could_be(slow: MainWindow, qtbo
     facts = slow.panels.tabs.currentWidget().facts
     for event, text in (
         (int(slack.event[slack.ns.argmax()]), "later would make no step longer"),
-        (int(slack.event[slack.ns.argmin()]), "none: it is part of the chain"),
+        (int(slack.event[slack.ns.argmin()]), "none: it is on the critical path"),
     ):
         slow.document.select_event(event)
         qtbot.waitUntil(lambda: any(text in each.text for each in facts.facts))  # noqa: B023

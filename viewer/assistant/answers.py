@@ -33,7 +33,7 @@ MAX_BYTES = 200_000  # of one answer with rows
 def bounded(text: str) -> str:
     """Text without what a terminal would act on, cut where it is too long."""
     said = safe(text)
-    return said if len(said) <= MOST_TEXT else f"{said[:MOST_TEXT]}\n... cut: ask for less"
+    return said if len(said) <= MOST_TEXT else f"{said[:MOST_TEXT]}\n... truncated: ask for less"
 
 
 def about(analysis: Analysis, progress: Progress) -> dict[str, Any]:
@@ -80,7 +80,9 @@ def table(
         return told | {"rows": kept, "rows_left_out": found.left_out + len(found.rows) - len(kept)}
     if name not in row_tables():
         said = shortened(name, MAX_WORD)
-        raise Refused(f"There is no table {said!r}. Known are: {', '.join((*summaries(), *row_tables()))}.")
+        raise Refused(
+            f"There is no table {said!r}. Available tables: {', '.join((*summaries(), *row_tables()))}."
+        )
     where = "" if span is None else f" WHERE start_ns >= {span[0]} AND start_ns < {span[1]}"
     columns = [
         {"name": column.name, "unit": column.unit, "about": column.about} for column in described(name)

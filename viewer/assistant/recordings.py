@@ -58,7 +58,7 @@ class Recordings:
 
     def allowed(self, path: str) -> Path:
         """A path that lies in what was named. Raises ``Refused``."""
-        hint = "Ask for what `list_recordings` tells."
+        hint = "Use a path that `list_recordings` shows."
         if not path or "\0" in path or "://" in path or len(path) > 4096:
             raise Refused(f"This is not the path of a recording. {hint}")
         try:
@@ -73,7 +73,7 @@ class Recordings:
                     return real
         except (OSError, ValueError):
             pass
-        raise Refused(f"Only what was named when the server started can be opened, and it must exist. {hint}")
+        raise Refused(f"Only existing files that were named when the server started can be opened. {hint}")
 
     def files_of(self, run: str | Sequence[str]) -> tuple[Path, ...]:
         """The files of a run that was asked for, each once. Raises ``Refused``."""
@@ -117,12 +117,12 @@ class Recordings:
                     slot = self._open[key] = _Slot(AskedRecording(key, Limits(), bounds))
                 if slot is not None:
                     if slot.waiting >= MAX_WAITING:
-                        raise Refused("It is being asked by as many already: wait for an answer.")
+                        raise Refused("Too many questions to it are already waiting: wait for an answer.")
                     slot.waiting += 1
                     self._open.move_to_end(key)
                     return slot
                 if time.monotonic() > until:
-                    raise Refused("As many recordings as can be open are being asked: wait for an answer.")
+                    raise Refused("The maximum number of recordings is already in use: wait for an answer.")
                 self._changed.wait(_LOOK_EVERY_S)
             progress.step(0.0, "waiting")
 

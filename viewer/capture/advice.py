@@ -39,8 +39,8 @@ def warnings(request: CaptureRequest) -> list[str]:
     found += _window_warnings(request)
     if any(_BATCH.match(word) for word in request.target.arguments):
         found.append(
-            "A batch size is set by hand: record with the one used in production, a smaller one makes launches and "
-            "input look worse and kernels better than they are."
+            "A batch size is set by hand: use the one from production. A smaller one makes launches and input look "
+            "worse, and kernels better, than they are."
         )
     return found
 
@@ -50,7 +50,7 @@ def _torch_warnings(request: CaptureRequest) -> list[str]:
     if request.torch.stacks:
         found.append(
             "Stacks make every Python call slower: the GPU will look more starved than it is. Use them to find who "
-            "does something, not to measure how long it takes."
+            "does what, not to measure how long it takes."
         )
     if request.torch.memory:
         found.append(
@@ -63,10 +63,12 @@ def _torch_warnings(request: CaptureRequest) -> list[str]:
 
 
 def _nsys_warnings(request: CaptureRequest) -> list[str]:
-    found = ["The report keeps the program's environment variables, secrets too: look before you share it."]
+    found = [
+        "The report contains the program's environment variables, including secrets: check it before you share it."
+    ]
     if "osrt" in request.nsys.traces:
         found.append(
-            "Operating-system calls of a Python program are millions: the report can reach gigabytes."
+            "A Python program makes millions of operating-system calls: the report can reach gigabytes."
         )
     if request.nsys.graph_mode == "node":
         found.append(

@@ -72,7 +72,9 @@ class Elsewhere:
             self._far.put(_runner(), f"{folder}/{FILE_NAME}")
         except PlaceProblem as problem:
             self.clean_up(self._plan_of(self._run))
-            raise PlaceProblem(self.name, f"The recorder could not be put there: {problem.problem}") from None
+            raise PlaceProblem(
+                self.name, f"The recorder could not be copied there: {problem.problem}"
+            ) from None
         except BaseException:
             self.clean_up(self._plan_of(self._run))
             raise
@@ -224,7 +226,7 @@ class Elsewhere:
         if run.unwanted:
             self._far.ask("kill", run.folder, run.mark)
         elif state is not None and state.running:
-            self._tell(Event("left", values={"text": f"an earlier run still goes on on {self.name}"}))
+            self._tell(Event("left", values={"text": f"an earlier run is still going on {self.name}"}))
             return
         elif state is not None:
             for name in recordings_among(self._far.names(plan.out), plan):
@@ -263,7 +265,7 @@ def prepare_folder(request: CaptureRequest) -> Path:
         into.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CaptureProblem(
-            f"The folder {into} cannot be made: {error.strerror}.", "Choose another."
+            f"The folder {into} cannot be created: {error.strerror}.", "Choose another."
         ) from error
     return into
 

@@ -115,13 +115,13 @@ KNOWN = (
     _known(
         r"Permission denied \(publickey|Host key verification failed|Could not resolve hostname|"
         r"Connection (refused|timed out)",
-        "The other machine cannot be reached by ssh without a question.",
+        "ssh cannot reach the other machine without asking something.",
         "`ssh -o BatchMode=yes HOST true` must work: set up a key and accept the host's key once by hand.",
     ),
     _known(
         r"EOFError: EOF when reading a line",
         "The script waits for keyboard input.",
-        "A recorded script gets none: pass the answer as an argument.",
+        "A recorded script gets no input: pass the answer as an argument.",
     ),
 )
 
@@ -138,7 +138,7 @@ def explain_ending(exit_code: int) -> tuple[str, str]:
     """Problem and fix for the way a process ended when its output says nothing known."""
     if exit_code in (-9, 137):
         return (
-            "The program was killed from outside.",
+            "The program was killed.",
             "Usually the machine ran out of memory: record without stacks and memory, or fewer steps.",
         )
     if exit_code in (-11, 139):

@@ -57,7 +57,7 @@ def command_for(
     if request.tool is Tool.TORCH:
         if not target.is_python:
             raise CaptureProblem(
-                f"The PyTorch profiler records Python programs, and {target.program} is none.",
+                f"The PyTorch profiler records Python programs, and {target.program} is not one.",
                 "Name the script after its interpreter, or record it with Nsight Systems.",
             )
         return commands.runner_command(
@@ -125,7 +125,7 @@ def prepare(request: CaptureRequest, check_interpreter: bool = True) -> Plan:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CaptureProblem(
-            f"The folder {out} cannot be made: {error.strerror}.", "Choose another."
+            f"The folder {out} cannot be created: {error.strerror}.", "Choose another."
         ) from error
     name = _free_name(out, request.target.name)
     control = str(out / f".{name}.finish")
@@ -182,7 +182,7 @@ def _check_target(target: Target) -> None:
             f"There is no folder {folder}.", "Choose the folder the script is usually started in."
         )
     if not target.program:
-        raise CaptureProblem("No script is named.", "Pick the script or module to record.")
+        raise CaptureProblem("No script was given.", "Pick the script or module to record.")
     if target.kind is TargetKind.SCRIPT and not (folder / target.program).exists():
         raise CaptureProblem(
             f"There is no script {target.program} in {folder.absolute()}.",

@@ -287,8 +287,8 @@ class Recording:
         self._elsewhere.keep_for_later()
         place = commands.shell_line([self.request.on])
         return (
-            f"The connection to {self._elsewhere.name} broke, and the run goes on there.",
-            f"`stallscope attach --on {place}` follows it again, and fetches what it recorded.",
+            f"The connection to {self._elsewhere.name} was lost, but the run continues there.",
+            f"`stallscope attach --on {place}` reconnects to it and fetches what it recorded.",
         )
 
     def _why_nothing(self, exit_code: int) -> tuple[str, str]:

@@ -57,7 +57,7 @@ class ChildProcess:
             )
         except OSError as error:
             raise CaptureProblem(
-                f"{words[0]} does not start: {error.strerror or error}.", "Check its path."
+                f"{words[0]} could not be started: {error.strerror or error}.", "Check its path."
             ) from error
 
     @property
@@ -142,11 +142,11 @@ class FollowedProgram:
             self._speaking = speaking
             yield from speaking.pieces()
             if speaking.is_lost:
-                raise Unreachable(self._far.name, "The connection broke.", "Check the connection.")
+                raise Unreachable(self._far.name, "The connection was lost.", "Check the connection.")
 
     def _reconnect(self, lost: Unreachable) -> bool:
         self._lost = lost
-        self._tell(Event("lost", values={"text": f"the run goes on on {self._far.name}"}))
+        self._tell(Event("lost", values={"text": f"the run continues on {self._far.name}"}))
         until = time.monotonic() + RECONNECT_SECONDS
         pause = _FIRST_PAUSE
         while time.monotonic() < until and not self._left.wait(pause):

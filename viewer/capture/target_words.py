@@ -117,7 +117,7 @@ def _after_launcher(words: list[str], start: int, interpreter: str, folder: str)
             raise UnreadableCommand(f"{word} starts no Python script: name the script itself")
         at += 1 if "=" in word or word in _FLAGS else 2
     if at >= len(words):
-        raise UnreadableCommand(f"{words[0]} is given no script")
+        raise UnreadableCommand(f"no script follows {words[0]}")
     kind = TargetKind.MODULE if module else TargetKind.SCRIPT
     return Target(kind, words[at], tuple(words[at + 1 :]), interpreter, (), tuple(words[:at]), folder)
 

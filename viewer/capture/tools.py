@@ -108,7 +108,7 @@ def _asked(tool: str, path: str, changed_ns: int) -> ToolFound:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return ToolFound(path, problem=f"{path} does not start: {error}.", fix="Install it again.")
+        return ToolFound(path, problem=f"{path} could not be started: {error}.", fix="Install it again.")
     match = _VERSION.search(said.stdout + said.stderr)
     if match is None:
         return ToolFound(path)

@@ -72,6 +72,6 @@ def _remove(options: argparse.Namespace) -> int:
     from viewer.places.remembered import forget
 
     if not forget(options.name):
-        complain(f"No place is called {options.name}.")
+        complain(f"There is no place called {options.name}.")
         return BAD_INPUT
     return DONE

@@ -184,7 +184,7 @@ class ComparisonWindow(QWidget):
     def read(self, paths: Sequence[Path]) -> None:
         """Read the second recording, compare, and show both; the first one can be looked at meanwhile."""
         names = paths[0].name + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
-        self.head.wait(f"Reading {names}; the recording before can be looked at meanwhile")
+        self.head.wait(f"Reading {names}; you can keep using the previous recording")
         self.twins.show_trace(1, None, f"Reading {names} ...")
         self.traces = self.traces[0], None
         self._reading = reading = object()

@@ -38,7 +38,7 @@ def install(launcher: Path | None = None) -> list[str]:
     return [
         f"Stallscope is in the menu of your desktop and starts {launcher}.",
         f"Recordings ({', '.join(f'*{suffix}' for suffix in opened_suffixes())}) open with it; "
-        f"for plain {', '.join(offered_suffixes())} files it is offered, and what opened them before still does.",
+        f"it is offered for plain {', '.join(offered_suffixes())} files, which still open in the same program.",
         f"The files are in {data}; stallscope --remove-desktop-files takes them away.",
         *_refresh(data),
     ]
@@ -54,8 +54,8 @@ def remove() -> list[str]:
     except OSError as error:
         raise _not_written(data, error) from error
     if not found:
-        return [f"There was nothing of Stallscope in {data}."]
-    return [f"{len(found)} files were taken out of {data}.", *_refresh(data)]
+        return [f"Nothing of Stallscope was found in {data}."]
+    return [f"{len(found)} files were removed from {data}.", *_refresh(data)]
 
 
 def _files(data: Path) -> Iterator[tuple[Path, Path]]:
@@ -121,7 +121,9 @@ def _refresh(data: Path) -> list[str]:
     for command in commands:
         if program_search.program(command[0]) is None:
             if command[0] != "gtk-update-icon-cache":
-                left.append(f"{command[0]} is not installed here: the file types count from the next login.")
+                left.append(
+                    f"{command[0]} is not installed here: the file types take effect after the next login."
+                )
             continue
         try:
             subprocess.run(
@@ -133,7 +135,7 @@ def _refresh(data: Path) -> list[str]:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired):
-            left.append(f"{command[0]} failed: the file types count from the next login.")
+            left.append(f"{command[0]} failed: the file types take effect after the next login.")
     return left
 
 

@@ -99,11 +99,11 @@ def open_line(file: Path, line: int, template: str) -> None:
         raise NoEditor("No editor was found. Name one in Preferences, such as: code --goto {file}:{line}")
     if not file.is_file():
         raise NoEditor(
-            f"{file} is not here. If the recording was made elsewhere, say in Preferences where its folder lies here."
+            f"{file} does not exist here. If the recording was made elsewhere, map its folder in Preferences."
         )
     program = shutil.which(editor.command[0])
     if program is None:
-        raise NoEditor(f"{editor.command[0]} is not on PATH. Name another editor in Preferences.")
+        raise NoEditor(f"{editor.command[0]} is not on PATH. Choose another editor in Preferences.")
     process = QProcess()
     process.setProgram(program)
     process.setArguments(editor.arguments(file, line)[1:])

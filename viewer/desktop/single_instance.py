@@ -90,7 +90,7 @@ def runtime_folder() -> Path:
     if hasattr(os, "getuid"):
         status = folder.lstat()
         if status.st_uid != os.getuid() or folder.is_symlink():
-            raise PermissionError(f"{folder} belongs to somebody else")
+            raise PermissionError(f"{folder} belongs to another user")
         folder.chmod(0o700)
     return folder
 

@@ -74,7 +74,7 @@ class OpenAddress(QDialog):
         """Ask what lies at the address; the window stays alive meanwhile."""
         address = self.address.currentText().strip()
         if not is_address(address):
-            self.said.setText("An address begins with what leads there, such as ssh://HOST/path.")
+            self.said.setText("An address starts with a protocol, as in ssh://HOST/path.")
             return
         self.files.clear()
         self.said.setText("Asking ...")

@@ -105,7 +105,7 @@ PANEL_KEYS = (
     ("Space  J  K", "on a fix: tick it; to the next, previous"),
     ("Tab", "from one part of the window to the next"),
     ("Return", "in a table: show the row on the timeline"),
-    ("Ctrl+C", "on the timeline: copy what is told of the selection"),
+    ("Ctrl+C", "on the timeline: copy the details of the selection"),
     ("Ctrl+C", "in a table: copy the rows as text"),
     ("Ctrl+Shift+C", "in a table: copy the rows as CSV"),
 )

@@ -88,8 +88,8 @@ class ThresholdForm(QScrollArea):
         column = vertical(body, (16, 14, 16, 14), 12)
         column.addWidget(
             Label(
-                "What the checks decide by. A diagnosis made with other values says so. The command line always uses "
-                "the defaults.",
+                "The values that checks compare with. A diagnosis made with other values says so. "
+                "The command line always uses the defaults.",
                 "secondary",
                 wrap=True,
             )
@@ -155,13 +155,13 @@ class PreferencesDialog(QDialog):
         self.editor = QComboBox()
         self.editor.setEditable(True)
         typed = QLineEdit()
-        typed.setPlaceholderText("the one that is found, or: code --goto {file}:{line}")
+        typed.setPlaceholderText("found automatically, or: code --goto {file}:{line}")
         self.editor.setLineEdit(typed)
         self.editor.addItems([*(shlex.join(each.command) for each in EDITORS if each.is_here)])
         self.editor.setCurrentText(preferences.editor)
         self.folders = QPlainTextEdit(preferences.folders)
         self.folders.setPlaceholderText(
-            "of recordings made elsewhere, one a line: /home/them/train=/home/me/train"
+            "for recordings made elsewhere, one per line: /home/them/train=/home/me/train"
         )
         self.folders.setTabChangesFocus(True)
         self.folders.setFixedHeight(3 * self.folders.fontMetrics().lineSpacing() + 12)

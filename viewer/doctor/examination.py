@@ -82,7 +82,7 @@ def _of_one_recording(
 ) -> Iterator[Trial]:
     path = folder / f"made-up{MADE_UP[kind][0]}"
     try:
-        tell(f"making up {kind} of {size(wanted)}")
+        tell(f"generating {kind} of {size(wanted)}")
         limit = limit_s or START_S + wanted / BYTES_PER_S
         made = _tried(Asked(MAKING, str(path), str(folder / "making"), kind, wanted), limit)
         if made.broken:
@@ -133,7 +133,7 @@ def _tried(asked: Asked, limit_s: float) -> _Found:
     seconds = time.monotonic() - begun
     if answer is None:
         left = _processes_left(Path(asked.folder))
-        others = f", and {len(left)} processes that it started go on" if left else ""
+        others = f", and {len(left)} processes that it started are still running" if left else ""
         return _Found(seconds, broken=f"hangs: ended after {duration(round(limit_s * 1e9))}{others}")
     if answer == b"":
         return _Found(seconds, broken=f"ended by itself with exit code {code}")

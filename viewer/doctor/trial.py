@@ -12,7 +12,7 @@ from typing import IO
 import msgspec
 
 BLOCK_BYTES = 1 << 20
-MAKING, READING = "make it up", "read its bytes"
+MAKING, READING = "generate it", "read its bytes"
 WINDOW, COMMAND, AGAIN, ALONE = "window", "command line", "again", "one process"
 WAYS = (WINDOW, COMMAND, AGAIN, ALONE)
 

@@ -100,7 +100,7 @@ class History:
         """Add a run; returns it as it is kept."""
         for text in (entry.name, entry.revision, entry.reason):
             if len(text) > LONGEST_TEXT:
-                raise TraceError(self.path, "A name or a reason is too long to be kept.", "Shorten it.")
+                raise TraceError(self.path, "A name or a reason is too long to be saved.", "Shorten it.")
         entry = replace(
             entry, runs=tuple(run.shortened() for run in entry.runs), saved=entry.saved or time.time()
         )
@@ -142,7 +142,7 @@ class History:
                 return [dict(zip(_COLUMNS, row, strict=True)) for row in database.rows(sql)]
         except (sqlite3.Error, OSError) as error:
             raise TraceError(
-                self.path, f"The kept runs cannot be read: {error}.", "Choose another file with --store."
+                self.path, f"The saved runs cannot be read: {error}.", "Choose another file with --store."
             ) from error
 
     @contextmanager
@@ -160,7 +160,7 @@ class History:
                 yield database
         except (sqlite3.Error, OSError) as error:
             raise TraceError(
-                self.path, f"The run could not be kept: {error}.", "Choose another place with --store."
+                self.path, f"The run could not be saved: {error}.", "Choose another place with --store."
             ) from error
 
     def _refuse_others(self) -> None:
@@ -176,7 +176,7 @@ class History:
 
     def _not_ours(self) -> TraceError:
         return TraceError(
-            self.path, "This file holds something else than kept runs.", "Choose another one with --store."
+            self.path, "This file does not contain saved runs.", "Choose another one with --store."
         )
 
 
@@ -211,7 +211,7 @@ def _entry(row: dict[str, Any], path: Path) -> Entry:
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
         raise TraceError(
             path,
-            f"A kept run is damaged, or of a newer Stallscope: {error}.",
+            f"A saved run is damaged, or was written by a newer Stallscope: {error}.",
             "Choose another file with --store.",
         ) from error
 

@@ -23,7 +23,7 @@ class RecordingThere(FileExistsError):
     """A result was to replace ``what``."""
 
     def __init__(self, path: Path, what: str) -> None:
-        super().__init__(errno.EEXIST, f"it looks like {what}, which no result may replace", str(path))
+        super().__init__(errno.EEXIST, f"it looks like {what}, which results never replace", str(path))
 
 
 def anything(_: Path) -> bool:

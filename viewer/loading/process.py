@@ -181,7 +181,7 @@ def death_of(helper: HelperProcess, path: Path) -> TraceError:
     memory = ", most likely for lack of memory" if was_short_of_memory(code) else ""
     return TraceError(
         path,
-        f"The process that read it was ended from outside ({how}{memory}).",
+        f"The process that read it was killed ({how}{memory}).",
         "Close other programs and try again, or open a shorter recording or fewer ranks.",
     )
 

@@ -27,12 +27,14 @@ COLUMNS = (
     Column("short", "Name", whole="group"),
     Column("where", "On", minor=True),
     Column("count", "Count", Show.COUNT),
-    Column("own", "Own time", Show.TIME, "Inside the area, without what is nested inside it: this adds up"),
-    Column("total", "Total", Show.TIME, "Inside the area, with what is nested inside it"),
+    Column("own", "Own time", Show.TIME, "Time inside the area, without nested calls: adds up to the total"),
+    Column("total", "Total", Show.TIME, "Time inside the area, with nested calls"),
     Column("mean", "Mean", Show.TIME, minor=True),
     Column("least", "Shortest", Show.TIME, minor=True),
     Column("most", "Longest", Show.TIME),
-    Column("share", "Share", Show.SHARE, "Of the own time of everything on lanes of this sort in the area"),
+    Column(
+        "share", "Share", Show.SHARE, "Share of the own time of everything on lanes of this kind in the area"
+    ),
 )
 GROUPINGS: dict[str, By] = {"by name": "name", "by family": "family", "by lane": "lane"}
 MOST_BARS = 4  # GPUs of which a bar is shown; of more the table by lane tells

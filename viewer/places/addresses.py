@@ -134,7 +134,7 @@ class _Service:
                     copy.write(data)
                     progress.step(min(copy.tell() / max(entry.bytes, 1), 1.0), f"fetching {target.name}")
             if part.stat().st_size != entry.bytes:
-                raise OSError("it is not as long as it is said to be")
+                raise OSError("it is not as long as announced")
             part.replace(target)
         except TraceError:
             raise
@@ -178,9 +178,7 @@ def unreachable(address: str, error: Exception) -> TraceError:
     """What is said of whatever the library of a file system raised."""
     if isinstance(error, TraceError):
         return error
-    return TraceError(
-        address, f"It cannot be read ({error}).", "Check the address, and what gives access to it."
-    )
+    return TraceError(address, f"It cannot be read ({error}).", "Check the address and your access to it.")
 
 
 def path_of(name: str) -> Path:

@@ -65,16 +65,16 @@ class Far:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise Unreachable(self.name, "It does not answer any more.", "Check the connection.") from None
+            raise Unreachable(self.name, "It no longer answers.", "Check the connection.") from None
         except OSError as error:
-            raise PlaceProblem(self.name, f"{words[0]} does not start: {error.strerror}.") from error
+            raise PlaceProblem(self.name, f"{words[0]} could not be started: {error.strerror}.") from error
         _, marked, answer = done.stdout.partition(MARKED)
         said = done.stderr.decode("utf-8", "replace")
         if not marked:
             raise self._no_answer(done.returncode, said)
         if done.returncode != 0:
             if self._reach.is_lost(done.returncode):
-                raise Unreachable(self.name, "The connection broke.", "Check the connection.")
+                raise Unreachable(self.name, "The connection was lost.", "Check the connection.")
             raise PlaceProblem(self.name, f"{_last_line(said) or 'It refused a request'}.")
         return answer.decode("utf-8", "surrogateescape")
 
@@ -102,7 +102,7 @@ class Far:
         """A new folder for us alone (0700), with a folder ``out`` in it; ``owner`` is an id and a process of it."""
         made = self.ask("make", self._base, owner).strip()
         if not made.startswith("/") or FOLDER_PREFIX not in made:
-            raise PlaceProblem(self.name, f"No folder could be made there ({made or 'no answer'}).")
+            raise PlaceProblem(self.name, f"No folder could be created there ({made or 'no answer'}).")
         return made
 
     def folders_of(self, owner: str) -> list[tuple[int, str]]:

@@ -123,9 +123,9 @@ def place_of(text: str, setup: str = "") -> PlaceName:
     for part in _parts(head):
         kind, colon, name = part.partition(":")
         if kind not in place_kinds() or (colon and not name):
-            raise PlaceProblem(text, "This names no place.", f"Write it like {_examples()}.")
+            raise PlaceProblem(text, "No place is named.", f"Write it like {_examples()}.")
         if name.startswith("-") or not name.isprintable():
-            raise PlaceProblem(text, f"{name!r} is no name of a place.", f"Write it like {_examples()}.")
+            raise PlaceProblem(text, f"{name!r} is not the name of a place.", f"Write it like {_examples()}.")
         steps.append((kind, name.strip()))
     if any(issubclass(place_kinds()[kind], Queue) for kind, _ in steps[:-1]):
         raise PlaceProblem(
@@ -150,7 +150,9 @@ def _options(text: str) -> tuple[str, tuple[str, ...]]:
         ) from None
     if options and not options[0].startswith("-"):
         raise PlaceProblem(
-            text, f"{options[0]!r} is no option of a job.", f"Write it like {place_kinds()[kind].example}."
+            text,
+            f"{options[0]!r} is not an option of a job.",
+            f"Write it like {place_kinds()[kind].example}.",
         )
     return head, options
 

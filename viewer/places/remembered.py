@@ -33,9 +33,7 @@ def remember(name: str, place: PlaceName) -> None:
     """Give a place a name; raises ``PlaceProblem`` for a name that reads like a place."""
     name = name.strip()
     if not name or name.partition(":")[0] in place_kinds() or "/" in name or not name.isprintable():
-        raise PlaceProblem(
-            name, "This cannot be the name of a place.", "Choose a word of its own, such as box."
-        )
+        raise PlaceProblem(name, "This cannot be the name of a place.", "Choose a single word, such as box.")
     _write({**_read(), name: {"place": place.text, "setup": place.setup}})
 
 

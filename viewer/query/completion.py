@@ -47,11 +47,11 @@ KEYWORDS = (
 )
 _OF_SQL = {
     "count": "how many",
-    "sum": "all added up",
+    "sum": "sum",
     "avg": "the mean",
     "min": "the least",
     "max": "the greatest",
-    "median": "half the values are at or below it",
+    "median": "median",
     "arg_max": "the first where the second is greatest",
     "any_value": "one of them",
     "coalesce": "the first that is not missing",

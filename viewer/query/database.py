@@ -197,7 +197,7 @@ class Database:
         except self._duckdb.Error as error:
             raise explained(str(error), sql, self.names()) from None
         if len(statements) != 1:
-            what = "There is no question in this." if not statements else "One question at a time."
+            what = "This contains no question." if not statements else "One question at a time."
             raise QueryError(what, "Write one SELECT.")
         if statements[0].type != self._duckdb.StatementType.SELECT:
             raise QueryError(

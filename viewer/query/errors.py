@@ -48,7 +48,7 @@ class TimeReached(LimitReached):
     option = "--time-limit"
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"This takes longer than the {seconds:g} s that a question may take.")
+        super().__init__(f"This takes longer than the limit of {seconds:g} s for a question.")
 
 
 class MemoryReached(LimitReached):
@@ -82,7 +82,7 @@ _PROBLEMS = {
 def explained(message: str, sql: str, tables: Sequence[str]) -> QueryError:
     """What DuckDB says as one sentence with the nearest name that there is."""
     if any(word in message for word in _FORBIDDEN):
-        return QueryError("A question never touches files, settings or the network.", "Ask the tables alone.")
+        return QueryError("A question never touches files, settings or the network.", "Use only the tables.")
     if message.startswith("Out of Memory"):
         return MemoryReached()
     for pattern, kind in _ABOUT:

@@ -19,7 +19,9 @@ from viewer.reports.rendering.blocks import Cards, Form, Points, Report, Table, 
 from viewer.reports.rendering.terminal_report import as_terminal_text
 
 MOST_UNREAD = 5
-NO_REPLAY = "a run of many ranks is judged by summaries; open a few of its ranks to see what fixes would give"
+NO_REPLAY = (
+    "runs of many ranks are analysed from summaries; open a few of the ranks to see what fixes would give"
+)
 
 
 def about(run: ManyRanks) -> list[str]:

@@ -181,7 +181,7 @@ _RECORD_THE_GPU = (
     "held the GPU's profiling interface."
 )
 _NOTHING_KNOWN = (
-    "Nothing in this recording is known as work of a GPU. Record it with its maker's profiler (nsys profile, "
+    "Nothing in this recording is recognised as GPU work. Record it with its maker's profiler (nsys profile, "
     "rocprofv3, or torch.profiler from Python), and open that recording; if this is one, its events do not say that a "
     "GPU ran them."
 )
@@ -277,7 +277,7 @@ def _named(checks: list[str]) -> str:
 def _rest(trace: Trace, diagnosis: Diagnosis) -> list[str]:
     lines = [f"Threshold changed, {phrase}" for phrase in diagnosis.thresholds.changed()]
     if diagnosis.quiet:
-        lines.append("Checked and quiet: " + ", ".join(diagnosis.quiet))
+        lines.append("Checked, nothing found: " + ", ".join(diagnosis.quiet))
     reasons: dict[str, list[str]] = {}
     for rule, reason in sorted(diagnosis.skipped.items()):
         reasons.setdefault(reason, []).append(rule)

@@ -63,7 +63,7 @@ class Fact:
 
 def fact_of_slack(ns: int) -> Fact:
     """How much later something could be."""
-    none = "none: it is part of the chain that decides how long a step takes"
+    none = "none: it is on the critical path"
     return Fact("Slack", f"{duration(ns)} later would make no step longer" if ns >= LEAST_SLACK_NS else none)
 
 

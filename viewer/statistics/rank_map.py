@@ -26,7 +26,7 @@ class Measure(Enum):
 
     LATENESS = "lateness", "after the median rank of the same stage and step"
     WAIT = "wait", "inside collectives, before the transfer could start"
-    COMPUTE = "compute", "kernels that are no collectives"
+    COMPUTE = "compute", "kernels other than collectives"
     CLOCK = "clock", "mean of the step, in MHz; low is bright"
     POWER = "power", "mean of the step, in W"
     MEMORY = "memory", "allocated"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Integers = npt.NDArray[np.integer]
 
-RANK = Column("rank", "rank of the process; nothing where the recording names none")
+RANK = Column("rank", "rank of the process; empty where the recording names none")
 DEVICE = Column("device", "number of the GPU as recorded")
 STREAM = Column("stream", "stream on the GPU")
 PROCESS = Column("process", "process id")
@@ -28,12 +28,12 @@ TIMES = (
     Column("start_ns", "when it began, counted from the start of the recording"),
     Column("end_ns", "when it ended"),
 )
-EVENT = Column("event", "number of the event, as in the table events")
+EVENT = Column("event", "number of the event in the table events")
 STEP = Column("step", "number of the step of its rank that it began in, as in the table steps")
 
 
 def texts(codes: Integers, strings: Sequence[str]) -> pd.Categorical:
-    """The strings with these numbers; nothing where the number is negative. Only the strings that occur are kept."""
+    """The strings with these numbers; empty where the number is negative. Only the strings that occur are kept."""
     import pandas as pd
 
     used = np.flatnonzero(np.bincount(codes[codes >= 0])) if len(codes) else np.empty(0, np.int64)

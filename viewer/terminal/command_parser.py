@@ -113,12 +113,12 @@ def refuse_to_lose(options: argparse.Namespace) -> None:
         if any(_are_one(output.path, word) for word in read):
             raise TraceError(
                 output.path,
-                "This is what the command reads, so no result may replace it.",
+                "The command reads this file, so no result may replace it.",
                 _another_name(output),
             )
         if any(_are_one(output.path, other.path) for other in outputs[:number]):
             raise TraceError(
-                output.path, "Two results cannot be in one file.", "Name another for one of them."
+                output.path, "Two results cannot go into one file.", "Name another for one of them."
             )
         try:
             refuse_recordings(output.path, getattr(options, "replaces", no_recording))

@@ -27,14 +27,14 @@ def price(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0.0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is no price of an hour, such as 2.50")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a price per hour, such as 2.50")
     return value
 
 
 def count(text: str) -> int:
     """A whole number of one and more."""
     if not text.isdecimal() or not 0 < int(text) <= 10_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes, such as 4")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes, such as 4")
     return int(text)
 
 
@@ -45,7 +45,7 @@ def seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0.0 < value <= 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds, such as 30")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 30")
     return value
 
 
@@ -53,7 +53,7 @@ def memory(text: str) -> int:
     """How much memory something may take, in bytes."""
     value = parse_size(text) or 0.0
     if not 1e6 <= value <= 1e15:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size of 1 MB and more, such as 500MB")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size of at least 1 MB, such as 500MB")
     return int(value)
 
 
@@ -97,12 +97,12 @@ def threshold(text: str) -> tuple[str, float]:
     known = {each.key: each for each in known_thresholds()}
     name, _, written = text.partition("=")
     if name not in known:
-        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
+        raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(known)}")
     wanted = known[name]
     value = wanted.parsed(written)
     if value is None:
         bounds = f"{wanted.written(wanted.least)} to {wanted.written(wanted.most)}"
-        raise argparse.ArgumentTypeError(f"{written!r} is no value for {name}, which may be {bounds}")
+        raise argparse.ArgumentTypeError(f"{written!r} is not a value for {name}, which can be {bounds}")
     return name, value
 
 

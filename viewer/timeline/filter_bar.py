@@ -75,7 +75,7 @@ class FilterBar(QWidget):
             return
         whole = sum(len(group.tracks) for group in scene.index.groups)
         left = sum(each.track.lane >= 0 or each.track.counter >= 0 for each in self._state.layout.scrolled)
-        self.told.setText(f"filtered: {left:,} of {whole:,} lanes" if left else "No lane is called so")
+        self.told.setText(f"filtered: {left:,} of {whole:,} lanes" if left else "No matching lanes")
 
     def paintEvent(self, _: QPaintEvent) -> None:
         painter, colors = QPainter(self), theme.current()

@@ -20,7 +20,7 @@ from viewer.timeline.selection import Area, Moment
 from viewer.timeline.state import TimelineState
 
 LEAST_DRAG = 4
-NOT_THERE = "A lane can only be moved among the lanes below its own heading"
+NOT_THERE = "A lane can only be moved within its own heading"
 EDGE = 4
 ZOOM_NOTCH = 0.8
 PAN_NOTCH = 0.12  # of the width

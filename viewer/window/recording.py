@@ -50,7 +50,7 @@ class WindowRecording(QObject):
         run = run_that_made(self._parts.document.paths)
         if run is None:
             self._parts.banner.say(
-                "Stallscope does not know how this was recorded, because it was not recorded here or it was long ago.",
+                "Stallscope does not know how this was recorded, because it was not recorded here, or too long ago.",
                 "Use File > Record a script, then compare the two.",
             )
             return

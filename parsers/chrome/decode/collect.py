@@ -246,12 +246,12 @@ class Columns:
         self.quality.note(
             KERNEL_COUNTERS,
             Effect.NOTED,
-            "kernels with hardware counters and without times: CUPTI's range profiler ran them one after another",
+            "kernels with hardware counters but no times: CUPTI's range profiler ran them one after another",
             "",
             self.with_counters,
         )
         for phase, count in self.ignored.items():
-            reason = "events of a phase that has no place on a timeline"
+            reason = "events of a phase that a timeline cannot show"
             self.quality.note(f"phase-{phase[:8] or 'missing'}", Effect.NOTED, reason, "", count)
 
 

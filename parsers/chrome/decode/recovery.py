@@ -31,7 +31,7 @@ _ESCAPE = (  # group 1 is missing for a backslash that begins no escape, nor one
     r"|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})?"
 )
 _BACKSLASH, _BACKSLASH_IN_TEXT = re.compile(_ESCAPE.encode()), re.compile(_ESCAPE)
-REPAIRED_TEXT = ("repaired-text", Effect.REPAIRED, "an event held text that is no JSON")
+REPAIRED_TEXT = ("repaired-text", Effect.REPAIRED, "an event contained text that is not JSON")
 MOST_JOINED = 8
 MOST_FAILED_JOINS = 4  # in a row; then the text is damaged, and its events are not such
 MOST_PIECE_BYTES = 1 << 20
@@ -139,7 +139,7 @@ def _lost(data: bytes, at: int, last: bool, quality: QualityRecorder) -> None:
     if last:
         quality.note("cut", Effect.QUARANTINED, "the file ends in the middle of an event", example)
     elif len(data) >= A_STRETCH:
-        words = "a stretch of the file, where many events may have been, could not be read"
+        words = "part of the file, possibly with many events, could not be read"
         quality.note("damaged stretch", Effect.QUARANTINED, words, f"{size(len(data))} from {example}")
     else:
         quality.note("unreadable", Effect.QUARANTINED, "an event could not be read as JSON", example)

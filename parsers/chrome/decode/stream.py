@@ -157,7 +157,7 @@ class EventStream:
         self.consumed += CHUNK_BYTES - missing
         if self.consumed > self.most_bytes:
             self.damage = (
-                f"the file unpacks to more than {self.most_bytes >> 20:,} MB, far more than its size tells"
+                f"the file unpacks to more than {self.most_bytes >> 20:,} MB, far more than its size suggests"
             )
             return b""
         return parts[0] if len(parts) == 1 else b"".join(parts)

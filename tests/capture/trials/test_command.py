@@ -120,7 +120,7 @@ def test_what_a_restless_machine_measured_is_not_kept(tmp_path: Path) -> None:
         (["--fix", "fuse", "--", "python", "train.py"], "There is no fix and no change 'fuse'"),
         (["--fix", "align-shapes", "--", "python", "train.py"], "needs a change of the code"),
         (["--"], "name the program"),
-        (["--", "./server"], "Changes are tried in Python programs, and ./server is none."),
+        (["--", "./server"], "Changes are tried in Python programs, and ./server is not one."),
         (["--steps", "region", "--", "python", "train.py"], "needs --region NAME"),
         (["--env", "X", "--", "python", "train.py"], "is not NAME=VALUE"),
         (["--", "python", "no-such-script.py"], "There is no script no-such-script.py"),

@@ -148,7 +148,7 @@ def test_a_killed_loading_process_is_told_and_what_was_open_is_still_there(
     wait_until_ready(qtbot, window)
     assert window.banner.isVisible()
     assert recording.name in window.banner.problem.text()
-    assert "ended from outside" in window.banner.problem.text()
+    assert "was killed" in window.banner.problem.text()
     assert "shorter recording" in window.banner.hint.text()
     assert window.document.trace is trace
     assert window.document.diagnosis is not None
@@ -158,13 +158,13 @@ def test_an_analysis_whose_process_was_ended_is_told_and_is_no_mistake_of_the_pr
     window: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ended(*_: object) -> None:
-        raise TraceError("run.json", "The process that read it was ended from outside (signal 15).")
+        raise TraceError("run.json", "The process that read it was killed (signal 15).")
 
     monkeypatch.setattr("viewer.documents.document.analysis_of", ended)
     window.document.show(training_run(), (Path("run.json"),))
     wait_until_ready(qtbot, window)
     assert window.banner.problem.text() == "The analysis failed; the timeline is complete."
-    assert "ended from outside" in window.banner.hint.text()
+    assert "was killed" in window.banner.hint.text()
     assert window.document.trace is not None
 
 

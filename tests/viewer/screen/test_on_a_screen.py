@@ -35,7 +35,7 @@ def display(tmp_path: Path) -> Iterator[Screen]:
 def place(seen: Observation, name: str, x: float = 0.5, y: float = 0.5) -> Point:
     """A point of something on the screen, by its shares of width and height."""
     found = next((key for key in seen["places"] if key.startswith(name)), None)
-    assert found is not None, f"{name!r} is none of {sorted(seen['places'])}"
+    assert found is not None, f"{name!r} is not one of {sorted(seen['places'])}"
     left, top, width, height = seen["places"][found]
     return round(left + x * width), round(top + y * height)
 

@@ -100,7 +100,7 @@ def trial_request(request: CaptureRequest) -> CaptureRequest:
     """
     if not request.target.is_python:
         raise CaptureProblem(
-            f"Changes are tried in Python programs, and {request.target.program} is none.",
+            f"Changes are tried in Python programs, and {request.target.program} is not one.",
             "Name the script after its interpreter, as in: python train.py",
         )
     steps = request.window.steps if request.window.steps in STEPS else "auto"

@@ -20,7 +20,7 @@ _LOOK_EVERY_S = 0.1
 _AHEAD = 2  # recordings asked for, for each process: so many answers at most wait to be taken
 FEW = 4  # recordings that are reduced sooner than another process has started
 
-_ENDED = "The process that read it was ended from outside, perhaps for lack of memory."
+_ENDED = "The process that read it was killed, perhaps for lack of memory."
 
 Answer = Callable[[int, Reduced], None]
 

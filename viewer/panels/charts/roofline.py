@@ -322,7 +322,7 @@ class RooflinePlot(QWidget):
         if not self._measured:
             return NOT_MEASURED
         if not line.points:
-            return f"{name} did no floating-point arithmetic that was measured."
+            return f"No floating-point arithmetic was measured in {name}."
         point = line.points[0]
         near = distance(point, line.roofs)
         where = f", {near.text}" if near is not None else ""

@@ -51,9 +51,7 @@ class KernelReport(QWidget):
         )
         self.grouped.toggled.connect(lambda _: self._show_rows())
         self.baseline = QCheckBox("Compare with this one")
-        self.baseline.setToolTip(
-            "Keep the launch that is shown as a baseline: every other one is set beside it"
-        )
+        self.baseline.setToolTip("Use this launch as a baseline and show every other one beside it")
         self.baseline.toggled.connect(self._keep_baseline)
         self._kept: int | None = None
         self._launches: pd.DataFrame | None = None

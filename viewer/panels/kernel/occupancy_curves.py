@@ -111,9 +111,9 @@ class StepCurve(QWidget):
 
 CURVES = (
     ("Registers a thread", "launch__occupancy_per_register_count", "launch__registers_per_thread"),
-    ("Threads in a block", "launch__occupancy_per_block_size", "launch__block_size"),
+    ("Threads per block", "launch__occupancy_per_block_size", "launch__block_size"),
     (
-        "Bytes of shared memory a block",
+        "Shared memory per block, bytes",
         "launch__occupancy_per_shared_mem_size",
         "launch__shared_mem_per_block",
     ),
@@ -150,7 +150,7 @@ class OccupancyCurves(QScrollArea):
                 sorted(points), most, now, f"{title}: {now:,.0f} now" if now is not None else title
             )
         self.note.setText(
-            "Warps on an SM, were one of these different and all else the same"
+            "Warps per SM if only one of these were different"
             if most
             else "The report has no occupancy curves; the section Occupancy (ncu --section Occupancy) records them."
         )

@@ -14,7 +14,7 @@ from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 
 _NUMBERS = (
-    Column("share", "Samples", Show.SHARE, "Of the samples that are counted"),
+    Column("share", "Samples", Show.SHARE, "Share of the counted samples"),
     Column("stall", "Waits for"),
     Column("stalled", "of these", Show.PERCENT, "Share of the samples of this row"),
     Column("executed", "Executed", Show.COUNT, "By warps"),

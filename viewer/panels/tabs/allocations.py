@@ -35,7 +35,7 @@ COLUMNS = (
     Column("kind", "Kind", sparse=True, hint="What most of it is used for"),
     Column("blocks", "Blocks", Show.COUNT),
     Column("size", "Size", Show.SIZE),
-    Column("share", "Share", Show.SHARE, "Of what was held at this moment", width=150),
+    Column("share", "Share", Show.SHARE, "Share of what was held at this moment", width=150),
 )
 GROUPS = ("kind", "module", "operator", "line", "stack", "size", "age")
 GPUS = "GPU"

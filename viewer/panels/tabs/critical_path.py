@@ -21,7 +21,11 @@ COLUMNS = (
     Column("pieces", "Segments per step", Show.NUMBER, "How often it occurs on the path in one step"),
     Column("time", "Time per step", Show.TIME, "In one step, as recorded"),
     Column(
-        "share", "Share of the step", Show.SHARE, "Of the path, which is as long as the step", short="Share"
+        "share",
+        "Share of the step",
+        Show.SHARE,
+        "Share of the path, which is as long as the step",
+        short="Share",
     ),
 )
 

@@ -61,7 +61,7 @@ STEPS = (
         Show.NUMBER,
         "Of prompts for prefill; batch size over the median time for decode steps",
     ),
-    Column("share", "Share", Show.SHARE, "Of the time of all engine steps", width=150, minor=True),
+    Column("share", "Share", Show.SHARE, "Share of the time of all engine steps", width=150, minor=True),
     Column(
         "between",
         "Before it",
@@ -79,7 +79,9 @@ REQUESTS = (
     Column("ttft", "TTFT", Show.TIME, "Time to first token", tone="late_ttft"),
     Column("tpot", "TPOT", Show.TIME, "Time per output token after the first", tone="late_tpot"),
     Column("whole", "Whole", Show.TIME, "From its arrival to its last token"),
-    Column("held", "Held up", Show.TIME, "While steps computed the prompts of others alone", sparse=True),
+    Column(
+        "held", "Held up", Show.TIME, "Time in which steps computed only the prompts of others", sparse=True
+    ),
     Column("prompt", "Tokens in", Show.COUNT, sparse=True),
     Column("out", "Out", Show.COUNT, "Tokens that were written"),
     Column(
@@ -410,7 +412,7 @@ def _about(found: ServingTables) -> str:
     if serving.tokens_per_s is not None:
         said.append(f"{three_digits(serving.tokens_per_s)} tokens/s out")
     if serving.plateau is not None:
-        said.append(f"from a batch of {serving.plateau:,} on, larger ones hardly decode more a second")
+        said.append(f"above a batch of {serving.plateau:,}, larger ones hardly decode more per second")
     return "; ".join(said) + "."
 
 

@@ -116,7 +116,7 @@ def _trend(analysis: Analysis, wanted: str) -> _Trend:
         return _Trend([], "", [], None, str(error))
     names = names_of(entries)
     if not names:
-        return _Trend([], "", [], None, "Nothing is kept: `stallscope baseline save NAME RUN` does it")
+        return _Trend([], "", [], None, "Nothing is saved yet: use `stallscope baseline save NAME RUN`")
     figures = figures_of(analysis)
     name = wanted if wanted in names else _of_the_same_program(entries, names, figures)
     mine = [each for each in entries if each.name == name][-MOST_POINTS:]

@@ -21,7 +21,7 @@ class Pod:
         parts = name.split("/")
         if not name or len(parts) > 3 or not all(parts):
             raise PlaceProblem(
-                f"pod:{name}", "This names no pod.", "Write it like pod:NAME or pod:NAMESPACE/NAME/CONTAINER."
+                f"pod:{name}", "No pod is named.", "Write it like pod:NAME or pod:NAMESPACE/NAME/CONTAINER."
             )
         self._below = below
         self._name = name

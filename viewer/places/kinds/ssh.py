@@ -30,11 +30,11 @@ class Ssh:
         if below is not None:
             raise PlaceProblem(
                 f"ssh:{name}",
-                "A machine behind another one is no place of its own.",
+                "A machine behind another one cannot be named in a place.",
                 "Write ProxyJump into ~/.ssh/config, and name the machine.",
             )
         if not name or name.startswith("-"):
-            raise PlaceProblem(f"ssh:{name}", f"{name!r} is no host name.", "Write it as user@machine.")
+            raise PlaceProblem(f"ssh:{name}", f"{name!r} is not a host name.", "Write it as user@machine.")
         self.host = name
         self._folder: PrivateFolder | None = None
 
@@ -128,7 +128,7 @@ def unreachable(host: str, said: str) -> Unreachable:
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in said:
         return Unreachable(
             f"ssh:{host}",
-            "Its host key is another one than before, and ssh refuses to connect.",
+            "Its host key has changed, and ssh refuses to connect.",
             f"If the machine was set up anew, remove the old key with `ssh-keygen -R {host.rpartition('@')[2]}`; "
             "otherwise ask who runs it.",
         )

@@ -65,7 +65,7 @@ def write_chrome(trace: Trace, out: Path, progress: Progress, all_arguments: boo
     if not (len(trace.events) or without_samples(trace) or sampled):
         raise TraceError(
             path,
-            "There are no events in it to write.",
+            "It contains no events to write.",
             "Its tables can be written: --to csv or --to parquet.",
         )
     ranks = sorted({lane.rank for lane in trace.lanes if lane.rank is not None})
@@ -93,7 +93,7 @@ def write_chrome(trace: Trace, out: Path, progress: Progress, all_arguments: boo
     else:
         raise TraceError(
             path,
-            f"It holds {len(ranks)} ranks, and a file of this format holds one.",
+            f"It holds {len(ranks)} ranks, but a file of this format holds one.",
             "Name a folder or a .zip to write a file for each.",
         )
     return _left_out(trace, all_arguments)

@@ -30,7 +30,7 @@ from viewer.tables.table import Column, RowTable, row_table
 
 CALLED = (EVENT, Column("name", "name as recorded"), *TIMES)
 LAUNCHED = (
-    Column("self_ns", "without the ones of its sort inside it"),
+    Column("self_ns", "without events of the same kind nested in it"),
     Column("gpu_ns", "time on the GPU of everything launched while it ran"),
     Column("gpu_self_ns", "the same without what was launched inside inner ones"),
     Column("launches", "number of operations launched while it ran"),

@@ -76,7 +76,7 @@ class Gaps(RowTable):
         RANK,
         DEVICE,
         Column("cause", f"one of {', '.join(cause.key for cause in Cause)}"),
-        Column("culprit", "who is to blame, by name"),
+        Column("culprit", "the culprit, by name"),
         Column("event", "the culprit's event"),
         Column("next_event", "the operation that ended it"),
         STEP,
@@ -153,14 +153,14 @@ class Findings(RowTable):
     """What the rules say, as ``diagnose`` ranks it."""
 
     name: ClassVar[str] = "findings"
-    about: ClassVar[str] = "one finding of the diagnosis, the first first"
+    about: ClassVar[str] = "one finding of the diagnosis, in its order"
     columns: ClassVar[tuple[Column, ...]] = (
         Column("rule", "which check found it"),
-        Column("category", "sort of loss"),
+        Column("category", "kind of loss"),
         Column("severity", "high, medium or low"),
         Column("title", "what is wrong"),
-        Column("culprit", "who is to blame"),
-        Column("ceiling_ns", "the most that the analysed time could shrink"),
+        Column("culprit", "the culprit"),
+        Column("ceiling_ns", "how much shorter the analysed time could be at most"),
         RANK,
     )
 

@@ -27,8 +27,8 @@ class Allocations(RowTable):
     name: ClassVar[str] = "allocations"
     about: ClassVar[str] = "one allocation of a GPU's memory"
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("start_ns", "when it was made; nothing where it is older than the recording"),
-        Column("end_ns", "when it was given back; nothing where it was held to the end"),
+        Column("start_ns", "when it was made; empty where it is older than the recording"),
+        Column("end_ns", "when it was given back; empty where it was held to the end"),
         Column("size_bytes", "as the allocator counts it"),
         Column("kind", "what it is for, as far as stacks and operators tell"),
         Column("function", "the innermost function of the program's own code, where stacks were recorded"),

@@ -20,7 +20,7 @@ class Lanes(RowTable):
     about: ClassVar[str] = "one lane: a thread's operators, its calls, a stream"
     columns: ClassVar[tuple[Column, ...]] = (
         Column("lane", "its number"),
-        Column("name", "what it is called"),
+        Column("name", "its name"),
         Column("kind", "what it shows, such as cpu_thread or gpu_stream"),
         RANK,
         PROCESS,

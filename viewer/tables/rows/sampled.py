@@ -57,8 +57,8 @@ class MemoryAllocations(RowTable):
     name: ClassVar[str] = "memory"
     about: ClassVar[str] = "one allocation of a GPU's memory, from its allocator's history or snapshot"
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("start_ns", "when it was allocated; nothing where it is older than the history"),
-        Column("end_ns", "when it was freed; nothing where it was still held"),
+        Column("start_ns", "when it was allocated; empty where it is older than the history"),
+        Column("end_ns", "when it was freed; empty where it was still held"),
         Column("size_bytes", "as the allocator counts it"),
         Column("kind", f"one of {', '.join(kind.value for kind in KINDS)}"),
         Column("function", "the program's own function that made it"),

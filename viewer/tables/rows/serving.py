@@ -63,7 +63,7 @@ class RequestRows(RowTable):
         Column("answered_ns", "when its last token came"),
         Column("ttft_ns", "time to its first token"),
         Column("tpot_ns", "time per further token"),
-        Column("held_up_ns", "while steps computed the prompts of others alone"),
+        Column("held_up_ns", "time in which steps computed only the prompts of others"),
         Column("prompt_tokens", "tokens in"),
         Column("tokens", "tokens out"),
     )

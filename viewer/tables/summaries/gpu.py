@@ -31,7 +31,7 @@ class KernelSummary(Summary):
     columns: ClassVar[tuple[Column, ...]] = (
         Column("name", "name as recorded"),
         Column("short_name", "name without its template arguments", "Kernel"),
-        Column("family", "what sort of work it does", "Kind"),
+        Column("family", "kind of work", "Kind"),
         CALLS,
         TOTAL,
         MEAN,
@@ -51,10 +51,10 @@ class KernelKinds(Summary):
 
     name: ClassVar[str] = "kernel_kinds"
     title: ClassVar[str] = "Kinds of kernels"
-    about: ClassVar[str] = "operations on the GPU by what sort of work they do"
+    about: ClassVar[str] = "operations on the GPU by kind of work"
     order: ClassVar[int] = 20
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("family", "what sort of work it is", "Kind"),
+        Column("family", "kind of work", "Kind"),
         Column("kernels", "number of different names", "Kernels"),
         CALLS,
         TOTAL,
@@ -85,14 +85,14 @@ class OperatorRoofs(Summary):
         SHARE,
         Column(
             "moved_bytes_per_s",
-            "at least: every input and output once; nothing where that is not known",
+            "at least: every input and output once; empty where that is not known",
             "Moves",
         ),
-        Column("operations_per_s", "by the shapes; nothing where that is not known"),
+        Column("operations_per_s", "by the shapes; empty where that is not known"),
         Column(
             "roof_share",
             "part of its roof that it reaches: what the GPU's memory or arithmetic units would do at most; more comes "
-            "from a cache or from an algorithm with fewer operations; nothing where that is not known",
+            "from a cache or from an algorithm with fewer operations; empty where that is not known",
             "Reaches",
         ),
         Column("roof", "what limits it first: the memory, or the peak of a type", "Roof"),
@@ -109,20 +109,20 @@ class CopySummary(Summary):
 
     name: ClassVar[str] = "copy_summary"
     title: ClassVar[str] = "Copies and memsets"
-    about: ClassVar[str] = "copies by direction and sort of memory, and memsets"
+    about: ClassVar[str] = "copies by direction and kind of memory, and memsets"
     order: ClassVar[int] = 60
     columns: ClassVar[tuple[Column, ...]] = (
         Column("operation", "copy or memset"),
         Column("direction", "from where to where"),
-        Column("from_memory", "sort of memory that is read"),
-        Column("to_memory", "sort of memory that is written"),
+        Column("from_memory", "kind of memory that is read"),
+        Column("to_memory", "kind of memory that is written"),
         CALLS,
         TOTAL,
         MEAN,
         P50,
         P99,
         Column("size_bytes", "moved by all of them"),
-        Column("moved_bytes_per_s", "while they ran; nothing where sizes were not recorded"),
+        Column("moved_bytes_per_s", "while they ran; empty where sizes were not recorded"),
         LONGEST,
     )
 

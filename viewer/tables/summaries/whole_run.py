@@ -59,7 +59,7 @@ class StepTimes(Summary):
     order: ClassVar[int] = 80
     whole_run: ClassVar[bool] = True
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("rank", "rank of the process; nothing where the recording names none"),
+        Column("rank", "rank of the process; empty where the recording names none"),
         Column("steps", "steady steps"),
         Column("mean_ns", "on average"),
         *(Column(f"p{each}_ns", f"{each} of 100 took no longer") for each in PERCENTILES),
@@ -85,11 +85,11 @@ class GapSummary(Summary):
 
     name: ClassVar[str] = "gap_summary"
     title: ClassVar[str] = "Idle time by cause and culprit"
-    about: ClassVar[str] = "gaps of all GPUs by cause and by who is to blame"
+    about: ClassVar[str] = "gaps of all GPUs by cause and culprit"
     order: ClassVar[int] = 85
     columns: ClassVar[tuple[Column, ...]] = (
         Column("cause", f"one of {', '.join(cause.key for cause in Cause)}"),
-        Column("culprit", "who is to blame"),
+        Column("culprit", "the culprit"),
         Column("gaps", "how many"),
         Column("total_ns", "idle time of all GPUs together"),
         Column("time_share", "of the time that is looked at, of all GPUs together"),
@@ -161,7 +161,7 @@ class CounterSummary(Summary):
     columns: ClassVar[tuple[Column, ...]] = (
         Column("name", "name of the counter"),
         Column("unit", "unit of its values"),
-        Column("rank", "rank of the process; nothing where the recording names none"),
+        Column("rank", "rank of the process; empty where the recording names none"),
         Column("samples", "how many"),
         Column("least", "least value"),
         Column("mean", "mean of the samples"),

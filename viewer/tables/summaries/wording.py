@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CALLS = Column("calls", "how many", "Calls")
-TOTAL = Column("total_ns", "time of all of them, added up", "Total")
+TOTAL = Column("total_ns", "total time", "Total")
 MEAN = Column("mean_ns", "time of one, on average", "Mean")
-P50 = Column("p50_ns", "half of them took no longer")
-P99 = Column("p99_ns", "99 of 100 took no longer")
-LONGEST = Column("event", "the longest of them, as a number of the table events")
+P50 = Column("p50_ns", "median time of one")
+P99 = Column("p99_ns", "99th percentile of the time of one")
+LONGEST = Column("event", "the longest one, by its number in the table events")
 
 
 def during(analysis: Analysis, table: str, t0: int, t1: int) -> pd.DataFrame:
