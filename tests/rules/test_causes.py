@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from parsers.model import EventKind, LaneKind
-from parsers.model.units import percent
+from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.causes import (
     ADDS_NOTHING,
@@ -34,7 +34,7 @@ from rules.remedies.remedy import Remedy
 from rules.replay.overlay import Overlay
 from rules.replay.own_events import buffer_requests
 from rules.replay.replay import Replay, replay_of
-from rules.verdict.promises import first_step_in_a_line, worded
+from rules.verdict.promises import first_step_in_a_line, step_with, worded
 from rules.wording.headline import Headline, Part
 from rules.wording.phrases import part_of, part_of_steps
 from tests.opened import diagnosed
@@ -255,7 +255,10 @@ def test_the_first_step_in_a_line_tells_a_step_before_and_after(analysis: Analys
     assert told == f"With a known gain: {line}"
     wide = replace(made, low=1.2, high=9.0)
     told = first_step_in_a_line(Plan(replay, (wide,)), Diagnosis((first,)))
-    assert told == f"{made.proposal.title} · {worded(wide)}", "nobody knows what a step would take"
+    least, most = (duration(round(replay.usual_ns / each)) for each in (9.0, 1.2))
+    times = f"{duration(round(replay.usual_ns))} → {least} to {most} a step"
+    assert told == f"{made.proposal.title} · {times} · {worded(wide)}"
+    assert step_with(replace(made, expected=1.005, low=1.0, high=1.01), Plan(replay)) == ""
     assert first_step_in_a_line(Plan(replay), Diagnosis((first,))) == ""
 
 

@@ -21,7 +21,7 @@ from rules.wording.headline import Headline
 from viewer.panels.findings.finding_card import FindingCard
 from viewer.panels.tables.facts import LinkButton
 from viewer.panels.tables.table_model import Column, Show, TableModel, csv_text
-from viewer.panels.tables.table_view import TableView
+from viewer.panels.tables.table_view import TIGHT_KIND_WIDTH, TIGHT_NAME_WIDTH, TableView
 from viewer.statistics.event_facts import Fact
 from viewer.window.main_window import MainWindow
 
@@ -364,6 +364,18 @@ def test_a_column_without_a_word_is_hidden_and_a_narrow_one_has_its_short_title(
     assert title() == "Share"
     table.set_frame(pd.DataFrame({"name": ["a", "b"], "rank": ["", "rank 1"], "share": [0.5, 0.5]}))
     assert not table.isColumnHidden(1)
+
+
+def test_a_kind_gives_way_before_a_name_does(qtbot: QtBot) -> None:
+    table = TableView((Column("name", "Kernel"), Column("kind", "Kind", Show.FAMILY)), "Kernels")
+    qtbot.addWidget(table)
+    table.set_frame(pd.DataFrame({"name": ["n" * 90], "kind": ["normalisation and reduction"]}))
+    table.resize(TIGHT_NAME_WIDTH + TIGHT_KIND_WIDTH + 40, 200)
+    table.show()
+    assert table.columnWidth(0) >= TIGHT_NAME_WIDTH
+    assert table.columnWidth(1) < 2 * TIGHT_KIND_WIDTH
+    table.resize(900, 200)
+    assert table.columnWidth(1) > TIGHT_KIND_WIDTH
 
 
 def test_a_link_that_is_too_long_keeps_both_of_its_ends(qtbot: QtBot) -> None:

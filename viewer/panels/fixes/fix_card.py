@@ -8,9 +8,8 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from parsers.model.units import duration
 from rules.fixes.base import switches_of
-from rules.verdict.promises import depends_on, factor, worded, worded_shortly
+from rules.verdict.promises import depends_on, factor, step_with, worded, worded_shortly
 from rules.verdict.trials import beside_promise
 from rules.wording.words import Reader
 from viewer.look import theme
@@ -23,7 +22,7 @@ from viewer.panels.tables.facts import LinkButton
 
 if TYPE_CHECKING:
     from rules import Finding
-    from rules.fixes.plan import Promise
+    from rules.fixes.plan import Plan, Promise
     from rules.trials.kept import KeptTrial
 
 RANGE_WIDTH, RANGE_HEIGHT = 132, 20
@@ -110,7 +109,7 @@ class FixCard(QFrame):
     finding_wanted = Signal(object)
     try_wanted = Signal(str)
 
-    def __init__(self, promise: Promise, step_ns: float, removed: list[Finding], reader: Reader) -> None:
+    def __init__(self, promise: Promise, plan: Plan, removed: list[Finding], reader: Reader) -> None:
         super().__init__()
         self.promise = promise
         proposal = promise.proposal
@@ -126,17 +125,18 @@ class FixCard(QFrame):
         self.box.toggled.connect(lambda _: self.update())
         top.addWidget(self.box, 0, Qt.AlignmentFlag.AlignTop)
         top.addWidget(Label(proposal.title, weight=QFont.Weight.DemiBold, wrap=True), 1)
-        gives = (
+        self.gives = (
             Pill("redesign", worded(promise))
             if proposal.redesign
             else Label(worded_shortly(promise), pixels=12)
         )
-        top.addWidget(gives, 0, Qt.AlignmentFlag.AlignTop)
+        top.addWidget(self.gives, 0, Qt.AlignmentFlag.AlignTop)
         layout.addLayout(top)
         for advice in proposal.remedy.advice_for(reader)[:1]:
             layout.addWidget(Label(advice, "secondary", pixels=12, wrap=True))
         line = horizontal(spacing=8)
-        line.addWidget(ElidedLabel(self._step_text(step_ns), pixels=12), 1)
+        self.step = ElidedLabel(step_with(promise, plan) or self._range_text, pixels=12)
+        line.addWidget(self.step, 1)
         self.range = GainRange(promise)
         line.addWidget(self.range)
         layout.addLayout(line)
@@ -164,12 +164,11 @@ class FixCard(QFrame):
         self.measured.setVisible(bool(told))
         self.range.show_measured(trial.measured if trial is not None else None)
 
-    def _step_text(self, step_ns: float) -> str:
-        promise = self.promise
-        if promise.proposal.redesign:
-            return f"up to {factor(promise.high)}, no single estimate"
-        after = f"{duration(step_ns)} → {duration(step_ns / max(promise.expected, 1e-9))}"
-        return f"{after} a step"
+    @property
+    def _range_text(self) -> str:
+        """What is said of a fix that promises no step."""
+        most = f"up to {factor(self.promise.high)}"
+        return f"{most}, no single estimate" if self.promise.proposal.redesign else most
 
     def _foot(self, removed: list[Finding]) -> QVBoxLayout:
         """The findings that go, and what tries the fix."""

@@ -79,7 +79,7 @@ class WhatIfPanel(QWidget):
                 column.addLayout(scale)
             for promise in plan.promises:
                 gone = removed(promise, diagnosis) if diagnosis is not None else []
-                card = FixCard(promise, plan.replay.usual_ns, gone, reader)
+                card = FixCard(promise, plan, gone, reader)
                 card.ticked.connect(self._model.tick)
                 card.passed.connect(self._pass)
                 card.finding_wanted.connect(document.select_finding)

@@ -47,6 +47,7 @@ ROW_HEIGHT = 24
 CELL_PADDING = 13  # pixels left and right of a text: what the style leaves, and a little more
 TITLE_PADDING, ARROW_PADDING = 18, 30  # pixels beside a title, and with the arrow that tells the order
 TIGHT_NAME_WIDTH, EASY_NAME_WIDTH = 140, 250  # pixels: a name can be guessed, or read
+TIGHT_KIND_WIDTH = 100  # pixels: its colour tells it already
 LEAST_WORDS, FAIR_WORDS, MOST_WORDS = 64, 180, 420  # pixels of a text that is not the name
 SWATCH_WIDTH = 8
 BAR_WIDTH, LEAST_BAR, LEAST_PARTS = 104, 20, 150
@@ -327,6 +328,8 @@ class TableView(QTableView):
             fair = easy if grows else min(easy, FAIR_WORDS)
             least = min(LEAST_WORDS, easy)
             tight = min(TIGHT_NAME_WIDTH, easy) if grows else least
+        elif column.show is Show.FAMILY:
+            least = tight = min(TIGHT_KIND_WIDTH, easy)
         least, tight = (max(title + TITLE_PADDING, each) for each in (least, tight))
         fair = max(title + ARROW_PADDING, fair)
         minor = column.minor and index not in self._chosen_columns

@@ -1,0 +1,136 @@
+"""Every figure that the window shows of a step and of its fixes, with what it is of: none contradicts another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+import resources
+from rules.analysis.idle.causes import Cause
+from rules.verdict.promises import factor, promise_for, step_with, worded, worded_shortly
+from rules.wording.headline import Part
+from viewer.look.labels import unbroken
+from viewer.window.main_window import MainWindow
+from viewer.window.verdict import NOTICEABLE
+
+from .conftest import wait_until_laid_out, wait_until_ready
+from .test_home import click
+
+SAMPLES = (
+    "sync_item.pt.trace.json.gz",
+    "cpu_python.pt.trace.json.gz",
+    "dataloader_starved.pt.trace.json.gz",
+    "elementwise_chain.pt.trace.json.gz",
+    "pageable_copy.pt.trace.json.gz",
+    "allocator_thrash.sqlite",
+    "straggler_four_ranks",
+)
+USUAL = 1  # so many are looked at in every run
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A text on the screen: where it stands and what it is of."""
+
+    place: str
+    text: str
+    of: str
+
+
+def shown_numbers(window: MainWindow) -> list[Shown]:
+    """What headline, bars, cards and fixes say, by what each figure is of."""
+    document, verdict = window.document, window.verdict
+    diagnosis, plan = document.diagnosis, document.plan
+    assert diagnosis is not None
+    assert plan is not None
+    rows = []
+    for number, card in enumerate(window.diagnosis.cards):
+        finding = card.finding
+        amount = finding.headline.amount
+        if isinstance(amount, Part) and amount.is_of_a_step:
+            rows.append(Shown(f"card {number}", card.share.text(), f"share of {finding.rule} {number}"))
+        if (promise := promise_for(finding, plan)) is not None and finding.leads and card.gives.text():
+            rows.append(Shown(f"card {number}", card.gives.text(), f"gain of {promise.id}"))
+    first = window.diagnosis.cards[0].finding
+    sentence = verdict.sentence.text().replace("\u00a0", " ")
+    if ": " in sentence and isinstance(first.headline.amount, Part):
+        rows.append(Shown("headline", sentence.rpartition(": ")[2], f"share of {first.rule} 0"))
+    for card in window.fixes.cards:
+        promise = card.promise
+        if not promise.proposal.redesign:
+            rows.append(Shown("fix", card.gives.text(), f"gain of {promise.id}"))
+        rows.append(Shown("fix", card.step.text(), f"step with {promise.id}"))
+        for chip, finding in card.chips:
+            place = next(n for n, each in enumerate(window.diagnosis.cards) if each.finding is finding)
+            chip.resize(3000, chip.height())
+            if window.diagnosis.cards[place].share.text():
+                told = unbroken(chip.text()).replace("\u00a0", " ").rpartition(": ")[2]
+                rows.append(Shown("chip", told, f"share of {finding.rule} {place}"))
+    if window.fixes.cards and " · " in verdict.where.text():
+        _, *times, gain = verdict.where.text().replace("\u00a0", " ").split(" · ")
+        first_promise = plan.promises[0]
+        rows += [Shown("headline", each, f"step with {first_promise.id}") for each in times]
+        assert gain == worded(first_promise)
+        assert worded_shortly(first_promise) in gain or first_promise.vague or first_promise.proposal.redesign
+    return rows
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        pytest.param(name, marks=() if number < USUAL else pytest.mark.thorough)
+        for number, name in enumerate(SAMPLES)
+    ],
+)
+def test_no_two_figures_on_the_screen_contradict_each_other(
+    sample: str, empty_window: MainWindow, qtbot: QtBot
+) -> None:
+    window, document = empty_window, empty_window.document
+    window.open([resources.path(f"samples/{sample}")])
+    wait_until_ready(qtbot, window)
+    qtbot.waitUntil(lambda: document.plan is not None)
+    rows = shown_numbers(window)
+    assert {row.place for row in rows} >= {"headline", "card 0"}
+    told: dict[str, set[str]] = {}
+    for row in rows:
+        told.setdefault(row.of, set()).add(row.text)
+    assert {of: texts for of, texts in told.items() if len(texts) > 1} == {}
+
+    diagnosis, plan = document.diagnosis, document.plan
+    assert diagnosis is not None
+    assert plan is not None
+    for bar in window.verdict.bars:
+        time = diagnosis.step_times.get(bar.device)
+        if time is None:
+            continue
+        whole = time.length_ns
+        if time.recorder_share < NOTICEABLE:  # the bar is of all steps, as they were recorded
+            start, end = document.window
+            whole = end - start
+        assert sum(button.part.amount for button in bar.buttons) == pytest.approx(whole, rel=0.01)
+        assert time.length_ns == pytest.approx(plan.replay.usual_ns, rel=0.01)
+    if len(window.verdict.bars) == 1:
+        parts = {button.part.key: button.share for button in window.verdict.bars[0].buttons}
+        for card in window.diagnosis.cards:
+            about = card.finding.category.about
+            raised = "With what it delays" in card.finding.explanation or card.finding.leads
+            if isinstance(about, Cause) and about.key in parts and card.finding.device is not None:
+                share = card.finding.share
+                assert (
+                    share >= parts[about.key] - 0.02
+                    if raised
+                    else share == pytest.approx(parts[about.key], abs=0.02)
+                )
+    if window.fixes.cards and not plan.promises[0].proposal.redesign:
+        window.side.setCurrentWidget(window.fixes)
+        wait_until_laid_out(qtbot, window.fixes.cards[0].box)
+        click(window.fixes.cards[0].box)
+        wait_until_ready(qtbot, window)
+        prediction = window.what_if.prediction
+        assert prediction is not None
+        assert prediction.outcome.before_ns == pytest.approx(plan.replay.usual_ns)
+        assert prediction.outcome.gain == pytest.approx(plan.promises[0].expected, rel=0.02)
+        assert window.prediction.sentence.text().startswith(f"About {factor(prediction.outcome.gain)} faster")
+        assert step_with(plan.promises[0], plan).split(" → ")[0].split()[0] in window.prediction.band.text()
