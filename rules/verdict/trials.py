@@ -74,8 +74,11 @@ def beside_promise(kept: KeptTrial) -> str:
 def result(trial: Trial) -> str:
     """What a trial says, in a few words."""
     gain = trial.gain
-    if gain is None or trial.candidate.kind is Kind.CONTROL or trial.verdict is Verdict.NO_DIFFERENCE:
+    if gain is None or trial.candidate.kind is Kind.CONTROL:
         return meaning(trial)
+    if trial.verdict is Verdict.NO_DIFFERENCE:
+        bounds = f" ({gain_and_bounds(gain)[1]})" if gain.high > MAX_TELLING else ""
+        return f"{meaning(trial)}{bounds}"
     if trial.verdict is Verdict.SLOWER:
         return f"slower: {times(gain)}"
     between = "; " if trial.candidate.kind is Kind.CEILING else ", "
@@ -108,8 +111,7 @@ def meaning(trial: Trial) -> str:
 
 def _of_at_most(gain: Gain) -> str:
     if gain.high > MAX_TELLING:
-        _, bounds = gain_and_bounds(gain)
-        return f"too noisy to tell ({bounds})"
+        return "too noisy to tell"
     return f"no measurable difference (at most {_at_most(gain)})"
 
 
@@ -146,7 +148,7 @@ def about(trial: Trial) -> list[str]:
         before, after = trial.peak_bytes
         if before and abs(after - before) > MIN_MEMORY_CHANGE * before:
             said.append(f"peak memory {size(before)} -> {size(after)}")
-    if trial.settling_ns > MIN_SETTLING_NS and trial.candidate.kind is Kind.SWITCH:
+    if trial.gain is not None and trial.settling_ns > MIN_SETTLING_NS and trial.candidate.kind is Kind.SWITCH:
         said.append(f"the first steps took {duration(trial.settling_ns)} longer")
     return said
 

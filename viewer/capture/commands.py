@@ -72,6 +72,8 @@ def torch_options(request: CaptureRequest, out: str, name: str) -> list[str]:
     if request.trial:
         return [*words, "--recorder", "trial", "--trial", request.trial]
     extras = request.torch
+    if request.torch.when_slow:
+        words += ["--when-slow", f"{extras.when_slow:g}", "--incidents", str(extras.incidents)]
     words += [f"--{extra}" for extra in ("shapes", "stacks", "memory") if getattr(extras, extra)]
     return words
 

@@ -33,6 +33,7 @@ PHASE_TEXT = {
     "found": "connected again",
     "left": "",
     "queued": "",
+    "incident": "slow step:",
     "done": "done",
     "failed": "the script failed",
     "problem": "problem",
@@ -53,7 +54,7 @@ class Event:
         words = [PHASE_TEXT.get(self.phase, self.phase)]
         if "step" in self.values:
             words.append(f"step {self.values['step']} of {self.values.get('of')}")
-        elif self.phase in ("recording", "lost", "left", "queued") and "text" in self.values:
+        elif self.phase in ("recording", "lost", "left", "queued", "incident") and "text" in self.values:
             words.append(str(self.values["text"]))
         elif "percent" in self.values:
             words.append(f"{self.values['percent']} %")

@@ -88,11 +88,17 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class TorchOptions:
-    """Extras of the PyTorch profiler; each makes the recording larger and the program slower."""
+    """Extras of the PyTorch profiler; the first three make the recording larger and the program slower.
+
+    With ``when_slow`` only what follows a step of so many times the usual time is recorded, at most ``incidents`` times
+    an hour.
+    """
 
     shapes: bool = False
     stacks: bool = False
     memory: bool = False
+    when_slow: float = 0.0
+    incidents: int = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +219,7 @@ def _build(kind: type[Any], values: Mapping[str, Any]) -> Any:
     return kind(**taken)
 
 
-FOUND_NOTHING = frozenset({"no-torch", "no-steps", "too-few-steps", "too-late"})
+FOUND_NOTHING = frozenset({"no-torch", "no-steps", "too-few-steps", "too-late", "no-slow-step"})
 """Why the runner says that it recorded nothing."""
 
 

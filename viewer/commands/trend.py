@@ -28,6 +28,11 @@ def declare(commands: Any) -> None:
         action="store_true",
         help="show how well predictions held on this machine, by fix, over all saved trials",
     )
+    parser.add_argument(
+        "--incidents",
+        action="store_true",
+        help="list the slow steps that `capture torch --when-slow` recorded",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_reports(parser, ("html", "pdf", "markdown"))
     add_store(parser)
@@ -45,6 +50,8 @@ def run(options: argparse.Namespace) -> int:
     history = History(options.store)
     if options.promises:
         return _print_promises(options, history)
+    if options.incidents:
+        return _print_incidents(options, history)
     if options.name is None:
         names = [name for series in Series for name in names_of(history.entries(series))]
         print("\n".join(one_line(name) for name in names) or "Nothing is saved yet.")
@@ -61,6 +68,25 @@ def run(options: argparse.Namespace) -> int:
         print_json(series_json(points))
     else:
         sys.stdout.write(as_terminal_text(trend_report(options.name, points)))
+    return DONE
+
+
+def _print_incidents(options: argparse.Namespace, history: History) -> int:
+    """When steps of one program, or of all, were slow, and how slow."""
+    from datetime import datetime
+
+    from viewer.kept.history import Series
+    from viewer.look.plain_text import one_line
+
+    entries = history.entries(Series.INCIDENT, options.name)
+    if options.json:
+        print_json({"incidents": [{"program": e.name, "saved": e.saved, "text": e.reason} for e in entries]})
+        return DONE
+    for entry in entries:
+        when = datetime.fromtimestamp(entry.saved)
+        print(f"{when:%Y-%m-%d %H:%M}  {one_line(entry.name)}: {one_line(entry.reason)}")
+    if not entries:
+        print("No slow steps are in the journal.")
     return DONE
 
 

@@ -48,13 +48,15 @@ class Series(Enum):
     BASELINE = "baseline"
     PROGRAM = "program"
     TRIAL = "trial"
+    INCIDENT = "incident"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """Recordings of one state of a program; ``saved`` is seconds of wall clock, ``reason`` why a regression was taken.
 
-    ``id`` orders the entries; it is 0 before one is kept. Of a trial (``Series.TRIAL``) only ``trials`` are kept.
+    ``id`` orders the entries; it is 0 before one is kept. Of a trial (``Series.TRIAL``) only ``trials`` are kept, of a
+    slow step (``Series.INCIDENT``) only what it took.
     """
 
     name: str
@@ -196,7 +198,7 @@ def _entry(row: dict[str, Any], path: Path) -> Entry:
             )
             for each in json.loads(str(row["promises"]))
         )
-        if not runs:
+        if not runs and row["series"] != Series.INCIDENT.value:
             raise ValueError("it holds no run")
         return Entry(
             name=str(row["name"]),

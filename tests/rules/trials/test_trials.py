@@ -64,6 +64,24 @@ def test_a_gain_whose_bounds_hold_one_is_no_difference() -> None:
     assert "no measurable difference (at most " in wording.line(trial)
 
 
+@pytest.mark.parametrize(
+    ("high", "said", "beside"),
+    [
+        (
+            wording.MAX_TELLING,
+            "no measurable difference (at most 2.00x)",
+            "no measurable difference (at most 2.00x)",
+        ),
+        (wording.MAX_TELLING + 0.01, "too noisy to tell (0.50 to 2.01)", "too noisy to tell"),
+    ],
+)
+def test_bounds_that_are_far_apart_tell_nothing(high: float, said: str, beside: str) -> None:
+    trial = replace(trial_of(FUSED, []), gain=Gain(1.0, 0.5, high))
+    assert (wording.result(trial), wording.meaning(trial)) == (said, beside)
+    control = replace(trial_of(CONTROL, []), gain=Gain(1.0, 0.6, high))
+    assert wording.result(control).startswith("too noisy here") is (high > wording.MAX_TELLING)
+
+
 def test_bounds_hold_the_truth_about_as_often_as_they_say() -> None:
     held = 0
     for seed in range(200):
@@ -203,7 +221,9 @@ def test_what_was_measured_stands_beside_what_was_promised(kind: str, told: str)
 
 @pytest.mark.parametrize(("settling", "told"), [(0.99, False), (1.01, True)])
 def test_compiling_is_told_where_it_takes_long(settling: float, told: bool) -> None:
-    trial = replace(trial_of(FUSED, []), settling_ns=settling * wording.MIN_SETTLING_NS)
+    measured = trial_of(FUSED, blocks([1.0] * 4, [1.0] * 4))
+    trial = replace(measured, settling_ns=settling * wording.MIN_SETTLING_NS)
+    assert not wording.about(replace(trial, gain=None))
     assert any("longer" in each for each in wording.about(trial)) is told
 
 

@@ -55,6 +55,21 @@ def keep_trials(
     return bool(kept)
 
 
+def keep_incident(
+    request: CaptureRequest,
+    said: str,
+    paths: Sequence[Path],
+    name: str = "",
+    history: History | None = None,
+) -> Entry:
+    """Write that a step was slow, how slow, and which files tell of it. Raises TraceError."""
+    files = " ".join(path.name for path in paths)
+    entry = Entry(
+        name or program_of(request), (), Series.INCIDENT, reason=f"{said} ({files})" if said else files
+    )
+    return (history or History()).keep(entry)
+
+
 def was_tried(request: CaptureRequest, name: str = "", history: History | None = None) -> bool:
     """Whether the journal holds a trial of a program. Raises TraceError."""
     return bool((history or History()).entries(Series.TRIAL, name or program_of(request)))

@@ -342,14 +342,15 @@ class Trying:
             return known
         order = Order(rounds=0, losses=LOSSES, seed=True)
         while len(self._baselines) < BASELINES and not self._launcher.is_stopped():
-            self._on_progress(Progress("the losses of the unchanged program", len(self._baselines) + 1, 2))
+            run = f"run {len(self._baselines) + 1} of {BASELINES}"
+            self._on_progress(Progress(f"comparing losses: unchanged program, {run}"))
             self._baselines.append(self._launcher.launch(order))
         told: dict[str, Trial] = {}
         curves = [("", each.account.losses) for each in self._baselines[:BASELINES]]
         for each in winners:
             if self._launcher.is_stopped() or (told and not self._have_time_for(1)):
                 break
-            self._on_progress(Progress(f"the losses with: {each.candidate.title}"))
+            self._on_progress(Progress(f"comparing losses: {each.candidate.title}"))
             changes = each.members or (each.candidate.switch,)
             launched = self._launcher.launch(replace(order, changes=changes))
             if self._launcher.is_stopped():
@@ -394,7 +395,7 @@ class Trying:
         candidate = self._candidate(name)
         if candidate is not None:
             no_trial = trial_of(replace(candidate, against=reason), [])
-            self._on_progress(Progress("finding out what can be tried here", so_far=no_trial))
+            self._on_progress(Progress("finding out what can be tried", so_far=no_trial))
 
     def _finish_telling(self) -> None:
         """Say what became of the candidate whose blocks ended."""

@@ -17,7 +17,7 @@ LEFT, RIGHT, TOP, FOOT = 52, 14, 10, 22
 LEGEND_SHARE, LINE_HEIGHT = 0.42, 16
 MOST_NAMED = 6
 GREEN = 2  # of the series of colours: it would be taken for the whole
-AS_IT_IS = "as it is (two runs)"
+AS_IT_IS = "unchanged (two runs)"
 
 
 @dataclass(frozen=True, slots=True)

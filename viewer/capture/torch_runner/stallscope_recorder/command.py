@@ -131,6 +131,7 @@ def _watch(session: Session, wake: int, main_thread: int) -> None:
             late = whole and now - began >= options.delay
             if late or (
                 options.steps == "auto"
+                and not options.when_slow
                 and not session.finder.seen_anything
                 and now - torch_since > NO_STEPS_FOR
             ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import List, NamedTuple, Optional, Tuple
 
 STEP_SOURCES = ("auto", "optimizer", "dataloader", "backward", "forward", "region", "whole")
@@ -33,6 +34,8 @@ class Options(NamedTuple):
     status: str = "text"
     control: str = ""
     trial: str = ""
+    when_slow: float = 0.0
+    incidents: int = 6
 
     @property
     def before_recording(self) -> int:
@@ -41,7 +44,9 @@ class Options(NamedTuple):
 
     @property
     def all_steps(self) -> int:
-        """Steps after which everything asked for is recorded."""
+        """Steps after which everything asked for is recorded; no number of steps is, where slow ones are waited for."""
+        if self.when_slow:
+            return sys.maxsize
         return self.skip_first + (self.wait + self.warmup + self.active) * self.repeat
 
 
@@ -60,6 +65,9 @@ def parse(arguments: List[str]) -> Tuple[Options, List[str]]:
         parser.error("--active and --repeat are at least 1")
     if (read.recorder == "trial") != bool(read.trial):
         parser.error("--recorder trial and --trial go together")
+    if read.when_slow and (read.when_slow <= 1 or read.recorder != "torch" or read.steps == "whole"):
+        parser.error("--when-slow needs a factor above 1, and steps")
+    read.keep_running = read.keep_running or bool(read.when_slow)
     if read.steps == "region" and not read.region:
         parser.error("--steps region needs --region NAME")
     return Options(**vars(read)), target
@@ -94,5 +102,15 @@ def _parser(prog: Optional[str] = "torch_runner") -> argparse.ArgumentParser:
     parser.add_argument("--no-phases", dest="phases", action="store_false")
     parser.add_argument("--status", choices=("text", "lines", "none"), default=default.status)
     parser.add_argument("--trial", default="", metavar="JSON", help="changes to try, with --recorder trial")
+    parser.add_argument(
+        "--when-slow",
+        type=float,
+        default=default.when_slow,
+        metavar="FACTOR",
+        help="record only after a step that takes so many times as long as usual",
+    )
+    parser.add_argument(
+        "--incidents", type=int, default=default.incidents, metavar="N", help="such recordings in an hour"
+    )
     parser.add_argument("--control", default="", help="recording is finished as soon as this file exists")
     return parser

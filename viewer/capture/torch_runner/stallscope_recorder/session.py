@@ -13,6 +13,7 @@ from .hooks import Hooks
 from .options import Options
 from .ranges import GarbageRanges, ModuleRanges
 from .recorders import CudaRangeRecorder, TorchRecorder
+from .slow_steps import SlowStepRecorder
 from .status import Status
 from .steps import StepFinder
 from .trials.recorder import TrialRecorder
@@ -21,6 +22,7 @@ RECORDERS: dict[str, Any] = {
     "torch": TorchRecorder,
     "cuda-range": CudaRangeRecorder,
     "trial": TrialRecorder,
+    "slow-steps": SlowStepRecorder,
 }
 FEW_STEPS = 20
 SAY_EVERY = 0.25
@@ -68,7 +70,8 @@ class Session:
         """Torch has just been imported: watch it."""
         if self.recorder is not None or self.switched_off:
             return
-        self.recorder = RECORDERS[self.options.recorder](self.options, self.rank, self.status.say)
+        kind = "slow-steps" if self.options.when_slow else self.options.recorder
+        self.recorder = RECORDERS[kind](self.options, self.rank, self.status.say)
         self.hooks = Hooks(self.finder, self.recorder.ranges, self.options.region)
         if isinstance(self.recorder, TrialRecorder):
             self.hooks.calls = self.recorder.calls
@@ -152,7 +155,7 @@ class Session:
     def _report(self, step: int) -> None:
         options = self.options
         self.finder.locked = step >= options.skip_first
-        if options.trial:
+        if options.trial or options.when_slow:
             return
         cycle = options.wait + options.warmup + options.active
         into = (step - options.skip_first) % cycle - options.wait - options.warmup
@@ -252,6 +255,13 @@ class Session:
             return "too-late", "nothing recorded: the script ended before the recording began (--delay)"
         if self._started_at < 0:
             return "no-steps", NOTHING_FOUND
+        if options.when_slow:
+            return (
+                "no-slow-step",
+                "no step took {:g} times as long as usual, in {} steps. Nothing is recorded".format(
+                    options.when_slow, self._steps_made()
+                ),
+            )
         if self.options.trial:
             return (
                 "too-few-steps",

@@ -14,7 +14,7 @@ class SetToNone(Change):
     """``zero_grad(set_to_none=True)``."""
 
     name = "set-to-none"
-    title = "Set gradients to None instead of zeroing them"
+    title = "Set gradients to None (set_to_none)"
 
     def can(self, program: Program) -> Optional[str]:
         return None if "zeroed gradients" in program.seen else "gradients are set to None already"
