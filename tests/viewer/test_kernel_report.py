@@ -11,11 +11,12 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers.model import KernelProfile
+from viewer.panels.kernel.kernel_report import ROOM_FOR_ROOFLINE
 from viewer.panels.kernel.occupancy_curves import OccupancyCurves
-from viewer.panels.tables.table_view import TableView
+from viewer.panels.tables.table_view import TIGHT_NAME_WIDTH, TableView
 from viewer.window.main_window import MainWindow
 
-from .conftest import show_tab, wait_until_ready
+from .conftest import show_tab, wait_until_laid_out, wait_until_ready
 
 
 def test_launches_are_grouped_and_one_of_them_is_a_baseline(empty_window: MainWindow, qtbot: QtBot) -> None:
@@ -105,3 +106,20 @@ def test_occupancy_is_drawn_for_other_sizes(qtbot: QtBot) -> None:
     assert not curves.curves["launch__occupancy_per_shared_mem_size"].isVisible()
     curves.show_kernel(replace(kernel, instances={}))
     assert "--section Occupancy" in curves.note.text()
+
+
+def test_in_a_narrow_window_the_names_of_kernels_get_the_room_of_the_roofline(
+    empty_window: MainWindow, qtbot: QtBot
+) -> None:
+    window = empty_window
+    window.open([resources.path("samples/kernels.raw.csv.gz")])
+    wait_until_ready(qtbot, window)
+    report = window.kernel_report
+    assert report is not None
+    assert report.roofline is not None
+    for width, shown in ((1440, True), (960, False), (1440, True)):
+        window.resize(width, 700)
+        qtbot.waitUntil(lambda shown=shown: report.roofline.isVisible() is shown)
+        wait_until_laid_out(qtbot, report.table)
+        assert (report.width() >= ROOM_FOR_ROOFLINE) is shown
+        assert report.table.columnWidth(0) >= TIGHT_NAME_WIDTH

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QCheckBox, QSplitter, QStackedWidget, QWidget
 
 from parsers.model import Trace
@@ -34,6 +35,8 @@ COLUMNS = (
     Column("grid", "Grid", minor=True),
     Column("block", "Block", minor=True),
 )
+
+ROOM_FOR_ROOFLINE = 760  # px of table and roofline
 
 
 class KernelReport(QWidget):
@@ -118,6 +121,13 @@ class KernelReport(QWidget):
             width = max(self.width(), 1000)
             self._upper.setSizes([width * 58 // 100, width * 42 // 100])
         self.roofline.show_kernels(trace.kernels)
+        self.roofline.setVisible(self.width() >= ROOM_FOR_ROOFLINE)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """In a narrow window the names of the kernels get the roofline's room."""
+        super().resizeEvent(event)
+        if self.roofline is not None:
+            self.roofline.setVisible(self.width() >= ROOM_FOR_ROOFLINE)
 
     def _show_first(self, findings: tuple[Finding, ...]) -> None:
         trace = self._document.trace
