@@ -17,6 +17,8 @@ from rules.verdict.promises import gain
 from viewer.look.labels import unbroken
 from viewer.panels.findings.check_list import CheckList, check_name
 from viewer.panels.findings.finding_card import ShareBar
+from viewer.panels.tabs.query import QueryPanel
+from viewer.query.explained import can_be_explained
 from viewer.reports.finding_ticket import finding_ticket
 from viewer.window.main_window import MainWindow
 
@@ -50,6 +52,22 @@ def test_what_is_no_problem_stands_in_a_line_below_the_cards(empty_window: MainW
     assert line.isVisible()
     assert line.text() == unbroken(absent_in_a_line(document.analysis, document.diagnosis))
     assert line.text().startswith("No problem here: ")
+
+
+def test_why_leads_to_the_rows_that_a_figure_is_the_sum_of(window: MainWindow, qtbot: QtBot) -> None:
+    card = next(each for each in window.diagnosis.cards if can_be_explained(each.finding))
+    window.document.select_finding(card.finding)
+    wait_until_laid_out(qtbot, card)
+    qtbot.mouseClick(card.why_button, Qt.MouseButton.LeftButton)
+    wait_until_laid_out(qtbot, card.sum_button)
+    qtbot.mouseClick(card.sum_button, Qt.MouseButton.LeftButton)
+    panel = window.panels.tabs.currentWidget()
+    assert isinstance(panel, QueryPanel)
+    assert card.finding.title in panel.editor.sql
+    wait_until_ready(qtbot, window)
+    qtbot.waitUntil(lambda: panel.answer.table is not None)
+    assert panel.answer.table is not None
+    assert panel.answer.table.rows.rowCount() == 1
 
 
 def test_a_finding_is_written_as_a_ticket_with_a_picture_beside_it(

@@ -71,6 +71,7 @@ class Document(QObject):
     request_lanes_changed = Signal()
     request_chosen = Signal(int)  # on the timeline
     recording_wanted = Signal(object)  # CaptureRequest: the recorder is to open with it
+    question_wanted = Signal(object)  # Question: to be asked in SQL
     ticket_wanted = Signal(object)  # Finding: to be written down for others
     line_wanted = Signal(object)  # SourceLine: to be opened in an editor
     evidence_wanted = Signal(object, int)  # list of Evidence, which of them to fly to

@@ -26,6 +26,7 @@ from viewer.window.recording import WindowRecording
 
 if TYPE_CHECKING:
     from rules import Finding
+    from viewer.query.questions import Question
     from viewer.window.parts import Parts
 
 MOST_OFFERED = 6  # recordings that were opened before
@@ -329,8 +330,8 @@ class WindowActions(QObject):
         """Ask for a file and write the shown table into it."""
         self._parts.panels.export_table()
 
-    def ask(self) -> None:
-        """Show the questions, ready to type one."""
+    def ask(self, question: Question | None = None) -> None:
+        """Show the questions, ready to type one, or ask this one."""
         from viewer.panels.tabs.query import QueryPanel
 
         self._parts.panels_dock.show()
@@ -338,6 +339,8 @@ class WindowActions(QObject):
         panel = self._parts.panels.tabs.currentWidget()
         if isinstance(panel, QueryPanel):
             panel.editor.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            if question is not None:
+                panel.ask(question)
 
     def bookmark(self) -> None:
         """Keep what is selected, or what is visible."""

@@ -225,6 +225,7 @@ class MainWindow(QMainWindow):
         document.diagnosis_changed.connect(self._on_diagnosis)
         document.recording_wanted.connect(self.acts.recording.record)
         document.ticket_wanted.connect(self.acts.export_ticket)
+        document.question_wanted.connect(self.acts.ask)
         self.source_lines = SourceLines(document, self.preferences, self.banner.say)
         self.diagnosis.text_around = self.source_lines.text_around
         document.event_changed.connect(lambda event: self._show_selection(event >= 0))

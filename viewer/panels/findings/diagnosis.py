@@ -134,6 +134,7 @@ class DiagnosisPanel(QWidget):
                 )
                 card.tell_as(self._document.told(finding))
                 card.line_wanted.connect(self._document.line_wanted)
+                card.sum_wanted.connect(self._explain)
                 card.ticket_wanted.connect(self._document.ticket_wanted)
                 card.record_wanted.connect(self._document.recording_wanted)
                 card.chosen.connect(self._document.select_finding)
@@ -163,6 +164,12 @@ class DiagnosisPanel(QWidget):
         if self._document.stage is Stage.READY:
             return "The analysis was stopped or failed; the timeline is complete."
         return "Analysing what the GPU waits for ..."
+
+    def _explain(self, finding: Finding) -> None:
+        from viewer.query.explained import explained
+
+        if self._document.analysis is not None:
+            self._document.question_wanted.emit(explained(finding, self._document.analysis))
 
     def _fill_rest(
         self, diagnosis: Diagnosis, layout: QVBoxLayout, explanations: dict[str, dict[str, str]]

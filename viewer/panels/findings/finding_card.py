@@ -31,6 +31,7 @@ from viewer.look.labels import Label, breakable, tooltip, unbroken
 from viewer.look.painted_text import TextCache
 from viewer.look.tab_order import LIST_ITEM
 from viewer.panels.findings.code_box import CodeBox
+from viewer.query.explained import can_be_explained
 
 if TYPE_CHECKING:
     from rules.fixes.plan import Plan
@@ -186,6 +187,7 @@ class FindingCard(QFrame):
     record_wanted = Signal(object)  # CaptureRequest
     line_wanted = Signal(object)  # SourceLine
     ticket_wanted = Signal(object)  # Finding
+    sum_wanted = Signal(object)  # Finding
     walked = Signal(int)  # +1 or -1: next or previous evidence
     passed = Signal(int)  # +1 or -1: next or previous finding
 
@@ -398,6 +400,10 @@ class FindingCard(QFrame):
         if finding.evidence:
             facts.append(f"{len(finding.evidence)} places on the timeline")
         layout.addWidget(Label("  ·  ".join(facts), "secondary", pixels=12, wrap=True))
+        if can_be_explained(finding):
+            self.sum_button = self._button("Show the sum in SQL", "The rows that it counts, added up")
+            self.sum_button.clicked.connect(lambda: self.sum_wanted.emit(finding))
+            layout.addWidget(self.sum_button, 0, Qt.AlignmentFlag.AlignLeft)
         for heading, text in self._explanation.items():
             layout.addWidget(Label(heading, weight=QFont.Weight.DemiBold, pixels=12))
             layout.addWidget(Label(text, "secondary", wrap=True, selectable=True))
