@@ -49,8 +49,10 @@ def _home_environment(home: Path) -> dict[str, str]:
     return environment
 
 
-# A commit is judged by the same examples everywhere; `--hypothesis-profile=search` looks for new ones.
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+# A commit is judged by the same examples everywhere, and by more of them in .ci/run;
+# `--hypothesis-profile=search` looks for new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile("more", derandomize=True, deadline=None, max_examples=100)
 settings.register_profile("search", max_examples=1000, deadline=None)
 settings.load_profile("repeatable")
 

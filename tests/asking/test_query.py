@@ -21,7 +21,9 @@ from parsers import open_trace
 from parsers.model import Cancelled, Progress
 from rules.analysis.analysis import Analysis
 from stallscope.run import Run
+from tests.viewer.conftest import asked_of_a_command
 from viewer.cli import main
+from viewer.loading import recording_process
 from viewer.query.database import Database, database_of
 from viewer.query.errors import QueryError
 from viewer.query.questions import questions
@@ -333,9 +335,22 @@ def test_nobody_who_asks_nothing_loads_duckdb(fixtures: Path) -> None:
     subprocess.run([sys.executable, "-c", program, file], check=True, capture_output=True)
 
 
-def test_the_command_answers_as_table_csv_json_and_parquet(
-    fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], recordings: Mapping[str, Analysis]
+def test_the_command_has_a_question_answered_by_another_process(
+    fixtures: Path, capsys: pytest.CaptureFixture[str], recordings: Mapping[str, Analysis]
 ) -> None:
+    assert main(["query", str(fixtures / "rocm/rocprofv3.json"), "cuda_gpu_kern_sum"]) == 0
+    kernels = frame_of(recordings["rocprofv3"], "kernels")
+    assert f"{len(kernels['name'].unique())} rows" in capsys.readouterr().out
+
+
+def test_the_command_answers_as_table_csv_json_and_parquet(
+    fixtures: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    recordings: Mapping[str, Analysis],
+) -> None:
+    monkeypatch.setattr(recording_process, "AskedRecording", asked_of_a_command)
     file, analysis = str(fixtures / "rocm/rocprofv3.json"), recordings["rocprofv3"]
     assert main(["query", file, "cuda_gpu_kern_sum"]) == 0
     assert f"{len(frame_of(analysis, 'kernels')['name'].unique())} rows" in capsys.readouterr().out

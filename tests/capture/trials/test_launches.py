@@ -109,12 +109,17 @@ def test_a_model_is_compiled_and_called_as_it_was_again(runs: Runs) -> None:
     assert states[-1]["compiled"] is False
 
 
-def test_a_change_that_fails_is_told_by_its_first_line_and_the_run_goes_on(runs: Runs) -> None:
-    launched = runs.launch(order("autocast-bf16", "foreach-optimizer"), FAILS_WITH="autocast")
+def test_a_change_that_fails_is_told_by_its_first_line_and_the_run_goes_on_with_batches_of_any_size(
+    runs: Runs,
+) -> None:
+    launched = runs.launch(order("autocast-bf16", "foreach-optimizer"), FAILS_WITH="autocast", GROWS="1")
     assert launched.account.refused == {"autocast-bf16": "RuntimeError: no kernel for BFloat16"}
     assert blocks(launched, "foreach-optimizer")[:4] == "ABBA"
     assert (launched.account.ended, launched.error) == ("complete", "")
     assert runs.states()[-1]["foreach"] is False
+    sizes = {each.elements / each.steps for each in launched.account.blocks}
+    assert len(sizes) > 1, "they are counted"
+    assert min(sizes) >= 8
 
 
 def test_a_change_that_brings_the_script_down_is_named_and_put_back(runs: Runs) -> None:
@@ -147,13 +152,6 @@ def test_the_same_seeds_give_the_same_losses_and_what_is_always_on_is_on_from_th
     assert first == second
     assert first != other
     assert runs.states()[5]["autocast"] is True
-
-
-def test_batches_of_different_size_are_counted(runs: Runs) -> None:
-    launched = runs.launch(order(rounds=2), GROWS="1")
-    sizes = {each.elements / each.steps for each in launched.account.blocks}
-    assert len(sizes) > 1
-    assert min(sizes) >= 8
 
 
 def test_a_script_that_ends_by_itself_leaves_what_is_known(runs: Runs) -> None:
