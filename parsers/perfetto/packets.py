@@ -388,12 +388,10 @@ def _track(data: U8, begin: int, end: int, progress: Progress) -> Track:
     parts = parts_of(view[begin:end], begin, progress)
 
     def text(of: int, span: tuple[int, int] | None = None) -> str:
-        found = (parts if span is None else parts_of(view[span[0] : span[1]], span[0], progress)).of(of, data)
-        return found.text(len(found) - 1) if len(found) else ""
+        found = (parts if span is None else parts_of(view[span[0] : span[1]], span[0], progress)).last(of)
+        return bytes(view[found[0] : found[1]]).decode("utf-8", "replace") if found is not None else ""
 
-    def inner(of: int) -> tuple[int, int] | None:
-        found = parts.of(of, data)
-        return (int(found.begin[-1]), int(found.end[-1])) if len(found) else None
+    inner = parts.last
 
     def number(span: tuple[int, int], of: int) -> int | None:
         stated = parts_of(view[span[0] : span[1]], span[0], progress).numbers.get(of)

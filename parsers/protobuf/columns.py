@@ -215,6 +215,13 @@ class Parts:
         begins, ends = self.spans.get(number, (array("q"), array("q")))
         return Spans(data, np.array(begins, np.int64) + self.first, np.array(ends, np.int64) + self.first)
 
+    def last(self, number: int) -> tuple[int, int] | None:
+        """Where the last length-delimited field of a number lies; None without any."""
+        if number not in self.spans:
+            return None
+        begins, ends = self.spans[number]
+        return begins[-1] + self.first, ends[-1] + self.first
+
 
 def parts_of(message: memoryview, first: int, progress: Progress) -> Parts:
     """Looks where the fields of a message lie; ``first`` is its place in its buffer. Never raises."""

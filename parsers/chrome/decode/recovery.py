@@ -23,6 +23,7 @@ _REPAIRABLE = re.compile(
     r'(?P<text>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z))|(?P<number>[-+]?\b(?:nan|inf|infinity)\b)|(?P<comma>,)(?=\s*[}\]])',
     re.DOTALL | re.IGNORECASE,
 )
+_MENDABLE = re.compile(rb"[\x00-\x1f\\\x80-\xff]|nan|inf|,\s*+[}\]]", re.IGNORECASE)
 _END_OF_LIST = re.compile(rb"\s*+(?:,\s*+)?+(?:\{\s*+\}\s*+(?:,\s*+)?+)*+\]")
 _BARE_NUMBER = re.compile(rb'((?<!\\)":\s*)[-+]?(?:nan|inf(?:inity)?)(?=\s*[,}])', re.IGNORECASE)
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]+")
@@ -175,7 +176,7 @@ def _event(data: bytes) -> tuple[Event | None, bytes, bool]:
             return event, data, True
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    if len(data) > MOST_PIECE_BYTES or not data.lstrip().startswith(b"{"):
+    if len(data) > MOST_PIECE_BYTES or not data.lstrip().startswith(b"{") or not _is_mendable(data):
         return None, data, False
     repaired = _REPAIRABLE.sub(_mend, data.decode("utf-8", "replace")).encode("utf-8", "replace")
     try:
@@ -184,6 +185,11 @@ def _event(data: bytes) -> tuple[Event | None, bytes, bool]:
         return _coerced(repaired), repaired, True
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None, data, False
+
+
+def _is_mendable(data: bytes) -> bool:
+    """Whether text that is no JSON has anything in it that mending would change."""
+    return _MENDABLE.search(data) is not None or data.count(b'"') % 2 == 1
 
 
 def _mend(found: re.Match[str]) -> str:

@@ -33,7 +33,11 @@ class Innermost:
     @staticmethod
     def of(trace: Trace, events: I64) -> Innermost:
         """The step function of some events of one thread, in any order; empty events are never open."""
-        start, end = trace.events.start[events], trace.events.end[events]
+        return Innermost.nested(trace.events.start[events], trace.events.end[events], events)
+
+    @staticmethod
+    def nested(start: I64, end: I64, events: I64) -> Innermost:
+        """The same of events with these times."""
         real = end > start
         if not real.all():
             start, end, events = start[real], end[real], events[real]

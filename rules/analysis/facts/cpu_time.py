@@ -217,9 +217,11 @@ def cpu_time(analysis: Analysis) -> CpuTime | None:
         return None
     found: CpuTime | None = None
     steps = analysis.steps_in_window
-    at_most = [int(trace.events.duration[threads.events(each)].sum()) for each in range(len(threads.keys))]
-    for thread in np.argsort(-np.array(at_most, np.int64), kind="stable").tolist():
-        if found is not None and at_most[thread] <= found.busy_ns:
+    busy = trace.events.of_kind(EventKind.CPU_OP, EventKind.REGION)
+    owner = threads.of_events(busy)
+    at_most = np.bincount(owner[owner >= 0], trace.events.duration[busy[owner >= 0]], len(threads.keys))
+    for thread in np.argsort(-at_most, kind="stable").tolist():
+        if at_most[thread] <= (found.busy_ns if found is not None else 0):
             break
         activity = threads.activity(thread)
         busy_ns = _busy_ns(activity, window)

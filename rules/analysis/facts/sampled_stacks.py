@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import BOOL, I64, LaneKind, Trace, derived
-from parsers.model.arrays import Array, rows_by
+from parsers.model.arrays import Array
 from parsers.model.names.per_name import named
 from parsers.model.names.source_files import frame_parts, is_own_frame
 from rules.analysis.arithmetic.innermost import Innermost
@@ -47,11 +47,9 @@ def own_time(trace: Trace) -> OwnTime:
     """The sampled time of a trace by own functions."""
     events = sampled(trace)
     own = named(trace, events, is_own_frame)
-    lanes = [_of_lane(trace, events[rows], own[rows]) for _, rows in rows_by(trace.events.lane[events])]
-    if not lanes:
+    if not len(events):
         return OwnTime(0, 0, ())
-    event, leaf, length = (np.concatenate(column) for column in zip(*lanes, strict=True))
-    lane = np.repeat(np.arange(len(lanes)), [len(each) for each, _, _ in lanes])
+    lane, event, leaf, length = _stretches(trace, events, own)
     name = trace.events.name
     mine = np.where(event >= 0, name[np.maximum(event, 0)], -1)
     rows, first, which = np.unique(
@@ -72,13 +70,22 @@ def own_time(trace: Trace) -> OwnTime:
     return OwnTime(sum(spent.values()), foreign, frames)
 
 
-def _of_lane(trace: Trace, events: I64, own: BOOL) -> tuple[Array, Array, Array]:
-    """For each stretch in which a thread was in one function: the own event (or -1), the innermost one, and its ns."""
-    innermost = Innermost.of(trace, events)
-    deepest = Innermost.of(trace, events[own]).at(innermost.edges)
-    length = np.diff(innermost.edges, append=innermost.edges[-1:])
+def _stretches(trace: Trace, events: I64, own: BOOL) -> tuple[Array, Array, Array, Array]:
+    """For each stretch in which a thread was in one function: its lane, the own event or -1, the innermost one, its ns.
+
+    All lanes are looked at in one go: each has its own part of an axis on which moments are numbered.
+    """
+    table = trace.events
+    moments = np.unique(np.concatenate((table.start[events], table.end[events])))
+    begin = table.lane[events].astype(np.int64) * len(moments)
+    start = begin + np.searchsorted(moments, table.start[events])
+    end = begin + np.searchsorted(moments, table.end[events])
+    innermost = Innermost.nested(start, end, events)
+    deepest = Innermost.nested(start[own], end[own], events[own]).at(innermost.edges)
+    lane, moment = np.divmod(innermost.edges, len(moments))
+    length = np.diff(moments[moment], append=0)
     is_open = innermost.event >= 0
-    return deepest[is_open], innermost.event[is_open], length[is_open]
+    return lane[is_open], deepest[is_open], innermost.event[is_open], length[is_open]
 
 
 def _frames(

@@ -50,10 +50,17 @@ def checks() -> tuple[Check, ...]:
 
 def numbers(kernel: KernelProfile, *metrics: str) -> tuple[float, ...] | None:
     """All of these metrics as floats; None when one is missing."""
-    found = [value for metric in metrics if (value := kernel.number(metric)) is not None]
-    return tuple(found) if len(found) == len(metrics) else None
+    found = []
+    for metric in metrics:
+        if (value := kernel.number(metric)) is None:
+            return None
+        found.append(value)
+    return tuple(found)
 
 
 def first_number(kernel: KernelProfile, *metrics: str) -> float | None:
     """The first of these metrics that was collected."""
-    return next((value for metric in metrics if (value := kernel.number(metric)) is not None), None)
+    for metric in metrics:
+        if (value := kernel.number(metric)) is not None:
+            return value
+    return None
