@@ -45,7 +45,7 @@ def make_dialog(qtbot: QtBot, qapp: QApplication) -> Iterator[MakeDialog]:
         dialog = CaptureDialog(None, preset)
         qtbot.addWidget(dialog)
         dialog.show()
-        qtbot.waitUntil(lambda: not dialog._jobs.busy, timeout=30_000)
+        qtbot.waitUntil(lambda: not dialog._jobs.busy)
         made.append(dialog)
         return dialog
 
@@ -206,7 +206,7 @@ def test_one_button_records_a_loader_with_workers_and_hands_the_files_over(
     wanted = script_request("training.py", tmp_path / "out", "1", python=torch_python)
     dialog = make_dialog(wanted)
     phases: list[str] = []
-    with qtbot.waitSignal(dialog.captured, timeout=60_000) as caught:
+    with qtbot.waitSignal(dialog.captured) as caught:
         qtbot.mouseClick(dialog.record, Qt.MouseButton.LeftButton)
         assert dialog.tabs.currentIndex() == 1
         dialog.run_view.progress.valueChanged.connect(lambda _: phases.append(dialog.run_view.phase.text()))
@@ -257,7 +257,7 @@ def test_a_failing_script_shows_its_traceback_first(
     dialog = make_dialog(
         script_request("failing_at_once.py", tmp_path / "out", python=pretended_torch_python)
     )
-    with qtbot.waitSignal(dialog.run_view.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog.run_view.ended):
         dialog.start()
     assert dialog.isVisible()
     assert dialog.run_view.phase.text() == "The script failed: ValueError: shape mismatch in layer 3"
@@ -274,11 +274,11 @@ def test_a_script_without_steps_is_recorded_whole_by_one_more_button(
     make_dialog: MakeDialog, torch_python: str, tmp_path: Path, qtbot: QtBot
 ) -> None:
     dialog = make_dialog(script_request("tensors_only.py", tmp_path / "out", python=torch_python))
-    with qtbot.waitSignal(dialog.run_view.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog.run_view.ended):
         dialog.start()
     assert dialog.run_view.phase.text().startswith("No steps found")
     assert dialog.run_view.retry.text() == "Record the whole run instead"
-    with qtbot.waitSignal(dialog.captured, timeout=60_000):
+    with qtbot.waitSignal(dialog.captured):
         qtbot.mouseClick(dialog.run_view.retry, Qt.MouseButton.LeftButton)
 
 
@@ -293,7 +293,7 @@ def test_closing_asks_and_killing_leaves_nothing(
     request = script_request("endless.py", tmp_path / "out", python=torch_python, PIDS_FILE=str(pids_file))
     dialog = make_dialog(replace(request, window=Window(active=100_000)))
     dialog.start()
-    qtbot.waitUntil(lambda: "Recording step" in dialog.run_view.phase.text(), timeout=60_000)
+    qtbot.waitUntil(lambda: "Recording step" in dialog.run_view.phase.text())
     monkeypatch.setattr(QMessageBox, "exec", lambda box: 0)
     answers = iter(["keep", "kill"])
 
@@ -318,8 +318,8 @@ def test_finishing_an_endless_script_from_the_window_keeps_its_steps(
     )
     dialog = make_dialog(replace(request, window=Window(active=100_000, skip_first=0)))
     dialog.start()
-    qtbot.waitUntil(lambda: "Recording step" in dialog.run_view.phase.text(), timeout=60_000)
-    with qtbot.waitSignal(dialog.captured, timeout=60_000) as caught:
+    qtbot.waitUntil(lambda: "Recording step" in dialog.run_view.phase.text())
+    with qtbot.waitSignal(dialog.captured) as caught:
         qtbot.mouseClick(dialog.run_view.finish, Qt.MouseButton.LeftButton)
     assert [path.name for path in caught.args[0]] == ["endless.pt.trace.json.gz"]
     assert History().runs()[0].recordings == tuple(caught.args[0])
@@ -333,11 +333,11 @@ def test_a_recording_that_runs_is_finished_and_kept_when_its_dialog_is_closed(
     )
     dialog = make_dialog(replace(request, window=Window(active=100_000, skip_first=0)))
     dialog.start()
-    qtbot.waitUntil(lambda: "Recording step" in dialog.run_view.phase.text(), timeout=60_000)
+    qtbot.waitUntil(lambda: "Recording step" in dialog.run_view.phase.text())
     assert not dialog.isModal()
     monkeypatch.setattr(QMessageBox, "exec", lambda box: 0)
     monkeypatch.setattr(QMessageBox, "clickedButton", lambda box: box.defaultButton())
-    with qtbot.waitSignal(dialog.captured, timeout=60_000) as caught:
+    with qtbot.waitSignal(dialog.captured) as caught:
         dialog.close()
         assert not dialog.run_view.kill.hasFocus()
     assert caught.args[0]

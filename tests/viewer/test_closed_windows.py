@@ -24,7 +24,7 @@ def close(window: MainWindow, qtbot: QtBot) -> None:
 
 def open_and_close(qtbot: QtBot) -> None:
     window = viewer.app.open_window([SAMPLE])
-    qtbot.waitUntil(lambda: window.document.stage is Stage.READY and not window.jobs.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: window.document.stage is Stage.READY and not window.jobs.busy)
     close(window, qtbot)
 
 

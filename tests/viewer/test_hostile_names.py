@@ -182,7 +182,7 @@ def test_the_palette_and_the_account_of_losses_show_text(evil_window: MainWindow
     search = evil_window.toolbar.search
     search.start(Mode.ALL)
     QTest.keyClicks(search, "bold")
-    qtbot.waitUntil(lambda: search.popup.isVisible() and bool(search.popup.hits), timeout=20_000)
+    qtbot.waitUntil(lambda: search.popup.isVisible() and bool(search.popup.hits))
     wait_until_ready(qtbot, evil_window)
     for shown in QApplication.topLevelWidgets():
         assert faults(shown) == []

@@ -50,7 +50,7 @@ def opened(window: MainWindow, qtbot: QtBot, path: Path) -> None:
     said: list[tuple[str, str]] = []
     window.document.failed.connect(lambda *problem: said.append(problem))
     window.open([path])
-    qtbot.waitUntil(lambda: window.document.stage is Stage.READY and not window.jobs.busy, timeout=45_000)
+    qtbot.waitUntil(lambda: window.document.stage is Stage.READY and not window.jobs.busy)
     assert said == []
 
 

@@ -71,7 +71,7 @@ def test_the_card_and_the_selected_kernel_open_the_recorder_set_up_for_them(qtbo
     qtbot.addWidget(selection)
     wanted: list[CaptureRequest] = []
     document.recording_wanted.connect(wanted.append)
-    with qtbot.waitSignal(document.diagnosis_changed, timeout=20_000):
+    with qtbot.waitSignal(document.diagnosis_changed):
         document.show(trace)
     card = next(each for each in diagnosis.cards if each.finding.category is Category.MEMORY_BOUND_KERNELS)
     card.fix_button.click()

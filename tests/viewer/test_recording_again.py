@@ -53,13 +53,13 @@ def test_the_window_records_again_compares_and_tells(
     earlier.open_beside_wanted.connect(window.open)
     FakeDialog.records = fixtures / "programs" / "fields.pt.trace.json.gz"
     earlier.open([resources.path("samples/elementwise_chain.pt.trace.json.gz")])
-    qtbot.waitUntil(lambda: earlier.document.diagnosis is not None and not earlier.jobs.busy, timeout=30_000)
+    qtbot.waitUntil(lambda: earlier.document.diagnosis is not None and not earlier.jobs.busy)
     before = earlier.document.paths
     earlier.commands["record-again"].trigger()
     assert "does not know how this was recorded" in earlier.banner.problem.text()
     earlier.commands["record"].trigger()
     assert earlier.document.paths == before, "what is open is not replaced"
-    qtbot.waitUntil(lambda: window.document.diagnosis is not None and not window.jobs.busy, timeout=30_000)
+    qtbot.waitUntil(lambda: window.document.diagnosis is not None and not window.jobs.busy)
     (kept,) = History().entries(Series.PROGRAM)
     assert kept.promises
     FakeDialog.records = fixtures / "programs" / "fields.fixed.pt.trace.json.gz"
@@ -67,5 +67,5 @@ def test_the_window_records_again_compares_and_tells(
     assert FakeDialog.title == "Record again and compare with fields.pt.trace.json.gz"
     assert FakeDialog.asked is not None
     assert FakeDialog.asked.target == REQUEST.target
-    qtbot.waitUntil(lambda: "promised" in window.banner.problem.text(), timeout=30_000)
+    qtbot.waitUntil(lambda: "promised" in window.banner.problem.text())
     assert len(History().entries(Series.PROGRAM)) == 2

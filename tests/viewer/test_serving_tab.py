@@ -215,7 +215,7 @@ def test_requests_lie_on_the_timeline_until_one_does_not_want_them(
         middle = canvas.top_of(lane_of) + lane_of.height // 2
         QTest.mouseMove(canvas, QPoint(round(NAMES_WIDTH + state.scale.x(ns(us))), middle))
         card = window.timeline.gestures.card
-        qtbot.waitUntil(lambda card=card, told=told: card.isVisible() and told in card.text, timeout=20_000)
+        qtbot.waitUntil(lambda card=card, told=told: card.isVisible() and told in card.text)
     assert lane.outline is None
     requests = state.layout.find(KEY)
     assert requests is not None

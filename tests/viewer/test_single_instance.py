@@ -83,7 +83,7 @@ def test_a_later_start_hands_its_files_over(asked: list[Request], fresh_home: Pa
         assert process.stdin is not None
         process.stdin.write(wanted.packed())
         process.stdin.close()
-        qtbot.waitUntil(lambda: bool(asked), timeout=20_000)
+        qtbot.waitUntil(lambda: bool(asked))
     assert process.returncode == 0, "it opens no window of its own"
     assert asked == [wanted]
 
@@ -293,7 +293,7 @@ def windows(make_window: Callable[..., MainWindow], monkeypatch: pytest.MonkeyPa
 
 
 def read(window: MainWindow, qtbot: QtBot) -> None:
-    qtbot.waitUntil(lambda: window.document.stage is Stage.READY and not window.jobs.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: window.document.stage is Stage.READY and not window.jobs.busy)
 
 
 def test_the_empty_window_takes_the_file_and_the_next_file_gets_a_window_with_an_offer(

@@ -46,7 +46,7 @@ def follow(window: MainWindow) -> Shown:
 
 
 def wait_for_preview(window: MainWindow, qtbot: QtBot) -> None:
-    qtbot.waitUntil(lambda: window.document.preview, timeout=20_000)
+    qtbot.waitUntil(lambda: window.document.preview)
 
 
 def test_the_first_events_are_shown_and_then_all_of_them(
@@ -186,7 +186,7 @@ def test_a_newer_file_replaces_one_that_is_being_read(
     wait_until_ready(qtbot, window)
     assert window.document.paths == (other,)
     assert not window.document.preview
-    qtbot.waitUntil(lambda: not is_alive(started[0].number), timeout=10_000)
+    qtbot.waitUntil(lambda: not is_alive(started[0].number))
 
 
 def test_a_view_that_was_gone_to_meanwhile_stays(

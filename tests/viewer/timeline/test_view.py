@@ -191,7 +191,7 @@ def test_one_cannot_leave_the_recording(view: TimelineView, small_run: Trace) ->
 def test_a_flight_ends_where_it_should(view: TimelineView, qtbot: QtBot) -> None:
     view.set_animated(True)
     view.show_interval(10 * MS, 14 * MS)
-    qtbot.waitUntil(lambda: view.visible_interval == (10 * MS, 14 * MS), timeout=20_000)
+    qtbot.waitUntil(lambda: view.visible_interval == (10 * MS, 14 * MS))
 
 
 def test_the_view_says_what_it_shows(view: TimelineView, qtbot: QtBot) -> None:
@@ -350,7 +350,7 @@ def test_moving_the_mouse_tells_the_time_and_leaving_ends_it(view: TimelineView,
 def test_a_card_that_is_to_come_waits_until_the_lanes_are_at_rest(view: TimelineView, qtbot: QtBot) -> None:
     QTest.mouseMove(view.canvas, at(view, 6.7))
     view.resize(view.width(), view.height() + 40)  # as a late layout does
-    qtbot.waitUntil(view.gestures.card.isVisible, timeout=20_000)
+    qtbot.waitUntil(view.gestures.card.isVisible)
     view.resize(view.width(), view.height() - 40)
     assert not view.gestures.card.isVisible()
 
@@ -358,7 +358,7 @@ def test_a_card_that_is_to_come_waits_until_the_lanes_are_at_rest(view: Timeline
 def test_a_resting_cursor_shows_a_card_of_plain_text(view: TimelineView, qtbot: QtBot) -> None:
     QTest.mouseMove(view.canvas, at(view, 6.7))
     card = view.gestures.card
-    qtbot.waitUntil(card.isVisible, timeout=20_000)
+    qtbot.waitUntil(card.isVisible)
     assert "gemm" in card.text.replace("\u200b", "")
     assert "<float>" in card.text.replace("\u200b", "")
     QTest.keyClick(view, Qt.Key.Key_D)  # what it tells of is no longer under the cursor
