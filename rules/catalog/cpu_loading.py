@@ -122,7 +122,7 @@ def _in_the_main_process(loading_ns: float, rest_ns: float, workers: int) -> str
     least = max(rest_ns, loading_ns / workers)
     alone = max(rest_ns, loading_ns)
     text = (
-        f"A step takes {duration(whole)}. For {duration(loading_ns)} of it this thread makes the next batch, then the "
+        f"A step takes {duration(whole)}. For {duration(loading_ns)} of it this thread makes the next batch; the "
         f"rest takes {duration(rest_ns)}. With one worker process a step takes {duration(alone)} or more"
     )
     if workers > 1:

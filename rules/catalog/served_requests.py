@@ -123,6 +123,6 @@ def _account(served: _Served) -> str:
         ]
     )
     return (
-        f"{count:,} request{'s' if count != 1 else ''}: the median is answered within {duration(half)}, 99 % within "
+        f"{count:,} request{'s' if count != 1 else ''}: median latency {duration(half)}, 99th percentile "
         f"{duration(nearly_all)}. Their time goes to {stages}."
     )

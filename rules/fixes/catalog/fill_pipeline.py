@@ -51,7 +51,7 @@ What makes it more or less
             overlay.duration[met] = 0.0
 
         yield Proposal(
-            title=f"Feed the pipeline more micro-batches: its {len(replay.spans)} stages wait for one another",
+            title=f"Feed the pipeline more micro-batches: its {len(replay.spans)} stages wait for each other",
             categories=(Category.PIPELINE_BUBBLE, Category.EXPOSED_COMMUNICATION),
             culprit="pipeline",
             remedy=full_pipeline(len(replay.spans)),

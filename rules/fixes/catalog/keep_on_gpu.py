@@ -60,7 +60,7 @@ What makes it more or less
             if trips.swapped
             else f"Move the work of {shortened(name)} to the GPU"
             if name
-            else "Compute on the GPU what comes back to it"
+            else "Keep the computation on the GPU"
         )
         named = by_name(Culprit(CulpritKind.REGION, name))
         amount = size(round(per_step(replay, trips.bytes)))

@@ -136,9 +136,11 @@ def _proposal(
         low=together(less_host_time(nodes, least * own), *gone) if least < 1 else None,
         depends_on="how many different lengths are left"
         if plans
-        else "whether all the work that makes a batch can run beside the GPU, or on it, or only part of it"
+        else (
+            "whether all the work that makes a batch can overlap with the GPU or move to it, or only part of it"
+        )
         if several
-        else "how much of this work can run beside the GPU, or on it",
+        else "how much of this work can overlap with the GPU or move to it",
     )
 
 

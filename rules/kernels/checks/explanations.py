@@ -181,7 +181,8 @@ SECTIONS: dict[str, Explanation] = {
     "SpeedOfLight_RooflineChart": Explanation(
         "Roofline",
         "Arithmetic per second against arithmetic per byte: the roof above a kernel is what the GPU allows it.",
-        "Left of the ridge the memory is the roof, right of it the arithmetic units; the distance is what can be won.",
+        "Left of the ridge the memory is the roof, right of it the arithmetic units; the distance is what can be "
+        "gained.",
         "Under the slope: reuse data, fuse kernels, use smaller types. Under the flat part: use tensor cores.",
         "Kernels that calculate with integers, sort or copy do no floating-point arithmetic and lie far below.",
     ),
