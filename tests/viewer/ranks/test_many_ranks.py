@@ -149,7 +149,7 @@ def test_straggler_slow_link_and_uneven_stage_are_named(facts: ManyRanksDiagnosi
     assert by_name["rank 7"].course.since == 2
     assert by_name["pipeline stage 1"].course.since == 0
     reasons = dict(zip(by_name, map(doing, facts.pattern_reasons), strict=True))
-    assert reasons["pipeline stage 1"] == "computing: it has 20 % more to do"
+    assert reasons["pipeline stage 1"] == "computing: it has 20 % more work"
     assert reasons["rank 7"] == "computing: the same kernels take 30 % longer on its GPU"
 
 
