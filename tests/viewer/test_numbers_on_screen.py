@@ -115,7 +115,7 @@ def test_no_two_figures_on_the_screen_contradict_each_other(
         parts = {button.part.key: button.share for button in window.verdict.bars[0].buttons}
         for card in window.diagnosis.cards:
             about = card.finding.category.about
-            raised = "With what it delays" in card.finding.explanation or card.finding.leads
+            raised = "Including what it delays" in card.finding.explanation or card.finding.leads
             if isinstance(about, Cause) and about.key in parts and card.finding.device is not None:
                 share = card.finding.share
                 assert (
