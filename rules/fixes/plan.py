@@ -14,7 +14,8 @@ from rules.fixes.base import Proposal, fixes
 from rules.fixes.once import comes_once
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
-from rules.replay.replay import MOST_OF_GAP, Change, Replay, replay_of, step_of
+from rules.replay.recorder import MOST_OF_GAP
+from rules.replay.replay import Change, Replay, replay_of, step_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -214,12 +215,13 @@ def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tup
     least: list[Change] = [each.low or each.expected for each in proposals]
     most: list[Change] = [each.high or each.expected for each in proposals]
     low, high = expected / margin(expected), expected * margin(expected)
-    on_hosts = {host: replay.gain(likely, host=host) for host in (HOST_UNSURE, 1.0 / HOST_UNSURE)}
+    slower = max(HOST_UNSURE, replay.host_with_half_the_frames)
+    on_hosts = {host: replay.gain(likely, host=host) for host in (slower, 1.0 / HOST_UNSURE)}
     low, high = min(low, *on_hosts.values()), max(high, *on_hosts.values())
     if replay.recorder_share >= AT_ITS_MOST * MOST_OF_GAP:
         high = max(high, replay.gain_recorded(likely))
     if any(each.low for each in proposals):
-        low = min(low, replay.gain(least, host=min(on_hosts, key=lambda host: on_hosts[host])))
+        low = min(low, *(replay.gain(least, host=host) for host in on_hosts))
     if any(each.high for each in proposals):
         high = max(high, replay.gain(most))
     work = [replay.gpu_work(changes) for changes in (likely, most)]

@@ -13,7 +13,10 @@ from rules.replay.host import HostNodes
 
 LEAST_STEPS = 3  # of fewer none is the odd one
 SLOW = 1.5  # times the median of all steps
-SLOW_EVERYWHERE = 1.25  # times the median, for half of the calls: more than one thing was slow
+QUICK_PERCENTILE = (
+    25  # of the steps: nothing but a slower CPU makes the same calls take longer in all other steps
+)
+SLOW_STEP, SLOW_CALLS = 1.25, 1.2  # times the quick ones, for a whole step and for half of its calls
 LEAST_NS = 250_000.0  # of additional time
 
 
@@ -39,8 +42,9 @@ def operators_before(analysis: Analysis, host: HostNodes) -> F64:
 def by_chance(analysis: Analysis, host: HostNodes, cost: F64) -> tuple[F64, F64]:
     """By how much longer than usual the time before each call, and its ``cost``, were (ns).
 
-    Only threads whose steps make the same calls are compared, call by call. Where most calls of a step came later than
-    in other steps, everything was slow in it; else only what passed inside the same operators is known to be the same.
+    Only threads whose steps make the same calls are compared, call by call. Where most calls of a step took longer than
+    in the quick steps, the CPU was slower in it; else only what passed inside the same operators is known to be the
+    same.
     """
     found, inside = np.zeros(len(host)), np.zeros(len(host))
     operators = operators_before(analysis, host)
@@ -51,7 +55,7 @@ def by_chance(analysis: Analysis, host: HostNodes, cost: F64) -> tuple[F64, F64]
         if len(often) < LEAST_STEPS or np.ptp(often) or not often[0]:
             continue
         shape = len(often), -1
-        calls, records = host.call[mine].reshape(shape), host.records[mine].reshape(shape)
+        calls, records = host.call[mine].reshape(shape), host.written.records[mine].reshape(shape)
         took = operators[mine].reshape(shape)
         usual = np.median(took, axis=0)
         longer = np.maximum(took - usual, 0.0)
@@ -59,12 +63,10 @@ def by_chance(analysis: Analysis, host: HostNodes, cost: F64) -> tuple[F64, F64]
         odd = same & (took > SLOW * usual) & (longer >= LEAST_NS)
         each = np.maximum(host.gap[mine] + cost[mine], 1.0).reshape(shape)
         whole = each.sum(axis=1)
-        slow = whole > SLOW * np.median(whole)
-        slow &= np.median(each / np.median(each, axis=0), axis=1) > SLOW_EVERYWHERE
-        for column, into in ((host.gap, found), (cost, inside)):
-            took = column[mine].reshape(shape)
-            into[mine] = np.where(
-                same & slow[:, None], np.maximum(took - np.median(took, axis=0), 0.0), 0.0
-            ).ravel()
+        quick = float(np.percentile(whole, QUICK_PERCENTILE))
+        slow = whole > SLOW_STEP * quick
+        slow &= np.median(each / np.percentile(each, QUICK_PERCENTILE, axis=0), axis=1) > SLOW_CALLS
+        lost = np.where(same & slow[:, None], 1.0 - quick / whole[:, None], 0.0).ravel()
+        found[mine], inside[mine] = lost * host.gap[mine], lost * cost[mine]
         found[mine] = np.maximum(found[mine], np.where(odd, longer, 0.0).ravel())
     return np.minimum(found, host.gap), inside

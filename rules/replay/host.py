@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,25 @@ from rules.replay.spans import Span
 
 # of the less busy one's time: threads that hardly overlap take turns, as main and autograd do
 ONE_THREAD_OVERLAP = 0.05
-_RECORDED = (EventKind.CPU_OP, EventKind.API, EventKind.REGION)
+# in the order of the columns of ``Written``
+_WRITTEN = ((EventKind.CPU_OP, EventKind.API, EventKind.REGION), (EventKind.PYTHON,))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    """How many events of each kind the recorder wrote down that begin in each of some times."""
+
+    records: I64  # operators, ranges and calls
+    frames: I64  # of Python
+
+    @classmethod
+    def joined(cls, parts: Sequence[Written]) -> Written:
+        """Those of several times, one after the other."""
+
+        def column(name: str) -> I64:
+            return np.concatenate([np.empty(0, np.int64), *(getattr(part, name) for part in parts)])
+
+        return cls(column("records"), column("frames"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,7 +41,7 @@ class HostNodes:
     """Calls of all logical threads, by thread and start; times in ns.
 
     ``gap`` is the host time since the call before, on the same thread; ``cost`` the call's own duration as far as no
-    call around or before it covers it. ``records`` counts what the profiler wrote down between the two calls.
+    call around or before it covers it. ``written`` is what the recorder wrote down between the two calls.
     ``tail`` is the host time after each thread's last call, to the end of the span.
     """
 
@@ -34,12 +53,12 @@ class HostNodes:
     end: I64
     gap: F64
     cost: F64
-    records: I64
+    written: Written
     first: I64  # (threads + 1): where each thread's nodes begin
     span_of_thread: I64
     members: tuple[tuple[int, ...], ...]  # recorded threads of each logical one
     tail: F64
-    tail_records: I64
+    tail_written: Written
     leads: BOOL  # whether a thread is its rank's main one, whose steps are the run's steps
 
     def __len__(self) -> int:
@@ -81,12 +100,12 @@ def host_nodes(analysis: Analysis, spans: tuple[Span, ...]) -> HostNodes:
         end=joined("end", np.int64),
         gap=joined("gap", np.float64),
         cost=joined("cost", np.float64),
-        records=joined("records", np.int64),
+        written=Written.joined([part.written for _, _, part in parts]),
         first=np.concatenate(([0], np.cumsum(count, dtype=np.int64))).astype(np.int64),
         span_of_thread=np.array([number for number, _, _ in parts], np.int64),
         members=tuple(members for _, members, _ in parts),
         tail=np.array([part.tail for _, _, part in parts], np.float64),
-        tail_records=np.array([part.tail_records for _, _, part in parts], np.int64),
+        tail_written=Written.joined([part.tail_written for _, _, part in parts]),
         leads=np.array(leads, bool),
     )
 
@@ -100,9 +119,9 @@ class _Part:
     end: I64
     gap: F64
     cost: F64
-    records: I64
+    written: Written
     tail: float
-    tail_records: int
+    tail_written: Written
 
 
 def _part(analysis: Analysis, span: Span, members: tuple[int, ...]) -> _Part:
@@ -117,9 +136,8 @@ def _part(analysis: Analysis, span: Span, members: tuple[int, ...]) -> _Part:
     reach = np.concatenate(([span.start], np.maximum.accumulate(end)))[:-1] if len(end) else end
     outer = end > reach
     calls, start, end, reach = calls[outer], start[outer], end[outer], reach[outer]
-    records = _records(analysis, span, members)
-    before = np.searchsorted(records, np.concatenate(([span.start], start, [span.end])), side="right")
-    counted = np.diff(before)
+    edges = np.concatenate(([span.start], start, [span.end]))
+    columns = [_begun(analysis, span, members, kinds, edges) for kinds in _WRITTEN]
     last = int(end[-1]) if len(end) else span.start
     return _Part(
         event=calls,
@@ -129,18 +147,21 @@ def _part(analysis: Analysis, span: Span, members: tuple[int, ...]) -> _Part:
         end=end,
         gap=np.maximum(start - reach, 0).astype(np.float64),
         cost=(end - np.maximum(start, reach)).astype(np.float64),
-        records=counted[:-1],
+        written=Written(*(column[:-1] for column in columns)),
         tail=float(max(span.end - last, 0)),
-        tail_records=int(counted[-1]),
+        tail_written=Written(*(column[-1:] for column in columns)),
     )
 
 
-def _records(analysis: Analysis, span: Span, members: tuple[int, ...]) -> I64:
-    """When each operator, range and call that the profiler wrote down inside a span began, ascending."""
+def _begun(
+    analysis: Analysis, span: Span, members: tuple[int, ...], kinds: tuple[EventKind, ...], edges: I64
+) -> I64:
+    """How many events of these kinds began between each two ``edges``."""
     table = analysis.trace.events
     events = np.concatenate([analysis.threads.events(thread) for thread in members])
     events = events[(table.start[events] >= span.start) & (table.start[events] <= span.end)]
-    return np.sort(table.start[events[np.isin(table.kind[events], _RECORDED)]])
+    starts = np.sort(table.start[events[np.isin(table.kind[events], kinds)]])
+    return np.diff(np.searchsorted(starts, edges, side="right"))
 
 
 def _logical(analysis: Analysis, span: Span, threads: list[int]) -> list[tuple[int, ...]]:

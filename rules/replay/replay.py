@@ -15,16 +15,12 @@ from rules.replay.chance import by_chance
 from rules.replay.device import DeviceNodes, device_nodes
 from rules.replay.host import HostNodes, host_nodes
 from rules.replay.overlay import Overlay
-from rules.replay.own_events import buffer_requests
 from rules.replay.program import NoOrder, Program, Run
+from rules.replay.recorder import RecorderTime, recorder_time
 from rules.replay.spans import Span, spans_of
 from rules.replay.waits import Waits, waits_of
 
 WITHOUT_TIMES = "the GPU's activities were recorded without times"
-# What the recorder costs the CPU (docs/predictions.md): around each operator, range or call that it writes down, and
-# inside each call that drives the GPU.
-RECORD_NS, INSIDE_CALL_NS = 6_000.0, 4_000.0
-MOST_OF_GAP, MOST_OF_CALL = 0.55, 0.5  # can be the recorder's
 LARGEST_ERROR = 0.05
 # of the GPU's operations: without their launches nothing is known of what they waited for
 LEAST_LINKED = 0.95
@@ -95,13 +91,21 @@ class Replay:
     def usual(self) -> Overlay:
         """Without what the recorder cost: as users run it."""
         overlay = self.typical.copy()
-        before, inside = buffer_requests(self.analysis, self.spans, self.host)
-        overlay.gap -= np.minimum(before, overlay.gap)
-        overlay.cost -= np.minimum(inside, overlay.cost)
-        overlay.gap -= np.minimum(RECORD_NS * self.host.records, MOST_OF_GAP * overlay.gap)
-        overlay.tail -= np.minimum(RECORD_NS * self.host.tail_records, MOST_OF_GAP * overlay.tail)
-        overlay.cost -= np.minimum(INSIDE_CALL_NS, MOST_OF_CALL * overlay.cost)
+        recorder = self._recorder
+        overlay.gap -= recorder.gap
+        overlay.cost -= recorder.cost
+        overlay.tail -= recorder.tail
         return overlay
+
+    @cached_property
+    def _recorder(self) -> RecorderTime:
+        return recorder_time(self.analysis, self.spans, self.host, self.typical)
+
+    @cached_property
+    def host_with_half_the_frames(self) -> float:
+        """How many times as long the CPU takes if writing down Python's frames took half of what it is taken to."""
+        left = sum(float(column.sum()) for column in (self.usual.gap, self.usual.cost, self.usual.tail))
+        return 1.0 + 0.5 * self._recorder.frames / max(left, 1.0)
 
     @cached_property
     def error(self) -> float:

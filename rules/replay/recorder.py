@@ -1,0 +1,130 @@
+"""What recording cost the CPU: time that a program spends under a profiler and would not spend without one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers.model.arrays import F64, I64
+from parsers.model.lanes import EventKind
+from parsers.model.names.per_name import named
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import measure, union
+from rules.replay.host import HostNodes, Written
+from rules.replay.overlay import Overlay
+from rules.replay.spans import Span
+
+# docs/predictions.md: around each operator, range and call that the recorder writes down, ...
+WRITING_NS = 6_000.0
+INSIDE_CALL_NS = 4_000.0  # ... and inside each call that drives the GPU
+MOST_OF_GAP, MOST_OF_CALL = 0.55, 0.5  # can be the recorder's
+MOST_OF_FRAMES = 0.8  # of what is left of the time before a call can be spent on writing down Python's frames
+# Writing down a frame takes what passes between nested frames, and as much again for Python's short cuts, which it
+# does not take while it is profiled.
+FRAME_FACTOR = 2.0
+USUAL_FRAME_NS = 1_000.0  # where too few frames are nested to tell
+ENOUGH_FRAMES, MOST_FRAMES = 100, 100_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecorderTime:
+    """The recorder's part of the columns ``gap``, ``cost`` and ``tail`` of an overlay, ns.
+
+    ``frames`` is how much of it went into Python's frames, which is known to a factor of two only.
+    """
+
+    gap: F64
+    cost: F64
+    tail: F64
+    frames: float
+
+
+def recorder_time(
+    analysis: Analysis, spans: tuple[Span, ...], host: HostNodes, recorded: Overlay
+) -> RecorderTime:
+    """What the recorder took of ``recorded``, never more than a part of any time in which something was done."""
+    before, inside = buffer_requests(analysis, spans, host)
+    before, inside = np.minimum(before, recorded.gap), np.minimum(inside, recorded.cost)
+    frame_ns = _frame_ns(analysis, spans, host) if host.written.frames.any() else 0.0
+    records, frames = _writing(host.written, recorded.gap - before, frame_ns)
+    tail_records, tail_frames = _writing(host.tail_written, recorded.tail, frame_ns)
+    return RecorderTime(
+        before + records + frames,
+        inside + np.minimum(INSIDE_CALL_NS, MOST_OF_CALL * (recorded.cost - inside)),
+        tail_records + tail_frames,
+        float(frames.sum() + tail_frames.sum()),
+    )
+
+
+def _writing(written: Written, time: F64, frame_ns: float) -> tuple[F64, F64]:
+    """How much of each time went into writing down the records, and the frames, that began in it (ns)."""
+    records = np.minimum(WRITING_NS * written.records, MOST_OF_GAP * time)
+    return records, np.minimum(frame_ns * written.frames, MOST_OF_FRAMES * (time - records))
+
+
+def _frame_ns(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -> float:
+    """What writing down one Python frame took (ns).
+
+    Between the start of a frame and that of the first one inside it, and between their ends, Python itself needs
+    hardly any time.
+    """
+    table = analysis.trace.events
+    between: list[I64] = []
+    for thread, members in enumerate(host.members):
+        span = spans[int(host.span_of_thread[thread])]
+        frames = np.concatenate([analysis.threads.events(member) for member in members])
+        frames = frames[table.kind[frames] == EventKind.PYTHON]
+        frames = frames[(table.start[frames] >= span.start) & (table.start[frames] < span.end)]
+        if len(frames) > MOST_FRAMES:
+            frames = frames[table.start[frames] < np.partition(table.start[frames], MOST_FRAMES)[MOST_FRAMES]]
+        lanes = table.lane[frames]
+        between += [_between_nested(analysis, frames[lanes == lane]) for lane in np.unique(lanes).tolist()]
+    found = np.concatenate(between) if between else np.empty((0, 2), np.int64)
+    if len(found) < ENOUGH_FRAMES:
+        return USUAL_FRAME_NS
+    return FRAME_FACTOR * float(np.median(found, axis=0).sum())
+
+
+def _between_nested(analysis: Analysis, frames: I64) -> I64:
+    """(from start to start, from end to end) of frames and the first, or last, one directly inside them, ns."""
+    table = analysis.trace.events
+    depth = table.depth[frames].astype(np.int64)
+    start, end = table.start[frames], table.end[frames]
+    found = []
+    for at, order, deeper in (
+        (start, np.lexsort((depth, start)), 1),
+        (end, np.lexsort((-depth, end)), -1),
+    ):
+        nested = depth[order][1:] == depth[order][:-1] + deeper
+        found.append(np.diff(at[order])[nested])
+    count = min(map(len, found))
+    return np.column_stack([each[:count] for each in found])
+
+
+def buffer_requests(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -> tuple[F64, F64]:
+    """How much of the time before and inside each call the recorder made room for more records (ns).
+
+    Other events of its kind are the driver's, such as the loading of a kernel's code, or of threads of its own.
+    """
+    trace = analysis.trace
+    events = trace.events.of_kind(EventKind.OVERHEAD)
+    events = events[named(trace, events, _makes_room)]
+    before, inside = np.zeros(len(host)), np.zeros(len(host))
+    if not len(events):
+        return before, inside
+    ranks = np.array([-1 if lane.rank is None else lane.rank for lane in trace.lanes])[
+        trace.events.lane[events]
+    ]
+    for number, span in enumerate(spans):
+        mine = events[ranks == (-1 if span.rank is None else span.rank)]
+        requests = union(trace.events.start[mine], trace.events.end[mine])
+        nodes = host.span_of_thread[host.thread] == number
+        start, end = host.start[nodes], host.end[nodes]
+        before[nodes] = measure(requests, start - host.gap[nodes].astype(np.int64), start)
+        inside[nodes] = measure(requests, start, end)
+    return before, inside
+
+
+def _makes_room(name: str) -> bool:
+    return "buffer request" in name.lower()
