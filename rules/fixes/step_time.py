@@ -20,6 +20,8 @@ _OF_HOST = (Cause.LAUNCH, Cause.INPUT, Cause.HOST, Cause.SYNCHRONIZATION, Cause.
 _COMMUNICATION = "communication"
 # of a part that the recorder may explain as a whole: what it costs is known to a factor of 1.2 (docs/predictions.md)
 MIN_LEFT = 0.2
+# of a recorded step: where the recorder takes less of it, everything is told of the step as recorded
+MIN_RECORDER_SHARE = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,11 @@ class StepTime:
     def recorder_share(self) -> float:
         """The part of the recorded step that is the recorder's."""
         return self.recorder_ns / self.recorded_ns if self.recorded_ns > 0 else 0.0
+
+    @property
+    def is_told(self) -> bool:
+        """Whether shares are told of this step: the recorder takes enough of the recorded one to matter."""
+        return self.recorder_share >= MIN_RECORDER_SHARE
 
     @property
     def fixed_scale(self) -> float:

@@ -261,6 +261,25 @@ def test_products_of_unaligned_data_are_padded(kernel: str, found: bool) -> None
     assert ("align-shapes" in promised(plan_of_body(body))) is found
 
 
+@pytest.mark.parametrize(("kernel", "more"), [(MISALIGNED, True), (ALIGNED, False)])
+def test_a_compiler_pads_products_of_unaligned_data(kernel: str, more: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(4):
+            at = 20 + place * 470
+            trace.operation(at, at + 235, kernel, 5 + place * 24)
+            for each in range(3):
+                chained = at + 235 + each * 70
+                trace.operation(
+                    chained, chained + 70, "vectorized_elementwise_kernel<4>", 11 + place * 24 + each * 6
+                )
+        trace.call(110, 1985, "cudaDeviceSynchronize")
+
+    (compiled,) = [each for each in plan_of_body(body).promises if each.proposal.fix == "compile-model"]
+    joined = 1.45  # what joining the chains gives by itself
+    assert (compiled.expected > 1.2 * joined) is more
+    assert (compiled.high > 2 * joined) is more
+
+
 @pytest.mark.parametrize(("each", "found"), [(40, True), (1, False)])
 def test_memory_is_kept_where_allocating_takes_time(each: float, found: bool) -> None:
     def body(trace: TinyTrace, _: int) -> None:

@@ -264,6 +264,21 @@ def test_an_optimizer_with_many_launches_is_fused(launches: int, found: bool) ->
 
 
 @pytest.mark.parametrize(
+    ("divides", "fix"), [("addcdiv_cuda_kernel", "fuse-optimizer"), ("div_kernel", "join-loop")]
+)
+def test_without_operators_an_optimizer_is_known_by_its_kernels(divides: str, fix: str) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(16, 30, "gemm_kernel", 10)
+        for each in range(40):
+            for place, name in enumerate(("lerp_scalar_kernel", "sqrt_kernel_cuda", divides)):
+                kernel = f"vectorized_elementwise_kernel<4, {name}>"
+                trace.kernels(60 + (3 * each + place) * 12, 1, 5, 12, kernel)
+
+    made = promised(plan_of_body(body))
+    assert {"fuse-optimizer", "join-loop"} & made.keys() == {fix}
+
+
+@pytest.mark.parametrize(
     ("gpu", "call", "graphs"),
     [
         ("", "cudaLaunchKernel", True),

@@ -12,6 +12,7 @@ from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times, host_time_times, together
+from rules.fixes.optimizers import optimizer_calls
 from rules.remedies.launching import DENSE_GRADIENTS, FUSED_OPTIMIZER
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
@@ -31,7 +32,7 @@ class FuseOptimizer:
     switches: ClassVar[tuple[str, ...]] = ("fused-optimizer", "foreach-optimizer", "no-optimizer")
     explanation: ClassVar[str] = """
 When it applies
-    An optimizer's step launches more than 100 kernels.
+    An optimizer's step launches more than 100 kernels. Without operators and ranges it is known by the kernels of Adam.
 
 What is changed in the replay
     Its kernels take 0.4 of their time, and its host work takes a tenth.
@@ -42,11 +43,7 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         around = surroundings_of(analysis)
-        nodes = around.inside(lambda name: name.startswith("Optimizer.step")) & (replay.waits.target < 0)
-        if not nodes.any():
-            nodes = around.inside(lambda name: name.lower() in ("optimizer", "optimizer_step", "optim")) & (
-                replay.waits.target < 0
-            )
+        nodes = optimizer_calls(analysis) & (replay.waits.target < 0)
         launches = (
             np.count_nonzero(nodes & (replay.host.call == Call.LAUNCH))
             / max(replay.steps, 1)

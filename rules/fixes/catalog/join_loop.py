@@ -18,6 +18,7 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.remove_read_backs import counts_rows
 from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting
 from rules.fixes.independent_rounds import independent_rounds
+from rules.fixes.optimizers import optimizer_calls
 from rules.remedies.launching import joined_loop
 from rules.replay.loops import Loop, loops_of
 from rules.replay.overlay import Overlay
@@ -88,7 +89,7 @@ def _joinable(analysis: Analysis, replay: Replay) -> list[Loop]:
     of_model = of_nodes(replay, np.isin(family, _WAYS_OF_THE_MODEL) | (device.meeting >= 0))
     products = of_nodes(replay, np.isin(family, _PRODUCTS))
     around = surroundings_of(analysis)
-    optimizer = around.inside(lambda name: name.startswith("Optimizer.step"))
+    optimizer = optimizer_calls(analysis)
     counting = counts_rows(replay)
     waits = (replay.waits.target >= 0) & (host.call == Call.SYNCHRONIZE)
     loops = loops_of(analysis)
