@@ -71,9 +71,9 @@ def in_order(analysis: Analysis, plan: Plan, findings: Sequence[Finding]) -> Ord
         places = tuple(range(len(order), len(order) + len(members)))
         mine = [replace(given[index], fix=fix, leads=not place) for place, index in enumerate(members)]
         if fix and mine:
-            mine[0] = _at_least(mine[0], promises[fix], mine[1:])
+            mine[0] = _with_what_it_delays(mine[0], promises[fix], mine[1:])
         elif len(mine) > 1:
-            mine[0] = _with_share(mine[0], max(each.share for each in mine))
+            mine[0] = _costing(mine[0], max(each.share for each in mine))
         elif fix and _is_unreported(promises[fix], given):
             mine = [_of_promise(analysis, promises[fix])]
             places = (len(order),)
@@ -96,7 +96,7 @@ def leading(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
     problem = first_problem(findings)
     unexplained = next((each for each in findings if each.category is Category.UNEXPLAINED_IDLE), None)
     if unexplained is not None and weight(unexplained) >= max(
-        NOTEWORTHY_IDLE, problem.share if problem else 0.0
+        NOTEWORTHY_IDLE, problem.cost if problem else 0.0
     ):
         return unexplained
     if problem is not None and is_small_beside_computing(analysis, problem):
@@ -111,7 +111,7 @@ def first_problem(findings: Sequence[Finding]) -> Finding | None:
 
 def is_small_beside_computing(analysis: Analysis, problem: Finding) -> bool:
     """Whether the GPU computes so much of the time that a problem hardly matters."""
-    small = problem.share < SMALL_BESIDE_COMPUTING and not problem.of_recording
+    small = problem.cost < SMALL_BESIDE_COMPUTING and not problem.of_recording
     return small and problem.kernel is None and computing(analysis) >= MOSTLY_COMPUTING
 
 
@@ -270,6 +270,8 @@ def _without_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Findin
     )  # a late rank costs the others' time
     time = times.get(own if own is not None else -1)
     time = time or max(times.values(), key=lambda each: each.recorded.get(key, 0.0))
+    if not time.is_told:
+        return finding
     scale = time.scale(key) if key in time.parts else time.fixed_scale
     return _told_as(finding, finding.share * scale, scale, time.length_ns)
 
@@ -311,21 +313,26 @@ def with_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Finding:
         return finding
     device = finding.device if finding.device is not None else -1
     time = times.get(device) or next(iter(times.values()))
+    if not time.is_told:
+        return finding
     scale = 1.0 - time.recorder_share
     amount = finding.headline.amount
     if isinstance(amount, Part):
         amount = replace(amount, share=amount.share * scale)
     return replace(
-        finding, usual_share=finding.share * scale, headline=replace(finding.headline, amount=amount)
+        finding,
+        usual_share=finding.share * scale,
+        with_delays=finding.with_delays * scale,
+        headline=replace(finding.headline, amount=amount),
     )
 
 
-def _at_least(finding: Finding, promise: Promise, others: Sequence[Finding]) -> Finding:
+def _with_what_it_delays(finding: Finding, promise: Promise, others: Sequence[Finding]) -> Finding:
     """A finding whose fix saves more than its own time: what follows from it goes as well, and is part of the cause.
 
-    Where the fix is named for another finding of the cause, the others' parts stay with them. What is of some steps
-    keeps its share of all steps, which were not all replayed. It becomes more severe unless what the fix gives is
-    little, and possibly nothing.
+    Its share stays that of its own time, as the bar shows it. Where the fix is named for another finding of the cause,
+    the others' parts stay with them. What is of some steps keeps its share of all steps, which were not all replayed.
+    It becomes more severe unless what the fix gives is little, and possibly nothing.
     """
     is_named = finding.category in promise.proposal.categories
     told = 0.0 if is_named else sum(each.share for each in others)
@@ -342,21 +349,14 @@ def _at_least(finding: Finding, promise: Promise, others: Sequence[Finding]) -> 
             f" Its fix also removes other findings: a step would be {percent(_gives(promise))} shorter."
         )
     doubtful = promise.low < 1.0 and gives < LITTLE_THAT_MAY_BE_NOTHING
-    louder = _with_share(replace(finding, account=account), gives)
-    return replace(louder, severity=finding.severity) if doubtful else louder
+    costing = _costing(replace(finding, account=account), gives)
+    return replace(costing, severity=finding.severity) if doubtful else costing
 
 
-def _with_share(finding: Finding, share: float) -> Finding:
-    """A finding that is told with a larger share of a step than its own."""
-    amount = finding.headline.amount
-    if isinstance(amount, Part):
-        amount = replace(amount, share=max(amount.share, share))
-    return replace(
-        finding,
-        usual_share=share,
-        headline=replace(finding.headline, amount=amount),
-        severity=max(finding.severity, severity_of(share, 1.0), key=lambda each: _LOUDNESS[each]),
-    )
+def _costing(finding: Finding, cost: float) -> Finding:
+    """A finding that costs a larger share of a step than its own time is."""
+    severity = max(finding.severity, severity_of(cost, 1.0), key=lambda each: _LOUDNESS[each])
+    return replace(finding, with_delays=cost, severity=severity)
 
 
 _LOUDNESS = {Severity.HIGH: 3, Severity.MEDIUM: 2, Severity.LOW: 1, Severity.INFO: 0}

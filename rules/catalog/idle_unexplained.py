@@ -104,10 +104,10 @@ When it is wrong
         yield self._told(
             waiting,
             headline=Headline(
-                "Idle for an unknown reason", of_every_step(analysis, share(analysis, waiting.ns))
+                "Idle for an unknown reason", of_every_step(analysis, share(analysis, waiting.worst_ns))
             ),
             account=(
-                f"The GPU idles {part_of_step(analysis, waiting.ns)}, and this recording does not show why: "
+                f"The GPU idles {part_of_step(analysis, waiting.worst_ns)}, and this recording does not show why: "
                 f"{listed(reasons)}." + _one_gap(waiting) + waiting.spread
             ),
             advice=(

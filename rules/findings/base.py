@@ -112,6 +112,7 @@ class Finding:
     of_recording: bool = False  # the recording would be shorter without this time, the run itself no faster
     at: SourceLine | None = None  # the line to open, where the recording says which
     usual_share: float | None = None  # of a step without the recorder; None where that was not replayed
+    with_delays: float = 0.0  # the part of such a step that goes with it: its own time and what it delays
     fix: str = ""  # the id of the promise that takes it away
     leads: bool = True  # among what that promise takes away it tells best what is wrong
     reader: Reader = ANYBODY
@@ -147,8 +148,13 @@ class Finding:
 
     @property
     def share(self) -> float:
-        """The part of a step that it could give back at most: without the recorder, where that is known."""
+        """The part of a step that is its own time: without the recorder, where that is known."""
         return self.recorded_share if self.usual_share is None else self.usual_share
+
+    @property
+    def cost(self) -> float:
+        """The part of a step that it could give back at most: its own time and what it delays."""
+        return max(self.share, self.with_delays)
 
     @property
     def recorded_share(self) -> float:
@@ -160,7 +166,7 @@ class Finding:
         """T / (T - R); None where hardly anything would be left, so that the share alone says something."""
         if not self.window_ns:
             return 1.0
-        left = 1.0 - self.share
+        left = 1.0 - self.cost
         return 1.0 / left if left * MOST_SPEEDUP >= 1.0 else None
 
 

@@ -40,7 +40,10 @@ class Blame:
 
 @dataclass(frozen=True, eq=False)
 class IdleTime:
-    """Idle time of one cause. ``ns`` is the mean over the active GPUs, ``worst_ns`` that of ``device``."""
+    """Idle time of one cause. ``ns`` is the mean over the active GPUs, ``worst_ns`` that of ``device``.
+
+    A run of several goes at the pace of the one that waits longest, so what is told is ``worst_ns``, as its bar shows.
+    """
 
     analysis: Analysis
     cause: Cause
@@ -57,7 +60,7 @@ class IdleTime:
 
     @property
     def ns(self) -> int:
-        """The mean over the active GPUs: what a fix gives when all of them wait for the slowest anyway."""
+        """The mean over the active GPUs: what is worth telling is judged by it."""
         return sum(self.by_device.values()) // len(self.by_device) if self.by_device else 0
 
     @property
@@ -133,7 +136,7 @@ class IdleTime:
     @property
     def part(self) -> str:
         """ "26.5 of the 46.4 ms of a step", or of all steps where it lies in a few of them."""
-        return self.extent.part(self.ns)
+        return self.extent.part(self.worst_ns)
 
     @property
     def rank(self) -> int | None:
@@ -152,12 +155,11 @@ class IdleTime:
 
     @property
     def spread(self) -> str:
-        """With several GPUs: that the numbers are a mean, and which GPU is worst, as a sentence; else empty."""
+        """With several GPUs: whose numbers these are, and how much all idle on average, as a sentence; else empty."""
         if len(self.by_device) < 2:
             return ""
-        worst = device_name(self.analysis.trace, self.device)
-        worst_share = percent(share(self.analysis, self.worst_ns))
-        return f" This is the mean of {len(self.by_device)} GPUs; {worst} idles most: {worst_share}."
+        worst, mean = device_name(self.analysis.trace, self.device), percent(share(self.analysis, self.ns))
+        return f" This is {worst}, which idles most of {len(self.by_device)} GPUs; the mean is {mean}."
 
     def inside_culprit(self) -> int:
         """How many launches the first culprit's longest instance contains; 0 when it launches nothing itself."""
@@ -241,7 +243,7 @@ def idle_finding(
     category: Category | None = None,
 ) -> Finding:
     """What ``rule`` says of ``waiting``; the headline gets the share of the step, the account who is worst."""
-    analysis, ceiling = waiting.analysis, waiting.ns
+    analysis, ceiling = waiting.analysis, waiting.worst_ns
     return rule.finding(
         analysis,
         category=category or rule.category,

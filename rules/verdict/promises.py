@@ -8,7 +8,8 @@ from rules.causes import leading
 from rules.diagnosis import Diagnosis
 from rules.findings.base import Category, Finding
 from rules.fixes.plan import Outcome, Plan, Promise
-from rules.verdict.verdict import RECORDER_WORTH_A_WORD, first_problem, shows_no_run
+from rules.fixes.step_time import MIN_RECORDER_SHARE
+from rules.verdict.verdict import first_problem, shows_no_run
 from rules.wording.headline import Part
 from rules.wording.phrases import listed, part_of
 
@@ -176,7 +177,7 @@ def about_replay(plan: Plan) -> str:
     counted = f"{replay.steps} step{'s' if replay.steps != 1 else ''}"
     missed = percent(replay.error) if replay.error >= LEAST_MISSED else f"less than {percent(LEAST_MISSED)}"
     text = f"Predicted by replaying {counted}; the replay differs from the recording by {missed}."
-    if replay.recorder_share >= RECORDER_WORTH_A_WORD:
+    if replay.recorder_share >= MIN_RECORDER_SHARE:
         text += f" About {percent(replay.recorder_share)} of a step is profiler overhead, which is left out."
     if plan.withheld:
         titles = listed([each.title for each in plan.withheld])

@@ -27,7 +27,6 @@ from rules.wording.memory import peak_sentence
 from rules.wording.phrases import of_every_step, without_times
 
 MOST_OF_IT = 0.5  # of the profiled time
-RECORDER_WORTH_A_WORD = 0.03  # of a step
 BUDGET_LABELS = {
     "compute": "compute",
     "communication": "exposed communication",
@@ -75,7 +74,7 @@ def beside_the_verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
 
 def _is_larger_overhead(finding: Finding, first: Finding | None) -> bool:
     overhead = finding.category is Category.RECORDING_OVERHEAD
-    return overhead and first is not None and finding.share > first.share
+    return overhead and first is not None and finding.share > first.cost
 
 
 def _is_noteworthy(finding: Finding) -> bool:
@@ -262,7 +261,7 @@ class TimeParts:
 def time_parts(analysis: Analysis, diagnosis: Diagnosis, device: int) -> TimeParts:
     """Where the time of a GPU goes: of a step without the recorder, where that is known and makes a difference."""
     step = diagnosis.step_times.get(device)
-    if step is None or step.recorder_share < RECORDER_WORTH_A_WORD:
+    if step is None or not step.is_told:
         budget = analysis.budgets(device)
         return TimeParts(budget_parts(budget, analysis.idle), budget.window_ns)
     parts = [(key, _label(key, analysis.idle), round(ns)) for key, ns in step.parts.items()]

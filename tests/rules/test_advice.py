@@ -71,11 +71,11 @@ def test_launches_in_the_optimizer_lead_to_fused_ones_and_inference_to_graphs() 
     assert "CUDAGraph" in found(steps(4, 1000, body("predict")).build(), Category.LAUNCH_BOUND).code
 
 
-def test_with_several_gpus_the_mean_and_the_worst_are_told() -> None:
+def test_with_several_gpus_the_worst_is_told_with_the_mean_beside_it() -> None:
     trace = merge([waiting("tokenize", rank=0, idle=800), waiting("tokenize", rank=1, idle=100)])
     finding = found(trace, Category.HOST_BOUND)
-    assert "mean of 2 GPUs" in finding.explanation
-    assert "rank 0" in finding.explanation
+    assert "This is rank 0, GPU 0, which idles most of 2 GPUs; the mean is" in finding.explanation
+    assert finding.ceiling_ns == sum(end - start for start, end in finding.intervals)
     assert finding.rank == 0
 
 

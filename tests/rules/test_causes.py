@@ -32,7 +32,7 @@ from rules.fixes.plan import Plan, Promise
 from rules.fixes.step_time import MIN_LEFT, step_times
 from rules.remedies.remedy import Remedy
 from rules.replay.overlay import Overlay
-from rules.replay.own_events import buffer_requests
+from rules.replay.recorder import buffer_requests
 from rules.replay.replay import Replay, replay_of
 from rules.verdict.promises import first_step_in_a_line, step_with, worded
 from rules.wording.headline import Headline, Part
@@ -208,17 +208,19 @@ def test_a_late_rank_and_what_it_does_are_one_cause(analysis: Analysis) -> None:
         ("host-bound", 0),
     ]
     assert [each.findings for each in found.causes] == [(0, 1), (2,)]
-    assert found.findings[0].share == found.findings[1].share
+    assert found.findings[0].share == pytest.approx(0.1)
+    assert found.findings[0].cost == found.findings[1].share
 
 
-def test_the_share_of_what_leads_is_never_less_than_what_its_fix_gives(analysis: Analysis) -> None:
+def test_what_leads_keeps_its_share_and_costs_no_less_than_its_fix_gives(analysis: Analysis) -> None:
     copies = finding(Category.COPY_D2H, 0.04)
     (found,) = in_order(
         analysis, Plan(replay_of(analysis), (promise(1, 2.0, Category.COPY_D2H),)), [copies]
     ).findings
-    assert found.share == pytest.approx(0.5)
+    assert found.share == pytest.approx(0.04)
+    assert found.cost == pytest.approx(0.5)
     assert found.severity is Severity.HIGH
-    assert "50 %" in found.title
+    assert found.title.endswith(": 4.0 % of every step")
     assert "Including what it delays, it costs 50 % of a step" in found.explanation
     assert found.speedup_at_most == pytest.approx(2.0)
 

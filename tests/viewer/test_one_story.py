@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from rules.analysis.idle.causes import Cause
 from rules.causes import leading
 from rules.fixes.plan import plan_of
 from rules.verdict.promises import first_step, gain, promise_for
-from rules.verdict.verdict import verdict
+from rules.verdict.verdict import time_parts, verdict
 from rules.wording.headline import Part
 from tests.opened import analysed, diagnosed
 from viewer.reports.diagnosis_report import diagnosis_report
@@ -31,6 +32,13 @@ RECORDINGS |= {
     name: tuple(sorted(PROGRAMS.glob(f"{name}.rank*.gz")))
     for name in sorted({path.name.split(".rank")[0] for path in PROGRAMS.glob("*.rank*.gz")})
 }
+IDLE_RULES = (
+    "allocation-in-step",
+    "launching-too-slowly",
+    "synchronisation-in-step",
+    "waiting-for-data",
+    "waiting-for-python",
+)
 ONE_OF = 3  # of so many, `make test` compares one
 CHOSEN = [
     pytest.param(name, marks=pytest.mark.thorough if number % ONE_OF else ())
@@ -82,7 +90,7 @@ def test_every_answer_begins_with_the_same_cause(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHOSEN)
-def test_a_gain_is_told_once_and_never_below_the_share_beside_it(name: str) -> None:
+def test_a_gain_is_told_once_and_never_above_what_it_mends_costs(name: str) -> None:
     files = RECORDINGS[name]
     diagnosis, plan = diagnosed(*files), plan_of(analysed(*files))
     leaders = [each for each in diagnosis.findings if each.fix and each.leads]
@@ -97,11 +105,65 @@ def test_a_gain_is_told_once_and_never_below_the_share_beside_it(name: str) -> N
             beside = [other for other in diagnosis.findings if other.fix == each.fix and not other.leads]
             told = sum(other.share for other in beside)
             assert (
-                each.share + (0.0 if each.category in named else told)
+                each.cost + (0.0 if each.category in named else told)
                 >= 1 - 1 / max(promise.expected, 1.0) - 1e-9
             )
     for time in diagnosis.step_times.values():
         assert time.length_ns == pytest.approx(plan.replay.usual_ns, rel=0.01)
+
+
+def shares_of_bars(*files: Path) -> list[tuple[str, float, float]]:
+    """(title, share, that part of its GPU's bar) of each finding about idle time that every step has."""
+    analysis, diagnosis = analysed(*files), diagnosed(*files)
+    found = []
+    for each in diagnosis.findings:
+        amount, cause = each.headline.amount, each.category.about
+        if not isinstance(cause, Cause) or not isinstance(amount, Part) or each.device is None:
+            continue
+        if amount.few or each.rule not in IDLE_RULES:
+            continue
+        parts = time_parts(analysis, diagnosis, each.device)
+        ns = next((ns for key, _, ns in parts.parts if key == cause.key), 0)
+        found.append((each.title, amount.share, ns / parts.whole_ns))
+        assert amount.share == each.share
+    return found
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_a_share_of_idle_time_is_that_of_the_bar(name: str) -> None:
+    for title, share, of_bar in shares_of_bars(*RECORDINGS[name]):
+        assert share == pytest.approx(of_bar, abs=0.005), title
+
+
+@pytest.mark.parametrize("folder", ["ddp", "second/ddp"])
+def test_of_several_ranks_the_share_is_that_of_the_bar_of_the_rank_that_idles_most(
+    folder: str, shared_data: Path
+) -> None:
+    runs = sorted({path.name.split(".rank")[0] for path in (shared_data / folder).glob("*.rank*.gz")})
+    told = 0
+    for run in runs:
+        for title, share, of_bar in shares_of_bars(*sorted((shared_data / folder).glob(f"{run}.rank*.gz"))):
+            assert share == pytest.approx(of_bar, abs=0.005), (run, title)
+            told += 1
+    assert told >= len(runs) // 2
+
+
+def test_a_late_rank_costs_what_the_others_wait_for_it(shared_data: Path) -> None:
+    """Never more than the bars of the others show as communication, and told once."""
+    files = sorted((shared_data / "ddp").glob("straggler_cpu.rank*.gz"))
+    diagnosis = diagnosed(*files)
+    first, data = diagnosis.findings[:2]
+    waiting = max(
+        each.parts["communication"] / each.length_ns
+        for device, each in diagnosis.step_times.items()
+        if device != first.device
+    )
+    assert 0.5 * waiting < first.share <= waiting
+    assert isinstance(first.headline.amount, Part)
+    assert first.headline.amount.share == first.share
+    assert "Including what it delays" not in first.explanation
+    assert (first.rank, data.rank) == (1, 1)
+    assert data.share > 0.5
 
 
 def test_no_sentence_promises_and_doubts(shared_data: Path) -> None:

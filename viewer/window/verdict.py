@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rules.summaries.run import ManyRanks
 
 MOST_ROWS_SHOWN = 4
-NOTICEABLE, LARGE = 0.02, 0.2  # of a recorded step: what the recorder takes is taken out, or told as well
+LARGE = 0.2  # of a recorded step: what the recorder takes is told as well
 
 
 class VerdictStrip(QWidget):
@@ -235,7 +235,7 @@ class VerdictStrip(QWidget):
         diagnosis = self._document.diagnosis
         found = diagnosis.step_times.get(device) if diagnosis is not None else None
         chosen = self._document.step >= 0 or self._document.many is not None
-        return found if found is not None and not chosen and found.recorder_share >= NOTICEABLE else None
+        return found if found is not None and not chosen and found.is_told else None
 
     def _parts_of_step(self, parts: list[Part], step: StepTime) -> tuple[list[Part], int]:
         """The same parts in a step without the recorder; with it, what it takes is a part of its own."""
