@@ -10,6 +10,7 @@ import pytest
 from parsers.model import EventKind
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Severity
+from rules.fixes.plan import plan_of
 from tests.opened import analysed, diagnosed
 
 PROGRAMS = {
@@ -30,6 +31,40 @@ RECORDED_TWICE = {
     "resnet50_single": Category.LAUNCH_BOUND,
     "sync_item": Category.LAUNCH_BOUND,
     "ddp_straggler_gpu": Category.STRAGGLER,
+}
+# Programs that were recorded by both under the same name, at full size and as fixtures.
+FULL_SIZE = {
+    **{each: "torch" for each in RECORDED_TWICE if not each.startswith("ddp_")},
+    **dict.fromkeys(
+        ("embeddings", "evaluate", "lm", "masks", "matmul32", "rl", "sampling", "scatter", "segmentation"),
+        "real",
+    ),
+    "small_batch": "real",
+}
+SMALL = (
+    *("alloc_empty", "d2h_all", "loader_slow", "pageable", "python_gap", "sync_params"),
+    *(
+        "causal",
+        "collocation",
+        "crops",
+        "decode",
+        "detect",
+        "experts",
+        "gallery",
+        "graph",
+        "matching",
+        "mixing",
+    ),
+    *("moderate", "onehot", "pairs"),
+)
+AS_MUCH = 1.3  # times the gain that the other recording promises
+# Pairs that cannot agree, and what differs between their recordings.
+DIFFER = {
+    "dataloader_starved": "loading a batch took 397 ms under Nsight Systems and 90 ms under PyTorch's profiler",
+    "resnet50_single": "the CPU was 1.6 times slower under Nsight Systems, in the launch calls themselves, too",
+    "decode": "the CPU was 1.5 times slower under Nsight Systems",
+    "collocation": "in two of PyTorch's three steps the CPU paused for half a millisecond",
+    "graph": "without operators the two phases of the CPU, which have a fix each, are one",
 }
 ASIDE = (Category.GPU_BOUND, Category.RECORDING_OVERHEAD)
 FORMATS = ("pt.trace.json.gz", "sqlite.gz")
@@ -82,3 +117,40 @@ def _kernels_of_a_step(analysis: Analysis) -> float:
     kernels = trace.events.kind[trace.links.operation] == EventKind.KERNEL
     launched = trace.events.start[trace.links.launch[kernels]]
     return float(np.median([np.sum((launched >= step.start) & (launched < step.end)) for step in steps]))
+
+
+def of_both(program: str, folder: Path) -> list[Path]:
+    """The recordings of a program by PyTorch's profiler and by Nsight Systems."""
+    if program in FULL_SIZE:
+        kind = FULL_SIZE[program]
+        database = folder / ("nsys" if kind == "torch" else kind) / f"{program}.sqlite"
+        return [folder / kind / f"{program}.pt.trace.json.gz", database]
+    where = "pairs" if program in PROGRAMS else "programs"
+    return [folder / where / f"{program}.{ending}" for ending in FORMATS]
+
+
+def promises_alike(paths: list[Path]) -> bool:
+    """Whether two recordings get the same first cause, and gains within ``AS_MUCH`` of each other."""
+    first, second = (next(iter(plan_of(analysed(path)).promises), None) for path in paths)
+    if first is None or second is None:
+        return first is second
+    same = set(first.proposal.categories) & set(second.proposal.categories)
+    ratio = first.expected / second.expected
+    return bool(same) and 1 / AS_MUCH <= ratio <= AS_MUCH
+
+
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(each, marks=pytest.mark.thorough if n % 3 else ()) for n, each in enumerate(SMALL)],
+)
+def test_the_same_cause_comes_first_and_promises_as_much(program: str, fixtures: Path) -> None:
+    paths = of_both(program, fixtures)
+    assert promises_alike(paths) is (program not in DIFFER)
+
+
+@pytest.mark.parametrize("program", FULL_SIZE)
+def test_the_same_cause_comes_first_and_promises_as_much_at_full_size(
+    program: str, shared_data: Path
+) -> None:
+    paths = of_both(program, shared_data)
+    assert promises_alike(paths) is (program not in DIFFER)
