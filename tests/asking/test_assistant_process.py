@@ -389,4 +389,4 @@ def test_limits_of_the_server_are_those_that_the_documentation_states(repository
 
 def test_time_is_what_a_slow_answer_is_refused_for(start: Start) -> None:
     client = start(answering_s=0.001)
-    assert "longer than the 0.001 s" in client.text(client.call("diagnose", path="quick.json"))
+    assert "longer than the limit of 0.001 s" in client.text(client.call("diagnose", path="quick.json"))
