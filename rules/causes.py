@@ -72,8 +72,6 @@ def in_order(analysis: Analysis, plan: Plan, findings: Sequence[Finding]) -> Ord
         mine = [replace(given[index], fix=fix, leads=not place) for place, index in enumerate(members)]
         if fix and mine:
             mine[0] = _with_what_it_delays(mine[0], promises[fix], mine[1:])
-        elif len(mine) > 1:
-            mine[0] = _costing(mine[0], max(each.share for each in mine))
         elif fix and _is_unreported(promises[fix], given):
             mine = [_of_promise(analysis, promises[fix])]
             places = (len(order),)
@@ -160,7 +158,7 @@ def _grouped(plan: Plan, findings: Sequence[Finding]) -> list[_Group]:
     ]
     order = [group for group, _ in with_fix]
     for members in _of_late_ranks(alone, findings):
-        heaviest = max(weight(findings[index]) for index in members)
+        heaviest = weight(findings[members[0]])  # what a late rank does costs no more than it
         lighter = [place for place, (_, gives) in enumerate(with_fix) if gives < heaviest]
         at = order.index(with_fix[lighter[0]][0]) if lighter else len(order)
         order.insert(at, ("", members, False))
