@@ -19,20 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication
-from pytestqt.qtbot import QtBot
 
 from tests.capture.pretend import SCRIPTS
 from viewer.capture import process_tree
 from viewer.capture.commands import RUNNER
-from viewer.capture.failures import CaptureProblem
-from viewer.capture.form.dialog import CaptureDialog
-from viewer.capture.plan import command_for
 from viewer.capture.recording import Outcome, Recording
-from viewer.capture.request import CaptureRequest, Target, TargetKind, Tool, Window
+from viewer.capture.request import CaptureRequest, Target, TargetKind, Window
 from viewer.cli import main
-from viewer.look import theme
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Kineto asks on Linux only")
 
@@ -100,43 +93,6 @@ def test_what_holds_too_few_steps_is_asked_for_again(tmp_path: Path) -> None:
     assert [steps_in(path) for path in (tmp_path / "out").iterdir()] == [5, 5]
     assert [order["ACTIVITIES_ITERATIONS"] for order in kineto.orders] == ["5", "5", "5"]
     assert {order["PROFILE_START_ITERATION"] for order in kineto.orders} == {"0"}
-
-
-def test_attach_from_the_window_and_hand_the_recording_over(
-    tmp_path: Path, qtbot: QtBot, qapp: QApplication
-) -> None:
-    theme.apply(qapp, "dark")
-    dialog = CaptureDialog(None, CaptureRequest(target=Target(TargetKind.RUNNING, "any")))
-    qtbot.addWidget(dialog)
-    dialog.show()
-    qtbot.waitUntil(lambda: not dialog._jobs.busy, timeout=30_000)
-    dialog.target.interpreter.setEditText(sys.executable)
-    dialog.target.environment.setPlainText(f"KINETO_IPC_SOCKET_DIR={tmp_path}")
-    dialog.target.program.clear()
-    qtbot.waitUntil(lambda: dialog.problem.text() == "Name the process to attach to.")
-    assert not dialog.record.isEnabled()
-    qtbot.keyClicks(dialog.target.program, "train")
-    qtbot.waitUntil(lambda: "train is not a process" in dialog.problem.text())
-    dialog.target.program.clear()
-    qtbot.keyClicks(dialog.target.program, str(os.getpid()))
-    qtbot.waitUntil(dialog.record.isEnabled)
-    assert (dialog.record.text(), dialog.try_button.isVisible()) == ("Attach", False)
-    kineto = PretendedKineto(tmp_path, [5])
-    with qtbot.waitSignal(dialog.captured, timeout=60_000) as caught:
-        qtbot.mouseClick(dialog.record, Qt.MouseButton.LeftButton)
-    (paths,) = caught.args
-    assert [steps_in(path) for path in paths] == [5]
-    assert len(kineto.orders) == 1
-    again = CaptureDialog(None)
-    qtbot.addWidget(again)
-    assert again.request().target.program == str(os.getpid()), "what was attached to last opens again"
-    again.reject()
-
-
-def test_nsight_records_no_program_that_runs_already() -> None:
-    request = CaptureRequest(tool=Tool.NSYS, target=Target(TargetKind.RUNNING, "12"))
-    with pytest.raises(CaptureProblem, match="Nsight Systems can't record a program that already runs"):
-        command_for(request, "out", "it")
 
 
 def test_a_program_without_an_optimizer_is_recorded_for_a_time(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from viewer.capture.plan import (
     portable_lines,
 )
 from viewer.capture.recording import Outcome
-from viewer.capture.request import CaptureRequest, TargetKind, Tool
+from viewer.capture.request import CaptureRequest, Tool
 from viewer.capture.storage import History, Presets
 from viewer.capture.tools import ToolFound
 from viewer.capture.trials.launch import trial_request
@@ -50,8 +50,6 @@ from viewer.places.remembered import find_place
 
 SIZE = (880, 744)
 CHOOSE_PRESET = "Presets"
-MISSING_PROGRAM = "Pick the script or module to record."
-MISSING_PROCESS = "Name the process to attach to."
 
 
 class CaptureDialog(QDialog):
@@ -218,8 +216,7 @@ class CaptureDialog(QDialog):
             request = self.request()
             self.command.setPlainText(self._preview(request))
             self.warnings.setText("\n".join(f"• {warning}" for warning in advice.warnings(request)))
-            running = request.target.kind is TargetKind.RUNNING
-            missing = "" if request.target.program else MISSING_PROCESS if running else MISSING_PROGRAM
+            missing = "" if request.target.program else "Pick the script or module to record."
             found = self._found.get(request.tool)
             if not missing and found is not None and found.problem and not request.on:
                 missing = found.problem
@@ -231,15 +228,9 @@ class CaptureDialog(QDialog):
             )
             self.command.clear()
             self.warnings.clear()
-        self._name_buttons()
         self.problem.setText(missing)
         self.warnings.setVisible(bool(self.warnings.text()))
         self._allow(not missing and not self.run_view.running)
-
-    def _name_buttons(self) -> None:
-        running = self.target.chosen_kind is TargetKind.RUNNING
-        self.record.setText("Attach" if running else "Record")
-        self.try_button.setVisible(not running)
 
     def _preview(self, request: CaptureRequest) -> str:
         target = request.target

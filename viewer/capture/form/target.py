@@ -21,23 +21,12 @@ from viewer.capture.failures import CaptureProblem
 from viewer.capture.form.where import WhereField
 from viewer.capture.interpreters import Probe, found_interpreters, probe
 from viewer.capture.request import Target, TargetKind
-from viewer.capture.target_words import UnreadableCommand, read_running, read_target
+from viewer.capture.target_words import UnreadableCommand, read_target
 from viewer.desktop.jobs import Jobs
 from viewer.look.boxes import NO_MARGINS, Form, vertical
 from viewer.look.labels import Label
 
-KINDS = {
-    "Script": TargetKind.SCRIPT,
-    "Module (-m)": TargetKind.MODULE,
-    "Program": TargetKind.COMMAND,
-    "Running program": TargetKind.RUNNING,
-}
-PROGRAM_HINT = "train.py, or a command: torchrun --nproc_per_node=2 train.py"
-RUNNING_HINT = "process ID, job:77 for a Slurm job, or any"
-RUNNING_NOTE = (
-    "The program must have been started with KINETO_USE_DAEMON=1. "
-    "Attaching waits until it answers, and leaves it running."
-)
+KINDS = {"Script": TargetKind.SCRIPT, "Module (-m)": TargetKind.MODULE, "Program": TargetKind.COMMAND}
 
 
 STARTS_PYTHON = frozenset(
@@ -61,13 +50,12 @@ class TargetForm(QWidget):
         self._jobs = jobs
         self.kind = QComboBox()
         self.kind.addItems(list(KINDS))
-        self.program = _field(PROGRAM_HINT)
+        self.program = _field("train.py, or a command: torchrun --nproc_per_node=2 train.py")
         self.arguments = _field('--epochs 1 --name "first run"')
         self.interpreter = QComboBox()
         self.interpreter.setEditable(True)
         self.interpreter.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         self.interpreter_note = Label("", "secondary", wrap=True)
-        self.running_note = Label(RUNNING_NOTE, "secondary", wrap=True)
         self.folder = _field("the folder of the script")
         self.launcher = _field("torchrun --nproc_per_node=2")
         self.where = WhereField()
@@ -96,9 +84,7 @@ class TargetForm(QWidget):
             raise CaptureProblem(
                 "A quotation mark is not closed.", "Close it, or put a \\ before it."
             ) from error
-        kind = self.chosen_kind
-        if kind is TargetKind.RUNNING:
-            return self._running()
+        kind = list(KINDS.values())[self.kind.currentIndex()]
         interpreter = self._interpreter_path() if kind is not TargetKind.COMMAND else ""
         if launcher and launcher[0].rpartition("/")[2] in STARTS_PYTHON:
             if not self.where.place:
@@ -114,21 +100,6 @@ class TargetForm(QWidget):
             self._folder_or_the_scripts(kind),
             self._environment(),
         )
-
-    @property
-    def chosen_kind(self) -> TargetKind:
-        """How the program is started, or that it runs already."""
-        return list(KINDS.values())[self.kind.currentIndex()]
-
-    def _running(self) -> Target:
-        if not self.program.text().strip():
-            return Target(TargetKind.RUNNING)
-        try:
-            process = read_running(self.program.text())
-        except UnreadableCommand as problem:
-            raise CaptureProblem(str(problem)) from problem
-        interpreter = "" if self.where.place else self._interpreter_path()
-        return Target(TargetKind.RUNNING, process, interpreter=interpreter, environment=self._environment())
 
     def show_target(self, target: Target, place: str = "", setup: str = "") -> None:
         self.kind.setCurrentIndex(list(KINDS.values()).index(target.kind))
@@ -165,8 +136,6 @@ class TargetForm(QWidget):
         form.add("Arguments", self.arguments)
         form.add("Python", self.interpreter, _button("Browse ...", self._browse_interpreter))
         form.add("", self.interpreter_note)
-        form.add("", self.running_note)
-        self.running_note.hide()
         extra = Form(self._extra)
         extra.add("Working folder", self.folder, _button("Browse ...", self._browse_folder))
         extra.add("Launcher", self.launcher)
@@ -200,21 +169,14 @@ class TargetForm(QWidget):
         self._extra.setVisible(shown)
 
     def _kind_changed(self) -> None:
-        python = self.chosen_kind is not TargetKind.COMMAND
-        running = self.chosen_kind is TargetKind.RUNNING
+        python = list(KINDS.values())[self.kind.currentIndex()] is not TargetKind.COMMAND
         self.interpreter.setEnabled(python)
-        self.interpreter_note.setVisible(python and not running)
-        self.running_note.setVisible(running)
-        self.program.setPlaceholderText(RUNNING_HINT if running else PROGRAM_HINT)
-        for field in (self.arguments, self.launcher, self.folder):
-            field.setEnabled(not running)
+        self.interpreter_note.setVisible(python)
         self.changed.emit()
 
     def _program_entered(self) -> None:
         """A whole command typed or pasted into the field is taken apart into the other fields."""
         text = self.program.text().strip()
-        if self.chosen_kind is TargetKind.RUNNING:
-            return
         try:
             words = shlex.split(text)
             if len(words) > 1 and not Path(text).exists():
