@@ -123,7 +123,7 @@ class TestInstalling:
         assert other.exists()
 
     def test_removing_twice_says_that_there_is_nothing(self) -> None:
-        assert "nothing" in desktop_files.remove()[0]
+        assert "Nothing" in desktop_files.remove()[0]
 
     def test_a_folder_that_cannot_be_written_is_one_sentence(
         self, data: Path, capsys: pytest.CaptureFixture[str]

@@ -96,7 +96,7 @@ def test_what_has_no_single_cause_is_told_after_the_cause_it_goes_away_with(
 ) -> None:
     empty_window.open([fixtures / "programs" / "diffusion.pt.trace.json.gz"])
     wait_until_ready(qtbot, empty_window)
-    assert empty_window.verdict.sentence.text().startswith("The GPU waits for Python: 46 %")
+    assert empty_window.verdict.sentence.text().startswith("The GPU waits for Python: 35 %")
     first, launching = (card.finding for card in empty_window.diagnosis.cards[:2])
     assert first.category is Category.HOST_BOUND
     assert launching.category is Category.LAUNCH_BOUND

@@ -9,11 +9,11 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from rules.analysis.idle.causes import Cause
+from rules.fixes.step_time import MIN_RECORDER_SHARE
 from rules.verdict.promises import factor, promise_for, step_with, worded, worded_shortly
 from rules.wording.headline import Part
 from viewer.look.labels import unbroken
 from viewer.window.main_window import MainWindow
-from viewer.window.verdict import NOTICEABLE
 
 from .conftest import wait_until_laid_out, wait_until_ready
 from .test_home import click
@@ -106,7 +106,7 @@ def test_no_two_figures_on_the_screen_contradict_each_other(
         if time is None:
             continue
         whole = time.length_ns
-        if time.recorder_share < NOTICEABLE:  # the bar is of all steps, as they were recorded
+        if time.recorder_share < MIN_RECORDER_SHARE:  # the bar is of all steps, as they were recorded
             start, end = document.window
             whole = end - start
         assert sum(button.part.amount for button in bar.buttons) == pytest.approx(whole, rel=0.01)
@@ -115,7 +115,7 @@ def test_no_two_figures_on_the_screen_contradict_each_other(
         parts = {button.part.key: button.share for button in window.verdict.bars[0].buttons}
         for card in window.diagnosis.cards:
             about = card.finding.category.about
-            raised = "Including what it delays" in card.finding.explanation or card.finding.leads
+            raised = "what it delays" in card.finding.explanation or card.finding.leads
             if isinstance(about, Cause) and about.key in parts and card.finding.device is not None:
                 share = card.finding.share
                 assert (

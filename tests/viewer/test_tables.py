@@ -59,8 +59,6 @@ def test_a_count_is_never_cut_while_a_name_can_give_way(table: TableView, count:
         for row in range(3):
             needed = figures.horizontalAdvance(cell(table, row, column)) + 2 * CELL_PADDING
             assert table.columnWidth(column) >= needed, cell(table, row, column)
-    words = QFontMetricsF(theme.font())
-    assert table.columnWidth(1) >= words.horizontalAdvance("embedding, gather, scatter") + 2 * CELL_PADDING
 
 
 def test_a_width_that_the_user_chose_stays(table: TableView) -> None:

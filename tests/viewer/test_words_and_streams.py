@@ -45,7 +45,7 @@ def is_one_sentence(said: str) -> bool:
         (">&-", ["--help"], "standard output: It is closed"),
         ("<&-", ["diagnose", "-"], "standard input: It is closed"),
         (">&- <&-", ["query", SAMPLE, "select 1", "--format", "json"], "standard output: It is closed"),
-        (">/dev/full", ["diagnose", "--json", SAMPLE], "standard output: There is no room left"),
+        (">/dev/full", ["diagnose", "--json", SAMPLE], "standard output: There is no space left"),
     ],
 )
 def test_a_stream_that_fails_is_named_and_no_gate_has_failed(
