@@ -133,7 +133,7 @@ def tried() -> TrialsWindow:
     curve = (2.0, 1.5, 1.2)
     window = TrialsWindow(Subject(CaptureRequest(target=Target(program="train.py"))))
     window.resize(1366, 768)
-    window.session.ended.emit(Trials(won, None, "time", "", False, (curve,) * 3, ("", "", "tf32")))
+    window.session.ended.emit(Trials(won, None, "time", "", losses=(curve,) * 3, losses_of=("", "", "tf32")))
     return window
 
 

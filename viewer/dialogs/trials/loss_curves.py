@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF
@@ -34,9 +33,7 @@ def curves_of(trials: Trials) -> list[Curve]:
     """What is drawn: the whole last, so that it lies on top."""
     kinds = {each.candidate.switch: each.candidate for each in trials.trials}
     found = []
-    for switch, losses in zip_longest(trials.losses_of, trials.losses, fillvalue=""):
-        if not losses:
-            continue
+    for switch, losses in zip(trials.losses_of, trials.losses, strict=True):
         candidate = kinds.get(switch)
         name = candidate.title if candidate is not None else ""
         found.append(Curve(name, losses, candidate is not None and candidate.kind is Kind.TOGETHER))
