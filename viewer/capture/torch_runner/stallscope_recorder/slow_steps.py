@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from statistics import median
 from typing import Callable, Deque, Optional
 
 from .options import Options
@@ -22,12 +23,6 @@ USUAL_AGAIN = 20
 UNSETTLED = 3
 """Steps after a recording that are not timed: writing the file holds the program up."""
 HOUR = 3600.0
-
-
-def _median(values: "list[float]") -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 class SlowSteps:
@@ -61,10 +56,10 @@ class SlowSteps:
         if len(self._known) < MIN_KNOWN:
             return False
         known = list(self._known)
-        self.usual = _median(known)
+        self.usual = median(known)
         if seconds <= self._factor * sorted(known)[int(USUAL_PART * (len(known) - 1))]:
             return False
-        deviation = NORMAL_MAD * _median([abs(each - self.usual) for each in known])
+        deviation = NORMAL_MAD * median([abs(each - self.usual) for each in known])
         return seconds > self.usual + DEVIATIONS * deviation
 
 

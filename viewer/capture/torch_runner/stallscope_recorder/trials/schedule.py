@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Callable, Dict, Generator, List, NamedTuple, Optional, Tuple
 
 Names = Tuple[str, ...]
@@ -90,9 +91,9 @@ class Standing:
     def gain(self) -> float:
         """Ratio of medians; above one is faster."""
         without, with_it = (sorted(self._comparable(self.times[variant])) for variant in "AB")
-        if not without or not with_it or _median(with_it) <= 0:
+        if not without or not with_it or median(with_it) <= 0:
             return 1.0
-        return _median(without) / _median(with_it)
+        return median(without) / median(with_it)
 
     def _comparable(self, times: List[Timed]) -> List[float]:
         """Times of a step, or of an element of its batch, each relative to the level of its own round."""
@@ -109,11 +110,6 @@ class Standing:
             return 1.0
         times = [timed.step / timed.elements if by_element else timed.step for timed in blocks]
         return max(sum(times) / len(times), 1e-12)
-
-
-def _median(ordered: List[float]) -> float:
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 class Schedule:
