@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from viewer.look import theme
 from viewer.panels.tables.table_model import Column, Show
-from viewer.panels.tables.table_view import BAR_WIDTH, CELL_PADDING, TableView
+from viewer.panels.tables.table_view import BAR_WIDTH, CELL_PADDING, TIGHT_KIND_WIDTH, TableView
 
 COLUMNS = (
     Column("name", "Name"),
@@ -59,6 +59,10 @@ def test_a_count_is_never_cut_while_a_name_can_give_way(table: TableView, count:
         for row in range(3):
             needed = figures.horizontalAdvance(cell(table, row, column)) + 2 * CELL_PADDING
             assert table.columnWidth(column) >= needed, cell(table, row, column)
+    assert table.columnWidth(1) >= TIGHT_KIND_WIDTH
+    table.resize(1200, 300)
+    words = QFontMetricsF(theme.font())
+    assert table.columnWidth(1) >= words.horizontalAdvance("embedding, gather, scatter") + 2 * CELL_PADDING
 
 
 def test_a_width_that_the_user_chose_stays(table: TableView) -> None:

@@ -137,6 +137,7 @@ def _compare(full: Analysis, files: list[Path]) -> None:
 
 
 def _loud(diagnosis: Diagnosis) -> set[str]:
+    """Rules of the louder findings; what a predicted fix alone says has no rule, and summaries predict nothing."""
     levels = (Severity.HIGH, Severity.MEDIUM)
     return {each.rule for each in diagnosis.findings if each.severity in levels and each.ceiling_ns}
 
