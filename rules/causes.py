@@ -263,10 +263,10 @@ def _without_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Findin
     if about is None or finding.of_recording or finding.kernel is not None or not times:
         return finding
     key = _KEYS.get(about, "compute") if isinstance(about, Family) else about.key
-    own = (
+    device = (
         None if finding.category is Category.STRAGGLER else finding.device
     )  # a late rank costs the others' time
-    time = times.get(own if own is not None else -1)
+    time = times.get(-1 if device is None else device)
     time = time or max(times.values(), key=lambda each: each.recorded.get(key, 0.0))
     if not time.is_told:
         return finding

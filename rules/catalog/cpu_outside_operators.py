@@ -13,13 +13,12 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length
 from rules.analysis.facts.cpu_time import LONG_GAP_NS, CpuTime, cpu_time
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MOST_NAMED, culprit_of, libraries, named_shares, own_lines
+from rules.losses.cpu_work import LEAST_STEPS, MOST_NAMED, culprit_of, libraries, named_shares, own_lines
 from rules.remedies.cpu_work import OUTSIDE_OPERATORS
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, without_stacks
 
-LEAST_STEPS = 2  # of one, nobody knows whether it comes again
 LEAST = 0.05  # of a step: some of it there always is
 MOSTLY = 0.5  # of this time: then the place that holds it is told
 
@@ -59,7 +58,7 @@ When it is wrong
             return
         if time.outside_ns < LEAST * time.step_ns:
             return
-        steps, (start, end) = max(analysis.steps_in_window, 1), time.outside
+        steps, (start, end) = time.steps, time.outside
         lines = own_lines(analysis, time, time.outside)
         longest = np.argsort(start - end, kind="stable")[:MOST_NAMED].tolist()
         lane = int(

@@ -12,7 +12,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.cpu_time import SHORTEST, CpuTime, cpu_time
 from rules.analysis.idle.threads import READ_BACKS
 from rules.findings.base import Category, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MOST_NAMED, culprit_of, own_lines
+from rules.losses.cpu_work import LEAST_STEPS, MOST_NAMED, culprit_of, own_lines
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import VALUES_TOGETHER, fewer_calls
 from rules.terms.culprit import Culprit, CulpritKind
@@ -20,7 +20,6 @@ from rules.wording.headline import Headline
 from rules.wording.phrases import counted, listed, of_every_step, without_stacks
 
 LEAST_OPERATORS = 100
-LEAST_STEPS = 2  # of one, nobody knows whether it comes again
 LEAST = 0.05  # of a step: some overhead there always is
 MANY_READ_BACKS = 0.25  # of the calls
 MOSTLY = 0.5  # of the calls
@@ -57,13 +56,13 @@ When it is wrong
         time = cpu_time(analysis)
         if time is None or not time.is_all or time.steps < LEAST_STEPS:
             return
-        trace, steps = analysis.trace, max(analysis.steps_in_window, 1)
+        if len(time.operators) < LEAST_OPERATORS:
+            return
+        trace, steps = analysis.trace, time.steps
         names, counts = np.unique(trace.events.name[time.operators], return_counts=True)
         order = np.argsort(-counts, kind="stable")[:MOST_NAMED]
         called = {trace.strings[names[each]]: counts[each] / steps for each in order.tolist()}
         most = listed([f"{name} ({count:,.0f})" for name, count in called.items() if count >= 1])
-        if len(time.operators) < LEAST_OPERATORS:
-            return
         reads = counts[[trace.strings[name] in READ_BACKS for name in names.tolist()]].sum()
         reads_values = reads >= MANY_READ_BACKS * len(time.operators)
         overhead_ns = time.overhead_ns(in_full=reads_values)

@@ -61,7 +61,7 @@ class Need(Enum):
     COMPILER_LOG = "no compiler log"
     SERVED_REQUESTS = "no inference server trace"
     SAMPLED_STACKS = "no CPU stack samples"
-    CLOCKS = ours("no clocks were logged: open a $GpuMonitor log of the same time with it")
+    CLOCKS = ours("no clocks were logged: open a log of $GpuMonitor from the same time with it")
     KERNEL_COUNTERS = ours("$CountersOfNvidia")
 
 

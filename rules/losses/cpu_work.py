@@ -22,6 +22,7 @@ from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.phrases import listed
 
 MOST_NAMED = 3
+LEAST_STEPS = 2  # of one, nobody knows whether it comes again
 LEAST_NAMED = 0.05  # of the time that is looked into
 _ADDRESS = re.compile(r" object at 0x[0-9a-f]+")  # of one object of many of a class
 

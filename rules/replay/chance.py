@@ -13,9 +13,8 @@ from rules.replay.host import HostNodes
 
 LEAST_STEPS = 3  # of fewer none is the odd one
 SLOW = 1.5  # times the median of all steps
-QUICK_PERCENTILE = (
-    25  # of the steps: nothing but a slower CPU makes the same calls take longer in all other steps
-)
+# of the steps: nothing but a slower CPU makes the same calls take longer in all other steps
+QUICK_PERCENTILE = 25
 SLOW_STEP, SLOW_CALLS = 1.25, 1.2  # times the quick ones, for a whole step and for half of its calls
 LEAST_NS = 250_000.0  # of additional time
 
