@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 from parsers.model import Progress
 
-MOST_CONTAINERS = 12_000_000  # an empty dict takes 64 bytes: at most about 0.8 GB
-_FREE_CONTAINERS, _LEAST_BYTES = 200_000, 8  # of the file for each further container
+MAX_CONTAINERS = 12_000_000  # an empty dict takes 64 bytes: at most about 0.8 GB
+_FREE_CONTAINERS, _MIN_BYTES = 200_000, 8  # of the file for each further container
 _LARGE_TABLE = 64  # entries: more of them take as much as a table each
-MOST_VALUES = 60_000_000  # in all containers together
-LONGEST_NUMBER = 16  # bytes
+MAX_VALUES = 60_000_000  # in all containers together
+MAX_NUMBER_LENGTH = 16  # bytes
 _STEPS = 1 << 18  # instructions between two looks at the progress
 
 
@@ -81,7 +81,7 @@ def read_data(data: bytes, progress: Progress | None = None, rows: Rows | None =
 
 def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
     at, containers, values, watch = 0, 0, 0, _STEPS
-    most_containers = min(MOST_CONTAINERS, _FREE_CONTAINERS + len(data) // _LEAST_BYTES)
+    most_containers = min(MAX_CONTAINERS, _FREE_CONTAINERS + len(data) // _MIN_BYTES)
     stack: list[Any] = []
     below: list[list[Any]] = []  # the stacks that the open marks cover
     memo: list[Any] = []  # picklers number what they memoise from 0
@@ -105,14 +105,14 @@ def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
             memo.append(stack[-1])
         elif code == 0x8A:  # LONG1
             length = data[at]
-            if length > LONGEST_NUMBER:
+            if length > MAX_NUMBER_LENGTH:
                 raise NotData(f"it holds a number of {length} bytes")
             stack.append(int.from_bytes(_piece(data, at + 1, length), "little", signed=True))
             at += 1 + length
         elif code == 0x28:  # MARK
             below.append(stack)
             stack = []
-            if len(below) > MOST_CONTAINERS:
+            if len(below) > MAX_CONTAINERS:
                 raise TooMuch("it nests endlessly")
         elif code == 0x4B:  # BININT1
             stack.append(data[at])
@@ -127,8 +127,8 @@ def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
         elif code == 0x75 or code == 0x65:  # SETITEMS, APPENDS
             items, stack = stack, below.pop()
             values += len(items)
-            if values > MOST_VALUES:
-                raise TooMuch(f"it holds more than {MOST_VALUES:,} values")
+            if values > MAX_VALUES:
+                raise TooMuch(f"it holds more than {MAX_VALUES:,} values")
             if code == 0x65:
                 _as_list(stack[-1]).extend(items)
             elif len(items) % 2:
@@ -208,7 +208,7 @@ def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
                 if name
                 else f"it has an unknown instruction {code:#x}"
             )
-        if containers > most_containers or len(memo) > MOST_VALUES or len(stack) > MOST_VALUES:
+        if containers > most_containers or len(memo) > MAX_VALUES or len(stack) > MAX_VALUES:
             raise TooMuch(f"it holds more than {most_containers:,} tables")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from parsers.files.unpacking_limit import PART_BYTES, LimitedStream
 from parsers.model.arrays import BOOL, I64, U8
 
-_MOST_ELEMENT_BYTES = 64 << 20
+_MAX_ELEMENT_BYTES = 64 << 20
 _KEY = re.compile(rb'"((?:[^"\\]|\\.){1,80})"\s*:\s*$')
 _KEY_BYTES = 200
 _QUOTE, _BACKSLASH, _COMMA = b'"\\,'
@@ -79,7 +79,7 @@ class JsonLists:
                     self._list.begin = int(cuts[-1]) + 1
             keep = self._list.begin if self._list is not None else base + max(len(held) - _KEY_BYTES, 0)
             held, base = held[keep - base :], keep
-            if len(held) > _MOST_ELEMENT_BYTES:
+            if len(held) > _MAX_ELEMENT_BYTES:
                 self.damage = "an element of a list is impossibly long"
                 return
         self.damage = self.file.damage or ("the file ends in the middle" if self._depth > 0 else "")

@@ -25,7 +25,7 @@ from parsers.runs.merge import merge
 from parsers.stored import cache
 from parsers.stored.file_arguments import with_origin
 
-MOST_RECORDINGS = 1_024
+MAX_RECORDINGS = 1_024
 
 
 def open_run(paths: Sequence[Path], progress: Progress | None, keep: bool) -> Trace:
@@ -34,10 +34,10 @@ def open_run(paths: Sequence[Path], progress: Progress | None, keep: bool) -> Tr
     found = [contents(Path(path), progress.part(0.0, 0.1)) for path in paths]
     recordings = recordings_of(found)
     total = len(recordings)
-    if total > MOST_RECORDINGS:
+    if total > MAX_RECORDINGS:
         raise TraceError(
             Path(paths[0]),
-            f"These are {total:,} recordings; at most {MOST_RECORDINGS:,} can be read in full as one run.",
+            f"These are {total:,} recordings; at most {MAX_RECORDINGS:,} can be read in full as one run.",
             "Open the folder that holds them: runs of many ranks are analysed from summaries.",
         )
     traces: list[Trace] = []

@@ -21,7 +21,7 @@ from parsers.stored.file_arguments import with_origin
 PREVIEW_EVENTS = 150_000
 # of the unpacked file for each event of the preview: a twentieth of what reading all takes
 _BYTES_FOR_EACH = 4_000
-_FEWEST = 10_000
+_MIN_EVENTS = 10_000
 _NUMEROUS = 4  # a kind with at least a fourth of the events of the largest was probably cut off
 
 
@@ -49,7 +49,7 @@ def open_preview(paths: Sequence[Path], most_events: int = PREVIEW_EVENTS) -> Tr
 
 def _worth_showing(source: Source) -> int:
     size = source.path.stat().st_size * (USUAL_GROWTH if source.compression else 1)
-    return max(size // _BYTES_FOR_EACH, _FEWEST)
+    return max(size // _BYTES_FOR_EACH, _MIN_EVENTS)
 
 
 def _sources(path: Path) -> Iterator[Source]:

@@ -27,7 +27,7 @@ ADDS_NOTHING = 1.02  # to the fixes before it: such a fix mends what one of them
 FAR_MORE = 2.0  # than what a fix is named for: then it is told by what it takes most of
 AS_MUCH = 0.8  # of what a cause gives: what then waits for one rank tells it best
 OTHER_BASIS = 0.02  # of a step: by how much a share must differ from the recorded one to be told
-LEAST_OF_ITS_OWN = 0.05  # of a step: a fix that gives more is told, though no rule reports what it mends
+MIN_UNREPORTED_GAIN = 0.05  # of a step: a fix that gives more is told, though no rule reports what it mends
 LITTLE_THAT_MAY_BE_NOTHING = 0.1  # of a step
 NOTEWORTHY_IDLE = 0.15  # of the window, without a known cause
 MOSTLY_COMPUTING = 0.8  # of the window; then a problem that is small beside it is told after it
@@ -228,7 +228,7 @@ def _counts(finding: Finding) -> bool:
 def _is_unreported(promise: Promise, findings: Sequence[Finding]) -> bool:
     """Whether a fix is worth telling and no rule reports anything of its kind."""
     reported = {each.category for each in findings if each.severity is not Severity.INFO}
-    return _gives(promise) >= LEAST_OF_ITS_OWN and reported.isdisjoint(promise.proposal.categories)
+    return _gives(promise) >= MIN_UNREPORTED_GAIN and reported.isdisjoint(promise.proposal.categories)
 
 
 def _of_promise(analysis: Analysis, promise: Promise) -> Finding:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rules.findings.base import Finding
 
 _FRAMES = (EventKind.PYTHON, EventKind.SAMPLED_FRAME)
-MOST_EVIDENCE = 200  # places of a finding that are looked at
+MAX_EVIDENCE = 200  # places of a finding that are looked at
 # Profilers cut paths at the folder of installed packages, so that these look like folders of the program
 _LIBRARIES = frozenset(
     [
@@ -151,7 +151,7 @@ def _places(analysis: Analysis, finding: Finding) -> Iterator[tuple[int, I64, I6
     trace, threads = analysis.trace, analysis.threads
     table = trace.events
     at: dict[int, list[tuple[int, int]]] = {}
-    for each in finding.evidence[:MOST_EVIDENCE]:
+    for each in finding.evidence[:MAX_EVIDENCE]:
         event, start, end = each.event, each.start, each.end
         if event >= 0 and trace.lanes[int(table.lane[event])].is_gpu:
             event = int(trace.links.launch_of(np.array([event]))[0])

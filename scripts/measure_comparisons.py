@@ -29,7 +29,7 @@ from rules.comparison.step_times import StepTimes, ratio_of  # noqa: E402
 PROGRAMS = REPOSITORY / "tests" / "fixtures" / "programs"
 RECORDINGS = (".pt.trace.json.gz", ".json.gz", ".json", ".sqlite.gz", ".sqlite", ".xplane.pb")
 LIMITS = (2.0, 5.0)  # percent
-LEAST_STEPS = 4
+MIN_STEPS = 4
 
 
 def runs(folder: Path) -> dict[str, list[Path]]:
@@ -45,7 +45,7 @@ def halves(trace: Trace) -> Iterator[tuple[StepTimes, StepTimes, float]]:
     """(one half, the other, drift) of the steady steps of one recording, in both directions."""
     times = StepTimes.of(Analysis(trace).steps)
     count = len(times.ns)
-    if count < LEAST_STEPS:
+    if count < MIN_STEPS:
         return
     first, second = times.ns[: count // 2], times.ns[count // 2 :]
     yield StepTimes(first), StepTimes(second), times.drift

@@ -62,7 +62,7 @@ sys.dont_write_bytecode = False
 
 # Thousands of windows and commands open small recordings; a process for each would take most of the time of all tests.
 # tests/viewer/loading reads even the smallest as the program does, and so does every command that is a process itself.
-apart.LEAST_BYTES_IN_WINDOW = apart.LARGE_BYTES
+apart.MIN_BYTES_IN_WINDOW = apart.LARGE_BYTES
 apart.OF_UNKNOWN_COST = ()
 
 # A wait ends as soon as what is waited for is there. How long it may last only tells a hang from a busy machine,

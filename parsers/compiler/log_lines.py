@@ -14,8 +14,8 @@ from datetime import datetime
 
 from parsers.files.unpacking_limit import LimitedStream
 
-LONGEST_LINE = 4 << 20  # bytes; the metrics of one compilation take 40 kB
-_MOST_PAYLOAD = 64 << 10  # of what is looked at; generated code is not
+MAX_LINE_LENGTH = 4 << 20  # bytes; the metrics of one compilation take 40 kB
+_MAX_PAYLOAD = 64 << 10  # of what is looked at; generated code is not
 START = re.compile(
     rb"(?:\[rank(?P<rank>\d{1,6})\]: ?)?[VDIWEC](?P<date>\d{4} \d\d:\d\d:\d\d\.\d{3,6}) (?P<thread>\d{1,20}) "
     rb"[^\]\n]{1,400}:\d{1,9}\] ?"
@@ -51,8 +51,8 @@ class Record:
 
     def add(self, line: bytes) -> None:
         """One more line of the payload, unless there is too much of it."""
-        if self._length < _MOST_PAYLOAD:
-            self.lines.append(line[:_MOST_PAYLOAD])
+        if self._length < _MAX_PAYLOAD:
+            self.lines.append(line[:_MAX_PAYLOAD])
             self._length += len(line) + 1
 
 
@@ -93,7 +93,7 @@ class LogLines:
                 if not skipping:
                     yield line
                 skipping = False
-            if len(rest) > LONGEST_LINE:
+            if len(rest) > MAX_LINE_LENGTH:
                 self.too_long += not skipping
                 rest, skipping = b"", True
         if rest and not skipping:

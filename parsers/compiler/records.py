@@ -10,11 +10,11 @@ import msgspec
 
 from parsers.compiler.log_lines import Record
 
-MOST_COMPILATIONS, MOST_BREAKS = 50_000, 50_000  # of one log
-_LONGEST = 300  # characters of a reason
+MAX_COMPILATIONS, MAX_BREAKS = 50_000, 50_000  # of one log
+_MAX_REASON_LENGTH = 300  # characters of a reason
 _QUARTER_HOUR_NS = 900 * 1_000_000_000  # what time zones differ by
 _LATEST_NS = 1 << 62
-_MOST_SECONDS = 86_400.0 * 30
+_MAX_SECONDS = 86_400.0 * 30
 _RECOMPILED = re.compile(r"Recompiling function (.{1,300}?) in (.{1,1000}:\d{1,9})")
 _OF_COMPILATION = re.compile(r"\s*(?:- )?\d+/\d+: ?")
 _BROKEN_AT = re.compile(r"Graph break(?: \([^)\n]{1,200}\))? (?:in|from) user code at (.{1,1000}:\d{1,9})")
@@ -108,7 +108,7 @@ class CompilerLog:
         if metrics is not None:
             self._add_metrics(metrics, compile_id, record.local)
         elif header.artifact is not None and header.artifact.name == "recompile_reasons":
-            if len(self._reasons) < MOST_COMPILATIONS:
+            if len(self._reasons) < MAX_COMPILATIONS:
                 self._reasons[compile_id] = (_stated_reason(record.payload), record.local)
         elif header.artifact is not None:
             self._add_break(record.payload, compile_id, record.local)
@@ -118,7 +118,7 @@ class CompilerLog:
         start = (
             metrics.start_time_us * 1_000 if metrics.start_time_us else round((metrics.start_time or 0) * 1e9)
         )
-        if seconds is None or not 0 <= seconds <= _MOST_SECONDS or not 0 <= start < _LATEST_NS:
+        if seconds is None or not 0 <= seconds <= _MAX_SECONDS or not 0 <= start < _LATEST_NS:
             self.damaged += 1
             return
         compile_id = metrics.compile_id or compile_id
@@ -138,7 +138,7 @@ class CompilerLog:
         )
 
     def _add(self, compilation: Compilation) -> None:
-        if len(self.compilations) < MOST_COMPILATIONS:
+        if len(self.compilations) < MAX_COMPILATIONS:
             self.compilations.append(compilation)
         else:
             self.left_out += 1
@@ -150,7 +150,7 @@ class CompilerLog:
         if place is None or at is None:
             self.damaged += 1
             return
-        if len(self.breaks) >= MOST_BREAKS:
+        if len(self.breaks) >= MAX_BREAKS:
             self.left_out += 1
             return
         stated = _REASON.match(lines[at])
@@ -218,4 +218,4 @@ def _reason(line: str) -> str:
 
 def _line(text: str) -> str:
     whole = " ".join(text.split("\n")[0].split())
-    return whole if len(whole) <= _LONGEST else f"{whole[: _LONGEST - 1]}…"
+    return whole if len(whole) <= _MAX_REASON_LENGTH else f"{whole[: _MAX_REASON_LENGTH - 1]}…"

@@ -19,11 +19,11 @@ from parsers.files.source import READ_ERRORS, identify, open_bytes
 from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import ArgumentSource, Malformed, Progress, Trace, TraceError, refused_by_system
 
-MOST_MEMBERS = 20_000  # files: a run of many ranks has one for each
-MOST_UNPACKED = 64 << 30
-MOST_GROWTH = 300  # times the archive's size, once it is large
+MAX_MEMBERS = 20_000  # files: a run of many ranks has one for each
+MAX_UNPACKED = 64 << 30
+MAX_GROWTH = 300  # times the archive's size, once it is large
 _FREE_GROWTH = 256 << 20
-_FREE_MEMBERS, _LEAST_MEMBER_BYTES = 256, 4_000  # of the archive for each further file
+_FREE_MEMBERS, _MIN_MEMBER_BYTES = 256, 4_000  # of the archive for each further file
 _COPY_BYTES = 4 << 20
 _TAR_MAGIC = slice(257, 262)
 _CONVERTIBLE = (".nsys-rep", ".qdrep")  # nsys writes the export of a report beside it, with the same name
@@ -85,7 +85,7 @@ def _folder(path: Path) -> Contents:
         raise TraceError(
             path, "There is no file in this folder.", "Open the folder that holds the recordings."
         )
-    if len(files) > MOST_MEMBERS:
+    if len(files) > MAX_MEMBERS:
         raise TraceError(
             path,
             f"This folder holds {len(files):,} files.",
@@ -139,8 +139,8 @@ def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Cont
     limit = UnpackingLimit(Source(path, b""))
     try:
         for number, (name, file) in enumerate(members):
-            if number >= MOST_MEMBERS:
-                found.skipped.append((name, f"the archive holds more than {MOST_MEMBERS:,} files"))
+            if number >= MAX_MEMBERS:
+                found.skipped.append((name, f"the archive holds more than {MAX_MEMBERS:,} files"))
                 break
             if isinstance(file, str):
                 found.skipped.append((name, file))
@@ -148,7 +148,7 @@ def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Cont
             if reason := _reason_to_leave_out(name):
                 found.skipped.append((name, reason))
                 continue
-            limit.make("files", 1, _FREE_MEMBERS, _LEAST_MEMBER_BYTES, MOST_MEMBERS)
+            limit.make("files", 1, _FREE_MEMBERS, _MIN_MEMBER_BYTES, MAX_MEMBERS)
             copy = folder / f"{number}"
             budget -= _copied(path, name, file, copy, budget, progress)
             try:
@@ -189,13 +189,13 @@ def _copied(path: Path, name: str, file: IO[bytes], copy: Path, budget: int, pro
 
 def _room(path: Path) -> int:
     """Bytes that the members of an archive may have together."""
-    return min(MOST_UNPACKED, max(path.stat().st_size * MOST_GROWTH, _FREE_GROWTH))
+    return min(MAX_UNPACKED, max(path.stat().st_size * MAX_GROWTH, _FREE_GROWTH))
 
 
 def _too_large(path: Path) -> Malformed:
     return Malformed(
         path,
-        f"This archive unpacks to more than {MOST_GROWTH} times its size.",
+        f"This archive unpacks to more than {MAX_GROWTH} times its size.",
         "Unpack it yourself if you trust it, and open the recordings.",
     )
 

@@ -11,7 +11,7 @@ import platformdirs
 from parsers.files.user_folders import user_folder
 from parsers.model import TraceError
 
-MOST_BYTES = 20_000_000_000
+MAX_BYTES = 20_000_000_000
 _SAFE = "@.-_+ "
 
 
@@ -49,7 +49,7 @@ def address_of(path: Path) -> str:
     return f"{scheme}://{unquote(host)}/{below}" if host else ""
 
 
-def trim(keep: Path, most_bytes: int = MOST_BYTES) -> None:
+def trim(keep: Path, most_bytes: int = MAX_BYTES) -> None:
     """Remove the copies used longest ago until the rest fits; ``keep`` and what lies below it stays."""
     found = []
     for file in folder().rglob("*"):

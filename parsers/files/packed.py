@@ -14,7 +14,7 @@ from isal import isal_zlib
 from parsers.files.signatures import GZIP, ZSTD
 
 _PACKED_BLOCK = 64 << 10
-_MOST_AT_ONCE = 8 << 20
+_MAX_BYTES_AT_ONCE = 8 << 20
 _GZIP_WINDOW = 31
 _DAMAGE: Any = isal_zlib.error
 _ZSTD_SLICE = 1 << 10  # unpacks to 32 MB at most
@@ -40,7 +40,7 @@ class PackedStream(io.BufferedIOBase):
         """Up to ``size`` bytes (all for a negative one); empty at the end."""
         parts: list[bytes] = []
         missing = 1 << 62 if size is None or size < 0 else size
-        while missing > 0 and (part := self._some(min(missing, _MOST_AT_ONCE))):
+        while missing > 0 and (part := self._some(min(missing, _MAX_BYTES_AT_ONCE))):
             parts.append(part)
             missing -= len(part)
         if not parts and size != 0 and self._failure is not None:
@@ -49,7 +49,7 @@ class PackedStream(io.BufferedIOBase):
 
     def read1(self, size: int = -1, /) -> bytes:
         """What is there without waiting for more, up to ``size`` bytes."""
-        part = self._some(min(size, _MOST_AT_ONCE) if size >= 0 else _MOST_AT_ONCE)
+        part = self._some(min(size, _MAX_BYTES_AT_ONCE) if size >= 0 else _MAX_BYTES_AT_ONCE)
         if not part and size != 0 and self._failure is not None:
             raise self._failure
         return part

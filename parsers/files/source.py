@@ -14,7 +14,7 @@ from parsers.files.signatures import GZIP, ZSTD
 from parsers.model import Malformed, TraceError
 from parsers.model.units import size
 
-LARGEST_WITH_HOLES, MOST_HOLES = 1 << 30, 200  # bytes; times what is written of it
+MAX_WITH_HOLES, MAX_HOLES = 1 << 30, 200  # bytes; times what is written of it
 READ_ERRORS = (OSError, EOFError, ValueError, zstandard.ZstdError)  # what reading damaged data raises
 
 
@@ -54,7 +54,7 @@ def _refuse_holes(path: Path, found: os.stat_result) -> None:
     if not found.st_size:
         raise Malformed(path, "The file is empty.", "Record or copy it again.")
     written = getattr(found, "st_blocks", 0) * 512
-    if found.st_size > LARGEST_WITH_HOLES and 0 < written * MOST_HOLES < found.st_size:
+    if found.st_size > MAX_WITH_HOLES and 0 < written * MAX_HOLES < found.st_size:
         raise Malformed(
             path,
             f"Only {size(written)} of this file's {size(found.st_size)} were written.",

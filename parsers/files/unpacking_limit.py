@@ -11,9 +11,9 @@ from parsers.files.base import Source
 from parsers.files.source import READ_ERRORS
 from parsers.model import Progress, TraceError
 
-LARGEST_UNPACKED = 16 * 1024**3
+MAX_UNPACKED = 16 * 1024**3
 ALWAYS_ALLOWED = 64 * 1024**2
-HIGHEST_RATIO = 200
+MAX_RATIO = 200
 PART_BYTES = 1 << 20
 
 
@@ -27,9 +27,9 @@ class UnpackingLimit:
         """``holds_packed`` says that parts of a plain file are packed."""
         self._source = source
         self._packed = max(source.path.stat().st_size, 1)
-        self._largest = LARGEST_UNPACKED
+        self._largest = MAX_UNPACKED
         if source.compression or holds_packed:
-            self._largest = min(LARGEST_UNPACKED, max(ALWAYS_ALLOWED, HIGHEST_RATIO * self._packed))
+            self._largest = min(MAX_UNPACKED, max(ALWAYS_ALLOWED, MAX_RATIO * self._packed))
         self._made: dict[str, int] = {}
         self.unpacked = 0
 

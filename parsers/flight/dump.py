@@ -15,18 +15,18 @@ import msgspec
 from parsers.data_pickle import NotData, read_data
 from parsers.files.base import Source
 from parsers.files.source import open_bytes
-from parsers.files.unpacking_limit import HIGHEST_RATIO, LimitedStream, UnpackingLimit
+from parsers.files.unpacking_limit import MAX_RATIO, LimitedStream, UnpackingLimit
 from parsers.model import CollectiveState, Malformed, ProcessGroup, Progress, UnknownFormat
 from parsers.model.memory import Frame
 from parsers.model.names.source_files import is_own_file
 
 PICKLE = b"\x80"
 HINT = "Torch writes a dump when TORCH_FR_BUFFER_SIZE is set. Copy the complete file again."
-_LARGEST_PICKLE, _LARGEST_JSON = 256 << 20, 64 << 20  # bytes; 20,000 entries take 40 MB with stacks
-_FREE, _LEAST_BYTES = 20_000, 40  # entries, and what each takes where it is stated
-_MOST = 1 << 62
-_MOST_DIMENSIONS = 64
-_MOST_TYPES, _LONGEST_TEXT = 8, 300
+_MAX_PICKLE, _MAX_JSON = 256 << 20, 64 << 20  # bytes; 20,000 entries take 40 MB with stacks
+_FREE, _MIN_BYTES = 20_000, 40  # entries, and what each takes where it is stated
+_MAX_NUMBER = 1 << 62
+_MAX_DIMENSIONS = 64
+_MAX_TYPES, _MAX_TEXT_LENGTH = 8, 300
 _STATES = {
     "scheduled": CollectiveState.SCHEDULED,
     "started": CollectiveState.STARTED,
@@ -58,7 +58,7 @@ def read_dump(source: Source, progress: Progress) -> Mapping[str, Any]:
     is_pickle = source.head.startswith(PICKLE)
     with open_bytes(source) as packed:
         stream = LimitedStream(packed, source, progress, "reading the dump")
-        data = stream.whole(_LARGEST_PICKLE if is_pickle else _LARGEST_JSON, HINT)
+        data = stream.whole(_MAX_PICKLE if is_pickle else _MAX_JSON, HINT)
     try:
         stated = read_data(data, progress, _Frames()) if is_pickle else msgspec.json.decode(data)
     except NotData as error:
@@ -67,7 +67,7 @@ def read_dump(source: Source, progress: Progress) -> Mapping[str, Any]:
         raise Malformed(source.path, f"This dump cannot be read ({error}).", HINT) from error
     if not isinstance(stated, Mapping) or not isinstance(entries := stated.get("entries"), list):
         raise UnknownFormat(source.path, "This file contains no flight recorder entries.", HINT)
-    least_bytes = _LEAST_BYTES / (HIGHEST_RATIO if source.compression else 1)
+    least_bytes = _MIN_BYTES / (MAX_RATIO if source.compression else 1)
     UnpackingLimit(source).make("entries", len(entries), _FREE, least_bytes, 1 << 40)
     return stated
 
@@ -138,7 +138,7 @@ class EntryReader:
             return 0
         known = self._elements.get(id(shapes))
         if known is None:
-            known = self._elements[id(shapes)] = min(sum(map(self._elements_of_shape, shapes)), _MOST)
+            known = self._elements[id(shapes)] = min(sum(map(self._elements_of_shape, shapes)), _MAX_NUMBER)
         return known
 
     def _elements_of_shape(self, shape: Any) -> int:
@@ -147,8 +147,8 @@ class EntryReader:
         known = self._elements.get(id(shape))
         if known is None:
             known = 1
-            for each in shape[:_MOST_DIMENSIONS]:
-                known = min(known * _number(each), _MOST)
+            for each in shape[:_MAX_DIMENSIONS]:
+                known = min(known * _number(each), _MAX_NUMBER)
             self._elements[id(shape)] = known
         return known
 
@@ -188,7 +188,7 @@ def _ranks(stated: Any) -> tuple[int, ...]:
         ranks = msgspec.json.decode(stated, type=list[int]) if isinstance(stated, str) else []
     except (msgspec.MsgspecError, RecursionError):
         return ()
-    return tuple(sorted({each for each in ranks if 0 <= each < _MOST}))
+    return tuple(sorted({each for each in ranks if 0 <= each < _MAX_NUMBER}))
 
 
 def _group(stated: Mapping[str, Any]) -> tuple[str, str]:
@@ -199,19 +199,19 @@ def _group(stated: Mapping[str, Any]) -> tuple[str, str]:
 def _time(stated: Mapping[str, Any], key: str) -> int:
     """ns since 1970; 0 where it is not stated, or none that can be."""
     ns = _number(stated.get(f"{key}_ns")) or _number(stated.get(f"{key}_us")) * 1_000
-    return ns if ns < _MOST else 0
+    return ns if ns < _MAX_NUMBER else 0
 
 
 def _number(stated: Any) -> int:
-    return stated if type(stated) is int and 0 <= stated < _MOST else 0
+    return stated if type(stated) is int and 0 <= stated < _MAX_NUMBER else 0
 
 
 def _text(stated: Any) -> str:
-    return stated[:_LONGEST_TEXT] if isinstance(stated, str) else ""
+    return stated[:_MAX_TEXT_LENGTH] if isinstance(stated, str) else ""
 
 
 def _texts(stated: Any) -> tuple[str, ...]:
-    listed: Sequence[Any] = stated[:_MOST_TYPES] if isinstance(stated, list | tuple) else ()
+    listed: Sequence[Any] = stated[:_MAX_TYPES] if isinstance(stated, list | tuple) else ()
     return tuple(_text(each) for each in listed if isinstance(each, str))
 
 

@@ -22,15 +22,15 @@ from parsers.model import (
     TraceInput,
 )
 from parsers.model.arrays import rows_by
-from parsers.model.builder import MOST_DEVICES, TraceBuilder
-from parsers.model.counters import MOST_READ
+from parsers.model.builder import MAX_DEVICES, TraceBuilder
+from parsers.model.counters import MAX_READ
 from parsers.smi.clock import NS
 from parsers.smi.columns import Quantity
 from parsers.smi.exporters import amd_column
 
 _PLACES = ("gpu", "device")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
-_FEWEST = 2  # known columns beside that of the GPU: fewer may be anybody's table
+_MIN_KNOWN_COLUMNS = 2  # known columns beside that of the GPU: fewer may be anybody's table
 _FARTHEST_S = 1 << 33
 
 
@@ -49,7 +49,7 @@ class AmdSmiLog:
     def recognises(self, source: Source) -> bool:
         header = header_of(source.head)
         return any(plain(title) in _PLACES for title in header) and (
-            sum(amd_column(title) is not None for title in header) >= _FEWEST
+            sum(amd_column(title) is not None for title in header) >= _MIN_KNOWN_COLUMNS
         )
 
     def read(self, source: Source, progress: Progress) -> Trace:
@@ -69,8 +69,8 @@ class AmdSmiLog:
         time, dated = _times(table, gpu, usable)
         columns = _columns(table)
         for count, (number, rows) in enumerate(rows_by(gpu[usable])):
-            if count >= MOST_DEVICES:
-                raise Excessive("GPUs", MOST_DEVICES)
+            if count >= MAX_DEVICES:
+                raise Excessive("GPUs", MAX_DEVICES)
             mine = np.flatnonzero(usable)[rows]
             mine = mine[np.argsort(time[mine], kind="stable")]
             builder.counters += _counters(columns, int(number), mine, time[mine])
@@ -116,7 +116,7 @@ def _numbers(table: CsvTable, *names: str) -> F64:
     texts, which = table.texts(*names)
     values = [float(found[0]) if (found := _NUMBER.search(text)) else np.nan for text in texts]
     read = np.array(values, np.float64)[which] if len(which) else np.empty(0)
-    return np.where(np.abs(read) < MOST_READ, read, np.nan)
+    return np.where(np.abs(read) < MAX_READ, read, np.nan)
 
 
 def _times(table: CsvTable, gpu: F64, usable: BOOL) -> tuple[I64, bool]:

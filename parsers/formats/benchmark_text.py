@@ -22,9 +22,9 @@ from parsers.model import (
     TraceInput,
 )
 from parsers.model.builder import TraceBuilder
-from parsers.model.results import MOST_ROWS, Cell
+from parsers.model.results import MAX_ROWS, Cell
 
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 _NCCL_NAME = re.compile(
     r"(all_reduce|all_gather|reduce_scatter|broadcast|alltoall|all_to_all|sendrecv|reduce|gather|scatter)_perf"
 )
@@ -65,7 +65,7 @@ class BenchmarkText:
             for part in iter(limited.read, b""):
                 parts.append(part)
                 size += len(part)
-                if size > _MOST_BYTES:
+                if size > _MAX_BYTES:
                     break
         text = b"".join(parts).decode("utf-8", "replace")
         lines = text.splitlines()
@@ -145,7 +145,7 @@ def _nccl(text: str, lines: list[str], headers: list[int], quality: QualityRecor
             rows.append(tuple(_number(cell) for cell in cells))
         following = bisect_left(averages, (place, ""))
         about = f", {averages[following][1]} GB/s on average" if following < len(averages) else ""
-        yield ResultTable(f"nccl-tests {name}{about}", tuple(columns), tuple(rows[:MOST_ROWS]))
+        yield ResultTable(f"nccl-tests {name}{about}", tuple(columns), tuple(rows[:MAX_ROWS]))
 
 
 def _value(line: str) -> tuple[str, tuple[Cell, str]] | None:
@@ -158,7 +158,7 @@ def _value(line: str) -> tuple[str, tuple[Cell, str]] | None:
 
 def _measurements(lines: list[str]) -> Iterator[ResultTable]:
     """All single measurements as one table; each ends with an empty line."""
-    starts = [place for place, line in enumerate(lines) if _MEASUREMENT.fullmatch(line)][:MOST_ROWS]
+    starts = [place for place, line in enumerate(lines) if _MEASUREMENT.fullmatch(line)][:MAX_ROWS]
     rows: list[tuple[Cell, ...]] = []
     for place, until in pairwise([*starts, len(lines)]):
         block = list(takewhile(bool, lines[place + 1 : until]))
@@ -210,4 +210,4 @@ def _comparisons(lines: list[str]) -> Iterator[ResultTable]:
                 ResultColumn("threads"),
                 *(ResultColumn(name or "-", unit) for name in header),
             )
-            yield ResultTable(f"torch.utils.benchmark {label}".strip(), columns, tuple(rows[:MOST_ROWS]))
+            yield ResultTable(f"torch.utils.benchmark {label}".strip(), columns, tuple(rows[:MAX_ROWS]))

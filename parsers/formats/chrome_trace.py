@@ -19,12 +19,12 @@ from parsers.chrome.decode.stream import EventStream, holds_a_list
 from parsers.files.base import HEAD_BYTES, Source, parser
 from parsers.files.signatures import USUAL_GROWTH
 from parsers.files.source import open_bytes
-from parsers.files.unpacking_limit import ALWAYS_ALLOWED, HIGHEST_RATIO
+from parsers.files.unpacking_limit import ALWAYS_ALLOWED, MAX_RATIO
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, TraceError, UnknownFormat
 
 _JSON_START = re.compile(rb"^(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:\{|\]|$))")
 
-LEAST_BYTES_OF_EVENT, FREE_EVENTS = 2, 2_000_000
+MIN_BYTES_OF_EVENT, FREE_EVENTS = 2, 2_000_000
 _BYTES_OF_EVENT = 1000  # more than usual: where a preview stops looking for events
 
 
@@ -153,9 +153,9 @@ def _read(
 
 def _allowed_events(source: Source, packed: int) -> int:
     """Events beyond which a packed file is no recording: the fewest bytes that one has are ten."""
-    return max(packed // LEAST_BYTES_OF_EVENT, FREE_EVENTS) if source.compression else 1 << 62
+    return max(packed // MIN_BYTES_OF_EVENT, FREE_EVENTS) if source.compression else 1 << 62
 
 
 def _most_bytes(source: Source, packed: int) -> int:
     """Unpacked bytes beyond which a packed file is no recording; events pack to a tenth or a twentieth."""
-    return max(packed * HIGHEST_RATIO, ALWAYS_ALLOWED) if source.compression else 1 << 62
+    return max(packed * MAX_RATIO, ALWAYS_ALLOWED) if source.compression else 1 << 62

@@ -26,12 +26,12 @@ from parsers.stacks.timeline import (
 
 _LINE = re.compile(rb"([^\s;][^;]*(?:;[^;]+)*) (\d{1,12})\r?")
 _LOOKED_AT = 50  # lines
-_FEWEST_NESTED = 0.5  # of these lines: others are words and numbers
+_MIN_NESTED = 0.5  # of these lines: others are words and numbers
 _FRAME = re.compile(r"(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?\)")
 _GROUP = re.compile(r"(?:process|thread) .*|thread \(.*\).*")
-_LARGEST, _MOST_STACKS = 128 << 20, 2_000_000
-_LONGEST_NAME = 1_000
-_MOST_SAMPLES = 1 << 36
+_MAX_BYTES, _MAX_STACKS = 128 << 20, 2_000_000
+_MAX_NAME_LENGTH = 1_000
+_MAX_SAMPLES = 1 << 36
 
 
 @parser
@@ -51,12 +51,12 @@ class CollapsedStacks:
             lines = lines[:-1]
         lines = [line for line in lines if line.strip()]
         nested = sum(b";" in line for line in lines)
-        return bool(lines) and nested >= _FEWEST_NESTED * len(lines) and all(map(_LINE.fullmatch, lines))
+        return bool(lines) and nested >= _MIN_NESTED * len(lines) and all(map(_LINE.fullmatch, lines))
 
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as packed:
             stream = LimitedStream(packed, source, progress.part(0.0, 0.3), "reading samples")
-            data = stream.whole(_LARGEST, "Record fewer samples.")
+            data = stream.whole(_MAX_BYTES, "Record fewer samples.")
         builder = TraceBuilder()
         builder.inputs.append(TraceInput(source.name, self.format, "collapsed stacks"))
         builder.sources.append(None)
@@ -87,7 +87,7 @@ def _threads(data: bytes, builder: TraceBuilder, progress: Progress) -> tuple[_T
             progress.step(read / len(data), "reading samples")
         match = _LINE.fullmatch(line)
         count = int(match[2]) if match else 0
-        if match is None or not count or samples + count > _MOST_SAMPLES or stacks >= _MOST_STACKS:
+        if match is None or not count or samples + count > _MAX_SAMPLES or stacks >= _MAX_STACKS:
             wrong += bool(line.strip())
             continue
         thread, frames = _split(match[1])
@@ -123,4 +123,4 @@ def _named(frame: bytes) -> str:
 
 
 def _text(frame: bytes) -> str:
-    return frame[:_LONGEST_NAME].decode("utf-8", "replace")
+    return frame[:_MAX_NAME_LENGTH].decode("utf-8", "replace")

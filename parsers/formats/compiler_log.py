@@ -30,7 +30,7 @@ from parsers.model.compilation import (
     GRAPH_BREAKS,
     GRAPH_BREAKS_TITLE,
 )
-from parsers.model.results import MOST_ROWS, rows_shown
+from parsers.model.results import MAX_ROWS, rows_shown
 
 if TYPE_CHECKING:
     from parsers.compiler.records import Compilation, CompilerLog, GraphBreak
@@ -164,4 +164,4 @@ def _breaks(log: CompilerLog, clock: int, first: int) -> ResultTable | None:
         )
         for (place, reason), same in sorted(by_place.items(), key=lambda each: -len(each[1]))
     ]
-    return ResultTable(GRAPH_BREAKS_TITLE, GRAPH_BREAKS, tuple(rows[:MOST_ROWS]))
+    return ResultTable(GRAPH_BREAKS_TITLE, GRAPH_BREAKS, tuple(rows[:MAX_ROWS]))

@@ -28,7 +28,7 @@ from parsers.model import (
     TraceError,
     TraceInput,
 )
-from parsers.model.builder import LEAST_GAP_NS, TraceBuilder
+from parsers.model.builder import MIN_GAP_NS, TraceBuilder
 from parsers.model.names.collectives import UNFINISHED
 from parsers.runs.rank_choice import rank_in_name
 
@@ -126,7 +126,7 @@ def _add(
     start = np.array([each.created for each in entries], np.int64)
     end = np.maximum([each.completed for each in entries], start)
     last = int(end.max())
-    given_up = start + np.minimum([each.timeout_ns for each in entries], LEAST_GAP_NS)
+    given_up = start + np.minimum([each.timeout_ns for each in entries], MIN_GAP_NS)
     until = np.maximum(given_up if written < last else np.minimum(given_up, written), last)
     lanes = [builder.lane(Lane(LaneKind.FLIGHT_RECORDER, each.group_label, rank)) for each in entries]
     names = [

@@ -21,12 +21,12 @@ _METRIC = re.compile(
     rb'"(time_to_first_token|inter_token_latency|output_token_throughput|request_throughput)"\s*:\s*\{[^{}]*"avg"'
 )
 _FIGURES = ("avg", "p50", "p90", "p95", "p99", "min", "max", "std")
-_MOST_RESULT_BYTES = 16 << 20
+_MAX_RESULT_BYTES = 16 << 20
 
 _FIRST_LINE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(\{[^{}\n]{1,2000}\})\s*(?:\n|$)")
 _KEYS = tuple(re.compile(rb'"' + key + rb'"\s*:') for key in (b"arrival", b"first", b"end", b"out"))
-_MOST_LOG_BYTES = 64 << 20
-_MOST_REQUESTS = 100_000
+_MAX_LOG_BYTES = 64 << 20
+_MAX_REQUESTS = 100_000
 _LINES_AT_ONCE = 1_000
 _NS_PER_MS = 1e6
 
@@ -48,7 +48,7 @@ class GenaiPerf:
 
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as stream:
-            content = LimitedStream(stream, source, progress, "reading results").read(_MOST_RESULT_BYTES)
+            content = LimitedStream(stream, source, progress, "reading results").read(_MAX_RESULT_BYTES)
         try:
             stated: Any = msgspec.json.decode(content)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -121,13 +121,13 @@ class RequestLog:
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as stream:
             content = LimitedStream(stream, source, progress.part(0.0, 0.3), "reading requests").read(
-                _MOST_LOG_BYTES
+                _MAX_LOG_BYTES
             )
         lines = [line for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
         requests = _requests(lines, progress.part(0.3, 0.9))
         if not requests:
             raise Malformed(source.path, "No line of this request log can be read.", "Write it again.")
-        kept = sorted(requests, key=lambda each: each.arrival)[:_MOST_REQUESTS]
+        kept = sorted(requests, key=lambda each: each.arrival)[:_MAX_REQUESTS]
         builder = TraceBuilder()
         builder.tables.append(_table(Path(source.shown or source.path).name, kept))
         builder.quality.read(len(lines))
@@ -140,7 +140,7 @@ class RequestLog:
             ),
             (
                 "rows-left-out",
-                f"only the first {_MOST_REQUESTS:,} requests of a log are read",
+                f"only the first {_MAX_REQUESTS:,} requests of a log are read",
                 len(requests) - len(kept),
             ),
         ):

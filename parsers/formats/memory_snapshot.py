@@ -11,7 +11,7 @@ import numpy as np
 
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
-from parsers.files.unpacking_limit import HIGHEST_RATIO, LimitedStream, UnpackingLimit
+from parsers.files.unpacking_limit import MAX_RATIO, LimitedStream, UnpackingLimit
 from parsers.model import Counter, Device, Effect, Progress, Trace, TraceInput, UnknownFormat
 from parsers.model.builder import TraceBuilder
 from parsers.model.memory import BEFORE, UNTIMED
@@ -24,8 +24,8 @@ _PICKLE = re.compile(rb"\x80[\x02-\x05][}\]\x95cq(]")
 _JSON = re.compile(rb'\s*\{\s*"(segments|device_traces)"\s*:\s*\[')
 _HINT = "Save it again with torch.cuda.memory._dump_snapshot, and copy the whole file."
 
-_FREE, _LEAST_BYTES = 100_000, 16  # blocks or events, and what each takes where it is stated
-_LARGEST = 4 << 30  # bytes; a million events take 60 MB
+_FREE, _MIN_BYTES = 100_000, 16  # blocks or events, and what each takes where it is stated
+_MAX_BYTES = 4 << 30  # bytes; a million events take 60 MB
 _EMPTY = "Save it in the process that trains, while the tensors are alive."
 
 
@@ -99,7 +99,7 @@ def _allow_no_more_than_is_written(source: Source, segments: list[Any], traces: 
     listed = [each.get("blocks") for each in segments if isinstance(each, Mapping)]
     for what, lists in (("blocks", listed), ("events", traces)):
         count = sum(len(each) for each in lists if isinstance(each, list))
-        limit.make(what, count, _FREE, _LEAST_BYTES / (HIGHEST_RATIO if source.compression else 1), 1 << 40)
+        limit.make(what, count, _FREE, _MIN_BYTES / (MAX_RATIO if source.compression else 1), 1 << 40)
 
 
 def _counters(history: DeviceHistory, held: tuple[Any, Any], blocks: Any) -> list[Counter]:
@@ -133,9 +133,9 @@ def _decoded(source: Source, history: History, progress: Progress) -> Any:
     from parsers.memory.event_runs import EventRuns
 
     parts = []
-    if source.path.stat().st_size > _LARGEST:
+    if source.path.stat().st_size > _MAX_BYTES:
         raise UnknownFormat(
-            source.path, f"It is larger than {_LARGEST >> 30} GB, too large for a memory snapshot.", _HINT
+            source.path, f"It is larger than {_MAX_BYTES >> 30} GB, too large for a memory snapshot.", _HINT
         )
     with open_bytes(source) as packed:
         stream = LimitedStream(packed, source, progress, "reading the snapshot")

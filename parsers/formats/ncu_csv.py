@@ -19,7 +19,7 @@ from parsers.ncu.sections import HEADING
 from parsers.ncu.source_page import is_source_page, profiles_of_source
 from parsers.ncu.tables import Printed, encoding_of, find_tables, header_of, text_lines
 
-MOST_SHOWN_MESSAGES = 3
+MAX_SHOWN_MESSAGES = 3
 _TEXT_TO_ZEROS = 100  # what holds more zeros than one in so many characters is no text
 _TOOL_LINE = re.compile(r"^\ufeff?==(PROF|ERROR|WARNING)== ", re.MULTILINE)
 _OTHER_PAGE = re.compile(
@@ -129,7 +129,7 @@ def _note_messages(printed: Printed[Page], quality: QualityRecorder) -> None:
 
 
 def _some(printed: Printed[Page], kind: str) -> list[str]:
-    return list(dict.fromkeys(text for each, text in printed.messages if each == kind))[:MOST_SHOWN_MESSAGES]
+    return list(dict.fromkeys(text for each, text in printed.messages if each == kind))[:MAX_SHOWN_MESSAGES]
 
 
 def _nothing_to_show(path: Path, printed: Printed[Page]) -> TraceError:

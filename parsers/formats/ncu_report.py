@@ -20,7 +20,7 @@ from parsers.model import (
     TraceInput,
 )
 from parsers.model.builder import TraceBuilder
-from parsers.ncu.blocks import MAGIC, MOST_STRINGS, UNPACKING_ERRORS, Block, Session, read_blocks
+from parsers.ncu.blocks import MAGIC, MAX_STRINGS, UNPACKING_ERRORS, Block, Session, read_blocks
 from parsers.ncu.instructions import Code
 from parsers.ncu.results import Result, read_group, read_result
 from parsers.protobuf.wire import Damaged
@@ -28,11 +28,11 @@ from parsers.protobuf.wire import Damaged
 _OPTION = re.compile(r"--(clock-control|cache-control|replay-mode)[= ](\S+)")
 _LAUNCHES_OF_A_STEP = 256
 _FREE_LAUNCHES = 10_000
-_LEAST_LAUNCH_BYTES = 64  # packed; the smallest of real reports takes some hundred
-_MOST_LAUNCHES = 500_000
+_MIN_LAUNCH_BYTES = 64  # packed; the smallest of real reports takes some hundred
+_MAX_LAUNCHES = 500_000
 _FREE_INSTRUCTIONS = 500_000
-_LEAST_INSTRUCTION_BYTES = 8  # packed: each is in some dozens of metrics
-_MOST_INSTRUCTIONS = 4_000_000
+_MIN_INSTRUCTION_BYTES = 8  # packed: each is in some dozens of metrics
+_MAX_INSTRUCTIONS = 4_000_000
 _REMARKS = {
     (
         "clock-control",
@@ -111,7 +111,7 @@ class _Reading:
 
     def _take(self, block: Block, progress: Progress) -> None:
         self._names += block.strings
-        self._budget.make("names", len(block.strings), MOST_STRINGS, 1, MOST_STRINGS)
+        self._budget.make("names", len(block.strings), MAX_STRINGS, 1, MAX_STRINGS)
         for pid, name in block.processes.items():
             self._process = (pid, name)
         read = 0
@@ -128,7 +128,7 @@ class _Reading:
                     self.lost += 1
                     self._damaged("a launch is empty")
                     continue
-                self._budget.make("launches", 1, _FREE_LAUNCHES, _LEAST_LAUNCH_BYTES, _MOST_LAUNCHES)
+                self._budget.make("launches", 1, _FREE_LAUNCHES, _MIN_LAUNCH_BYTES, _MAX_LAUNCHES)
                 result = (
                     read_result(data, self._names)
                     if kind == "launch"
@@ -140,7 +140,7 @@ class _Reading:
             self._damaged(str(error))
 
     def _take_code(self, data: memoryview) -> None:
-        self._budget.make("pieces of code", 1, _FREE_LAUNCHES, _LEAST_LAUNCH_BYTES, _MOST_LAUNCHES)
+        self._budget.make("pieces of code", 1, _FREE_LAUNCHES, _MIN_LAUNCH_BYTES, _MAX_LAUNCHES)
         try:
             self._code.take(data)
         except Damaged:
@@ -173,8 +173,8 @@ class _Reading:
                     "instructions",
                     len(profile.source.address),
                     _FREE_INSTRUCTIONS,
-                    _LEAST_INSTRUCTION_BYTES,
-                    _MOST_INSTRUCTIONS,
+                    _MIN_INSTRUCTION_BYTES,
+                    _MAX_INSTRUCTIONS,
                 )
             profiles.append(profile)
             self._quality.note(

@@ -16,7 +16,7 @@ from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.stacks.timeline import (
-    MOST_DEPTH,
+    MAX_DEPTH,
     SampledThread,
     add_thread,
     allow_threads,
@@ -34,10 +34,10 @@ _FRAME = re.compile(
 _OFFSET = re.compile(r"\+0x[0-9a-f]+$")
 _PYTHON = re.compile(r"py::(?P<function>[^:]+):(?P<file>.+)")
 _LOOKED_AT = 60  # lines
-_LARGEST = 512 << 20
-_LONGEST_LINE = 1 << 16
-_MOST_FRAMES = 40_000_000  # in all stacks
-_LONGEST_SAMPLE = 1.5  # times the usual distance of samples: a thread that did not run is not sampled
+_MAX_BYTES = 512 << 20
+_MAX_LINE_LENGTH = 1 << 16
+_MAX_FRAMES = 40_000_000  # in all stacks
+_MAX_SAMPLE = 1.5  # times the usual distance of samples: a thread that did not run is not sampled
 _LONE_NS = 10_000_000  # for which a thread's only sample stands
 
 
@@ -65,7 +65,7 @@ class PerfScript:
     def recognises(self, source: Source) -> bool:
         lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]
         lines = [line for line in lines if line.strip() and not line.startswith(b"#")]
-        if not lines or _SAMPLE.fullmatch(lines[0][:_LONGEST_LINE]) is None:
+        if not lines or _SAMPLE.fullmatch(lines[0][:_MAX_LINE_LENGTH]) is None:
             return False
         return len(lines) == 1 or any(map(_FRAME.fullmatch, lines[1:])) or bool(_inline(lines[0]))
 
@@ -91,11 +91,11 @@ def _lines(stream: LimitedStream, source: Source) -> Iterator[bytes]:
     rest, length = b"", 0
     while block := stream.read():
         length += len(block)
-        if length > _LARGEST:
-            raise Malformed(source.path, f"It is larger than {_LARGEST >> 20} MB.", "Record fewer samples.")
+        if length > _MAX_BYTES:
+            raise Malformed(source.path, f"It is larger than {_MAX_BYTES >> 20} MB.", "Record fewer samples.")
         *whole, rest = (rest + block).split(b"\n")
         yield from whole
-        rest = rest[:_LONGEST_LINE]
+        rest = rest[:_MAX_LINE_LENGTH]
     if rest:
         yield rest
 
@@ -117,7 +117,7 @@ def _threads(lines: Iterator[bytes], builder: TraceBuilder) -> tuple[dict[tuple[
     for line in lines:
         if not line.strip() or line.startswith(b"#"):
             continue
-        cut = line[:_LONGEST_LINE]
+        cut = line[:_MAX_LINE_LENGTH]
         sample = None if line[:1] == b"\t" else _SAMPLE.fullmatch(cut)
         if sample is not None:
             end()
@@ -127,10 +127,10 @@ def _threads(lines: Iterator[bytes], builder: TraceBuilder) -> tuple[dict[tuple[
             if not sample["rest"].strip():
                 continue
         found = _FRAME.fullmatch(cut)
-        if found is None or current is None or frames >= _MOST_FRAMES:
+        if found is None or current is None or frames >= _MAX_FRAMES:
             wrong += 1
             continue
-        if len(stack) < MOST_DEPTH:
+        if len(stack) < MAX_DEPTH:
             key = found["symbol"] + b"\0" + (found["binary"] or b"")
             if (index := known.get(key)) is None:
                 index = known[key] = builder.string(_named(found))
@@ -181,6 +181,6 @@ def _sampled(name: str, thread: int, each: _Thread, usual: int) -> SampledThread
     offset = np.append(0, np.cumsum(length))
     place = np.arange(int(offset[-1])) - np.repeat(offset[:-1] - first, length)
     follow = np.append(time[1:], np.iinfo(np.int64).max)
-    end = np.where(follow - time > round(_LONGEST_SAMPLE * usual), time + usual, follow)
+    end = np.where(follow - time > round(_MAX_SAMPLE * usual), time + usual, follow)
     frame = np.array(each.frame, np.int32)[place]
     return SampledThread(name, time, end, offset, frame, each.process, thread)

@@ -10,7 +10,7 @@ from parsers.files.unpacking_limit import LimitedStream, UnpackingLimit
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 
-_PACKET, _MOST_VARINT, _FEWEST_PACKETS = 0x0A, 5, 3
+_PACKET, _MAX_VARINT, _MIN_PACKETS = 0x0A, 5, 3
 _BYTES_A_BYTE = 20  # memory for each byte of the file: fields of packets and of events as columns
 
 
@@ -67,7 +67,7 @@ def _is_packets(head: bytes) -> bool:
     at = packets = 0
     while at < len(head) and head[at] == _PACKET:
         size = shift = 0
-        for place, byte in enumerate(head[at + 1 : at + 1 + _MOST_VARINT], at + 2):
+        for place, byte in enumerate(head[at + 1 : at + 1 + _MAX_VARINT], at + 2):
             size |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
@@ -76,4 +76,4 @@ def _is_packets(head: bytes) -> bool:
         else:
             return False
         packets += 1
-    return packets >= _FEWEST_PACKETS and (at >= len(head) or b"\0" in head)
+    return packets >= _MIN_PACKETS and (at >= len(head) or b"\0" in head)

@@ -16,7 +16,7 @@ from parsers.model.builder import TraceBuilder
 from parsers.stacks.timeline import add_calls, allow_threads, frame_name, set_aside
 
 _START = re.compile(rb'\s*\[\s*\{[^[\]]{0,4096}?"cat"\s*:\s*"py-spy"')
-_LARGEST = 256 << 20  # bytes
+_MAX_BYTES = 256 << 20  # bytes
 _BYTES_OF_MARK = 250  # of memory
 _LATEST_US = float(1 << 50)
 _NS_PER_US = 1_000
@@ -57,7 +57,7 @@ class PySpyTrace:
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as packed:
             stream = LimitedStream(packed, source, progress.part(0.0, 0.3), "reading samples")
-            data = stream.whole(_LARGEST, "Record fewer samples.")
+            data = stream.whole(_MAX_BYTES, "Record fewer samples.")
         require_memory(source.path, data.count(b"{"), _BYTES_OF_MARK, "Record fewer samples.")
         try:
             marks = msgspec.json.decode(data, type=list[_Mark])

@@ -117,7 +117,7 @@ _REMARKS = re.compile(rf"(?:\xef\xbb\xbf)?(?:{_REMARK}[^\n]*\n|[ \t\r]*\n)*".enc
 _IS_REMARK = re.compile(_REMARK)
 _EXECUTED = re.compile(r"^\[\d+/\d+\] Executing '(\w{1,60})' stats report")
 _REPORT = re.compile(r"^Processing \[.*\] with \[(?:.*[\\/])?(\w{1,60})\.py")
-_MOST_PRINTED_BYTES = 64 << 20
+_MAX_PRINTED_BYTES = 64 << 20
 
 
 def kind_of(head: bytes, kinds: Sequence[Kind] = KINDS) -> Kind | None:
@@ -166,7 +166,7 @@ class ResultTables:
         if _prints_several(source.head) or _is_for_people(source.head):
             with open_bytes(source) as stream:
                 limited = LimitedStream(stream, source, progress.part(0.0, 0.4), "reading the tables")
-                found = _printed(limited.read(_MOST_PRINTED_BYTES), builder, progress.part(0.4, 0.8))
+                found = _printed(limited.read(_MAX_PRINTED_BYTES), builder, progress.part(0.4, 0.8))
         else:
             table = read_csv(source, builder.quality, progress.part(0.0, 0.8))
             found = [] if kind is None or not table.length else [(kind, table)]

@@ -18,7 +18,7 @@ from parsers.smi.clock import NS, day_comes_first, local_ns, moment_of, zone_of
 from parsers.smi.columns import Quantity, columns_of, dcgm_quantity, dmon_quantity, query_quantity
 from parsers.smi.readings import Readings
 
-LONGEST_LINE = 64 * 1024
+MAX_LINE_LENGTH = 64 * 1024
 _STEP_LINES = 4096
 _DMON = re.compile(r"^#\s*(date,?\s+)?(time,?\s+)?gpu[\s,]+\w", re.IGNORECASE)
 _DCGM = re.compile(r"^#\s*Entity\s+[A-Z]\w+", re.IGNORECASE)
@@ -306,5 +306,5 @@ def _lines(stream: IO[bytes], head: bytes) -> Iterator[str]:
     """Lines of text; a line that is too long for a log is cut."""
     encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     with io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline=None) as text:
-        while line := text.readline(LONGEST_LINE):
+        while line := text.readline(MAX_LINE_LENGTH):
             yield line

@@ -28,7 +28,7 @@ _START = re.compile(rb"\s*\{")
 _KEYS = re.compile(
     rb'speedscope\.app/file-format-schema|"profiles"\s*:\s*\[\s*\{[^{}\[\]]*"type"\s*:\s*"(?:sampled|evented)"'
 )
-_LARGEST = 256 << 20  # bytes; an hour of 100 samples a second takes 50 MB
+_MAX_BYTES = 256 << 20  # bytes; an hour of 100 samples a second takes 50 MB
 _BYTES_OF_SAMPLE = 200  # of memory: a list with its frames
 _UNITS = {"nanoseconds": 1.0, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9}  # ns
 _LATEST = 1 << 60  # ns
@@ -118,7 +118,7 @@ class Speedscope:
 def _decoded(source: Source, progress: Progress) -> _File:
     with open_bytes(source) as packed:
         stream = LimitedStream(packed, source, progress, "reading samples")
-        data = stream.whole(_LARGEST, "Record fewer samples.")
+        data = stream.whole(_MAX_BYTES, "Record fewer samples.")
     require_memory(source.path, data.count(b"["), _BYTES_OF_SAMPLE, "Record fewer samples.")
     try:
         return msgspec.json.decode(data, type=_File)

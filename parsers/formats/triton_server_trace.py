@@ -22,13 +22,13 @@ _START = re.compile(
 _TELLING = re.compile(
     rb'"(?:QUEUE|COMPUTE|REQUEST|HTTP_RECV|GRPC_WAITREAD)_(?:START|END|INPUT_END|OUTPUT_START)"'
 )
-_LARGEST = 512 << 20
+_MAX_BYTES = 512 << 20
 _HINT = "Stop the server, or wait until it has written the file: --trace-config triton,file=trace.json."
-_LONGEST_NAME = 200
+_MAX_NAME_LENGTH = 200
 _OF_WALL_CLOCK = (
     1_000_000_000_000_000_000  # ns since 1970 in 2001; a clock that counts from the start says less
 )
-_MOST_NS = 1 << 62
+_MAX_NS = 1 << 62
 _REQUEST = ("REQUEST_START", "REQUEST_END")
 # The stages in their order, each with the moments at which it begins and ends.
 _STAGES = (
@@ -97,7 +97,7 @@ class TritonServerTrace:
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as packed:
             stream = LimitedStream(packed, source, progress.part(0.0, 0.4), "reading requests")
-            content = stream.whole(_LARGEST, "Trace fewer requests: --trace-config rate=1000.")
+            content = stream.whole(_MAX_BYTES, "Trace fewer requests: --trace-config rate=1000.")
         try:
             entries = msgspec.json.decode(content, type=list[_Entry])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -133,9 +133,9 @@ def _requests(entries: Sequence[_Entry], progress: Progress) -> list[_Request]:
         request = found.get(entry.id)
         if request is None:
             request = found[entry.id] = _Request()
-        request.model = request.model or entry.model_name[:_LONGEST_NAME]
+        request.model = request.model or entry.model_name[:_MAX_NAME_LENGTH]
         for moment in entry.timestamps:
-            if 0 <= moment.ns < _MOST_NS:
+            if 0 <= moment.ns < _MAX_NS:
                 request.moments.setdefault(moment.name, moment.ns)
     return list(found.values())
 

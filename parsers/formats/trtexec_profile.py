@@ -22,7 +22,7 @@ _COLUMNS = (
     ResultColumn("median", "ms"),
     ResultColumn("share", "%"),
 )
-_MOST_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 
 
 class _Layer(msgspec.Struct, rename="camel"):
@@ -51,7 +51,7 @@ class TrtexecProfile:
 
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as stream:
-            content = LimitedStream(stream, source, progress, "reading results").read(_MOST_BYTES)
+            content = LimitedStream(stream, source, progress, "reading results").read(_MAX_BYTES)
         try:
             stated = msgspec.json.decode(content, type=list[_Layer])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

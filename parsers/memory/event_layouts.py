@@ -14,7 +14,7 @@ import numpy as np
 from parsers.model.arrays import BOOL, I64, U8, U64, Array
 
 OPENING = b"}\x94("  # EMPTY_DICT, MEMOIZE, MARK
-LONGEST_EVENT = 1 << 14  # bytes
+MAX_EVENT_LENGTH = 1 << 14  # bytes
 NUMBERS = ("addr", "address", "size", "time_us", "device_free")
 PLACEHOLDER = 0  # the object that stands in the memo for an event, to which nothing refers again
 
@@ -150,10 +150,10 @@ def decoded(source: Bytes, starts: I64, until: I64, layout: Layout, objects: Obj
     action, frames, stack = (np.full(count, -1, np.int64) for _ in range(3))
     memo = np.full((count, 1 + len(layout.keys)), -1, np.int64)
     memo[:, 0] = PLACEHOLDER
-    which = np.flatnonzero(starts + LONGEST_EVENT < len(source.data))
+    which = np.flatnonzero(starts + MAX_EVENT_LENGTH < len(source.data))
     at = starts[which] + len(OPENING)
     for place, (key, reference) in enumerate(zip(layout.keys, layout.references, strict=True), 1):
-        good = _begins(source.word[at], reference) & (at < starts[which] + LONGEST_EVENT // 2)
+        good = _begins(source.word[at], reference) & (at < starts[which] + MAX_EVENT_LENGTH // 2)
         which, at = _chosen(good, which, at)
         at = at + len(reference)
         value = _values(source, at, until[which] - 1, objects, key in (*NUMBERS, "action", "frames"))
@@ -270,7 +270,7 @@ def _texts(source: Bytes, at: I64, objects: Objects) -> tuple[I64, I64]:
 def _lists(source: Bytes, at: I64, until: I64, objects: Objects) -> tuple[I64, I64]:
     """Lengths, 0 where a list is not memoised, and the lists' numbers; ``until``: where most of them end."""
     begin = at + len(_NEW_LIST)
-    until = np.minimum(until, begin + LONGEST_EVENT)
+    until = np.minimum(until, begin + MAX_EVENT_LENGTH)
     known = objects.lists.get
     number = np.array(
         [known(source.data[low:high], -1) for low, high in zip(begin.tolist(), until.tolist(), strict=True)],
@@ -278,7 +278,7 @@ def _lists(source: Bytes, at: I64, until: I64, objects: Objects) -> tuple[I64, I
     )
     end = until.copy()
     for each in np.flatnonzero(number < 0).tolist():
-        filled = _FILLING.match(source.data, begin[each], until[each] + LONGEST_EVENT)
+        filled = _FILLING.match(source.data, begin[each], until[each] + MAX_EVENT_LENGTH)
         written = filled[0] if filled else b""
         number[each], end[each] = objects.number(written, False), begin[each] + len(written)
     return np.where(source.each[at + 1] == _MEMOIZE, end - at, 0), number

@@ -30,11 +30,11 @@ from parsers.memory.history import History, is_event
 from parsers.model import I64, Progress
 
 _WINDOW = 1 << 20  # bytes whose events are decoded at once
-_MOST_LAYOUTS = 8
-_LEAST_EVENTS = 8  # of a run: fewer are read sooner one by one
+_MAX_LAYOUTS = 8
+_MIN_EVENTS = 8  # of a run: fewer are read sooner one by one
 _GET, _LONG_GET, _INT, _TEXT = 0x68, 0x6A, 0x4A, 0x8C
 _UNSEEN = -2
-_MOST_FRAMES = 200_000  # that are found again by their instructions
+_MAX_FRAMES = 200_000  # that are found again by their instructions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +77,7 @@ class EventRuns:
         keys = tuple(whole)
         if (
             "frames" in whole
-            and len(self._layouts) < _MOST_LAYOUTS
+            and len(self._layouts) < _MAX_LAYOUTS
             and all(each.keys != keys for each in self._layouts)
         ):
             self._learn(keys)
@@ -91,7 +91,7 @@ class EventRuns:
         if window is None or not window.first <= at < window.until:
             window = self._window = self._opened(at)
         found = window.runs.get(at)
-        if found is None or found[1] - found[0] < _LEAST_EVENTS:
+        if found is None or found[1] - found[0] < _MIN_EVENTS:
             return None
         events = window.events.chosen(slice(*found))
         self._memoise(events.memo)
@@ -179,7 +179,7 @@ class EventRuns:
             frame[name] = value
             if stated[0] == _TEXT:
                 self._memo.append(value)
-        if len(self._frames) < _MOST_FRAMES:
+        if len(self._frames) < _MAX_FRAMES:
             self._frames[written] = self._memo[first:]
         return frame
 

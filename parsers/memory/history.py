@@ -24,7 +24,7 @@ _ACTIONS = {
     "segment_unmap": UNSEGMENT,
     "oom": OOM,
 }
-_MOST = 1 << 62
+_MAX_NUMBER = 1 << 62
 
 
 @dataclass(slots=True)
@@ -106,12 +106,12 @@ def is_event(whole: Mapping[Any, Any]) -> bool:
 
 
 def _possible(column: I64, otherwise: int) -> I64:
-    return np.where((column > -_MOST) & (column < _MOST), column, otherwise)
+    return np.where((column > -_MAX_NUMBER) & (column < _MAX_NUMBER), column, otherwise)
 
 
 def number(value: Any, otherwise: int = 0) -> int:
     """A whole number as the file states it; ``otherwise`` where it is none that can be."""
-    if isinstance(value, int) and not isinstance(value, bool) and -_MOST < value < _MOST:
+    if isinstance(value, int) and not isinstance(value, bool) and -_MAX_NUMBER < value < _MAX_NUMBER:
         return value
     return otherwise
 

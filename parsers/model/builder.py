@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from parsers.model.arrays import BOOL, I32, I64, U8, Array
 from parsers.model.attributes import Attribute, AttributeColumn
-from parsers.model.counters import MOST_READ, Counter
+from parsers.model.counters import MAX_READ, Counter
 from parsers.model.errors import Excessive
 from parsers.model.events import EventTable, Links
 from parsers.model.kernels import KernelProfile
@@ -26,18 +26,18 @@ from parsers.model.results import ResultTable
 from parsers.model.threads import side_by_side
 from parsers.model.trace import ArgumentSource, Trace
 
-LEAST_GAP_NS = 3_600 * 1_000_000_000  # recordings do not pause longer than this ...
+MIN_GAP_NS = 3_600 * 1_000_000_000  # recordings do not pause longer than this ...
 GAP_TO_SPAN = 20  # ... nor does one event last many times longer than all of them
-MOST_FAR_SHARE = 0.05  # a cluster with more events than this is no accident
+MAX_FAR_SHARE = 0.05  # a cluster with more events than this is no accident
 
 
 def main_cluster(start: I64) -> tuple[int, int]:
     """First and last start of the events that belong together; what lies far away is cut off at both ends."""
-    if int(start.max()) - int(start.min()) <= LEAST_GAP_NS:
+    if int(start.max()) - int(start.min()) <= MIN_GAP_NS:
         return int(start.min()), int(start.max())
     ordered = np.sort(start)
     gaps = np.diff(ordered)
-    breaks = np.flatnonzero(gaps > LEAST_GAP_NS)
+    breaks = np.flatnonzero(gaps > MIN_GAP_NS)
     if not len(breaks):
         return int(ordered[0]), int(ordered[-1])
     firsts = np.concatenate(([0], breaks + 1))
@@ -45,21 +45,21 @@ def main_cluster(start: I64) -> tuple[int, int]:
     sizes = lasts - firsts + 1
     main = int(np.argmax(sizes))
     low = high = main
-    while low > 0 and sizes[low - 1] > MOST_FAR_SHARE * len(ordered):
+    while low > 0 and sizes[low - 1] > MAX_FAR_SHARE * len(ordered):
         low -= 1
-    while high < len(sizes) - 1 and sizes[high + 1] > MOST_FAR_SHARE * len(ordered):
+    while high < len(sizes) - 1 and sizes[high + 1] > MAX_FAR_SHARE * len(ordered):
         high += 1
     return int(ordered[firsts[low]]), int(ordered[lasts[high]])
 
 
 def longest_plausible(first: int, last: int) -> int:
     """How long one event of a recording may last, ns, given its first and last start."""
-    return max(GAP_TO_SPAN * (last - first), LEAST_GAP_NS)
+    return max(GAP_TO_SPAN * (last - first), MIN_GAP_NS)
 
 
 def far_away(start: I64, end: I64) -> BOOL | None:
     """Which events neither touch the time of the others nor last as long as events can; None when there are none."""
-    if not len(start) or int(end.max()) - int(start.min()) <= LEAST_GAP_NS:
+    if not len(start) or int(end.max()) - int(start.min()) <= MIN_GAP_NS:
         return None
     first, last = main_cluster(start)
     found = (end < first) | (start > last) | (end - start > longest_plausible(first, last))
@@ -68,12 +68,12 @@ def far_away(start: I64, end: I64) -> BOOL | None:
 
 _AttributePlaces: TypeAlias = dict[tuple[int, ...], tuple[I64, npt.NDArray[np.integer]]]
 _GIVEN_UP: Array = np.empty(0, np.int64)
-MOST_LANES = 40_000
-MOST_DEVICES = 256  # of one file
-MOST_COUNTERS = 10_000
-MOST_LEVELS = 32_000  # of events inside one another, or beside one another on one lane
-MOST_TABLES = 20_000
-LONGEST_NAME = 8_192  # characters; the longest of all kernels that were looked at has 5,160
+MAX_LANES = 40_000
+MAX_DEVICES = 256  # of one file
+MAX_COUNTERS = 10_000
+MAX_LEVELS = 32_000  # of events inside one another, or beside one another on one lane
+MAX_TABLES = 20_000
+MAX_NAME_LENGTH = 8_192  # characters; the longest of all kernels that were looked at has 5,160
 _SPARSE = 16  # an attribute of fewer than one event in so many is sorted instead of counted
 
 
@@ -123,7 +123,7 @@ class TraceBuilder:
         """The index of a lane, created on first use."""
         index = self._lane_index.get(lane)
         if index is None:
-            _allow("lanes", len(self.lanes), MOST_LANES)
+            _allow("lanes", len(self.lanes), MAX_LANES)
             index = self._lane_index[lane] = len(self.lanes)
             self.lanes.append(lane)
         return index
@@ -132,7 +132,7 @@ class TraceBuilder:
         """The index of a device, created on first use; (rank, id) identifies it."""
         index = self._device_index.get((device.rank, device.id))
         if index is None:
-            _allow("GPUs", len(self.devices), MOST_DEVICES)
+            _allow("GPUs", len(self.devices), MAX_DEVICES)
             index = self._device_index[device.rank, device.id] = len(self.devices)
             self.devices.append(device)
         return index
@@ -191,8 +191,8 @@ class TraceBuilder:
 
     def build(self, progress: Progress | None = None) -> Trace:
         progress = progress or Progress()
-        _allow("counters", len(self.counters) - 1, MOST_COUNTERS)
-        _allow("tables", len(self.tables) - 1, MOST_TABLES)
+        _allow("counters", len(self.counters) - 1, MAX_COUNTERS)
+        _allow("tables", len(self.tables) - 1, MAX_TABLES)
         progress.step(0.0, "sorting events")
         start: I64 = self._column(0, np.int64)
         end: I64 = self._column(1, np.int64)
@@ -213,7 +213,7 @@ class TraceBuilder:
             _classified(self.lanes, lane, start, end, name, kind, self.strings), lane
         )
         order, depth = in_row_order(start, end, lane, progress)
-        _allow("levels of events at the same time", int(depth.max(initial=0)), MOST_LEVELS)
+        _allow("levels of events at the same time", int(depth.max(initial=0)), MAX_LEVELS)
         progress.step(0.8, "sorting events")
         columns: list[Array] = [start, end, name, lane, kind, row]
         del start, end, name, lane, kind, row  # so that each is gone as soon as it was taken in order
@@ -246,8 +246,8 @@ class TraceBuilder:
         )
 
     def _strings_with_bearable_names(self, name: I32) -> tuple[str, ...]:
-        """The strings, of which those that name an event are no longer than ``LONGEST_NAME``."""
-        long = [index for index, text in enumerate(self.strings) if len(text) > LONGEST_NAME]
+        """The strings, of which those that name an event are no longer than ``MAX_NAME_LENGTH``."""
+        long = [index for index, text in enumerate(self.strings) if len(text) > MAX_NAME_LENGTH]
         strings = list(self.strings) if long else self.strings
         for index in np.intersect1d(long, name).tolist() if long else ():
             strings[index] = self._bearable(strings[index])
@@ -255,7 +255,7 @@ class TraceBuilder:
 
     def _kernels_with_bearable_names(self) -> tuple[KernelProfile, ...]:
         return tuple(
-            replace(each, name=self._bearable(each.name)) if len(each.name) > LONGEST_NAME else each
+            replace(each, name=self._bearable(each.name)) if len(each.name) > MAX_NAME_LENGTH else each
             for each in self.kernels
         )
 
@@ -264,10 +264,10 @@ class TraceBuilder:
         self.quality.note(
             "name-shortened",
             Effect.REPAIRED,
-            f"a name longer than {LONGEST_NAME:,} characters was shortened",
+            f"a name longer than {MAX_NAME_LENGTH:,} characters was shortened",
             f"{name[:80]}… of {len(name):,} characters",
         )
-        return f"{name[: LONGEST_NAME - 1]}…"
+        return f"{name[: MAX_NAME_LENGTH - 1]}…"
 
     def _set_aside(self, away: BOOL, start: I64, name: I32) -> None:
         """Count events as quarantined, and renumber what is stated of the others."""
@@ -335,8 +335,8 @@ class TraceBuilder:
         shifted = []
         for each in self.counters:
             time, value = times.setdefault(id(each.time), each.time - zero), each.value
-            if (impossible := np.abs(value) >= MOST_READ).any():
-                said = f"Readings beyond {MOST_READ:g} were left out."
+            if (impossible := np.abs(value) >= MAX_READ).any():
+                said = f"Readings beyond {MAX_READ:g} were left out."
                 self.quality.note("impossible reading", Effect.NOTED, said, each.name, int(impossible.sum()))
                 time, value = time[~impossible], value[~impossible]
             if len(value) or not len(each.value):

@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model.arrays import F64, I64
 
-MOST_READ = 1e18  # no sampled quantity is larger, in whatever unit; a damaged number is
+MAX_READ = 1e18  # no sampled quantity is larger, in whatever unit; a damaged number is
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from parsers.model.quality import Effect, QualityRecorder
 
 Cell = str | float | None
-MOST_ROWS = 5_000  # of one table; a summary has some hundreds, and more is a list of events
+MAX_ROWS = 5_000  # of one table; a summary has some hundreds, and more is a list of events
 
 
 def rows_shown(quality: QualityRecorder, count: int) -> int:
     """How many of ``count`` rows a table takes; the account gets them all, and a note of those that are left out."""
-    shown = min(count, MOST_ROWS)
+    shown = min(count, MAX_ROWS)
     quality.read(count)
     quality.keep(shown)
     quality.note(
         "rows-left-out",
         Effect.QUARANTINED,
-        f"a table shows its first {MOST_ROWS:,} rows",
+        f"a table shows its first {MAX_ROWS:,} rows",
         count=count - shown,
     )
     return shown

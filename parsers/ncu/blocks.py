@@ -16,9 +16,9 @@ from parsers.protobuf.wire import Damaged, fields, integer, message, text
 MAGIC = b"NVR\0"
 _ISAL_ERROR = cast(type[Exception], isal_zlib.IsalError)
 UNPACKING_ERRORS = (EOFError, BadGzipFile, _ISAL_ERROR, zstandard.ZstdError)
-LARGEST_HEADER = 64 * 1024**2
-LARGEST_PAYLOAD = 2 * 1024**3
-MOST_STRINGS = 500_000  # a report of every metric has some thousands
+MAX_HEADER = 64 * 1024**2
+MAX_PAYLOAD = 2 * 1024**3
+MAX_STRINGS = 500_000  # a report of every metric has some thousands
 _CHUNK = 4 * 1024**2
 
 
@@ -79,18 +79,18 @@ def read_blocks(stream: IO[bytes], session: Session, allow: Callable[[int], None
     """
     if stream.read(4) != MAGIC:
         raise Damaged("not a report")
-    _exactly(stream, _size(stream, LARGEST_HEADER))
+    _exactly(stream, _size(stream, MAX_HEADER))
     while prefix := stream.read(4):
         if len(prefix) < 4:
             raise Damaged("the file is cut")
         size = int.from_bytes(prefix, "little")
-        if size > LARGEST_HEADER:
+        if size > MAX_HEADER:
             raise Damaged("a block header is impossibly large")
         if size == 0:
             raise Damaged("there are zeros where a block should begin")
         allow(size)
         block = _header(_exactly(stream, size), session)
-        if block.payload_size > LARGEST_PAYLOAD:
+        if block.payload_size > MAX_PAYLOAD:
             raise Damaged("a block is impossibly large")
         allow(block.payload_size)
         if block.measured or block.sources:
@@ -155,7 +155,7 @@ def _read_strings(data: memoryview, block: Block) -> None:
     for number, _, value in fields(data):
         if number == 1:
             block.strings.append(text(value))
-            if len(block.strings) > MOST_STRINGS:
+            if len(block.strings) > MAX_STRINGS:
                 raise Damaged("a table of names is impossibly long")
 
 

@@ -15,9 +15,9 @@ from parsers.protobuf.wire import Damaged
 
 ELF = b"\x7fELF\x02\x01"  # 64 bits, little-endian
 CODE, LINES = ".text.", ".debug_line"
-LONGEST_NAME = 32_768
+MAX_NAME_LENGTH = 32_768
 LAST_LINE = (1 << 31) - 1
-MOST_ROWS = 1_000_000  # of the lines of one kernel
+MAX_ROWS = 1_000_000  # of the lines of one kernel
 _SET_ADDRESS, _END_SEQUENCE, _INLINED_CALL = 2, 1, 0x90
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _CONST_ADD_PC, _FIXED_ADVANCE_PC = 1, 2, 3, 4, 8, 9
 
@@ -89,7 +89,9 @@ def _read(data: bytes) -> Cubin:
 
     words, _ = range_of(names)
     titles = [
-        data[words + each[0] : words + each[0] + LONGEST_NAME].partition(b"\0")[0].decode("utf-8", "replace")
+        data[words + each[0] : words + each[0] + MAX_NAME_LENGTH]
+        .partition(b"\0")[0]
+        .decode("utf-8", "replace")
         for each in sections
     ]
     cubin = Cubin()
@@ -126,7 +128,7 @@ class _Program:
         """The rows of the sequence whose address stands at ``start``."""
         at = start + 8
         offset, file, line, caller = 0, 1, 1, 0
-        for _ in range(MOST_ROWS):
+        for _ in range(MAX_ROWS):
             if at >= self.end:
                 return
             code = self.data[at]

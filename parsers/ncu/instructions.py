@@ -16,10 +16,10 @@ from parsers.protobuf.wire import fields, integer, message, text
 EXECUTED, SAMPLES = "inst_executed", "smsp__pcsamp_sample_count"
 _STALL, _NOT_ISSUED = "smsp__pcsamp_warps_issue_stalled_", "_not_issued"
 _REASONS = {"no_instructions": "no_instruction", "warpgroup_arrive": "gmma"}  # as the other metrics call them
-MOST_CODE = 1 << 20  # bytes of one kernel: an instruction that never ran is a row, too
+MAX_CODE_BYTES = 1 << 20  # bytes of one kernel: an instruction that never ran is a row, too
 _WIDTH = 16  # bytes of an instruction since Volta
 _VOLTA = 7 << 16
-_HIGHEST = 1 << 62
+_MAX_ADDRESS = 1 << 62
 
 
 def counts_instructions(metric: str) -> bool:
@@ -96,7 +96,7 @@ class _Module:
         return [
             (base, size - size % _WIDTH, name)
             for name, base in sorted(self.bases.items(), key=itemgetter(1))
-            if base < _HIGHEST and (size := self.cubin.code.get(name, (0, 0))[1]) <= MOST_CODE
+            if base < _MAX_ADDRESS and (size := self.cubin.code.get(name, (0, 0))[1]) <= MAX_CODE_BYTES
         ]
 
 

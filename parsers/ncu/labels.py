@@ -27,7 +27,7 @@ SECTION_IDENTIFIERS = {
     "Source Counters": "SourceCounters",
 }
 
-LONGEST_LABEL = 300
+MAX_LABEL_LENGTH = 300
 _METRIC_NAME = re.compile(r"\w+__[\w.]+\w")
 _SM = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 _MEMORY = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
@@ -192,7 +192,7 @@ def metric_of_label(section: str, label: str) -> str:
     Labels that are metric names stay; unknown ones become "Section: label", so that nothing is lost.
     """
     if "__" in label or label.startswith(("breakdown:", "group:")):
-        named = _METRIC_NAME.findall(label) if " " in label and len(label) < LONGEST_LABEL else []
+        named = _METRIC_NAME.findall(label) if " " in label and len(label) < MAX_LABEL_LENGTH else []
         return named[-1] if named else label
     identifier = SECTION_IDENTIFIERS.get(section, section)
     known = _LOWER.get(identifier)

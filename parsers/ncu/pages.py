@@ -26,7 +26,7 @@ SUMMARY_COLUMNS = {
     "Average",
 }
 NVTX_RANGE = "nvtx__range"  # no metric of the tool: the range by which a summary was made
-_LONGEST_SIZE = 200  # characters of three numbers
+_MAX_SIZE_LENGTH = 200  # characters of three numbers
 _DIM = re.compile(r"\(?\s*(\d+)\s*[,;x]\s*(\d+)\s*[,;x]\s*(\d+)\s*\)?")
 _NVTX_COLUMN = re.compile(r":(Push/Pop|Start/Stop)_Range", re.IGNORECASE)
 
@@ -273,7 +273,7 @@ def _whole(text: str) -> int | None:
 
 
 def _dim3(text: str) -> Dim3:
-    found = _DIM.search(text[:_LONGEST_SIZE])
+    found = _DIM.search(text[:_MAX_SIZE_LENGTH])
     return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
 
 

@@ -56,7 +56,7 @@ def unit_of_metric(metric: str) -> str:
     return quantity
 
 
-MOST_INSTANCES = 200_000
+MAX_INSTANCES = 200_000
 _MESSAGE_KINDS = {0: "info", 1: "info", 2: "warning", 3: "error", 4: "optimization"}
 _LOCAL, _GLOBAL = 1, 2
 _DOUBLE_KEY = 3 << 3 | 1  # field 3, 64 bits wide
@@ -223,7 +223,7 @@ def _metric(data: memoryview, names: Sequence[str]) -> tuple[int, MetricValue | 
             value = _value(message(part))
             if name_id < len(names) and not keeps_instances(names[name_id]):
                 break
-        elif number == 3 and len(series) < MOST_INSTANCES:
+        elif number == 3 and len(series) < MAX_INSTANCES:
             key: MetricValue | None = None
             element: MetricValue | None = None
             for at, _, inner in fields(message(part)):

@@ -34,7 +34,7 @@ _KERNEL = re.compile(
     r"(?P<place>(?:, (?:Context|Stream|Device|CC|Invocations) [\d.]+)++)\s*$"
 )
 HEADING = re.compile(r"^  \S[^\n]{0,8000}, (?:Stream|Device|CC|Invocations) [\d.]+[ \t\r]*$", re.MULTILINE)
-_LONGEST_LINE = 16_384  # characters; longer lines are the program's own
+_MAX_LINE_LENGTH = 16_384  # characters; longer lines are the program's own
 _TELLING = 400  # characters at the beginning of a result, which say what rule it is of
 _PLACED = re.compile(r", (Context|Stream|Device|CC|Invocations) ([\d.]+)")
 _SECTION = re.compile(r"    Section: (?P<name>.*\S)")
@@ -94,7 +94,7 @@ class PrintedSections(Generic[R]):
             self._result[1].append(more["text"].strip())
             return True
         self.end()
-        if len(line) > _LONGEST_LINE:
+        if len(line) > _MAX_LINE_LENGTH:
             return False
         if process := _PROCESS.match(line):
             self._process = (process["number"], process["name"])

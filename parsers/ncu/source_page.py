@@ -29,7 +29,7 @@ _REASONS = {
     "dispatch": "dispatch_stall",
     "sleep": "sleeping",
 }  # as the page writes them, and as metrics do
-MOST_INSTRUCTIONS = 200_000  # of a kernel
+MAX_INSTRUCTIONS = 200_000  # of a kernel
 
 
 def is_source_page(head: str) -> bool:
@@ -101,7 +101,7 @@ class _Kernel:
             digits = cells[at].replace(",", "").partition(".")[0] if at < len(cells) else ""
             return int(digits) if digits.isdecimal() and len(digits) < 19 else 0
 
-        if len(cells) <= code or len(self.text) >= MOST_INSTRUCTIONS:
+        if len(cells) <= code or len(self.text) >= MAX_INSTRUCTIONS:
             return
         at = columns.get(_ADDRESS, len(cells))
         address = _address(cells[at]) if at < len(cells) else -1

@@ -30,12 +30,12 @@ IDENTITY_COLUMNS = frozenset(
     }
 )
 REPORTED_KINDS = frozenset({"ERROR", "WARNING"})
-MOST_MESSAGES = 1000
+MAX_MESSAGES = 1000
 _MESSAGE = re.compile(r"==(?P<kind>[A-Z]+)== ?(?P<text>.*)")
 _DELIMITERS = (",", ";", "\t")
-_MOST_JOINED_LINES = 200
-_LONGEST_LINE = 64 * 1024 * 1024
-csv.field_size_limit(_LONGEST_LINE)
+_MAX_JOINED_LINES = 200
+_MAX_LINE_LENGTH = 64 * 1024 * 1024
+csv.field_size_limit(_MAX_LINE_LENGTH)
 
 
 R = TypeVar("R", bound=RowReader)
@@ -66,7 +66,7 @@ def encoding_of(head: bytes) -> str:
 def text_lines(stream: IO[bytes], head: bytes) -> Iterator[str]:
     """Lines of a byte stream without their ends; bytes that are no text become U+FFFD."""
     with io.TextIOWrapper(stream, encoding_of(head), errors="replace", newline=None) as text:
-        while line := text.readline(_LONGEST_LINE):
+        while line := text.readline(_MAX_LINE_LENGTH):
             yield line.rstrip("\n").lstrip("\ufeff")
 
 
@@ -93,7 +93,7 @@ def find_tables(lines: Iterable[str], reader_of: Callable[[list[str]], R]) -> Pr
     delimiter = ","
     for line in _whole_rows(lines):
         if message := _MESSAGE.match(line):
-            if message["kind"] in REPORTED_KINDS and len(printed.messages) < MOST_MESSAGES:
+            if message["kind"] in REPORTED_KINDS and len(printed.messages) < MAX_MESSAGES:
                 printed.messages.append((message["kind"], message["text"].strip()))
             continue
         if not line.strip():
@@ -136,7 +136,7 @@ def _whole_rows(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         if pending:
             restarts = line.startswith(('"ID"', "==")) or re.match(r'"\d+","\d+",', line) is not None
-            if restarts or len(pending) >= _MOST_JOINED_LINES:
+            if restarts or len(pending) >= _MAX_JOINED_LINES:
                 yield from pending
                 pending.clear()
             else:

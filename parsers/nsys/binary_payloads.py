@@ -20,7 +20,7 @@ _INTEGERS = {
     3: "<h", 4: "<H", 5: "<i", 6: "<I", 9: "<q", 10: "<Q", 11: "<b", 12: "<B", 13: "<h", 14: "<H", 15: "<i",
     16: "<I", 17: "<q", 18: "<Q", 22: "<Q",
 }  # fmt: skip  # NVTX_PAYLOAD_ENTRY_TYPE_SHORT to _SIZE; those whose width depends on the machine are left out
-_LONGEST = 4096
+_MAX_PAYLOAD = 4096
 DOING = "reading NVTX payloads"
 
 
@@ -39,7 +39,7 @@ def binary_payloads(reading: Reading, table: Table) -> Iterator[tuple[int, int, 
     layouts = _layouts(reading)
     sql = (
         f"SELECT {table.rowid}, {table.expression('globalTid', 0)}, "
-        f"substr(CAST(binaryData AS BLOB), 1, {_LONGEST}) FROM {quote(table.name)} WHERE binaryData IS NOT NULL"
+        f"substr(CAST(binaryData AS BLOB), 1, {_MAX_PAYLOAD}) FROM {quote(table.name)} WHERE binaryData IS NOT NULL"
     )
     for row, thread, data in reading.streamed(sql, DOING):
         if isinstance(row, int) and isinstance(thread, int):

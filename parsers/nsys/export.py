@@ -35,7 +35,7 @@ _OF_OTHERS = (
     ),
 )
 _BYTES_AN_EVENT = 170
-_LEAST_ROW_BYTES = 16
+_MIN_ROW_BYTES = 16
 _HOW_TO_SHORTEN = (
     "Record a shorter part, or export one: nsys export --type sqlite --times START/END REPORT.nsys-rep"
 )
@@ -79,7 +79,7 @@ def read_export(
         reading = Reading(database, builder, progress)
         events = reading.expect(_LARGE_TABLES) - reading.rows_in("GPU_METRICS")
         require_memory(
-            path, min(events, path.stat().st_size // _LEAST_ROW_BYTES), _BYTES_AN_EVENT, _HOW_TO_SHORTEN
+            path, min(events, path.stat().st_size // _MIN_ROW_BYTES), _BYTES_AN_EVENT, _HOW_TO_SHORTEN
         )
         _read_events(reading, shown_path, format_name)
     if database.damaged and not reading.lanes and not builder.counters:

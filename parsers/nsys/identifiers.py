@@ -78,14 +78,14 @@ class Codes:
     def _by_distance(self) -> I32:
         """The codes as an array over the known values; empty where these lie far apart."""
         reach = int(self._known[-1]) - int(self._known[0])
-        if reach > _MOST:
+        if reach > _MAX_CODE:
             return np.empty(0, np.int32)
         codes = np.full(reach + 1, -1, np.int32)
         codes[self._known - self._known[0]] = self._code_of_known
         return codes
 
 
-_MOST = 0xFFFFF
+_MAX_CODE = 0xFFFFF
 
 
 class RowCodes:
@@ -102,12 +102,12 @@ class RowCodes:
     def of(self, *columns: I64) -> I32:
         packed = np.zeros(len(columns[0]), np.int64)
         for codes, column in zip(self._columns, columns, strict=True):
-            packed = packed << 20 | np.minimum(codes.of(column), _MOST)
+            packed = packed << 20 | np.minimum(codes.of(column), _MAX_CODE)
         numbers = self._rows.of(packed)
         for row in self._rows.values[len(self.keys) :]:
             parts = []
             for codes in reversed(self._columns):
-                parts.append(codes.values[row & _MOST])
+                parts.append(codes.values[row & _MAX_CODE])
                 row >>= 20
             self.keys.append(tuple(reversed(parts)))
         return numbers

@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model import F64, I64, Counter, Excessive, LaneKind
 from parsers.model.arrays import rows_by
-from parsers.model.builder import MOST_COUNTERS
+from parsers.model.builder import MAX_COUNTERS
 from parsers.model.units import name_and_unit
 from parsers.nsys.identifiers import UNKNOWN, is_possible
 from parsers.nsys.reading import Reading
@@ -64,8 +64,8 @@ def read_gpu_metrics(reading: Reading, machine: Machine, ranks: dict[int, int]) 
             one = series.setdefault((kind, metric), _Series())
             one.time.append(batch["time"][mine])
             one.value.append(batch["value"][mine])
-        if len(series) > MOST_COUNTERS:
-            raise Excessive("counters", MOST_COUNTERS)
+        if len(series) > MAX_COUNTERS:
+            raise Excessive("counters", MAX_COUNTERS)
     known = gpus_known_as(reading, machine, ranks)
     for (kind, metric), one in sorted(series.items()):
         number, rank = known.get(kind & 0xFF, (kind & 0xFF, None))

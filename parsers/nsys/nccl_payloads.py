@@ -16,7 +16,7 @@ from parsers.nsys.reading import Reading
 from parsers.sqlite.database import Table
 from parsers.sqlite.guarded import quote
 
-_LONGEST = 4096
+_MAX_PAYLOAD_LENGTH = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _keep(
 
 
 def _fields(written: object) -> Mapping[str, Any]:
-    if not isinstance(written, str) or len(written) > _LONGEST:
+    if not isinstance(written, str) or len(written) > _MAX_PAYLOAD_LENGTH:
         return {}
     try:
         stated = json.loads(written)

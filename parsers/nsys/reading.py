@@ -16,7 +16,7 @@ from parsers.sqlite.database import Batch, Database, Table, TableDamaged
 from parsers.sqlite.row_source import source_rows
 
 _NOT_EVENTS = ("TARGET_INFO", "META_DATA", "EXPORT_META", "DIAGNOSTIC_EVENT", "GENERIC_EVENT_", "ANALYSIS")
-LONGEST_NS = 10 * 365 * 86_400 * 1_000_000_000
+MAX_NS = 10 * 365 * 86_400 * 1_000_000_000
 _NAMES_IN_ONE_QUERY = 500
 _ROWS_OF_A_STEP = 2048
 _NAMES_WORTH_A_SCAN = 20_000
@@ -123,7 +123,7 @@ class Reading:
         missing = (start <= UNKNOWN) | (end <= UNKNOWN)
         backwards = ~missing & (end < start)
         unset = (start == 0) & (end == 0)
-        too_long = (end - start > LONGEST_NS) | (end - start < 0)  # so long that no number holds it
+        too_long = (end - start > MAX_NS) | (end - start < 0)  # so long that no number holds it
         endless = ~missing & ~backwards & (too_long | (np.abs(start) > FARTHEST_NS))
         for kind, found, reason in (
             ("no time", missing, "Rows without a start or end were left out."),
@@ -216,6 +216,6 @@ def _all_plausible(start: I64, end: I64) -> bool:
         start.min() > -FARTHEST_NS
         and end.max() < FARTHEST_NS
         and lasted.min() >= 0
-        and lasted.max() <= LONGEST_NS
+        and lasted.max() <= MAX_NS
         and end.min() > 0
     )

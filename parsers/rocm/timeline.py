@@ -15,7 +15,7 @@ from parsers.sqlite.database import ABSENT
 
 FARTHEST_NS = -ABSENT // 2
 # of one device; a program that makes more goes through them in turn, and its queues tell more
-MOST_STREAMS = 64
+MAX_STREAMS = 64
 AMD_GPU = "AMD GPU"  # whose model the recording does not state
 _MARKERS = ("MARKER", "ROCTX")
 _DIRECTIONS = (
@@ -218,7 +218,7 @@ def streams_or_queues(device: I64, stream: I64, queue: I64) -> I64:
     """The stream of each operation, or its hardware queue where none is stated or a device has very many streams."""
     chosen = np.where(stream == ABSENT, queue, stream)
     for _, mine in rows_by(device):
-        if len(np.unique(chosen[mine])) > MOST_STREAMS and not np.any(queue[mine] == ABSENT):
+        if len(np.unique(chosen[mine])) > MAX_STREAMS and not np.any(queue[mine] == ABSENT):
             chosen[mine] = queue[mine]
     return chosen
 

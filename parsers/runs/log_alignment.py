@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model import Counter, Effect, Quality, QualityRecorder, Trace
 
 _HALF_HOUR_NS = 30 * 60 * 1_000_000_000
-_MOST_HALF_HOURS = 14 * 2
+_MAX_HALF_HOURS = 14 * 2
 ASSUMED_ZONE = "assumed time zone"  # kind of the quality note of a log whose zone nothing tells
 
 
@@ -84,7 +84,7 @@ def _half_hours(log: Trace, begin: int, end: int) -> int | None:
         return 0
     if not any(note.kind == ASSUMED_ZONE for note in log.quality.notes):
         return None
-    for moved in sorted(range(-_MOST_HALF_HOURS, _MOST_HALF_HOURS + 1), key=abs):
+    for moved in sorted(range(-_MAX_HALF_HOURS, _MAX_HALF_HOURS + 1), key=abs):
         shift = moved * _HALF_HOUR_NS
         if first + shift <= begin and last + shift >= end:
             return moved

@@ -15,7 +15,7 @@ _RANK_IN_NAME = re.compile(r"rank[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 LEFT_OUT = "left-out"
 """The kind of the note about files that do not belong to the run."""
 NO_RANKS = "recorded at another time, and no file says which rank it is"
-MOST_PAUSE_NS = 3_600 * 1_000_000_000  # files of one run are not recorded further apart
+MAX_PAUSE_NS = 3_600 * 1_000_000_000  # files of one run are not recorded further apart
 
 
 def rank_in_name(name: str) -> int | None:
@@ -101,7 +101,7 @@ def _far_from(traces: Sequence[Trace], kept: Iterable[int]) -> list[int]:
     return [
         index
         for index, (first, last) in spans.items()
-        if traces[index].stands_beside and max(first - end, begin - last) > MOST_PAUSE_NS
+        if traces[index].stands_beside and max(first - end, begin - last) > MAX_PAUSE_NS
     ]
 
 
@@ -150,7 +150,7 @@ def _of_one_time(members: Sequence[Member], kept: list[int], left_out: list[tupl
     groups = [[order[0]]]
     reach = spans[order[0]][1]
     for index in order[1:]:
-        if spans[index][0] - reach > MOST_PAUSE_NS:
+        if spans[index][0] - reach > MAX_PAUSE_NS:
             groups.append([])
         groups[-1].append(index)
         reach = max(reach, spans[index][1])

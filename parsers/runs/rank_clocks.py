@@ -11,10 +11,10 @@ import numpy as np
 from parsers.model import I64, Attribute, Effect, Progress, QualityNote, Trace
 from parsers.model.units import duration
 
-LEAST_PAIRS = 8
-FEWEST_PAIRS = 2  # of recordings that do not even overlap: any later pairing is worse than none
-MOST_LAG = 128  # collectives that one rank recorded before another began to record
-LEAST_SAME_NAMES = 0.9
+MIN_PAIRS = 8
+MIN_PAIRS_APART = 2  # of recordings that do not even overlap: any later pairing is worse than none
+MAX_LAG = 128  # collectives that one rank recorded before another began to record
+MIN_SAME_NAMES = 0.9
 CLEAR_SKEW_NS = 50_000  # ends differ by less for reasons of their own
 SKEW_TO_SPREAD = 8
 ALIKE_SPREAD, ALIKE_NS = 3, 5_000  # spreads that do not tell which pairing is right
@@ -79,7 +79,7 @@ def offset_between(first: Collectives, other: Collectives) -> ClockOffset | None
         beside = [each for lag, each in nearest.items() if lag and each is not None]
         if len(beside) == 2 and all(abs(each.median_ns) >= abs(plain.median_ns) for each in beside):
             return plain
-    lags = range(-min(MOST_LAG, len(first.ends)), min(MOST_LAG, len(other.ends)) + 1)
+    lags = range(-min(MAX_LAG, len(first.ends)), min(MAX_LAG, len(other.ends)) + 1)
     likely = [found for lag in lags if (found := _at_lag(first, other, lag)) is not None]
     if not likely:
         return _of_few(first, other)
@@ -93,10 +93,10 @@ def _at_lag(first: Collectives, other: Collectives, lag: int) -> ClockOffset | N
     """The offset if the other rank recorded so many collectives before the first one; None if these are others."""
     a, b = slice(max(-lag, 0), None), slice(max(lag, 0), None)
     count = min(len(first.ends[a]), len(other.ends[b]))
-    if count < max(LEAST_PAIRS, min(len(first.ends), len(other.ends)) // 2):
+    if count < max(MIN_PAIRS, min(len(first.ends), len(other.ends)) // 2):
         return None
     same = first.names[a][:count] == other.names[b][:count]
-    if same.mean() < LEAST_SAME_NAMES:
+    if same.mean() < MIN_SAME_NAMES:
         return None
     apart = (other.ends[b][:count] - first.ends[a][:count])[same]
     median = int(np.median(apart))
@@ -109,7 +109,7 @@ def _of_few(first: Collectives, other: Collectives) -> ClockOffset | None:
     All ranks take part in a collective at once, so recordings of the same collectives overlap.
     """
     count = len(first.ends)
-    if count < FEWEST_PAIRS or not np.array_equal(first.names, other.names):
+    if count < MIN_PAIRS_APART or not np.array_equal(first.names, other.names):
         return None
     if first.ends[0] <= other.ends[-1] and other.ends[0] <= first.ends[-1]:
         return None

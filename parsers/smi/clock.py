@@ -20,7 +20,7 @@ _TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d{1,9}))?$")
 _MOMENT = re.compile(r"(\S+?)(?:T|\s+)(\S+?)\s*(Z|[+-]\d{2}:?\d{2})?$")
 _MONTHS = 12
 _LATEST_NS = int(datetime(_YEARS.stop, 1, 1, tzinfo=UTC).timestamp()) * NS
-_LARGEST_OFFSET = timedelta(hours=14)
+_MAX_OFFSET = timedelta(hours=14)
 _QUARTER = timedelta(minutes=15)
 _CLOSE = timedelta(seconds=10)
 
@@ -68,7 +68,7 @@ def moment_of(text: str, day_first: bool = False) -> tuple[int | None, bool]:
         return local, False
     hours, minutes = (int(found[3][1:3]), int(found[3][-2:])) if found[3] != "Z" else (0, 0)
     offset = timedelta(hours=hours, minutes=minutes)
-    if offset > _LARGEST_OFFSET:
+    if offset > _MAX_OFFSET:
         return None, False
     return local - (-1 if found[3][0] == "-" else 1) * int(offset.total_seconds()) * NS, True
 
@@ -96,7 +96,7 @@ def zone_of(path: Path, last_local_ns: int) -> tuple[timezone, bool]:
         written = datetime.fromtimestamp(0, UTC)
     offset = last - written
     whole = round(offset / _QUARTER) * _QUARTER
-    if abs(whole) <= _LARGEST_OFFSET and abs(offset - whole) <= _CLOSE:
+    if abs(whole) <= _MAX_OFFSET and abs(offset - whole) <= _CLOSE:
         return timezone(whole), True
     try:
         local = last.replace(tzinfo=None).astimezone().utcoffset() or timedelta(0)

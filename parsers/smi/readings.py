@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from parsers.model import Counter, Excessive
-from parsers.model.counters import MOST_READ
+from parsers.model.counters import MAX_READ
 from parsers.smi.columns import Quantity
 
-MOST_SERIES = 20_000
+MAX_SERIES = 20_000
 _WORDS = {
     "active": 1.0,
     "not active": 0.0,
@@ -32,7 +32,7 @@ def number(text: str) -> float | None:
         return _WORDS.get(cell.lower())
     except OverflowError:
         return None
-    return value if abs(value) < MOST_READ else None
+    return value if abs(value) < MAX_READ else None
 
 
 @dataclass(slots=True)
@@ -58,8 +58,8 @@ class Readings:
             return
         series = self._series.get((gpu, column))
         if series is None:
-            if len(self._series) >= MOST_SERIES:
-                raise Excessive("readings by GPU and column", MOST_SERIES)
+            if len(self._series) >= MAX_SERIES:
+                raise Excessive("readings by GPU and column", MAX_SERIES)
             series = self._series[gpu, column] = _Series(quantity)
         series.time.append(time)
         series.value.append(value * quantity.factor)

@@ -17,7 +17,7 @@ from typing import Any
 
 from parsers.model import I64, Effect, Malformed, Progress, QualityRecorder, TraceError
 from parsers.model.threads import Threads
-from parsers.sqlite.guarded import BELIEVE_DAMAGED, LONGEST_QUERY_S, GuardedConnection, Watch, quote
+from parsers.sqlite.guarded import BELIEVE_DAMAGED, MAX_QUERY_S, GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri
 
 BATCH_ROWS = 1 << 16
@@ -27,11 +27,11 @@ _SALVAGE_ROWS = 1024
 _DAMAGE = re.compile(r"malformed|not a database|I/O error|disk image|out of memory|unable to open|corrupt")
 _PREVIEW_S = 0.3  # what each query of a preview may take
 _LOOK_EVERY_S = 0.05
-_LEAST_ROW_BYTES = 4  # what a row takes in a file at least: its place, its length and its number
+_MIN_ROW_BYTES = 4  # what a row takes in a file at least: its place, its length and its number
 _TEXT_GROWTH = 2  # UTF-16 in the file, UTF-8 here
 # with fewer bytes of the file for each number between the rowids, most numbers have no row
 _BYTES_OF_A_NUMBER = 4
-_MOST_SMALL_ROWS = 1 << 20
+_MAX_SMALL_ROWS = 1 << 20
 _NUMBERED = re.compile(r"(.+)_V(\d{1,9})")
 
 
@@ -112,7 +112,7 @@ class Database:
 
     def _connect(self) -> None:
         preview = self.most_rows is not None
-        watch = Watch(self.progress, _PREVIEW_S if preview else LONGEST_QUERY_S, whole=preview)
+        watch = Watch(self.progress, _PREVIEW_S if preview else MAX_QUERY_S, whole=preview)
         self._small = GuardedConnection(self.uri, watch, damaged=self.damaged)
         versions: dict[str, int] = {}
         for name, stored in sorted(self._small.tables.items()):
@@ -152,7 +152,7 @@ class Database:
             return []
         chosen = ", ".join(quote(column) if column in table else "NULL" for column in columns)
         try:
-            return self.rows(f"SELECT {chosen} FROM {quote(table.name)} LIMIT {_MOST_SMALL_ROWS}")
+            return self.rows(f"SELECT {chosen} FROM {quote(table.name)} LIMIT {_MAX_SMALL_ROWS}")
         except sqlite3.Error:
             return []
 
@@ -165,7 +165,7 @@ class Database:
         except sqlite3.Error:
             return 0
         stated = int(counted[0][0] or 0) if counted else 0
-        return min(stated, self.path.stat().st_size // _LEAST_ROW_BYTES)  # rowids may be far apart
+        return min(stated, self.path.stat().st_size // _MIN_ROW_BYTES)  # rowids may be far apart
 
     def batches(self, table: Table, columns: Mapping[str, str], where: str = "") -> Iterator[Batch]:
         """The expressions in ``columns`` for every row, in row order, read ahead by two threads.
@@ -341,7 +341,7 @@ class _Room:
 
     @staticmethod
     def of(file_bytes: int, stretch: tuple[int, int] | None) -> _Room:
-        rows = file_bytes // _LEAST_ROW_BYTES
+        rows = file_bytes // _MIN_ROW_BYTES
         if stretch is not None:
             rows = min(rows, stretch[1] - stretch[0] + 1)
         return _Room(rows, file_bytes * _TEXT_GROWTH)

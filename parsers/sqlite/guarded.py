@@ -17,8 +17,8 @@ from typing import Any
 
 from parsers.model import Progress
 
-LONGEST_QUERY_S = 30.0
-MOST_TABLES = 5_000  # with indexes and views; an export has one or two hundred
+MAX_QUERY_S = 30.0
+MAX_TABLES = 5_000  # with indexes and views; an export has one or two hundred
 BELIEVE_DAMAGED = "PRAGMA writable_schema = ON"  # SQLite then reads what is left of a cut file
 _PAUSE_FOR_LOCK_S = 2.0
 _STEPS_BETWEEN_LOOKS = 20_000  # of SQLite's virtual machine, well below a millisecond
@@ -40,7 +40,7 @@ class Watch:
     """Ends a query at its deadline, and when the user stops the reading; called by SQLite itself."""
 
     def __init__(
-        self, progress: Progress | None = None, longest_s: float = LONGEST_QUERY_S, *, whole: bool = False
+        self, progress: Progress | None = None, longest_s: float = MAX_QUERY_S, *, whole: bool = False
     ) -> None:
         """``longest_s`` is what the first or the next rows may take; with ``whole``, what all of them may."""
         self._progress = progress or Progress()
@@ -137,7 +137,7 @@ class GuardedConnection:
 
     def _find_tables(self) -> None:
         ((count,),) = self.rows("SELECT count(*) FROM sqlite_master")
-        if count > MOST_TABLES:
+        if count > MAX_TABLES:
             raise sqlite3.DataError(
                 f"it holds {count:,} tables, views and indexes, far more than any recording would"
             )

@@ -14,7 +14,7 @@ from parsers.sqlite.guarded import GuardedConnection, Watch
 from parsers.sqlite.read_only import SQLITE_MAGIC, read_only_uri
 
 _IN_SCHEMA = re.compile(rb"CREATE TABLE\s+(?:IF NOT EXISTS\s+)?[\"'`\[]?(\w{1,200})", re.IGNORECASE)
-_LONGEST_S = 2.0
+_MAX_S = 2.0
 
 
 def tables_of(source: Source) -> frozenset[str]:
@@ -37,7 +37,7 @@ def tables_of(source: Source) -> frozenset[str]:
 @lru_cache(maxsize=8)
 def _listed(path: Path, size: int, modified_ns: int) -> frozenset[str]:
     try:
-        watch = Watch(longest_s=_LONGEST_S, whole=True)
+        watch = Watch(longest_s=_MAX_S, whole=True)
         with contextlib.closing(GuardedConnection(read_only_uri(path), watch, damaged=True)) as database:
             return frozenset(database.tables)
     except (sqlite3.Error, TraceError, OSError):

@@ -84,7 +84,7 @@ def _tidy(folder: Path) -> None:
                 file.unlink()
 
 
-LARGEST_RATIO = 200
+MAX_RATIO = 200
 ALWAYS_ALLOWED = 1024**3
 _BLOCK = 4 * 1024**2
 
@@ -94,7 +94,7 @@ def unpacked(source: Source, progress: Progress, suffix: str = ".sqlite") -> Pat
 
     def fill(target: Path) -> None:
         packed = max(source.path.stat().st_size, 1)
-        limit = min(room_for_more(target.parent), max(packed * LARGEST_RATIO, ALWAYS_ALLOWED))
+        limit = min(room_for_more(target.parent), max(packed * MAX_RATIO, ALWAYS_ALLOWED))
         written = 0
         try:
             with open_bytes(source) as stream, target.open("wb") as file:

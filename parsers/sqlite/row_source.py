@@ -15,7 +15,7 @@ from parsers.model import I64, TraceError
 from parsers.sqlite.guarded import GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri
 
-_LONGEST_S = 1.0  # somebody waits for it
+_MAX_S = 1.0  # somebody waits for it
 Show = Callable[[GuardedConnection, str, Mapping[str, Any]], Mapping[str, Any]]
 
 
@@ -40,7 +40,7 @@ class RowSource:
             state = self.path.stat()
             if (state.st_size, state.st_mtime_ns) != (self.size, self.modified_ns):
                 return {}
-            watch = Watch(longest_s=_LONGEST_S, whole=True)
+            watch = Watch(longest_s=_MAX_S, whole=True)
             with contextlib.closing(
                 GuardedConnection(read_only_uri(self.path), watch, damaged=True)
             ) as database:

@@ -13,8 +13,8 @@ from parsers.model.builder import TraceBuilder
 from parsers.model.errors import Excessive
 
 _LATEST_NS = 1 << 62
-MOST_THREADS = 20_000  # of one file
-MOST_DEPTH = 4_000  # frames of one stack; Python's own limit is 1,000
+MAX_THREADS = 20_000  # of one file
+MAX_DEPTH = 4_000  # frames of one stack; Python's own limit is 1,000
 
 
 COUNTED_NS = 10_000_000  # for which a sample stands where no time is stated: py-spy takes 100 a second
@@ -90,7 +90,7 @@ def add_calls(builder: TraceBuilder, lane: Lane, marks: Iterable[tuple[bool, int
     names, starts, ends = array("i"), array("q"), array("q")
     now, wrong = -_LATEST_NS, 0
     for begins, name, at in marks:
-        fits = len(opened) < MOST_DEPTH if begins else bool(opened) and names[opened[-1]] == name
+        fits = len(opened) < MAX_DEPTH if begins else bool(opened) and names[opened[-1]] == name
         if at < now or not fits:
             wrong += 1
             continue
@@ -123,13 +123,13 @@ def set_aside(builder: TraceBuilder, what: str, count: int) -> None:
 
 def allow_threads(count: int) -> None:
     """Raise ``Excessive`` where no program has so many threads."""
-    if count > MOST_THREADS:
-        raise Excessive("threads", MOST_THREADS)
+    if count > MAX_THREADS:
+        raise Excessive("threads", MAX_THREADS)
 
 
 def stacks_of(samples: Sequence[Sequence[int]]) -> tuple[I64, I32]:
-    """Offsets and frames of stacks that are lists, each cut after its outermost ``MOST_DEPTH`` frames."""
-    kept = [each if len(each) <= MOST_DEPTH else each[:MOST_DEPTH] for each in samples]
+    """Offsets and frames of stacks that are lists, each cut after its outermost ``MAX_DEPTH`` frames."""
+    kept = [each if len(each) <= MAX_DEPTH else each[:MAX_DEPTH] for each in samples]
     offset = np.zeros(len(kept) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, kept), np.int64, len(kept)), out=offset[1:])
     flat = np.fromiter((frame for each in kept for frame in each), np.int32, int(offset[-1]))

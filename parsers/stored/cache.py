@@ -27,8 +27,8 @@ from parsers.files.user_folders import user_folder
 from parsers.model import ArgumentSource, Progress, Trace
 from parsers.stored import traces
 
-LEAST_EVENTS = 200_000  # smaller recordings open as fast as an entry would
-MOST_BYTES = 4_000_000_000
+MIN_EVENTS = 200_000  # smaller recordings open as fast as an entry would
+MAX_BYTES = 4_000_000_000
 WRONG_CLOCK_S = 24 * 3600
 _LOG = logging.getLogger(__name__)
 
@@ -149,7 +149,7 @@ def holds(path: Path, parser: Parser) -> bool:
     return state is not None and (folder() / _key(path, parser, state)).is_file()
 
 
-def trim(most_bytes: int = MOST_BYTES, entries: Path | None = None) -> None:
+def trim(most_bytes: int = MAX_BYTES, entries: Path | None = None) -> None:
     """Remove the entries used longest ago until the rest fits, and what killed writers and older versions left.
 
     ``entries`` is the folder of entries, by default that of traces.
@@ -176,11 +176,11 @@ def clear() -> None:
 
 
 def _entry_for(trace: Trace) -> Path | None:
-    if len(trace.events) < LEAST_EVENTS or trace.kernels or len(trace.inputs) != 1:
+    if len(trace.events) < MIN_EVENTS or trace.kernels or len(trace.inputs) != 1:
         return None
     (origin,) = trace.inputs
     parser = reopenable_parser(origin.format)
-    if origin.state is None or parser is None or traces.bytes_of(trace) > MOST_BYTES:
+    if origin.state is None or parser is None or traces.bytes_of(trace) > MAX_BYTES:
         return None
     return folder() / _key(Path(origin.file), parser, origin.state)
 

@@ -12,9 +12,9 @@ import numpy as np
 from parsers.model.arrays import BOOL, I64, rows_by
 from parsers.model.nesting import depths
 
-MOST_PAIRS = 1_000  # of threads that call and threads that may have: recordings have some dozens
-MOST_LEVELS = 200  # of events inside one another that are looked at
-LEAST_INSIDE = 0.9  # of the calls of a thread: clocks are read twice, and some calls are made by other parts
+MAX_PAIRS = 1_000  # of threads that call and threads that may have: recordings have some dozens
+MAX_LEVELS = 200  # of events inside one another that are looked at
+MIN_INSIDE_SHARE = 0.9  # of a thread's calls: clocks are read twice, and some calls are made by other parts
 
 
 def owners_of_calls(start: I64, end: I64, thread: I64, is_call: BOOL, is_work: BOOL) -> dict[int, int]:
@@ -26,7 +26,7 @@ def owners_of_calls(start: I64, end: I64, thread: I64, is_call: BOOL, is_work: B
     both = set(np.intersect1d(thread[working], thread[calling]).tolist())
     callers = [(each, calling[rows]) for each, rows in rows_by(thread[calling]) if each not in both]
     candidates = [(each, working[rows]) for each, rows in rows_by(thread[working]) if each not in both]
-    if len(callers) * len(candidates) > MOST_PAIRS:
+    if len(callers) * len(candidates) > MAX_PAIRS:
         return {}
     levels = [_levels(start[rows], end[rows]) for _, rows in candidates]
     found: dict[int, int] = {}
@@ -43,7 +43,7 @@ def _levels(start: I64, end: I64) -> list[tuple[I64, I64]]:
     """Starts and ends of nested events, those inside no other first."""
     order = np.lexsort((-end, start))
     start, end = start[order], end[order]
-    return [(start[rows], end[rows]) for _, rows in islice(rows_by(depths(start, end)), MOST_LEVELS)]
+    return [(start[rows], end[rows]) for _, rows in islice(rows_by(depths(start, end)), MAX_LEVELS)]
 
 
 def _typical_surrounding(levels: list[tuple[I64, I64]], moments: I64) -> float:
@@ -54,6 +54,6 @@ def _typical_surrounding(levels: list[tuple[I64, I64]], moments: I64) -> float:
         inside = (place >= 0) & (moments < ends[np.maximum(place, 0)])
         length[inside] = (ends - begins)[place[inside]]
     inside_any = np.isfinite(length)
-    if not len(moments) or inside_any.mean() < LEAST_INSIDE:
+    if not len(moments) or inside_any.mean() < MIN_INSIDE_SHARE:
         return float("inf")
     return float(np.median(length[inside_any]))

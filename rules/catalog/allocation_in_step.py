@@ -22,7 +22,7 @@ from rules.terms.thresholds import Unit, threshold
 from rules.wording.phrases import counted, share, without_stacks
 from rules.wording.words import Words, for_jax, for_native, ours
 
-LEAST_SHARE = threshold(
+MIN_SHARE = threshold(
     "allocation",
     "allocating inside steps is reported from this share of the analysed time",
     Unit.SHARE,
@@ -72,7 +72,7 @@ When it is wrong
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
         waiting = IdleTime(analysis, Cause.ALLOCATOR)
-        if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, waiting.ns) < analysis.thresholds[MIN_SHARE]:
             return
         pinned = _is_of_host_memory(waiting.culprit)
         uncached = _without_cache(analysis, waiting)

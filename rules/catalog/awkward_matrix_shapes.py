@@ -22,12 +22,12 @@ from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import CHANNELS_LAST, PAD_SHAPES
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
 from rules.wording.words import for_native, for_python, ours
 
-LEAST_SMALL_SHARE = 0.1  # of the window in products that fill less than half of the GPU
+MIN_SMALL_SHARE = 0.1  # of the window in products that fill less than half of the GPU
 HALF_OF_GPU = 0.5
 LONG_ENOUGH_NS = 10_000  # a shorter product is bound by its launch, not by its size
 ALIGNMENT = 8  # elements: 16 bytes of a 16-bit type (NVIDIA's deep learning performance guide)
@@ -81,7 +81,7 @@ When it is wrong
         events = products[misaligned & of_type(analysis, products, "fp16", "bf16")]
         busy = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)
         ceiling = int(length(busy) * MISALIGNED_COST)
-        if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return
         longest = int(events[np.argmax(durations(trace, events))])
         shapes, image = _shapes(analysis, longest), _image(analysis, longest)
@@ -120,7 +120,7 @@ When it is wrong
         long_enough = durations(trace, products) >= LONG_ENOUGH_NS
         events = products[(blocks > 0) & (blocks < HALF_OF_GPU * processors) & long_enough]
         events = np.setdiff1d(events, nearly_empty(analysis, device)[0])
-        if share(analysis, total(analysis, events)) < LEAST_SMALL_SHARE:
+        if share(analysis, total(analysis, events)) < MIN_SMALL_SHARE:
             return
         longest = int(events[np.argmax(durations(trace, events))])
         used = int(trace.attribute(Attribute.GRID, np.array([longest], np.int64))[0])

@@ -18,8 +18,8 @@ from rules.wording.compilations import why
 from rules.wording.headline import Headline
 from rules.wording.phrases import short_place, shortened
 
-MOST_TOLD, MOST_SHOWN = 3, 20  # functions, and compilations of each
-LONGEST_NAME = 40  # characters in a title
+MAX_LISTED, MAX_SHOWN = 3, 20  # functions, and compilations of each
+MAX_NAME_LENGTH = 40  # characters in a title
 RECOMPILE_LIMIT = (
     8  # torch._dynamo.config.recompile_limit: with so many versions the function runs uncompiled
 )
@@ -55,7 +55,7 @@ When it is wrong
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         again = [each for each in compiled_functions(analysis.trace) if each.reasons]
-        for each in again[:MOST_TOLD]:
+        for each in again[:MAX_LISTED]:
             yield self._finding(analysis, each, len(again))
 
     def _finding(self, analysis: Analysis, function: CompiledFunction, count: int) -> Finding:
@@ -70,7 +70,7 @@ When it is wrong
             analysis,
             severity=Severity.HIGH if gives_up else severity_of(ceiling, window),
             headline=Headline(
-                f"{shortened(function.shown, LONGEST_NAME)} was recompiled {_times(times)}",
+                f"{shortened(function.shown, MAX_NAME_LENGTH)} was recompiled {_times(times)}",
                 names_culprit=True,
             ),
             account=_account(function, count, gives_up),
@@ -83,7 +83,7 @@ When it is wrong
                 at=SourceLine.of(function.place, function.own_name, is_call=function.is_resumed),
             ),
             because=f"{shortened(why(function.reasons[0]), 100)}.",
-            evidence=evidence_of(trace, mine[:MOST_SHOWN]),
+            evidence=evidence_of(trace, mine[:MAX_SHOWN]),
             intervals=pairs(spent),
         )
 

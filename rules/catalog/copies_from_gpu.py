@@ -21,7 +21,7 @@ from rules.losses.host_link import (
 from rules.losses.lost_time import event_evidence
 from rules.remedies.copies import PINNED_AT_FULL_SPEED, less_from_gpu
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import share
 
@@ -57,7 +57,7 @@ When it is wrong
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
         worst = worst_copies(analysis, CopyKind.D2H)
-        if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[LEAST_SHARE]:
+        if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[MIN_SHARE]:
             return
         pageable, use = worst.from_pageable, None if worst.are_migrations else link_use(trace, worst)
         where = (

@@ -13,17 +13,17 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.cpu_time import cpu_time
 from rules.analysis.names.regions import is_loader
 from rules.findings.base import Category, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MOST_NAMED, culprit_of, inside, own_lines
+from rules.losses.cpu_work import MAX_NAMED, culprit_of, inside, own_lines
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import loaded_beside, region_beside
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, without_stacks
 
-LEAST_LOADS = 2  # of one, nobody knows whether it comes again
+MIN_LOADS = 2  # of one, nobody knows whether it comes again
 NEARLY = 0.05  # of a worker, or of the rest of a step: so little more makes no difference
-MOST_WORKERS = 8  # whose effect is told
+MAX_WORKERS = 8  # whose effect is told
 _OF_WORKERS = "_MultiProcessingDataLoaderIter"
 
 
@@ -57,21 +57,17 @@ When it is wrong
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         time = cpu_time(analysis)
-        if (
-            time is None
-            or not time.is_all
-            or time.loading_ns < analysis.thresholds[LEAST_SHARE] * time.step_ns
-        ):
+        if time is None or not time.is_all or time.loading_ns < analysis.thresholds[MIN_SHARE] * time.step_ns:
             return
         trace, loads = analysis.trace, time.loading[0]
-        if len(loads) < LEAST_LOADS:
+        if len(loads) < MIN_LOADS:
             return
-        longest = [event for event, _ in time.shares(time.activity.inputs)][:MOST_NAMED]
+        longest = [event for event, _ in time.shares(time.activity.inputs)][:MAX_NAMED]
         name = trace.name(longest[0])
         has_workers, is_of_torch = _OF_WORKERS in name, is_loader(name)
         steps = max(analysis.steps_in_window, 1)
         loading_ns, rest_ns = time.loading_ns / steps, (time.step_ns - time.loading_ns) / steps
-        workers = min(max(math.ceil(loading_ns / max(rest_ns, 1.0) - NEARLY), 1), MOST_WORKERS)
+        workers = min(max(math.ceil(loading_ns / max(rest_ns, 1.0) - NEARLY), 1), MAX_WORKERS)
         yield self.finding(
             analysis,
             ceiling_ns=time.loading_ns,

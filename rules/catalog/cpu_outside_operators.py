@@ -13,13 +13,13 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length
 from rules.analysis.facts.cpu_time import LONG_GAP_NS, CpuTime, cpu_time
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
-from rules.losses.cpu_work import LEAST_STEPS, MOST_NAMED, culprit_of, libraries, named_shares, own_lines
+from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, libraries, named_shares, own_lines
 from rules.remedies.cpu_work import OUTSIDE_OPERATORS
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, without_stacks
 
-LEAST = 0.05  # of a step: some of it there always is
+MIN_SHARE = 0.05  # of a step: some of it there always is
 MOSTLY = 0.5  # of this time: then the place that holds it is told
 
 
@@ -41,8 +41,8 @@ Why it costs time
 How it decides
     It adds up the times of {duration(LONG_GAP_NS)} or more in which neither an operator nor a data loader runs.
     Shorter ones are the cost of calling the next operator, and those that are usually short between the same two
-    operators are interruptions. Below {percent(LEAST)} of the step nothing is reported, nor if fewer than
-    {LEAST_STEPS} steps were found.
+    operators are interruptions. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than
+    {MIN_STEPS} steps were found.
 
 What to try
     Replace loops with calls on whole arrays, keep results that do not change, or prepare them in another process
@@ -54,13 +54,13 @@ When it is wrong
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         time = cpu_time(analysis)
-        if time is None or not time.is_all or time.steps < LEAST_STEPS:
+        if time is None or not time.is_all or time.steps < MIN_STEPS:
             return
-        if time.outside_ns < LEAST * time.step_ns:
+        if time.outside_ns < MIN_SHARE * time.step_ns:
             return
         steps, (start, end) = time.steps, time.outside
         lines = own_lines(analysis, time, time.outside)
-        longest = np.argsort(start - end, kind="stable")[:MOST_NAMED].tolist()
+        longest = np.argsort(start - end, kind="stable")[:MAX_NAMED].tolist()
         lane = int(
             analysis.trace.events.lane[time.activity.events[time.activity.kind == EventKind.CPU_OP][0]]
         )

@@ -15,16 +15,16 @@ from rules.analysis.arithmetic.intervals import complement, length, union
 from rules.analysis.facts.cpu_time import CpuTime, Shares, cpu_time
 from rules.analysis.idle.threads import ThreadActivity
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule
-from rules.losses.cpu_work import LEAST_NAMED, MOST_NAMED, Products, named_shares, own_lines, products_of
+from rules.losses.cpu_work import MAX_NAMED, MIN_NAMED, Products, named_shares, own_lines, products_of
 from rules.remedies.cpu_work import FEWER_THREADS, LARGE_OPERATORS, SINGLE_PRECISION
 from rules.remedies.remedy import Remedy
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, shortened, without_times
 
-LONGEST_NAME = 26  # in the title
-LEAST_SILENCE = 0.2
-LONGEST_SILENCE = 0.5  # of all of it: then it is one stretch
+MAX_NAME_LENGTH = 26  # in the title
+MIN_SILENCE = 0.2
+MAX_SILENCE = 0.5  # of all of it: then it is one stretch
 MOSTLY_OPERATORS = 0.5  # of the time
 LONG_PRODUCT_NS = 100_000  # on average
 SLOWEST_CORE = 1e9  # operations a second: a single core of any kind multiplies matrices faster
@@ -62,8 +62,8 @@ How it decides
     operators account for {percent(MOSTLY_OPERATORS)} of it and nothing hints at a GPU. Otherwise it is assigned to
     the innermost region; if there are no regions, or one holds {percent(SPANS_IT)} or more, to the innermost Python
     frame, otherwise to the innermost operator, which also takes precedence over regions if one takes longer than any
-    of them. Anything with at least {percent(LEAST_NAMED)} of that time is named, and next to regions also operators
-    and the user's own functions; so is time in which nothing recorded runs, if that is {percent(LEAST_SILENCE)} of
+    of them. Anything with at least {percent(MIN_NAMED)} of that time is named, and next to regions also operators
+    and the user's own functions; so is time in which nothing recorded runs, if that is {percent(MIN_SILENCE)} of
     the time. With shapes, it reports how fast matrices are multiplied.
 
 What to try
@@ -86,7 +86,7 @@ When it is wrong
             if computes
             else _innermost(time)
         )
-        longest = [each for each in shares if each[1] >= LEAST_NAMED * analysis.window_ns][:MOST_NAMED]
+        longest = [each for each in shares if each[1] >= MIN_NAMED * analysis.window_ns][:MAX_NAMED]
         if untimed := trace.quality.gpu_work_without_times:
             headline, advice = Headline(without_times(untimed)), _RECORD_WITH_TIMES
             unknown = "When the GPU worked, and for how long."
@@ -158,7 +158,7 @@ def _of_operators(analysis: Analysis, time: CpuTime, longest: Shares) -> tuple[H
 def _of_products(time: CpuTime) -> str:
     """How fast the CPU multiplies matrices, in a sentence; empty without shapes."""
     products = products_of(time)
-    if products.ns < LEAST_NAMED * time.window_ns:
+    if products.ns < MIN_NAMED * time.window_ns:
         return ""
     rate = products.per_second / 1e9
     return (
@@ -175,10 +175,10 @@ def _are_held_up(products: Products) -> bool:
 
 def _largest(trace: Trace, named: Shares, analysis: Analysis) -> str:
     """ "62 % in aten::addmm": what the busiest thread is in longest; empty where that is little."""
-    if not named or named[0][1] < LEAST_SILENCE * analysis.window_ns:
+    if not named or named[0][1] < MIN_SILENCE * analysis.window_ns:
         return ""
     event, ns = named[0]
-    return f"{percent(ns / analysis.window_ns)} in {shortened(_name(trace, event), LONGEST_NAME)}"
+    return f"{percent(ns / analysis.window_ns)} in {shortened(_name(trace, event), MAX_NAME_LENGTH)}"
 
 
 def _of_the_others(time: CpuTime, kind: CulpritKind) -> str:
@@ -207,13 +207,13 @@ def _of_silence(activity: ThreadActivity, window: tuple[int, int]) -> str:
     telling = end - start < SPANS_IT * (window[1] - window[0])
     silent = complement(union(start[telling], end[telling]), *window)
     whole = length(silent)
-    if not telling.any() or whole < LEAST_SILENCE * (window[1] - window[0]):
+    if not telling.any() or whole < MIN_SILENCE * (window[1] - window[0]):
         return ""
     longest = int((silent[1] - silent[0]).argmax())
     took = int(silent[1][longest] - silent[0][longest])
     after = events[telling][start[telling] == silent[1][longest]]
     text = f" In {percent(whole / (window[1] - window[0]))} of the time it runs nothing that was recorded"
-    if took < LONGEST_SILENCE * whole or not len(after):
+    if took < MAX_SILENCE * whole or not len(after):
         return f"{text}."
     return f"{text}: {duration(took)} of it before {_name(trace, int(after[0]))}."
 

@@ -9,18 +9,18 @@ import numpy as np
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.cpu_time import SHORTEST, CpuTime, cpu_time
+from rules.analysis.facts.cpu_time import TRIVIAL_PERCENTILE, CpuTime, cpu_time
 from rules.analysis.idle.threads import READ_BACKS
 from rules.findings.base import Category, Finding, Need, Rule, rule
-from rules.losses.cpu_work import LEAST_STEPS, MOST_NAMED, culprit_of, own_lines
+from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import VALUES_TOGETHER, fewer_calls
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, listed, of_every_step, without_stacks
 
-LEAST_OPERATORS = 100
-LEAST = 0.05  # of a step: some overhead there always is
+MIN_OPERATORS = 100
+MIN_SHARE = 0.05  # of a step: some overhead there always is
 MANY_READ_BACKS = 0.25  # of the calls
 MOSTLY = 0.5  # of the calls
 
@@ -41,9 +41,9 @@ Why it costs time
     its tensors are.
 
 How it decides
-    For each outermost operator it counts as much time as the shortest {SHORTEST} % of them last, and the short times
-    between two of them, less the profiler's overhead. Below {percent(LEAST)} of the step nothing is reported, nor
-    with fewer than {LEAST_OPERATORS} operators or {LEAST_STEPS} steps.
+    For each outermost operator it counts as much time as the shortest {TRIVIAL_PERCENTILE} % of them last, and the
+    short times between two of them, less the profiler's overhead. Below {percent(MIN_SHARE)} of the step
+    nothing is reported, nor with fewer than {MIN_OPERATORS} operators or {MIN_STEPS} steps.
 
 What to try
     Work on larger tensors, fuse operators with torch.compile, use fused optimizers, and read many values at once.
@@ -54,19 +54,19 @@ When it is wrong
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         time = cpu_time(analysis)
-        if time is None or not time.is_all or time.steps < LEAST_STEPS:
+        if time is None or not time.is_all or time.steps < MIN_STEPS:
             return
-        if len(time.operators) < LEAST_OPERATORS:
+        if len(time.operators) < MIN_OPERATORS:
             return
         trace, steps = analysis.trace, time.steps
         names, counts = np.unique(trace.events.name[time.operators], return_counts=True)
-        order = np.argsort(-counts, kind="stable")[:MOST_NAMED]
+        order = np.argsort(-counts, kind="stable")[:MAX_NAMED]
         called = {trace.strings[names[each]]: counts[each] / steps for each in order.tolist()}
         most = listed([f"{name} ({count:,.0f})" for name, count in called.items() if count >= 1])
         reads = counts[[trace.strings[name] in READ_BACKS for name in names.tolist()]].sum()
         reads_values = reads >= MANY_READ_BACKS * len(time.operators)
         overhead_ns = time.overhead_ns(in_full=reads_values)
-        if overhead_ns < LEAST * time.step_ns:
+        if overhead_ns < MIN_SHARE * time.step_ns:
             return
         in_optimizer = _in_optimizer(time) >= MOSTLY * len(time.operators)
         took = float(np.median(trace.events.duration[time.operators]))

@@ -21,7 +21,7 @@ from rules.kernels.gpu_peaks import peaks_of
 from rules.losses.lost_time import event_evidence
 from rules.remedies.kernels import single_precision
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
 from rules.wording.words import Words, ours
@@ -73,7 +73,7 @@ When it is wrong
         busy = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)
         ratio, vectors = _ratio(trace, worst), _vector_share(trace, events)
         ceiling = int(length(busy) * (vectors * (1 - 1 / HALF_THE_BYTES) + (1 - vectors) * (1 - 1 / ratio)))
-        if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return
         longest = kernel_name(trace.name(int(events[np.argmax(durations(trace, events))])))
         yield self.finding(

@@ -23,7 +23,7 @@ from rules.losses.concentration import extent
 from rules.losses.lost_time import event_evidence
 from rules.remedies.communication import EQUAL_WORK, hidden_communication
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.late_ranks import late_names
 from rules.wording.phrases import counted, share
@@ -72,7 +72,7 @@ When it is wrong
         if not any(analysis.budgets(device).compute_ns for device in exposed):
             return  # nothing could hide it
         ceiling = ranks.transfers_alone if len(ranks.run.meetings.row) else max(exposed.values())
-        if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return
         worst = (
             ranks.run.device(ranks.late[0])
@@ -135,11 +135,11 @@ def _on_the_compute_stream(analysis: Analysis, events: I64, device: int) -> bool
 
 def _taking_turns(analysis: Analysis, ranks: Ranks[RecordedRun]) -> int:
     """The mean time that ranks wait for each other where none of them is always the late one, ns."""
-    if ranks.late and share(analysis, ranks.lost_to_late) >= analysis.thresholds[LEAST_SHARE]:
+    if ranks.late and share(analysis, ranks.lost_to_late) >= analysis.thresholds[MIN_SHARE]:
         return 0
     meeting = ranks.run.meetings.with_collectives
     waiting = int(ranks.waiting[meeting].sum()) // max(len(meeting), 1)
-    return waiting if share(analysis, waiting) >= analysis.thresholds[LEAST_SHARE] else 0
+    return waiting if share(analysis, waiting) >= analysis.thresholds[MIN_SHARE] else 0
 
 
 def _cannot_tell(ranks: Ranks[RecordedRun]) -> str:
@@ -175,7 +175,7 @@ def _explanation(analysis: Analysis, ranks: Ranks[RecordedRun], worst: int, part
             " A few large messages run after the computation: all gradients travel in one bucket, so none can be "
             "sent while the backward pass is still computing."
         )
-    if ranks.late and share(analysis, ranks.lost_to_late) >= analysis.thresholds[LEAST_SHARE]:
+    if ranks.late and share(analysis, ranks.lost_to_late) >= analysis.thresholds[MIN_SHARE]:
         lost = percent(share(analysis, ranks.lost_to_late))
         text += f" Time the others spend waiting for {late_names(ranks)} ({lost}) is not counted here."
     elif waiting := _taking_turns(analysis, ranks):

@@ -24,7 +24,7 @@ from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share, shortened
 from rules.wording.words import Words, for_native, for_python, ours
 
-LEAST_COMPUTE = threshold(
+MIN_COMPUTE = threshold(
     "gpu-bound",
     "the GPU is the limit when every active GPU computes for at least this share of the time",
     Unit.SHARE,
@@ -34,9 +34,9 @@ LEAST_COMPUTE = threshold(
     source="at most a tenth remains to be gained outside kernels",
 )
 # of the window in kernels alone: below it queued work waits for something, not for the GPU
-LEAST_KERNELS = 0.5
+MIN_KERNELS = 0.5
 MOSTLY_UNKNOWN = 0.5  # of the kernels' time in kernels of no known family: their names say more than "other"
-MOST_NAMED, NOTEWORTHY_KERNEL = 3, 0.05
+MAX_NAMED, NOTEWORTHY_KERNEL = 3, 0.05
 _PRODUCTS = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION)
 _MOVING = (
     Family.ELEMENTWISE,
@@ -91,8 +91,8 @@ When it is wrong
             return
         lowest = min(budgets, key=_busy)
         if (
-            share(analysis, _busy(lowest)) < analysis.thresholds[LEAST_COMPUTE]
-            or share(analysis, lowest.compute_ns) < LEAST_KERNELS
+            share(analysis, _busy(lowest)) < analysis.thresholds[MIN_COMPUTE]
+            or share(analysis, lowest.compute_ns) < MIN_KERNELS
         ):
             return
         starting = share(analysis, lowest.idle_ns[Cause.DEPENDENCY])
@@ -159,7 +159,7 @@ def _names(analysis: Analysis, kernels: I64, families: list[tuple[Family, float]
         return [f"{family.label} {percent(part)}" for family, part in families]
     trace = analysis.trace
     time = np.bincount(trace.events.name[kernels], durations(trace, kernels), minlength=len(trace.strings))
-    longest = np.argsort(-time, kind="stable")[:MOST_NAMED]
+    longest = np.argsort(-time, kind="stable")[:MAX_NAMED]
     return [
         f"{shortened(kernel_name(trace.strings[name]))} {percent(time[name] / max(time.sum(), 1))}"
         for name in longest.tolist()

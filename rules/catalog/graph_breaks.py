@@ -13,8 +13,8 @@ from rules.terms.culprit import Culprit, CulpritKind, SourceLine
 from rules.wording.headline import Headline
 from rules.wording.phrases import short_place, shortened
 
-MOST_TOLD, MOST_SHOWN = 3, 20  # places, and breaks at each
-LONGEST_REASON = 40  # characters in a title
+MAX_LISTED, MAX_SHOWN = 3, 20  # places, and breaks at each
+MAX_REASON_LENGTH = 40  # characters in a title
 _CODE = """step = torch.compile(step, fullgraph=True)    # says at once where a graph would break
 y = torch.where(y.sum() > 0, y + 1, y)        # a branch that depends on data, as one operation"""
 
@@ -48,7 +48,7 @@ When it is wrong
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         breaks = broken_graphs(analysis.trace)
-        for each in breaks[:MOST_TOLD]:
+        for each in breaks[:MAX_LISTED]:
             yield self._finding(analysis, each, len(breaks))
 
     def _finding(self, analysis: Analysis, broken: BrokenGraph, count: int) -> Finding:
@@ -58,7 +58,7 @@ When it is wrong
         return self.finding(
             analysis,
             severity=Severity.LOW,
-            headline=Headline(f"Graph break at {place}", shortened(broken.reason, LONGEST_REASON)),
+            headline=Headline(f"Graph break at {place}", shortened(broken.reason, MAX_REASON_LENGTH)),
             account=f"The graph breaks at {broken.place}{times}: {broken.reason.rstrip('.')}.{rest}",
             remedy=remedy(
                 *((broken.hint,) if broken.hint else ()),
@@ -68,6 +68,6 @@ When it is wrong
             window_ns=analysis.trace.duration,
             culprit=Culprit(CulpritKind.FRAME, place, at=SourceLine.of(broken.place)),
             because=f"{broken.reason.rstrip('.')}.",
-            evidence=evidence_of(analysis.trace, broken_at(analysis.trace, broken.place)[:MOST_SHOWN]),
+            evidence=evidence_of(analysis.trace, broken_at(analysis.trace, broken.place)[:MAX_SHOWN]),
             unknown=("What the break costs: record the run with torch.profiler, and open both together.",),
         )

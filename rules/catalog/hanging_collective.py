@@ -29,7 +29,7 @@ from rules.losses.flight_recorders import (
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.headline import Headline
 
-MOST_TOLD = 3  # groups in which something hangs, and ranks that are told about one by one
+MAX_LISTED = 3  # groups in which something hangs, and ranks that are told about one by one
 _CODE = """# py-spy dump --pid PID             # where the rank that is missing is now
 if dist.get_rank() == 0:            # a branch that not all ranks take ...
     log(loss)                       # ... must not hold a collective
@@ -79,7 +79,7 @@ When it is wrong
             if explained.get(each.first.group, each.first.sequence + 1) > each.first.sequence
         ]
         in_a_circle = all(each.is_waited_for_elsewhere for each in stuck)
-        for each in stuck[:MOST_TOLD]:
+        for each in stuck[:MAX_LISTED]:
             yield self._finding(analysis, each, len(stuck), in_a_circle)
 
     def _finding(self, analysis: Analysis, stuck: Stuck, groups: int, in_a_circle: bool) -> Finding:
@@ -124,10 +124,10 @@ def _account(trace: Trace, stuck: Stuck, waiting: Sequence[Called], groups: int)
     text = _waiting_since(trace, stuck, waiting, f" in {named_call(stuck.first)} of {stuck.first.group}")
     text += f"{at_place(stuck.first)}."
     by_guilt = sorted(stuck.absent, key=lambda each: each.rank not in stuck.missing)
-    for each in by_guilt[:MOST_TOLD]:
+    for each in by_guilt[:MAX_LISTED]:
         text += f" {_told(trace, each)}"
-    if len(stuck.absent) > MOST_TOLD:
-        text += f" {len(stuck.absent) - MOST_TOLD:,} more are missing."
+    if len(stuck.absent) > MAX_LISTED:
+        text += f" {len(stuck.absent) - MAX_LISTED:,} more are missing."
     if not stuck.absent:
         text += _without_absent(stuck, waiting)
     if stuck.unrecorded:

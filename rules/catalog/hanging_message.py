@@ -20,7 +20,7 @@ from rules.losses.flight_recorders import (
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 
-MOST_TOLD = 3  # messages
+MAX_LISTED = 3  # messages
 _CODE = """# Both ends in the same order, at once: neither waits for the other to begin
 works = dist.batch_isend_irecv([dist.P2POp(dist.isend, out, after), dist.P2POp(dist.irecv, into, before)])
 for work in works:
@@ -57,7 +57,7 @@ When it is wrong
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         unmet = unmet_messages(analysis.trace)
         known = [each for each in unmet if each.is_recorded]
-        for each in (known or list(unmet))[:MOST_TOLD]:
+        for each in (known or list(unmet))[:MAX_LISTED]:
             yield self._finding(analysis, each)
 
     def _finding(self, analysis: Analysis, unmet: OpenMessage) -> Finding:

@@ -17,7 +17,7 @@ from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, part_of_step, share, shares
 from rules.wording.words import Words, ours
 
-LEAST_SHARE = threshold(
+MIN_SHARE = threshold(
     "unexplained-idle",
     "idle time without a known cause is reported from this share of the analysed time",
     Unit.SHARE,
@@ -27,7 +27,7 @@ LEAST_SHARE = threshold(
     source="less would not change the verdict",
 )
 
-MOST_OF_IT = 0.5  # of the idle time
+MAJORITY = 0.5  # of the idle time
 WAITED_FOR_SOMETHING = (QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY, WAIT_IN_GRAPH)
 
 _CODE = """with torch.profiler.profile(
@@ -75,7 +75,7 @@ When it is wrong
     def _queued(self, analysis: Analysis) -> Iterable[Finding]:
         waiting = IdleTime(analysis, Cause.DEPENDENCY, WAITED_FOR_SOMETHING)
         ns = sum(each.ns for each in waiting.blames)
-        if share(analysis, ns) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, ns) < analysis.thresholds[MIN_SHARE]:
             return
         yield self._told(
             waiting,
@@ -96,7 +96,7 @@ When it is wrong
 
     def _without_launch(self, analysis: Analysis) -> Iterable[Finding]:
         waiting = IdleTime(analysis, Cause.UNKNOWN)
-        if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, waiting.ns) < analysis.thresholds[MIN_SHARE]:
             return
         reasons = [
             f"{each.culprit.text} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:3]
@@ -138,7 +138,7 @@ When it is wrong
 
 def _one_gap(waiting: IdleTime) -> str:
     """ " One gap of 78.7 ms is most of it." where that is so."""
-    alone = len(waiting.by_device) < 2 and waiting.longest_ns > MOST_OF_IT * waiting.ns
+    alone = len(waiting.by_device) < 2 and waiting.longest_ns > MAJORITY * waiting.ns
     return f" One gap of {duration(waiting.longest_ns)} is most of it." if alone else ""
 
 

@@ -11,8 +11,8 @@ from rules.kernels.checks.speed_of_light import HIGH_PERCENT, LOW_PERCENT, speed
 from rules.kernels.checks.stalls import capped, stalls
 from rules.losses.kernel_findings import Fault, KernelRule, Reads
 
-LEAST_ATOMIC_SHARE = 0.2
-LEAST_WAITING_SHARE = 0.3
+MIN_ATOMIC_SHARE = 0.2
+MIN_WAITING_SHARE = 0.3
 # percent of the throughput: what else waits for memory then stands behind the atomics in the same queue
 HARDLY_ANY_MEMORY = 25.0
 _WAITS = frozenset({"lg_throttle", "long_scoreboard", "short_scoreboard", "mio_throttle", "drain"})
@@ -54,10 +54,10 @@ When it is wrong
     def fault(self, kernel: KernelProfile) -> Fault | None:
         share = atomic_share(kernel)
         sol = speed_of_light(kernel)
-        if share < LEAST_ATOMIC_SHARE or sol is None or sol.best >= LOW_PERCENT:
+        if share < MIN_ATOMIC_SHARE or sol is None or sol.best >= LOW_PERCENT:
             return None
         waiting = min(sum(each.share for each in stalls(kernel) if each.reason in _WAITS), 1.0)
-        if waiting < LEAST_WAITING_SHARE:
+        if waiting < MIN_WAITING_SHARE:
             return None
         queues = sol.memory < HARDLY_ANY_MEMORY
         percent, _ = capped(kernel, waiting * (1 - sol.best / HIGH_PERCENT if queues else share))

@@ -9,7 +9,7 @@ from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.occupancy import is_warp_specialised
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of, runs_at_the_compute_limit
 
-LEAST_SAVING = 0.1
+MIN_SAVING = 0.1
 
 
 @rule
@@ -48,7 +48,7 @@ When it is wrong
         if runs_at_the_compute_limit(kernel) or is_warp_specialised(kernel):
             return None
         results = results_of(kernel, "SharedMemoryConflicts") or results_of(kernel, "UncoalescedSharedAccess")
-        if not results or results[0].saving < LEAST_SAVING:
+        if not results or results[0].saving < MIN_SAVING:
             return None
         return Fault(
             title="bank conflicts in shared memory",

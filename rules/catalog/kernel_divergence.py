@@ -8,7 +8,7 @@ from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
-LEAST_SAVING = 0.05
+MIN_SAVING = 0.05
 
 
 @rule
@@ -45,7 +45,7 @@ When it is wrong
         results = results_of(kernel, "ThreadDivergence") + results_of(
             kernel, "LaunchConfiguration", self.category
         )
-        loud = [each for each in results if each.saving >= LEAST_SAVING]
+        loud = [each for each in results if each.saving >= MIN_SAVING]
         if not loud:
             return None
         return Fault(

@@ -9,7 +9,7 @@ from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.speed_of_light import LOW_PERCENT, speed_of_light
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
-LEAST_IDLE = 0.1
+MIN_IDLE = 0.1
 
 
 @rule
@@ -44,7 +44,7 @@ When it is wrong
         if sol is not None and (sol.best >= LOW_PERCENT or sol.bound is Category.SMALL_GRID):
             return None
         results = results_of(kernel, "LaunchConfiguration", self.category)
-        if not results or results[0].saving < LEAST_IDLE:
+        if not results or results[0].saving < MIN_IDLE:
             return None
         return Fault(
             title="SMs without a block",

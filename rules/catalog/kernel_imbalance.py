@@ -9,7 +9,7 @@ from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, fills_the_gpu, speed_of_light
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
-LEAST_SAVING = 0.1
+MIN_SAVING = 0.1
 SHORT_NS = 10_000
 _SHARED_UNITS = ("SMs", "L2 slices", "DRAM channels")
 
@@ -49,7 +49,7 @@ When it is wrong
         loud = [
             each
             for each in results_of(kernel, "WorkloadImbalance")
-            if each.subject in _SHARED_UNITS and each.saving >= LEAST_SAVING
+            if each.subject in _SHARED_UNITS and each.saving >= MIN_SAVING
         ]
         if not loud:
             return None

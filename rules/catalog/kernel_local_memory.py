@@ -10,7 +10,7 @@ from rules.kernels.checks.memory import local_share, spilled_requests
 from rules.kernels.checks.stalls import stalls
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, runs_at_the_compute_limit
 
-LEAST_LOCAL_SHARE = 0.10
+MIN_LOCAL_SHARE = 0.10
 _MEMORY_WAITS = frozenset({"long_scoreboard", "lg_throttle"})
 
 
@@ -49,7 +49,7 @@ When it is wrong
 
     def fault(self, kernel: KernelProfile) -> Fault | None:
         share = local_share(kernel)
-        if share < LEAST_LOCAL_SHARE or runs_at_the_compute_limit(kernel):
+        if share < MIN_LOCAL_SHARE or runs_at_the_compute_limit(kernel):
             return None
         spills = spilled_requests(kernel)
         waiting = sum(each.share for each in stalls(kernel) if each.reason in _MEMORY_WAITS)

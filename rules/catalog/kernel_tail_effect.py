@@ -12,7 +12,7 @@ from rules.kernels.checks.result import numbers
 from rules.kernels.checks.speed_of_light import WAVES, speed_of_light
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
-LEAST_SAVING = 0.1
+MIN_SAVING = 0.1
 HELD_SHARE = 0.8
 
 
@@ -52,7 +52,7 @@ When it is wrong
         unused = 1.0 if sol is None else 1 - sol.best / 100.0
         saving = min(idle_share_of_tail(waves), unused)
         occupancy = numbers(kernel, ACHIEVED, THEORETICAL)
-        if saving < LEAST_SAVING or (occupancy and occupancy[0] >= HELD_SHARE * occupancy[1]):
+        if saving < MIN_SAVING or (occupancy and occupancy[0] >= HELD_SHARE * occupancy[1]):
             return None
         return Fault(
             title="the last wave of blocks leaves SMs idle",

@@ -16,7 +16,7 @@ from rules.kernels.checks.speed_of_light import (
 )
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
-LEAST_SAVING = 0.05
+MIN_SAVING = 0.05
 L1_HIT = "l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct"
 
 
@@ -67,7 +67,7 @@ When it is wrong
         hits = kernel.number(L1_HIT) or 0.0
         beyond_l1 = 1.0 if busiest_memory_unit(kernel).startswith("the L1") else 1 - min(hits, 100.0) / 100.0
         saving = share * beyond_l1 * (1.0 if memory is None else min(1.0, memory / LOW_PERCENT))
-        if saving < LEAST_SAVING:
+        if saving < MIN_SAVING:
             return None
         return Fault(
             title=f"scattered memory accesses, {100 * _wasted(kernel, share):.0f} % of the traffic wasted",

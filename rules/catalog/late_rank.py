@@ -16,7 +16,7 @@ from rules.losses.lost_time import evidence_of
 from rules.remedies.communication import keep_up
 from rules.replay.late_ranks import gain_without_late_ranks
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.late_ranks import (
     because,
     cannot_tell,
@@ -74,7 +74,7 @@ When it is wrong
         ceiling = ranks.lost_to_late
         if ceiling and (gain := gain_without_late_ranks(analysis)) is not None:
             ceiling = min(ceiling, round((1 - 1 / max(gain, 1.0)) * analysis.window_ns))
-        if not ranks.late or share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
+        if not ranks.late or share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return
         device = ranks.run.device(ranks.late[0])
         rank = trace.devices[device].rank

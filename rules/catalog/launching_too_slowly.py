@@ -23,7 +23,7 @@ from rules.remedies.compiling import JIT_THE_STEP
 from rules.remedies.engines import launch_advice, queueing_advice
 from rules.remedies.launching import CAPTURE, FUSED_OPTIMIZER, captured, joined_loop, replayed_graph
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE, Unit, threshold
+from rules.terms.thresholds import MIN_SHARE, Unit, threshold
 from rules.wording.phrases import counted, part_of_step, share
 from rules.wording.words import Words, for_python, ours
 
@@ -87,7 +87,7 @@ When it is wrong
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         waiting = IdleTime(analysis, Cause.LAUNCH)
-        if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, waiting.ns) < analysis.thresholds[MIN_SHARE]:
             return
         facts = _launches(analysis, waiting)
         culprit = waiting.culprit
@@ -146,7 +146,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> Wor
     else:
         slow = ", but the short ones end before the CPU has launched the next"
     text: Words = f"{kernels}{slow}: the GPU idles {whole} between them."
-    least = analysis.thresholds[LEAST_SHARE]
+    least = analysis.thresholds[MIN_SHARE]
     if where := waiting.where(4, least):
         text += f" Where{waiting.on_worst}: {where}."
     floor = facts.kernels * GRAPH_GAP_NS

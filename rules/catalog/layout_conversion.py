@@ -18,7 +18,7 @@ from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, rule
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import CHANNELS_LAST
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
 
@@ -60,7 +60,7 @@ When it is wrong
         covered = union(trace.events.start[events], trace.events.end[events])
         busy = clip(intersect(covered, analysis.time(worst).compute), *analysis.window)
         ceiling = length(busy)
-        if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return
         longest = int(events[np.argmax(durations(trace, events))])
         kernels = total(analysis, operations(analysis, worst, EventKind.KERNEL))

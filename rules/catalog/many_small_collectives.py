@@ -15,7 +15,7 @@ from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.lost_time import event_evidence
 from rules.remedies.communication import JOIN_MESSAGES
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE, Unit, threshold
+from rules.terms.thresholds import MIN_SHARE, Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, without_stacks
 from rules.wording.words import for_pytorch
@@ -87,7 +87,7 @@ When it is wrong
             exposed = clip(intersect(covered, analysis.time(device).communication), t0, t1)
             exposed = subtract(exposed, ranks.exposed_waits(ranks.run.row_of(device)))
             ceiling = int(length(exposed) * (1 - 1 / count))
-            if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
+            if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
                 continue
             typical = int(np.median(columns.bytes[small]))
             yield self.finding(

@@ -23,7 +23,7 @@ from rules.kernels.operator_roofs import stated_work
 from rules.losses.lost_time import event_evidence
 from rules.remedies.kernels import FUSED_ATTENTION, fused_kernels
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shares
 from rules.wording.words import ours
@@ -147,7 +147,7 @@ When it is wrong
             return
         busy = clip(union(trace.events.start[worst.events], trace.events.end[worst.events]), *analysis.window)
         ceiling = min(worst.saved_ns, length(busy))
-        if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return
         attention = worst.attention_ns > worst.total_ns // 3
         measured = measured_sentence(trace, worst.events)

@@ -30,9 +30,9 @@ NEARLY_FULL = threshold(
     source="Kineto's plugin",
 )
 FRAGMENTED = 0.3  # of the most that is reserved: more than tensors ever use at once
-LEAST_UNUSED_BYTES = 1_000_000_000
-LEAST_RELIEF = 0.02  # of the peak; less is not worth saying
-LEAST_RESERVED = 0.5  # of the device's memory: of one that is mostly empty nothing is lost
+MIN_UNUSED_BYTES = 1_000_000_000
+MIN_RELIEF_SHARE = 0.02  # of the peak; less is not worth saying
+MIN_RESERVED = 0.5  # of the device's memory: of one that is mostly empty nothing is lost
 
 _CODE = """torch.cuda.memory._record_memory_history()
 train_step(batch)
@@ -92,8 +92,8 @@ When it is wrong
         full = bool(memory) and peak > analysis.thresholds[NEARLY_FULL] * float(memory or 1)
         used = float(allocated.value.max()) if allocated is not None and len(allocated.value) else None
         unused = peak - used if used is not None else 0.0
-        fragmented = unused >= LEAST_UNUSED_BYTES and unused > FRAGMENTED * peak
-        fragmented &= not memory or peak >= LEAST_RESERVED * memory
+        fragmented = unused >= MIN_UNUSED_BYTES and unused > FRAGMENTED * peak
+        fragmented &= not memory or peak >= MIN_RESERVED * memory
         if not full and not fragmented:
             return None
         summary = next((each for each in memory_of(analysis) if each.device == device), None)
@@ -129,7 +129,7 @@ def _helps(trace: Trace, summary: MemorySummary | None) -> tuple[str, ...]:
     if summary is None or summary.account is None:
         return ()
     found = reliefs(summary.account, summary.peak_at, ranks_of(trace))
-    return tuple(each.said() for each in found if each.freed >= LEAST_RELIEF * summary.peak_allocated)
+    return tuple(each.said() for each in found if each.freed >= MIN_RELIEF_SHARE * summary.peak_allocated)
 
 
 def _device(trace: Trace, counter: Counter) -> int | None:

@@ -19,7 +19,7 @@ from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, rule
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import tensor_cores
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
 from rules.wording.words import Words, ours
@@ -72,7 +72,7 @@ When it is wrong
         events = found[worst]
         busy = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)
         ceiling = int(length(busy) * (1 - 1 / _ratio(trace, worst)))
-        if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return
         longest = int(events[np.argmax(durations(trace, events))])
         convolutions = total(analysis, of_family(analysis, events, Family.CONVOLUTION))

@@ -19,7 +19,7 @@ from rules.wording.memory import given_back_sentence
 from rules.wording.words import Words
 
 _BEFORE = 20  # the twentieth part of the history before an allocation failed is shown with it
-_LEAST_HELP = 0.1  # of what was asked for; less is not worth saying
+_MIN_HELP_SHARE = 0.1  # of what was asked for; less is not worth saying
 _CODE = """model.gradient_checkpointing_enable()                     # transformers; else torch.utils.checkpoint
 os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"    # before torch is imported; against fragmentation
 # half the micro-batch, twice the gradient accumulation: the same step with half the activations"""
@@ -138,6 +138,6 @@ def _remedies(analysis: Analysis, account: DeviceMemory, last: Shortage) -> tupl
     said += [
         each.said(needed)
         for each in reliefs(account, last.failure.time, ranks_of(analysis.trace))
-        if each.freed >= _LEAST_HELP * needed
+        if each.freed >= _MIN_HELP_SHARE * needed
     ]
     return tuple(said) or ("Lower the peak: smaller batches, 16-bit types, sharding.",)

@@ -18,7 +18,7 @@ from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.concentration import extent
 from rules.losses.lost_time import any_stream
 from rules.remedies.communication import MICRO_BATCHES_FOR_STAGE, full_pipeline
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share
 
@@ -59,7 +59,7 @@ When it is wrong
         stages = stages_of(trace)
         waits = {stage: bubble_of(analysis, stage) for stage in stages}
         ceiling = sum(map(length, waits.values())) // max(len(stages), 1)
-        if not stages or share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
+        if not stages or share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return
         worst = max(stages, key=lambda stage: length(waits[stage]))
         found_in = extent(analysis, waits[worst], worst)

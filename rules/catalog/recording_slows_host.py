@@ -29,7 +29,7 @@ NOTABLE_SHARE = threshold(
     most=0.5,
     source="nsys-ai; 15 % contaminates a recording",
 )
-LEAST_IDLE_SHARE = 0.05  # stacks and memory only matter where the GPU waits for the CPU
+MIN_IDLE_SHARE = 0.05  # stacks and memory only matter where the GPU waits for the CPU
 _HOST_CAUSES = (Cause.LAUNCH, Cause.HOST, Cause.INPUT)
 
 _WITHOUT_EXTRAS = (
@@ -80,7 +80,7 @@ When it is wrong
             )
             if used
         ]
-        costly = bool(options) and share(analysis, waiting) >= LEAST_IDLE_SHARE
+        costly = bool(options) and share(analysis, waiting) >= MIN_IDLE_SHARE
         if not costly and share(analysis, length(own)) < analysis.thresholds[NOTABLE_SHARE]:
             return
         frames = trace.events.of_kind(EventKind.PYTHON)

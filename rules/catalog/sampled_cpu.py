@@ -16,10 +16,10 @@ from rules.terms.culprit import NOBODY, Culprit, CulpritKind, SourceLine
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, short_place, shortened
 
-MOST_NAMED = 3
-LEAST_NAMED = 0.05  # of the sampled time
+MAX_NAMED = 3
+MIN_NAMED = 0.05  # of the sampled time
 MOSTLY = 0.5  # of an own function's time: then what runs below it is named, too
-LONGEST_NAME = 40  # characters in a title
+MAX_NAME_LENGTH = 40  # characters in a title
 _CODE = """# py-spy record --threads --format speedscope --output cpu.json -- python train.py
 # perf record -F 99 -g python -X perf train.py && perf script > cpu.txt     # with what libraries do"""
 
@@ -40,7 +40,7 @@ Why it costs time
 
 How it decides
     Each moment of each thread is assigned to the deepest stack frame that does not belong to Python, an installed
-    package or the system; lines of one function are added up. Functions with at least {percent(LEAST_NAMED)} of the
+    package or the system; lines of one function are added up. Functions with at least {percent(MIN_NAMED)} of the
     sampled time of all threads are named, along with what runs below them most of the time.
 
 What to try
@@ -55,7 +55,7 @@ When it is wrong
         time = own_time(analysis.trace)
         if not time.sampled_ns:
             return
-        named = [each for each in time.frames if each.ns >= LEAST_NAMED * time.sampled_ns][:MOST_NAMED]
+        named = [each for each in time.frames if each.ns >= MIN_NAMED * time.sampled_ns][:MAX_NAMED]
         yield self.finding(
             analysis,
             headline=_headline(time, named),
@@ -74,9 +74,9 @@ When it is wrong
 def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
     if not named:
         return Headline("The CPU's time is not spent in any of the program's own functions")
+    place = shortened(_place(named[0]), MAX_NAME_LENGTH)
     return Headline(
-        f"{percent(named[0].ns / time.sampled_ns)} of the CPU's time is in {shortened(_place(named[0]), LONGEST_NAME)}",
-        names_culprit=True,
+        f"{percent(named[0].ns / time.sampled_ns)} of the CPU's time is in {place}", names_culprit=True
     )
 
 
@@ -85,7 +85,7 @@ def _account(time: OwnTime, named: list[OwnFrame]) -> str:
     if named:
         text += f": {listed([_told(time, each) for each in named])}"
     foreign = time.foreign_ns / time.sampled_ns
-    if foreign >= LEAST_NAMED:
+    if foreign >= MIN_NAMED:
         text += f". {percent(foreign)} is not in any of the program's own functions"
     return f"{text}."
 

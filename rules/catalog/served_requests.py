@@ -17,7 +17,7 @@ from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, shortened
 
-LEAST_NAMED = 0.05  # of the requests' time
+MIN_NAMED = 0.05  # of the requests' time
 MUCH_IN_QUEUE = 0.3  # of it: then more requests come at once than the model's instances answer
 _WAITS = "queue"
 
@@ -119,7 +119,7 @@ def _account(served: _Served) -> str:
         [
             f"{name} ({percent(took / served.whole_ns)})"
             for name, took in served.stages
-            if took >= LEAST_NAMED * served.whole_ns
+            if took >= MIN_NAMED * served.whole_ns
         ]
     )
     return (

@@ -10,7 +10,7 @@ from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.warm_up import step_evidence, warm_up
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import without_stacks
 from rules.wording.words import Words, for_native, for_pytorch, listed_words, ours
@@ -47,7 +47,7 @@ When it is wrong
         if (
             found is None
             or found.starts_up
-            or found.extra_ns < analysis.thresholds[LEAST_SHARE] * found.recorded_ns
+            or found.extra_ns < analysis.thresholds[MIN_SHARE] * found.recorded_ns
         ):
             return
         slowest = found.slowest

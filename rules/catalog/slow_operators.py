@@ -17,12 +17,12 @@ from rules.kernels.slow_operators import lost_ns, slow_operators
 from rules.losses.lost_time import event_evidence
 from rules.remedies.kernels import faster_operator
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, listed, of_every_step, part_of_step, share, shortened
 from rules.wording.words import ours
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
 @rule
@@ -67,7 +67,7 @@ When it is wrong
         kernels = np.concatenate(slow.kernels)
         busy = clip(union(trace.events.start[kernels], trace.events.end[kernels]), *analysis.window)
         ceiling = min(slow.lost_ns, length(busy))
-        if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return
         worst = slow.rows[0]
         yield self.finding(
@@ -105,7 +105,7 @@ def _account(analysis: Analysis, rows: tuple[OperatorRoof, ...], busy: int) -> s
     )
     others = [
         f"{row.name} of {_described(row)} ({percent(row.share)}, {duration(lost_ns(row) / steps)})"
-        for row in rows[1 : 1 + MOST_NAMED]
+        for row in rows[1 : 1 + MAX_NAMED]
     ]
     if others:
         text += (

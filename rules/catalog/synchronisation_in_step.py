@@ -22,7 +22,7 @@ from rules.terms.thresholds import Unit, threshold
 from rules.wording.phrases import counted, listed, share, without_stacks
 from rules.wording.words import for_native, ours
 
-LEAST_SHARE = threshold(
+MIN_SHARE = threshold(
     "synchronisation",
     "blocking calls are reported from this share of the analysed time",
     Unit.SHARE,
@@ -32,7 +32,7 @@ LEAST_SHARE = threshold(
     source="a blocking call in every step is worth reporting even if it costs little",
 )
 
-LEAST_CULPRIT = 0.0005  # of the window: less is written as 0.0 %
+MIN_CULPRIT_SHARE = 0.0005  # of the window: less is written as 0.0 %
 
 _SCALARS = ("aten::_local_scalar_dense",)
 _SIZED = (
@@ -79,7 +79,7 @@ When it is wrong
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
         waiting = IdleTime(analysis, Cause.SYNCHRONIZATION)
-        if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, waiting.ns) < analysis.thresholds[MIN_SHARE]:
             return
         culprit = waiting.culprit
         calls = len(_outside_read_backs(analysis, waiting.device))
@@ -120,7 +120,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime, copied: int, calls: int)
     where = [
         f"{each.culprit.text} ({percent(share(analysis, each.ns))}, {each.count:,} gap{'s' if each.count != 1 else ''})"
         for number, each in enumerate(waiting.blames[:3])
-        if not number or share(analysis, each.ns) >= LEAST_CULPRIT
+        if not number or share(analysis, each.ns) >= MIN_CULPRIT_SHARE
     ]
     return f"{text} Where{waiting.on_worst}: {listed(where)}."
 

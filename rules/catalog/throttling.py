@@ -17,7 +17,7 @@ from rules.terms.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.words import ours
 
-LEAST_LOST = threshold(
+MIN_LOST = threshold(
     "throttled",
     "throttling is reported from this share of the GPU's working time, as far as the lost clock shows",
     Unit.SHARE,
@@ -26,7 +26,7 @@ LEAST_LOST = threshold(
     most=0.5,
     source="clocks of a healthy GPU vary by 1 to 2 % between readings",
 )
-_MOST_SPANS = 20
+_MAX_SPANS = 20
 _THERMAL = (Limit.THERMAL, Limit.HW_THERMAL)
 
 
@@ -70,7 +70,7 @@ When it is wrong
         slowed = [
             facts
             for facts in found
-            if facts.main is not None and facts.lost_ns >= analysis.thresholds[LEAST_LOST] * facts.busy_ns
+            if facts.main is not None and facts.lost_ns >= analysis.thresholds[MIN_LOST] * facts.busy_ns
         ]
         if slowed:
             yield self._slowed(
@@ -119,7 +119,7 @@ When it is wrong
             device=facts.device,
             evidence=tuple(
                 Evidence(lane, start, end, f"slowed by {main.words}")
-                for start, end in facts.spans[:_MOST_SPANS]
+                for start, end in facts.spans[:_MAX_SPANS]
             ),
             intervals=facts.spans,
             unknown=(

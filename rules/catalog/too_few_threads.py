@@ -20,7 +20,7 @@ from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.lost_time import event_evidence
 from rules.remedies.engines import spreading_advice, spreading_code
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
 from rules.wording.words import Words, for_python, ours
@@ -92,7 +92,7 @@ When it is wrong
         )
         took = durations(trace, events)
         ceiling = int(length(alone) * (1 - float(np.average(used, weights=took))))
-        if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return
         longest = int(events[np.argmax(took)])
         name = shortened(kernel_name(trace.name(longest)), 90)

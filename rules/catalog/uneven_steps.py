@@ -22,12 +22,12 @@ from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.losses.warm_up import step_evidence
 from rules.remedies.host_work import RARER_IN_SLOW_STEPS
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE, Unit, threshold
+from rules.terms.thresholds import MIN_SHARE, Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share, shortened
 from rules.wording.words import for_python, for_pytorch
 
-LEAST_RATIO = threshold(
+MIN_RATIO = threshold(
     "uneven-step",
     "a step counts as uneven from this many times the median step",
     Unit.TIMES,
@@ -37,10 +37,10 @@ LEAST_RATIO = threshold(
     source="nsys-ai: longest step over the median",
 )
 COMPUTED = 0.8  # of what slow steps take longer
-LEAST_STEPS = 3
-LEAST_SPREAD = 1.0  # standard deviation over mean of one kernel's duration (TraceLens) ...
-LEAST_CALLS = 10  # ... called more often than this ...
-LEAST_KERNEL_SHARE = 0.05  # ... and at least this part of the window
+MIN_STEPS = 3
+MIN_SPREAD = 1.0  # standard deviation over mean of one kernel's duration (TraceLens) ...
+MIN_CALLS = 10  # ... called more often than this ...
+MIN_KERNEL_SHARE = 0.05  # ... and at least this part of the window
 
 
 @rule
@@ -80,7 +80,7 @@ When it is wrong
             return
         slow, usual, extra, explained, reasons = uneven
         ceiling = max(extra - explained, 0)
-        if share(analysis, extra) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, extra) < analysis.thresholds[MIN_SHARE]:
             return
         longest = max(slow, key=lambda step: step.duration)
         yield self.finding(
@@ -115,9 +115,7 @@ When it is wrong
             mean = total / np.maximum(count, 1)
             spread = np.sqrt(np.maximum(square / np.maximum(count, 1) - mean * mean, 0)) / np.maximum(mean, 1)
             odd = (
-                (count > LEAST_CALLS)
-                & (spread > LEAST_SPREAD)
-                & (total >= LEAST_KERNEL_SHARE * analysis.window_ns)
+                (count > MIN_CALLS) & (spread > MIN_SPREAD) & (total >= MIN_KERNEL_SHARE * analysis.window_ns)
             )
             if not odd.any():
                 continue
@@ -159,13 +157,13 @@ def _most_uneven(analysis: Analysis) -> tuple[list[Step], float, int, int, list[
         return None  # when the GPU ran what a step launched is not known, and the host may be ahead
     for rank in {step.rank for step in analysis.steady_steps}:
         steps = [step for step in analysis.steady_steps if step.rank == rank]
-        if len(steps) < LEAST_STEPS:
+        if len(steps) < MIN_STEPS:
             continue
         usual = float(np.median([step.duration for step in steps]))
-        slow = [step for step in steps if step.duration > analysis.thresholds[LEAST_RATIO] * usual]
+        slow = [step for step in steps if step.duration > analysis.thresholds[MIN_RATIO] * usual]
         extra = int(sum(max(step.duration - usual, 0) for step in steps))
         if slow and (best is None or extra > best[2]):
-            typical = [step for step in steps if step.duration <= analysis.thresholds[LEAST_RATIO] * usual]
+            typical = [step for step in steps if step.duration <= analysis.thresholds[MIN_RATIO] * usual]
             explained, reasons = _explained(analysis, slow, typical)
             best = (slow, usual, extra, explained, reasons)
     return best
@@ -182,7 +180,7 @@ def _explained(analysis: Analysis, slow: list[Step], typical: list[Step]) -> tup
         usual = float(np.median([time.idle_within(cause, step.start, step.end) for step in typical]))
         beyond = int(sum(max(time.idle_within(cause, step.start, step.end) - usual, 0) for step in slow))
         whole += beyond
-        if share(analysis, beyond) >= analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, beyond) >= analysis.thresholds[MIN_SHARE]:
             reasons.append(f"{analysis.idle.label(cause)} ({percent(share(analysis, beyond))})")
     return whole, reasons
 
@@ -194,7 +192,7 @@ def _explanation(analysis: Analysis, slow: list[Step], usual: float, reasons: li
         f"{three_digits(longest.duration / max(usual, 1))} times the "
         f"median ({duration(usual)}); {len(slow)} of {analysis.steps_in_window} steps "
         f"{'is' if len(slow) == 1 else 'are'} more than "
-        f"{three_digits(analysis.thresholds[LEAST_RATIO])} times as "
+        f"{three_digits(analysis.thresholds[MIN_RATIO])} times as "
         "long."
     )
     if reasons:

@@ -13,7 +13,7 @@ from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.beneath import beneath
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.waiting import prepared_input
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.phrases import listed, share, without_stacks
 
 
@@ -48,7 +48,7 @@ When it is wrong
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         waiting = IdleTime(analysis, Cause.INPUT)
-        if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, waiting.ns) < analysis.thresholds[MIN_SHARE]:
             return
         culprit = waiting.culprit
         loader, below = is_loader(culprit.name), beneath(waiting)
@@ -80,7 +80,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     others = [
         f"{each.culprit.text} ({percent(share(analysis, each.ns))})"
         for each in waiting.blames[1:3]
-        if share(analysis, each.ns) >= analysis.thresholds[LEAST_SHARE]
+        if share(analysis, each.ns) >= analysis.thresholds[MIN_SHARE]
     ]
     if others:
         text += f" Also waited for: {listed(others)}."

@@ -29,12 +29,12 @@ from rules.remedies.host_work import (
     off_the_path,
 )
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.phrases import share, shares
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours
 
 MOSTLY_COMPILING = 0.5  # of the waiting
-MOST_OF_IT = 0.8  # of the waiting: then one culprit is all that needs saying
+MAJORITY = 0.8  # of the waiting: then one culprit is all that needs saying
 
 
 @rule
@@ -77,7 +77,7 @@ When it is wrong
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
         waiting = IdleTime(analysis, Cause.HOST)
-        if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
+        if share(analysis, waiting.ns) < analysis.thresholds[MIN_SHARE]:
             return
         culprit, below, plans = waiting.culprit, beneath(waiting), plan_building(waiting)
         locked = locked_out(waiting)
@@ -113,7 +113,7 @@ When it is wrong
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     first = waiting.blames[0]
     part, longest = waiting.part, duration(waiting.longest_ns)
-    if first.ns < MOST_OF_IT * waiting.worst_ns:
+    if first.ns < MAJORITY * waiting.worst_ns:
         where = waiting.where(4)
         return (
             f"The CPU is busy with something other than launching, and the GPU has finished its queue: {part}, the "
@@ -124,7 +124,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
         f"{first.culprit.text} alone is {percent(share(analysis, first.ns))}{waiting.on_worst}, "
         f"the longest wait {longest}."
     )
-    least = analysis.thresholds[LEAST_SHARE]
+    least = analysis.thresholds[MIN_SHARE]
     others = shares(analysis, [(each.culprit.text, each.ns) for each in waiting.blames[1:]], 3, least)
     return f"{text} Also: {others}." if others else text
 

@@ -12,7 +12,7 @@ from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.warm_up import WarmUp, step_evidence, warm_up
 from rules.remedies.engines import later_steps
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.words import Words, for_jax, for_pytorch, listed_words
 
@@ -57,7 +57,7 @@ When it is wrong
         if (
             found is None
             or not found.starts_up
-            or found.extra_ns < analysis.thresholds[LEAST_SHARE] * found.recorded_ns
+            or found.extra_ns < analysis.thresholds[MIN_SHARE] * found.recorded_ns
         ):
             return
         slowest = found.slowest

@@ -20,7 +20,7 @@ from rules.wording.headline import Headline
 from rules.wording.phrases import listed, shortened
 from rules.wording.words import Words, for_pytorch, ours
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 NOTEWORTHY_WAIT = 0.05  # of the analysed time
 
 _CODE = """schedule = torch.profiler.schedule(wait=5, warmup=2, active=5)   # neither start-up nor a single step
@@ -180,7 +180,7 @@ def _first_use(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, t
     for event in subject.events.tolist():
         spent = int(trace.events.end[event] - trace.events.start[event])
         took[trace.name(event)] = took.get(trace.name(event), 0) + spent
-    named = sorted(took, key=lambda name: -took[name])[:MOST_NAMED]
+    named = sorted(took, key=lambda name: -took[name])[:MAX_NAMED]
     calls = listed([f"{name} ({duration(took[name])})" for name in named])
     return (
         Headline("Only first use was recorded", f"{percent(subject.share)} of the time"),
@@ -213,7 +213,7 @@ def _other_unit(analysis: Analysis, _: Subject) -> tuple[Headline, Words, tuple[
     by = f", by a factor of about 10^{abs(found[0].decades)}" if found[0].decades else ""
     return (
         Headline("Part of this recording is in another unit of time", found[0].part),
-        f"{listed([each.part for each in found[:MOST_NAMED]])} {'do' if len(found) > 1 else 'does'} not fit "
+        f"{listed([each.part for each in found[:MAX_NAMED]])} {'do' if len(found) > 1 else 'does'} not fit "
         f"{found[0].than}{by}: some times are in ns, us or ms while the others are in another unit. No time between "
         "them can be trusted, so no conclusions or predictions are drawn from them.",
         (

@@ -12,9 +12,9 @@ from rules.analysis.names.families import classify
 from rules.comparison.calls import Calls
 from rules.comparison.side import Side
 
-LEAST_SHOWN = 0.001  # of the longer step: smaller changes are put together
+MIN_SHOWN = 0.001  # of the longer step: smaller changes are put together
 # of the GPU's time in ranges, on both sides: below it, ranges do not tell where time went
-LEAST_EXPLAINED = 0.5
+MIN_EXPLAINED = 0.5
 SMALLER = "smaller changes"
 ELSEWHERE = "outside of ranges"
 BUDGET, KINDS, REGIONS = "parts of the budget", "kinds of kernel", "regions"
@@ -58,7 +58,7 @@ def bridges(
     ]
     by_region = [_by_region(side, each, regions) for side, each in zip((first, second), calls, strict=True)]
     if all(
-        sum(share for name, share in each.items() if name != (ELSEWHERE, ELSEWHERE)) >= LEAST_EXPLAINED
+        sum(share for name, share in each.items() if name != (ELSEWHERE, ELSEWHERE)) >= MIN_EXPLAINED
         for each in by_region
     ):
         found.append(_bridge(REGIONS, steps, by_region))
@@ -79,7 +79,7 @@ def _bridge(title: str, steps: tuple[float, float], shares: list[Shares]) -> Bri
         )
         for key, label in labels
     ]
-    large = [part for part in parts if abs(part.change) >= LEAST_SHOWN * max(steps)]
+    large = [part for part in parts if abs(part.change) >= MIN_SHOWN * max(steps)]
     small = [part for part in parts if part not in large]
     if any(part.change for part in small):
         sums = sum(part.before for part in small), sum(part.after for part in small)

@@ -12,7 +12,7 @@ from rules.comparison.side import Side
 
 Works = dict[str, Work]
 
-LEAST_IN_COMMON = 0.1  # of the kernel time; below it the kernels are others, as after a change of precision
+MIN_COMMON_SHARE = 0.1  # of the kernel time; below it the kernels are others, as after a change of precision
 MANY_TIMES_AS_MANY = 4  # kernels a step: more than a compiler joins
 SAME_CALLS = 0.02  # launches of a kernel a step, as often on both sides
 ANOTHER_SIZE = 1.5  # the same kernels so much slower: more than the clocks of one GPU model differ
@@ -161,7 +161,7 @@ def cautions(first: Side, second: Side, works: tuple[Works, Works]) -> list[str]
             f"{_count(first.gpus, 'GPU')} before and {second.gpus} after: communication differs, and perhaps the "
             "batch per GPU"
         )
-    if first.gpus and second.gpus and in_common < LEAST_IN_COMMON:
+    if first.gpus and second.gpus and in_common < MIN_COMMON_SHARE:
         found.append(
             f"only {percent(in_common)} of the kernel time is in kernels found in both: another precision, a "
             "compiler, or another program"
@@ -195,7 +195,7 @@ def look_like_different_programs(before: Works, after: Works) -> bool:
     calls = [sum(calls for calls, _ in side.values()) for side in (before, after)]
     return (
         min(calls) > 0
-        and _in_common(before, after) < LEAST_IN_COMMON
+        and _in_common(before, after) < MIN_COMMON_SHARE
         and max(calls) > MANY_TIMES_AS_MANY * min(calls)
     )
 
@@ -218,7 +218,7 @@ def times_as_long(before: Works, after: Works) -> float | None:
     ]
     weights = np.array([max(before[name][1], after[name][1]) for name in alike])
     total = max(sum(ns for _, ns in side.values()) for side in (before, after))
-    if weights.sum() < LEAST_IN_COMMON * total or not total:
+    if weights.sum() < MIN_COMMON_SHARE * total or not total:
         return None
     factors = np.array([after[name][1] / before[name][1] for name in alike])
     order = np.argsort(factors)

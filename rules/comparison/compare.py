@@ -37,8 +37,8 @@ from rules.memory.summary import MemorySummary, memory_of
 from rules.terms.thresholds import DEFAULTS, Thresholds
 
 NOISE_SHARE = 0.02  # of the step; what changed by less, beside the step itself, is as before
-LEAST_CHANGE = 0.001  # of the kernel time; a kernel that changed by less changed nothing
-LEAST_SHOWN = 0.0005  # a share of the step below this is written as 0.0 %
+MIN_CHANGE = 0.001  # of the kernel time; a kernel that changed by less changed nothing
+MIN_SHOWN = 0.0005  # a share of the step below this is written as 0.0 %
 SAME_AMOUNT = 0.05  # kernels launched by two recordings without steps that did the same work
 KERNEL_ROWS = 30
 
@@ -386,7 +386,7 @@ def _measures(
     return [
         Measure(f"kernels{of_what}", counts[0], counts[1], "count"),
         Measure(f"kernel time{of_what}", times[0], times[1], "ns"),
-        *(measure for measure in shares if max(measure.before, measure.after) >= LEAST_SHOWN),
+        *(measure for measure in shares if max(measure.before, measure.after) >= MIN_SHOWN),
         *_memory(*(_fullest(first.analysis, second.analysis) or ())),
     ]
 
@@ -439,5 +439,5 @@ def changes_of_work(
 def _noticeable(changes: Sequence[KernelChange]) -> list[KernelChange]:
     """What changed by a noticeable part of the kernel time, the largest change first."""
     total = max(sum(each.ns_before for each in changes), sum(each.ns_after for each in changes))
-    noticeable = [each for each in changes if abs(each.ns_change) > LEAST_CHANGE * total]
+    noticeable = [each for each in changes if abs(each.ns_change) > MIN_CHANGE * total]
     return sorted(noticeable, key=lambda each: (-abs(each.ns_change), each.name))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from parsers.model.units import three_digits
-from rules.comparison.step_times import FEWEST_STEPS, StepRatio
+from rules.comparison.step_times import MIN_STEPS, StepRatio
 
 
 class Outcome(Enum):
@@ -38,9 +38,7 @@ class Judgement:
     def of(cls, ratio: StepRatio | None, reasons: list[str]) -> Judgement:
         """From the ratio of step times and the reasons why they may not be set against each other."""
         if ratio is None and not reasons:
-            reasons = [
-                f"fewer than {FEWEST_STEPS} steady steps in at least one of them do not show the spread"
-            ]
+            reasons = [f"fewer than {MIN_STEPS} steady steps in at least one of them do not show the spread"]
         if reasons or ratio is None:
             return cls(Outcome.NOT_COMPARABLE, ratio, "; ".join(reasons))
         if not ratio.is_seen:

@@ -24,7 +24,7 @@ _BY_SITE = (
     ("family", "operator"),
 )
 _KNOWN = "operator"  # a site without one says nothing
-MOST_ROUNDS = 64
+MAX_ROUNDS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +109,7 @@ def _numbered(key: I64) -> I64:
 def _in_order(pairs: I64) -> I64:
     """Pairs that come in one order on both sides: those furthest out of place are dropped, round by round."""
     pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         place = np.argsort(np.argsort(pairs[:, 1], kind="stable"), kind="stable")
         away = np.abs(place - np.arange(len(pairs)))
         if not len(pairs) or not away.any():

@@ -17,7 +17,7 @@ from rules.comparison.matched_steps import MatchedSteps
 from rules.comparison.matching import Matched
 
 ALL = 0.98  # of the operations' time in the same kernels, as often: the same work
-MOST = 0.5  # of the time with a counterpart: below it, little of one is in the other
+MAJORITY = 0.5  # of the time with a counterpart: below it, little of one is in the other
 SAME_CALLS = 0.02
 MANY_CALLS = 0.25  # so many more or fewer of the same kernels are other work
 NOTICEABLE = 0.05  # of the operations' time
@@ -96,7 +96,7 @@ def same_work(
         1 - sum(_ns(row, side) for row in rows if row.match in (Match.GONE, Match.NEW)) / totals[side]
         for side in (0, 1)
     ]
-    if different_programs or max(found) < MOST:
+    if different_programs or max(found) < MAJORITY:
         return SameWork(Answer.NO, "almost no kernel of one has a counterpart in the other", differences)
     for changed in (precision, shapes if resized else "", size):
         if changed:
@@ -171,7 +171,7 @@ def _shapes(calls: tuple[Calls, Calls], matched: Matched, texts: list[str]) -> t
     return (
         f"other shapes in {percent(ns[changed].sum() / max(ns[known].sum(), 1))} of the kernel time, such as "
         f"{_short(texts[heaviest[0]])} before and {_short(texts[heaviest[1]])} after",
-        bool(weight[resized].sum() > MOST * weight.sum()),
+        bool(weight[resized].sum() > MAJORITY * weight.sum()),
     )
 
 
@@ -235,7 +235,7 @@ def _other_counts(rows: Sequence[KernelChange], totals: list[float]) -> str:
     many = [
         row for row in same if row.calls_before and abs(row.calls_after / row.calls_before - 1) > MANY_CALLS
     ]
-    if ns < MOST * totals[0] or sum(row.ns_before for row in many) < MOST * ns:
+    if ns < MAJORITY * totals[0] or sum(row.ns_before for row in many) < MAJORITY * ns:
         return ""
     calls = sum(row.calls_before for row in many), sum(row.calls_after for row in many)
     counts = average_count(calls[0]), average_count(calls[1])

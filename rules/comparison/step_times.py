@@ -15,16 +15,16 @@ from rules.analysis.steps.steps import Step
 
 CONFIDENCE = 0.95
 RESAMPLES = 4000
-MOST_BLOCKS = 1000  # of consecutive steps: more are not resampled one by one
+MAX_BLOCKS = 1000  # of consecutive steps: more are not resampled one by one
 SEED = (
     0  # with what was measured: the same two recordings give the same interval, and swapped ones its inverse
 )
 STEP_SPREAD = 0.02  # of one step on a quiet machine: what a few steps may not show of their own spread
-FEWEST_STEPS = 2  # of one, nothing is known about the spread
+MIN_STEPS = 2  # of one, nothing is known about the spread
 SLOW_STEP = 2.0  # times the median
-FEWEST_FOR_DRIFT = 5  # in order by chance once in 60 recordings
+MIN_FOR_DRIFT = 5  # in order by chance once in 60 recordings
 DRIFT_Z = 1.96  # of Spearman's rank correlation of step time and position, times sqrt(n - 1)
-LEAST_DRIFT = 0.02  # of the first half's mean
+MIN_DRIFT = 0.02  # of the first half's mean
 SLOW_STEPS_NAMED = 3
 FURTHEST = 100.0  # logarithm of a factor; a bound that keeps numbers finite
 
@@ -69,13 +69,13 @@ class StepTimes:
         Spearman's rank correlation with the position decides (Spearman, 1904).
         """
         count = len(self.ns)
-        if count < FEWEST_FOR_DRIFT or np.ptp(self.ns) == 0:
+        if count < MIN_FOR_DRIFT or np.ptp(self.ns) == 0:
             return 0.0
         ranks = np.argsort(np.argsort(self.ns, kind="stable"), kind="stable")
         if abs(np.corrcoef(ranks, np.arange(count))[0, 1]) * np.sqrt(count - 1) < DRIFT_Z:
             return 0.0
         change = float(self.ns[(count + 1) // 2 :].mean() / self.ns[: count // 2].mean() - 1)
-        return change if abs(change) >= LEAST_DRIFT else 0.0
+        return change if abs(change) >= MIN_DRIFT else 0.0
 
     def _slow_recur(self) -> bool:
         """Whether slow steps come at even distances, as a checkpoint does, so that their number is no chance."""
@@ -111,9 +111,9 @@ class StepTimes:
 
 def _blocks(ns: F64) -> F64:
     """Means of consecutive steps where there are many, so that the work stays bounded."""
-    if len(ns) <= MOST_BLOCKS:
+    if len(ns) <= MAX_BLOCKS:
         return ns
-    edges = np.linspace(0, len(ns), MOST_BLOCKS + 1).astype(np.int64)
+    edges = np.linspace(0, len(ns), MAX_BLOCKS + 1).astype(np.int64)
     return np.asarray(np.add.reduceat(ns, edges[:-1]) / np.diff(edges))
 
 
@@ -199,7 +199,7 @@ def _slow_steps(side: str, times: StepTimes) -> str:
 
 def ratio_of(before: StepTimes, after: StepTimes) -> StepRatio | None:
     """The ratio of the means with its interval; None where one has too few steps to know their spread."""
-    if min(len(before.ns), len(after.ns)) < FEWEST_STEPS or not before.mean or not after.mean:
+    if min(len(before.ns), len(after.ns)) < MIN_STEPS or not before.mean or not after.mean:
         return None
     if np.array_equal(before.ns, after.ns):
         return StepRatio(before, after, 1.0, 1.0)
@@ -210,7 +210,7 @@ def ratio_of(before: StepTimes, after: StepTimes) -> StepRatio | None:
 
 def ratio_of_blocks(before: StepTimes, after: StepTimes) -> StepRatio | None:
     """The ratio of the medians with its interval, of blocks of steps; None where one side has fewer than two."""
-    if min(len(before.ns), len(after.ns)) < FEWEST_STEPS or not before.median or not after.median:
+    if min(len(before.ns), len(after.ns)) < MIN_STEPS or not before.median or not after.median:
         return None
     return _ratio(
         before, after, before.resampled_medians(before.random()), after.resampled_medians(after.random())
@@ -231,7 +231,7 @@ def ratio_of_runs(before: Sequence[StepTimes], after: Sequence[StepTimes]) -> St
     if len(before) == len(after) == 1:
         return ratio_of(before[0], after[0])
     sides = [[run for run in runs if run.mean] for runs in (before, after)]
-    if not all(len(runs) > 1 or (runs and len(runs[0].ns) >= FEWEST_STEPS) for runs in sides):
+    if not all(len(runs) > 1 or (runs and len(runs[0].ns) >= MIN_STEPS) for runs in sides):
         return None
     pooled = [StepTimes(np.concatenate([run.ns for run in runs])) for runs in sides]
     means = [_logarithms(runs, whole.random()) for runs, whole in zip(sides, pooled, strict=True)]

@@ -31,7 +31,7 @@ class Severity(StrEnum):
     INFO = "info"
 
 
-MOST_SPEEDUP = 1_000.0  # of a larger one not even the order of magnitude is known
+MAX_SPEEDUP = 1_000.0  # of a larger one not even the order of magnitude is known
 SEVERITY_SHARE = {Severity.HIGH: 0.15, Severity.MEDIUM: 0.05, Severity.LOW: 0.01}  # ceiling / window
 
 
@@ -167,7 +167,7 @@ class Finding:
         if not self.window_ns:
             return 1.0
         left = 1.0 - self.cost
-        return 1.0 / left if left * MOST_SPEEDUP >= 1.0 else None
+        return 1.0 / left if left * MAX_SPEEDUP >= 1.0 else None
 
 
 class Rule(Protocol):

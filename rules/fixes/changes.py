@@ -10,7 +10,7 @@ from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 
 LEFT_ON_GPU = 0.05  # of what CPU operators take, when they run on the GPU instead: docs/predictions.md
-SHORTEST_NS = 4_000.0  # a kernel that is over sooner is bound by its start
+MIN_NS = 4_000.0  # a kernel that is over sooner is bound by its start
 
 
 def together(*changes: Change) -> Change:
@@ -91,7 +91,7 @@ def faster(replay: Replay, members: BOOL, factor: float | F64) -> Change:
     factors = np.broadcast_to(factor, members.shape)[members]
     events = device.members[members]
     duration = (table.end[events] - table.start[events]).astype(np.float64)
-    saved = np.maximum(duration - np.maximum(duration / factors, np.minimum(duration, SHORTEST_NS)), 0.0)
+    saved = np.maximum(duration - np.maximum(duration / factors, np.minimum(duration, MIN_NS)), 0.0)
     part = np.zeros(len(device))
     np.add.at(part, device.member_of[members], saved)
     remaining = 1.0 - np.minimum(part / np.maximum(device.duration, 1.0), 1.0)

@@ -20,11 +20,11 @@ from rules.replay.surroundings import Surroundings
 LONG_NS = 250_000.0  # host time before a call that no launching explains
 TOO_LONG_FOR_LAUNCHING_NS = 1_000_000.0  # operators that launch nothing for longer calculate on the CPU
 MUCH_DATA = 1_000_000  # bytes of a step
-LEAST_SILENT = 0.3  # of a gap or a phase: where it is less, what lies between is no part of it
+MIN_SILENT = 0.3  # of a gap or a phase: where it is less, what lies between is no part of it
 FEW_LAUNCHES = 20  # between two long gaps or waits of one phase
 FEW_WAITS = 16  # with no long gap between them: a loop of more is a fault of its own
-LEAST_PART = 0.1  # of a phase: what is less is no cause of its own
-LEAST_APART = 0.2  # of all work without a name: what is less is told with the rest
+MIN_PART = 0.1  # of a phase: what is less is no cause of its own
+MIN_APART = 0.2  # of all work without a name: what is less is told with the rest
 MOSTLY = 0.5
 
 
@@ -51,9 +51,9 @@ def own_work(replay: Replay, around: Surroundings) -> F64:
     silent = np.maximum(around.silent_ns - around.input_ns, 0.0)
     rest = np.maximum(replay.host.gap - around.input_ns, 0.0)
     dense = (around.operators_ns >= MOSTLY * rest) & (rest >= TOO_LONG_FOR_LAUNCHING_NS)
-    own = np.where((silent >= LEAST_SILENT * rest) | dense, rest, silent)
+    own = np.where((silent >= MIN_SILENT * rest) | dense, rest, silent)
     own = np.where((replay.host.gap >= LONG_NS) & (own >= LONG_NS), own, 0.0)
-    return own * np.where(around.operators_ns > LEAST_SILENT * own, 1 - LEFT_ON_GPU, 1.0)
+    return own * np.where(around.operators_ns > MIN_SILENT * own, 1 - LEFT_ON_GPU, 1.0)
 
 
 def left_of_unknown(replay: Replay, copied: BOOL) -> tuple[float, float]:
@@ -130,7 +130,7 @@ def _numbered(replay: Replay, own: F64) -> I64:
         passed[anchors[np.append(edges[1:], len(anchors)) - 1]] - passed[anchors[edges]] + own[anchors[edges]]
     )
     whole = np.bincount(number, own[anchors])
-    mainly = whole >= LEAST_SILENT * extent
+    mainly = whole >= MIN_SILENT * extent
     found[anchors] = np.where((whole > 0)[number] & (mainly[number] | long[anchors]), number, -1)
     return found
 
@@ -187,7 +187,7 @@ def _settled(replay: Replay, node: I64, phase: I64, own: F64, kind: I64) -> I64:
     kinds = int(kind.max(initial=0)) + 1
     weight = np.bincount(phase * kinds + kind, own, minlength=(int(phase.max(initial=0)) + 1) * kinds)
     weight = weight.reshape(-1, kinds)
-    small = weight < LEAST_PART * weight.sum(axis=1, keepdims=True)
+    small = weight < MIN_PART * weight.sum(axis=1, keepdims=True)
     kind = np.where(small[phase, kind], weight.argmax(axis=1)[phase], kind)
     place = np.arange(len(node))
     last = np.maximum.accumulate(np.where(own > 0, place, -1))
@@ -253,7 +253,7 @@ def _places(replay: Replay, around: Surroundings, pieces: _Pieces, beside: BOOL)
     joined: list[_Place] = []
     for each in sorted(places, key=lambda each: (-each.whole, each.name, each.when)):
         partner = next((other for other in joined if not other.steps & each.steps), None)
-        if not each.name and each.whole < LEAST_APART * nameless:
+        if not each.name and each.whole < MIN_APART * nameless:
             partner = next((other for other in joined if not other.name), partner)
         if partner is None:
             joined.append(each)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from parsers.model import Cancelled, Progress, derived
 from rules.analysis.analysis import Analysis
-from rules.findings.base import MOST_SPEEDUP
+from rules.findings.base import MAX_SPEEDUP
 from rules.fixes.base import Proposal, fixes
 from rules.fixes.once import comes_once
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
-from rules.replay.recorder import MOST_OF_GAP
+from rules.replay.recorder import MAX_OF_GAP
 from rules.replay.replay import Change, Replay, replay_of, step_of
 
 _LOG = logging.getLogger(__name__)
@@ -30,11 +30,11 @@ AT_ITS_MOST = 0.95
 MOSTLY_BUSY = 1.5
 # the largest gain that was measured is 563 (docs/predictions.md): where less than a thousandth of a step would be
 # left, or of a recording in which nothing repeats less than a hundredth, nobody knows how long that takes
-MOST_GAIN, MOST_GAIN_ONCE = MOST_SPEEDUP, 100.0
+MAX_GAIN, MAX_GAIN_ONCE = MAX_SPEEDUP, 100.0
 MUCH, LITTLE = 1.5, 1.05  # a gain beside which a smaller one than this is not told
 OF_BROAD = 0.8  # of what a fix gives at least counts in the order, where it changes much of the program
 VAGUE = 1.8  # high over low: then what it depends on is said
-MOST_FIXES = 12
+MAX_FIXES = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,7 +158,7 @@ def _is_credible(replay: Replay, proposals: Sequence[Proposal], high: float) -> 
 
 
 def _most_gain(replay: Replay) -> float:
-    return MOST_GAIN if any(span.numbers for span in replay.spans) else MOST_GAIN_ONCE
+    return MAX_GAIN if any(span.numbers for span in replay.spans) else MAX_GAIN_ONCE
 
 
 def _hidden(replay: Replay, done: list[Promise], quiet: list[Promise]) -> list[Promise]:
@@ -218,7 +218,7 @@ def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tup
     slower = max(HOST_UNSURE, replay.host_with_half_the_frames)
     on_hosts = {host: replay.gain(likely, host=host) for host in (slower, 1.0 / HOST_UNSURE)}
     low, high = min(low, *on_hosts.values()), max(high, *on_hosts.values())
-    if replay.recorder_share >= AT_ITS_MOST * MOST_OF_GAP:
+    if replay.recorder_share >= AT_ITS_MOST * MAX_OF_GAP:
         high = max(high, replay.gain_recorded(likely))
     if any(each.low for each in proposals):
         low = min(low, *(replay.gain(least, host=host) for host in on_hosts))
@@ -251,7 +251,7 @@ def _in_order(replay: Replay, promises: list[Promise], progress: Progress) -> li
     What a fix adds hardly ever grows by others being made, so only those are replayed again whose last known gain could
     still be the largest (Minoux's lazy greedy selection).
     """
-    left = sorted(promises, key=lambda each: -_rank(each))[:MOST_FIXES]
+    left = sorted(promises, key=lambda each: -_rank(each))[:MAX_FIXES]
     adds = {each.id: _rank(each) for each in left}
     done: list[Promise] = []
     changes: list[Change] = []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from parsers.model import Trace
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.comparison.comparable import LEAST_IN_COMMON, look_like_different_programs
+from rules.comparison.comparable import MIN_COMMON_SHARE, look_like_different_programs
 from rules.comparison.compare import KERNEL_ROWS, Comparison, Measure, changes_of_work, verdict_on
 from rules.comparison.gate import Judgement
 from rules.comparison.kernel_rows import Work
@@ -90,7 +90,7 @@ def compare_with_kept(
             "only figures of the earlier run were kept: no findings, no idle time, only the longest kernels",
             *(
                 ["they share almost no kernels: another precision, a compiler, or another program"]
-                if _share(works[1], in_common) < LEAST_IN_COMMON
+                if _share(works[1], in_common) < MIN_COMMON_SHARE
                 else []
             ),
             *(ratio.about() if ratio is not None else ()),

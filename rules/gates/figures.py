@@ -17,8 +17,8 @@ from rules.analysis.steps.steps import Step
 from rules.comparison.step_times import StepTimes
 from rules.memory.summary import memory_of
 
-MOST_NAMES = 40  # kernels, and regions, that are kept step by step; the longest
-MOST_STEPS = 500  # kept; of more, means of consecutive ones
+MAX_NAMES = 40  # kernels, and regions, that are kept step by step; the longest
+MAX_STEPS = 500  # kept; of more, means of consecutive ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class RunFigures:
         ]
 
     def shortened(self) -> RunFigures:
-        """At most MOST_STEPS values a series, to be kept."""
+        """At most MAX_STEPS values a series, to be kept."""
         return replace(
             self,
             step_ns=_shortened(self.step_ns),
@@ -139,9 +139,9 @@ def _series(values: Any) -> F64:
 
 
 def _shortened(series: F64) -> F64:
-    if len(series) <= MOST_STEPS:
+    if len(series) <= MAX_STEPS:
         return series
-    edges = np.linspace(0, len(series), MOST_STEPS + 1).astype(np.int64)
+    edges = np.linspace(0, len(series), MAX_STEPS + 1).astype(np.int64)
     return np.asarray(np.add.reduceat(series, edges[:-1]) / np.diff(edges))
 
 
@@ -249,7 +249,7 @@ def _kernels(
         or name in (shown[key], kernel_name(shown[key]), base_name(shown[key]))
     }
     found = {}
-    for key in dict.fromkeys([*ordered[:MOST_NAMES], *sorted(asked)]):
+    for key in dict.fromkeys([*ordered[:MAX_NAMES], *sorted(asked)]):
         mine = group == number[key]
         launches = np.count_nonzero(mine) / len(steps.start)
         found[key] = Named(shown[key], launches, steps.mean(steps.total(step[mine], length[mine])))
@@ -266,7 +266,7 @@ def _regions(analysis: Analysis, steps: _Steps, wanted: Sequence[str]) -> dict[s
         return {}
     names = events.name[regions]
     time = np.bincount(names, (events.end - events.start)[regions])
-    longest = np.argsort(-time, kind="stable")[:MOST_NAMES]
+    longest = np.argsort(-time, kind="stable")[:MAX_NAMES]
     asked = [name for name in np.unique(names).tolist() if trace.strings[name] in wanted]
     found = {}
     for name in dict.fromkeys([*longest[time[longest] > 0].tolist(), *asked]):

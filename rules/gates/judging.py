@@ -10,14 +10,14 @@ import numpy as np
 from parsers.model.arrays import F64
 from parsers.model.units import duration, size, three_digits
 from rules.comparison.gate import Decision, Judgement, Outcome
-from rules.comparison.step_times import CONFIDENCE, FEWEST_STEPS, RESAMPLES, SEED, StepTimes, ratio_of_runs
+from rules.comparison.step_times import CONFIDENCE, MIN_STEPS, RESAMPLES, SEED, StepTimes, ratio_of_runs
 from rules.gates.against_kept import judgement_on
 from rules.gates.figures import RunFigures
 from rules.gates.limits import Gates, Limit, Quantity
 
 Runs = Sequence[RunFigures]
 
-FEWEST_FOR_P99 = 100  # steps: of fewer, none is the slowest in a hundred
+MIN_FOR_P99 = 100  # steps: of fewer, none is the slowest in a hundred
 NS_PER_S = 1e9
 
 
@@ -166,7 +166,7 @@ def _series(
         return _Measured(means[0], means[1], ratio, ratio)
     found_ratio = ratio_of_runs(*([StepTimes(series) for series in found] for found in sides))
     if found_ratio is None:
-        return _Measured(missing=f"fewer than {FEWEST_STEPS} steady steps do not show the spread")
+        return _Measured(missing=f"fewer than {MIN_STEPS} steady steps do not show the spread")
     return _Measured(means[0], means[1], found_ratio.low, found_ratio.high)
 
 
@@ -199,8 +199,8 @@ def _throughput(gates: Gates, steps: Judgement) -> _Measured:
 def _p99(before: Runs, after: Runs) -> _Measured:
     """The 99th percentile of all steps; its interval holds CONFIDENCE of bootstrap samples (Efron, 1979)."""
     steps = [np.concatenate([run.step_ns for run in runs]) for runs in (before, after)]
-    if min(map(len, steps)) < FEWEST_FOR_P99:
-        return _Measured(missing=f"fewer than {FEWEST_FOR_P99} steady steps have no 99th percentile")
+    if min(map(len, steps)) < MIN_FOR_P99:
+        return _Measured(missing=f"fewer than {MIN_FOR_P99} steady steps have no 99th percentile")
     random = np.random.default_rng(SEED)
     values = [float(np.quantile(side, 0.99)) for side in steps]
     if np.array_equal(steps[0], steps[1]):

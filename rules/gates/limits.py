@@ -13,7 +13,7 @@ from rules.findings.base import Severity
 from rules.gates.figures import RunFigures, figures_of
 from rules.terms.thresholds import DEFAULTS, Thresholds, known_thresholds
 
-MOST_PERCENT = 1e6
+MAX_PERCENT = 1e6
 
 
 class Quantity(Enum):
@@ -75,7 +75,7 @@ def percentage(value: object) -> float:
             number = float(value.strip().removesuffix("%") if isinstance(value, str) else value)
         except ValueError:
             number = -1.0
-    if not 0.0 <= number < MOST_PERCENT:
+    if not 0.0 <= number < MAX_PERCENT:
         raise ValueError(f"{value!r} is not a percentage such as 5 or 5%")
     return number
 

@@ -14,7 +14,7 @@ from parsers.model.names.kernels import base_name, similarity
 from rules.kernels.launch_groups import kernel_groups
 
 CLEARLY_BETTER = 0.1
-LEAST_SIMILARITY = 0.75
+MIN_SIMILARITY = 0.75
 
 
 class Certainty(IntEnum):
@@ -114,7 +114,7 @@ def _choose(
     """The profiled launches that fit a name and shape best, in the order in which they were profiled."""
     kernels = trace.kernels
     scores = {each: similarity(kernels[each].name, name) for each in candidates}
-    alike = [each for each in candidates if scores[each] >= LEAST_SIMILARITY]
+    alike = [each for each in candidates if scores[each] >= MIN_SIMILARITY]
     same_shape = [each for each in alike if _shape(kernels[each]) == shape]
     pool = same_shape or alike
     if not pool:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from parsers.model import KernelProfile, Trace
 from parsers.model.kernels import Dim3
 
-LEAST_SHARE = 0.002
-MOST_GROUPS = 60
+MIN_SHARE = 0.002
+MAX_GROUPS = 60
 FEW_GROUPS = 12
 
 
@@ -79,7 +79,7 @@ def groups_worth_reading(trace: Trace) -> list[KernelGroup]:
     if len(groups) <= FEW_GROUPS:
         return groups
     total = sum(each.total_ns for each in groups)
-    return [each for each in groups if each.total_ns >= LEAST_SHARE * total][:MOST_GROUPS]
+    return [each for each in groups if each.total_ns >= MIN_SHARE * total][:MAX_GROUPS]
 
 
 def profiled_ns(trace: Trace) -> int:

@@ -341,7 +341,7 @@ def _thread_of_lane(trace: Trace) -> I64:
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
 
 
-MOST_SHAPES = 2000
+MAX_SHAPES = 2000
 
 
 def estimated_roofline(trace: Trace, longest_kernel: str | None = None) -> Roofline:
@@ -368,7 +368,7 @@ def estimated_roofline(trace: Trace, longest_kernel: str | None = None) -> Roofl
         for row in rows
         if row.work is not None and row.work.operations and row.ns
     )
-    return Roofline(points[:MOST_SHAPES], _roofs(trace, points))
+    return Roofline(points[:MAX_SHAPES], _roofs(trace, points))
 
 
 def _roofs(trace: Trace, points: Sequence[Point]) -> tuple[Roof, ...]:

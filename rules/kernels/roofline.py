@@ -32,7 +32,7 @@ _SOURCE_TYPES = (
     ("dmma", "fp64_tensor"),
 )
 _SECTOR_BYTES = 32.0
-LEAST_TENSOR_PERCENT = 5.0  # below, the pipe may only have run ordinary FP16 instructions
+MIN_TENSOR_PERCENT = 5.0  # below, the pipe may only have run ordinary FP16 instructions
 LEVELS = ("DRAM", "L2", "L1")
 
 
@@ -184,7 +184,7 @@ def _tensor_rates_from_pipe(kernel: KernelProfile, table: GpuPeaks | None) -> di
             "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active",
             "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
         )
-    if not busy or busy < LEAST_TENSOR_PERCENT or table is None:
+    if not busy or busy < MIN_TENSOR_PERCENT or table is None:
         return {}
     precision = precision_in_name(kernel.name)
     peak = table.operations.get(precision)

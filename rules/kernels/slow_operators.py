@@ -25,9 +25,9 @@ SLOW_SHARE = threshold(
 )
 NORMAL_SHARE = 0.5  # of the roof: the same operators
 MASKED = 2.0  # times more work than there is, where nobody knows whether attention is causal
-LEAST_OF_WINDOW = 0.005  # that an operator with one shape takes: others are not looked at
+MIN_WINDOW_SHARE = 0.005  # that an operator with one shape takes: others are not looked at
 # at the roof: a shorter kernel is limited by its start, and another rule speaks of many of them
-LEAST_WORK_NS = 2_000.0
+MIN_WORK_NS = 2_000.0
 _UNALIGNED = re.compile(r"align[12](?!\d)")  # awkward-matrix-shapes says why these are slow
 
 
@@ -54,17 +54,17 @@ def slow_operators(analysis: Analysis, device: int) -> SlowOperators:
     """Which of the operators that launched a device's kernels are slow; none without shapes or peaks of the GPU."""
     trace = analysis.trace
     kernels = operations(analysis, device, EventKind.KERNEL)
-    least, share = max(int(LEAST_OF_WINDOW * analysis.window_ns), 1), analysis.thresholds[SLOW_SHARE]
+    least, share = max(int(MIN_WINDOW_SHARE * analysis.window_ns), 1), analysis.thresholds[SLOW_SHARE]
 
     def may_be_slow(row: OperatorRoof) -> bool:
-        return row.share < MASKED * share and row.ns / row.calls * share >= LEAST_WORK_NS
+        return row.share < MASKED * share and row.ns / row.calls * share >= MIN_WORK_NS
 
     slow = [
         row
         for row in operator_roofs(trace, kernels, least_ns=least, ask=may_be_slow)
         if row.work is not None
         and 0 < row.share < share
-        and row.ns / row.calls * row.share >= LEAST_WORK_NS
+        and row.ns / row.calls * row.share >= MIN_WORK_NS
         and not _UNALIGNED.search(trace.name(row.kernel))
     ]
     slow.sort(key=lost_ns, reverse=True)

@@ -9,15 +9,15 @@ import numpy as np
 from parsers.model import EventKind
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import contains, measure
-from rules.analysis.idle.culprits import LONGEST_NAME
+from rules.analysis.idle.culprits import MAX_NAME_LENGTH
 from rules.analysis.idle.frames import is_users_frame
 from rules.losses.lost_time import IdleTime
 from rules.wording.phrases import listed, shortened
 
-MOST_OF_IT = 0.6  # of the idle time: then the frame says what it is
-LEAST_SAMPLES = 20
-LEAST_SHARE = 0.03  # of the samples
-MOST_NAMED = 3
+MAJORITY = 0.6  # of the idle time: then the frame says what it is
+MIN_SAMPLES = 20
+MIN_SHARE = 0.03  # of the samples
+MAX_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +59,25 @@ def beneath(waiting: IdleTime) -> Beneath:
         depth = np.bincount(names, table.depth[frames]) / np.maximum(np.bincount(names), 1)
         held = [
             name
-            for name in np.flatnonzero(spent >= MOST_OF_IT * whole).tolist()
+            for name in np.flatnonzero(spent >= MAJORITY * whole).tolist()
             if spent[name] <= whole and is_users_frame(trace.strings[name])
         ]
         if held:
             deepest = max(held, key=lambda name: depth[name])
-            return Beneath(shortened(trace.strings[deepest], LONGEST_NAME), float(spent[deepest]) / whole)
+            return Beneath(shortened(trace.strings[deepest], MAX_NAME_LENGTH), float(spent[deepest]) / whole)
     samples = events[table.kind[events] == EventKind.SAMPLE]
     samples = samples[contains(waiting.intervals, table.start[samples])]
-    if len(samples) < LEAST_SAMPLES:
+    if len(samples) < MIN_SAMPLES:
         return Beneath()
     counts = np.bincount(table.name[samples])
     known = [
         name
-        for name in np.argsort(-counts, kind="stable")[: 10 * MOST_NAMED].tolist()
-        if counts[name] >= LEAST_SHARE * len(samples) and not trace.strings[name].startswith("0x")
+        for name in np.argsort(-counts, kind="stable")[: 10 * MAX_NAMED].tolist()
+        if counts[name] >= MIN_SHARE * len(samples) and not trace.strings[name].startswith("0x")
     ]
     return Beneath(
         samples=tuple(
-            (shortened(trace.strings[name], LONGEST_NAME), float(counts[name]) / len(samples))
-            for name in known[:MOST_NAMED]
+            (shortened(trace.strings[name], MAX_NAME_LENGTH), float(counts[name]) / len(samples))
+            for name in known[:MAX_NAMED]
         )
     )

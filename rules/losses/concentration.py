@@ -12,7 +12,7 @@ from rules.wording.headline import Part
 from rules.wording.phrases import counted, part_of, part_of_step, share
 
 NEARLY_ALL = 0.9  # of the loss
-MOST_OF_STEPS = 0.5  # a loss that more of the steps share is an average step's
+MAJORITY_OF_STEPS = 0.5  # a loss that more of the steps share is an average step's
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +65,4 @@ def extent(analysis: Analysis, intervals: Intervals, device: int) -> Extent:
         return Extent(analysis, 0, len(steps))
     largest = np.cumsum(np.sort(lost)[::-1])
     few = int(np.searchsorted(largest, NEARLY_ALL * largest[-1])) + 1
-    return Extent(analysis, few if few <= MOST_OF_STEPS * len(steps) else 0, len(steps))
+    return Extent(analysis, few if few <= MAJORITY_OF_STEPS * len(steps) else 0, len(steps))

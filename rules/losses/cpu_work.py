@@ -21,9 +21,9 @@ from rules.source_lines import is_program_frame, line_of_frame, program_frames
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.phrases import listed
 
-MOST_NAMED = 3
-LEAST_STEPS = 2  # of one, nobody knows whether it comes again
-LEAST_NAMED = 0.05  # of the time that is looked into
+MAX_NAMED = 3
+MIN_STEPS = 2  # of one, nobody knows whether it comes again
+MIN_NAMED = 0.05  # of the time that is looked into
 _ADDRESS = re.compile(r" object at 0x[0-9a-f]+")  # of one object of many of a class
 
 
@@ -38,7 +38,7 @@ def named_shares(trace: Trace, shares: Shares, whole_ns: int) -> str:
     spent: Counter[str] = Counter()
     for event, ns in shares:
         spent[_ADDRESS.sub("", trace.name(event))] += ns
-    told = [each for each in spent.most_common(MOST_NAMED) if each[1] >= LEAST_NAMED * max(whole_ns, 1)]
+    told = [each for each in spent.most_common(MAX_NAMED) if each[1] >= MIN_NAMED * max(whole_ns, 1)]
     return listed([f"{name} ({percent(ns / whole_ns)})" for name, ns in told])
 
 

@@ -10,7 +10,7 @@ from rules.analysis.ranks.flight_recorders import Called, is_open, recorded, rec
 from rules.findings.base import Evidence
 from rules.wording.phrases import short_place
 
-_MOST_LISTED = 4
+_MAX_LISTED = 4
 
 
 def named_call(call: Called) -> str:
@@ -45,7 +45,7 @@ def ranks_in_words(ranks: Sequence[int]) -> str:
         return f"rank {ordered[0]}"
     if len(ordered) > 2 and ordered[-1] - ordered[0] == len(ordered) - 1:
         return f"ranks {ordered[0]} to {ordered[-1]}"
-    if len(ordered) > _MOST_LISTED:
+    if len(ordered) > _MAX_LISTED:
         return f"{len(ordered)} ranks"
     *most, last = map(str, ordered)
     return f"ranks {', '.join(most)} and {last}"

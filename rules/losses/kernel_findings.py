@@ -74,16 +74,16 @@ def advice_for_libraries(name: str, category: Category) -> tuple[str, ...]:
     return _ADVICE
 
 
-LONGEST_NAME = 70
+MAX_NAME_LENGTH = 70
 NOT_WALL_TIME = (
     "The times are from Nsight Compute, which serialises kernels and by default flushes caches and fixes clocks: "
     "compare them with each other, not with wall time."
 )
 FROM_THE_REPORT = "The counters are from Nsight Compute, which by default flushes caches and fixes clocks."
-MOST_EVIDENCE = 5
+MAX_EVIDENCE = 5
 SHORT_NS = 5_000
 NEARLY_ALL = 0.9  # of the profiled time in one kernel: then
-LEAST_TOLD = 0.01  # of it is the least that another one takes whose limit is told
+MIN_TOLD = 0.01  # of it is the least that another one takes whose limit is told
 _OF_LARGE_SETS = frozenset(
     {
         "WarpStateStats",
@@ -118,7 +118,7 @@ class Fault:
 def short_name(name: str) -> str:
     """A kernel's name, short enough for a title."""
     text = kernel_name(name)
-    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+    return text if len(text) <= MAX_NAME_LENGTH else text[: MAX_NAME_LENGTH - 1] + "…"
 
 
 def results_of(kernel: KernelProfile, rule: str, category: Category | None = None) -> list[KernelRuleResult]:
@@ -157,7 +157,7 @@ def findings(
             continue
         saving = 0.0 if math.isnan(fault.saving) else min(max(fault.saving, 0.0), 1.0)
         ceiling = round(saving * weight.total_ns)
-        if fault.is_verdict and one_is_all and weight.total_ns < LEAST_TOLD * weight.window_ns:
+        if fault.is_verdict and one_is_all and weight.total_ns < MIN_TOLD * weight.window_ns:
             continue
         once = ONE_LAUNCH if group.only_first_launch else ""
         of_library = advice_for_libraries(group.name, fault.category or rule.category)
@@ -176,7 +176,7 @@ def findings(
             rank=_rank(trace, weight.events),
             device=_device(trace, weight.events),
             kernel=group.representative.id,
-            evidence=event_evidence(trace, weight.events, MOST_EVIDENCE),
+            evidence=event_evidence(trace, weight.events, MAX_EVIDENCE),
             intervals=pairs(union(trace.events.start[weight.events], trace.events.end[weight.events])),
             unknown=(" ".join(note for note in notes if note),),
             confidence=fault.confidence,

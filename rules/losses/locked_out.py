@@ -10,7 +10,7 @@ from rules.analysis.facts.lock_waits import busiest_frame, lock_waits
 from rules.losses.lost_time import IdleTime
 from rules.wording.phrases import shortened
 
-WORTH_A_WORD, MOST = 0.2, 0.5  # of the idle time
+WORTH_A_WORD, MAJORITY = 0.2, 0.5  # of the idle time
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class LockedOut:
 
     @property
     def is_most(self) -> bool:
-        return self.share >= MOST
+        return self.share >= MAJORITY
 
 
 def locked_out(waiting: IdleTime) -> LockedOut:

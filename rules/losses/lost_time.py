@@ -25,8 +25,8 @@ from rules.wording.phrases import share, shares, shortened
 from rules.wording.words import Words
 
 CLEARLY_WORST = 1.5  # times the mean
-MOST_EVIDENCE = 20
-MOST_INTERVALS = 20_000
+MAX_EVIDENCE = 20
+MAX_INTERVALS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class IdleTime:
     @cached_property
     def intervals(self) -> Intervals:
         """Where the worst GPU idles for this cause, the longest pieces, inside the window."""
-        rows = self.rows[:MOST_INTERVALS]
+        rows = self.rows[:MAX_INTERVALS]
         return clip(
             union(self.analysis.idle.start[rows], self.analysis.idle.end[rows]), *self.analysis.window
         )
@@ -174,7 +174,7 @@ class IdleTime:
         low, high = np.searchsorted(starts, (trace.events.start[event], trace.events.end[event]))
         return int(high - low)
 
-    def evidence(self, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
+    def evidence(self, most: int = MAX_EVIDENCE) -> tuple[Evidence, ...]:
         """The longest instances, drawn on the stream whose next operation ended the gap."""
         idle, trace = self.analysis.idle, self.analysis.trace
         lane = any_stream(trace, self.device)
@@ -206,7 +206,7 @@ def any_stream(trace: Trace, device: int) -> int:
     )
 
 
-def event_evidence(trace: Trace, events: I64, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
+def event_evidence(trace: Trace, events: I64, most: int = MAX_EVIDENCE) -> tuple[Evidence, ...]:
     """The longest of some events, as evidence."""
     return evidence_of(trace, events[np.argsort(-durations(trace, events), kind="stable")][:most])
 
@@ -230,7 +230,7 @@ def kernel_culprit(trace: Trace, kernel: int) -> Culprit:
     return Culprit(CulpritKind.KERNEL, shortened(trace.name(kernel), 120))
 
 
-MOST_OF_IT = 0.5
+MAJORITY = 0.5
 
 
 def idle_finding(
@@ -257,5 +257,5 @@ def idle_finding(
         evidence=waiting.evidence(),
         intervals=pairs(waiting.intervals),
         unknown=unknown,
-        divided=rule.category is Category.HOST_BOUND and waiting.blames[0].ns < MOST_OF_IT * waiting.worst_ns,
+        divided=rule.category is Category.HOST_BOUND and waiting.blames[0].ns < MAJORITY * waiting.worst_ns,
     )

@@ -20,8 +20,8 @@ _GENERATED = re.compile(r"^(void )?cudnn_generated_")
 _ATTENTION = re.compile(r"sdpa|attention|fmha", re.IGNORECASE)
 _LONG_NS = 1_000_000
 _SLOWER = 20.0  # times a usual call: a call that finds its plan is hundreds of times faster
-_FEWEST = 3
-_MOST_OF_IT = 0.5  # of the waiting
+_MIN_SLOW_STEPS = 3
+_MAJORITY = 0.5  # of the waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _by_operator(waiting: IdleTime) -> PlanBuilding | None:
     taken = durations(trace, calls)
     usual = float(np.median(taken)) if len(taken) else 0.0
     slow = taken >= max(_LONG_NS, _SLOWER * usual)
-    if np.count_nonzero(slow) < _FEWEST or taken[slow].sum() < _MOST_OF_IT * waiting.worst_ns:
+    if np.count_nonzero(slow) < _MIN_SLOW_STEPS or taken[slow].sum() < _MAJORITY * waiting.worst_ns:
         return None
     others = taken[~slow]
     return PlanBuilding(
@@ -98,7 +98,7 @@ def _by_loaded_code(waiting: IdleTime) -> PlanBuilding | None:
     generated = named(trace, following, lambda each: _GENERATED.match(each) is not None)
     built = loaded & generated & (after < len(kernels))
     taken = (idle.end[rows] - idle.start[rows])[built]
-    if len(taken) < _FEWEST or taken.sum() < _MOST_OF_IT * waiting.worst_ns:
+    if len(taken) < _MIN_SLOW_STEPS or taken.sum() < _MAJORITY * waiting.worst_ns:
         return None
     attention = named(trace, following[built], lambda each: _ATTENTION.search(each) is not None)
     who = "cuDNN's attention" if attention.all() else "cuDNN"

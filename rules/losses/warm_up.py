@@ -23,9 +23,9 @@ from rules.wording.words import Words, ours
 
 NOTEWORTHY_SHARE = 0.01  # of the slow step
 BEYOND_RECORDER = 5.0  # times a steady step: starting a recorder costs less
-LEAST_COMPILE_SHARE = 0.05
-LEAST_LOADING_SHARE = 0.2
-MOST_OF_A_STEP = 0.5
+MIN_COMPILE_SHARE = 0.05
+MIN_LOADING_SHARE = 0.2
+MAJORITY_OF_STEP = 0.5
 MANY_EVENTS = 20  # of a compiler, however short
 
 
@@ -94,11 +94,11 @@ def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[str, ...], tup
     for compiler, pattern in COMPILERS:
         mine = cpu[judged(names, trace.strings, partial(_matches, pattern)) > 0]
         spent = int(durations(trace, mine).max(initial=0))
-        if compiler == TORCH_SCRIPT and spent < MOST_OF_A_STEP * length:
+        if compiler == TORCH_SCRIPT and spent < MAJORITY_OF_STEP * length:
             continue  # its calls bear the same name when they are fast
         if len(mine):
             compilers.append(compiler)
-            one_off |= spent > LEAST_COMPILE_SHARE * length or len(mine) > MANY_EVENTS
+            one_off |= spent > MIN_COMPILE_SHARE * length or len(mine) > MANY_EVENTS
     parts: list[Words] = [f"compilation by {each}" for each in compilers]
     api = np.flatnonzero(inside & (trace.events.kind == EventKind.API))
     calls = analysis.threads.call_class[trace.events.name[api]]
@@ -106,7 +106,7 @@ def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[str, ...], tup
         spent = int(durations(trace, api[calls == call]).sum())
         if spent > NOTEWORTHY_SHARE * length:
             parts.append(text + f" ({duration(spent)})")
-        one_off |= call is not Call.ALLOCATE and spent > LEAST_LOADING_SHARE * length
+        one_off |= call is not Call.ALLOCATE and spent > MIN_LOADING_SHARE * length
     return tuple(compilers), tuple(parts), one_off
 
 

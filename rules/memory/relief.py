@@ -16,7 +16,7 @@ from rules.memory.kinds import Kind
 
 CHECKPOINTED = 0.5  # of the activations at least, as torch.utils.checkpoint on every second block frees
 EIGHT_BIT = 0.75  # two moments of one byte each instead of four
-LEAST_LOGITS = 0.1  # of what is held: less is not worth another loss
+MIN_LOGITS = 0.1  # of what is held: less is not worth another loss
 _LOSS = re.compile(r"loss|cross_entropy|log_softmax|nll_|logsumexp", re.IGNORECASE)
 
 
@@ -56,7 +56,7 @@ def reliefs(account: DeviceMemory, when: int, ranks: int = 1) -> tuple[Relief, .
         found.append(
             Relief(int(shared * (1 - 1 / ranks)), f"Shard optimizer state and gradients over {ranks} ranks")
         )
-    if logits >= LEAST_LOGITS * account.at(when):
+    if logits >= MIN_LOGITS * account.at(when):
         found.append(Relief(logits, "Compute the loss in chunks, or fused, so that logits are not kept"))
     return tuple(sorted((each for each in found if each.freed > 0), key=lambda each: -each.freed))
 

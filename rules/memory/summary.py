@@ -14,12 +14,12 @@ from rules.analysis.analysis import Analysis
 from rules.memory.account import DeviceMemory, Shortage, shortages
 from rules.memory.operators import kinds_by_operators
 
-LEAST_STEPS = 3
+MIN_STEPS = 3
 FEW_DIFFERENCES = 4  # fewer must agree well, to tell growth from warm-up
-LEAST_GROWTH = 0.005  # of the peak, a step: after two hundred steps as much again
-LEAST_STEADINESS = 0.5  # the smallest difference is at least this part of the usual one ...
-LEAST_AGREEMENT = 0.9  # ... and of the largest one, where there are few
-_SHORTEST_STEP = 0.1  # of the median: what is shorter was cut off by the end of the recording
+MIN_GROWTH = 0.005  # of the peak, a step: after two hundred steps as much again
+MIN_STEADINESS = 0.5  # the smallest difference is at least this part of the usual one ...
+MIN_AGREEMENT = 0.9  # ... and of the largest one, where there are few
+_MIN_STEP = 0.1  # of the median: what is shorter was cut off by the end of the recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ def growth(ends: Sequence[int], time: I64, held: Array, peak: float) -> Growth:
     at = np.searchsorted(time, np.array(ends, np.int64), side="right") - 1
     after = np.where(at >= 0, held[np.maximum(at, 0)] if len(held) else 0, 0).astype(np.int64)
     per_step = 0
-    if len(ends) >= LEAST_STEPS:
-        more = np.diff(after[1:] if len(ends) > LEAST_STEPS else after)
+    if len(ends) >= MIN_STEPS:
+        more = np.diff(after[1:] if len(ends) > MIN_STEPS else after)
         least, usual = float(more.min()), float(np.median(more))
-        agree = len(more) >= FEW_DIFFERENCES or least >= LEAST_AGREEMENT * float(more.max())
-        if usual > LEAST_GROWTH * peak and least >= LEAST_STEADINESS * usual and agree:
+        agree = len(more) >= FEW_DIFFERENCES or least >= MIN_AGREEMENT * float(more.max())
+        if usual > MIN_GROWTH * peak and least >= MIN_STEADINESS * usual and agree:
             per_step = round(float(more.mean()))
     return Growth(tuple(ends), tuple(after.tolist()), per_step)
 
@@ -58,7 +58,7 @@ def step_ends(analysis: Analysis, rank: int | None, memory: Memory | None) -> tu
     if not ranges:
         return ()
     usual = float(np.median([end - start for start, end in ranges]))
-    return tuple(end for start, end in ranges if end - start >= _SHORTEST_STEP * usual)
+    return tuple(end for start, end in ranges if end - start >= _MIN_STEP * usual)
 
 
 @dataclass(frozen=True, eq=False)

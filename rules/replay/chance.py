@@ -11,12 +11,12 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, measure, union
 from rules.replay.host import HostNodes
 
-LEAST_STEPS = 3  # of fewer none is the odd one
+MIN_STEPS = 3  # of fewer none is the odd one
 SLOW = 1.5  # times the median of all steps
 # of the steps: nothing but a slower CPU makes the same calls take longer in all other steps
 QUICK_PERCENTILE = 25
 SLOW_STEP, SLOW_CALLS = 1.25, 1.2  # times the quick ones, for a whole step and for half of its calls
-LEAST_NS = 250_000.0  # of additional time
+MIN_NS = 250_000.0  # of additional time
 
 
 def time_within(host: HostNodes, of: Callable[[int], Intervals]) -> F64:
@@ -51,7 +51,7 @@ def by_chance(analysis: Analysis, host: HostNodes, cost: F64) -> tuple[F64, F64]
         mine = slice(int(host.first[thread]), int(host.first[thread + 1]))
         steps = host.step[mine]
         often = np.bincount(steps)
-        if len(often) < LEAST_STEPS or np.ptp(often) or not often[0]:
+        if len(often) < MIN_STEPS or np.ptp(often) or not often[0]:
             continue
         shape = len(often), -1
         calls, records = host.call[mine].reshape(shape), host.written.records[mine].reshape(shape)
@@ -59,7 +59,7 @@ def by_chance(analysis: Analysis, host: HostNodes, cost: F64) -> tuple[F64, F64]
         usual = np.median(took, axis=0)
         longer = np.maximum(took - usual, 0.0)
         same = (calls == calls[0]) & (records == np.median(records, axis=0))
-        odd = same & (took > SLOW * usual) & (longer >= LEAST_NS)
+        odd = same & (took > SLOW * usual) & (longer >= MIN_NS)
         each = np.maximum(host.gap[mine] + cost[mine], 1.0).reshape(shape)
         whole = each.sum(axis=1)
         quick = float(np.percentile(whole, QUICK_PERCENTILE))

@@ -14,8 +14,8 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.replay.replay import Replay, replay_of
 
-LEAST_TIMES = 8  # fewer in a row are layers of a small model, or chance
-LONGEST_BODY = 64  # calls
+MIN_TIMES = 8  # fewer in a row are layers of a small model, or chance
+MAX_BODY_LENGTH = 64  # calls
 PRODUCT = -100
 _SIZES = re.compile(r"\d+")
 _WAYS = re.compile(r"(vectorized|unrolled|index|legacy)?_?elementwise_kernel(_with_index)?")
@@ -50,11 +50,11 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
     token, thread, step = _tokens(replay)[kept], host.thread[kept], host.step[kept]
     apart = np.cumsum(np.append(True, (np.diff(thread) != 0) | (np.diff(step) != 0)) if len(kept) else [])
     candidates: list[tuple[int, int, int]] = []  # negative length, body, first
-    for body in range(1, min(LONGEST_BODY, len(token) - 1) + 1):
+    for body in range(1, min(MAX_BODY_LENGTH, len(token) - 1) + 1):
         same = (token[body:] == token[:-body]) & (apart[body:] == apart[:-body])
         edges = np.flatnonzero(np.diff(np.concatenate(([False], same, [False])).astype(np.int8)))
         starts, ends = edges[::2], edges[1::2]
-        long = ends - starts >= body * (LEAST_TIMES - 2)
+        long = ends - starts >= body * (MIN_TIMES - 2)
         candidates += [
             (start - end - body, body, start)
             for start, end in zip(starts[long].tolist(), ends[long].tolist(), strict=True)
@@ -70,7 +70,7 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
             end = int(kept[first + times * body - 1]) + 1
             found.append(Loop(begin, end, int(kept[first + body - 1]) + 1 - begin, times))
     often = {each.times for each in found}
-    loops = (each for each in found if each.times >= LEAST_TIMES or each.times + 1 in often)
+    loops = (each for each in found if each.times >= MIN_TIMES or each.times + 1 in often)
     return tuple(sorted(loops, key=lambda each: each.first))
 
 

@@ -13,7 +13,7 @@ from rules.replay.overlay import Overlay
 from rules.replay.spans import Span
 from rules.replay.waits import Waits
 
-MOST_PASSES = 200
+MAX_PASSES = 200
 
 
 class NoOrder(Exception):
@@ -32,7 +32,7 @@ def keys_in_order(key: I64, chains: I64, first: I64, second: I64, together: I64)
     begins = np.append(True, chains[1:] != chains[:-1]) if len(key) else np.empty(0, bool)
     edges = np.flatnonzero(begins)
     meeting = np.flatnonzero(together >= 0)
-    for _ in range(MOST_PASSES):
+    for _ in range(MAX_PASSES):
         before = key.copy()
         key = _rising(key, place, edges)
         np.maximum.at(key, second, key[first] + 1)

@@ -18,13 +18,13 @@ from rules.replay.spans import Span
 # docs/predictions.md: around each operator, range and call that the recorder writes down, ...
 WRITING_NS = 6_000.0
 INSIDE_CALL_NS = 4_000.0  # ... and inside each call that drives the GPU
-MOST_OF_GAP, MOST_OF_CALL = 0.55, 0.5  # can be the recorder's
-MOST_OF_FRAMES = 0.8  # of what is left of the time before a call can be spent on writing down Python's frames
+MAX_OF_GAP, MAX_OF_CALL = 0.55, 0.5  # can be the recorder's
+MAX_FRAME_SHARE = 0.8  # of what is left of the time before a call: it went into writing down Python's frames
 # Writing down a frame takes what passes between nested frames, and as much again for Python's short cuts, which it
 # does not take while it is profiled.
 FRAME_FACTOR = 2.0
 USUAL_FRAME_NS = 1_000.0  # where too few frames are nested to tell
-ENOUGH_FRAMES, MOST_FRAMES = 100, 100_000
+ENOUGH_FRAMES, MAX_FRAMES = 100, 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +51,7 @@ def recorder_time(
     tail_records, tail_frames = _writing(host.tail_written, recorded.tail, frame_ns)
     return RecorderTime(
         before + records + frames,
-        inside + np.minimum(INSIDE_CALL_NS, MOST_OF_CALL * (recorded.cost - inside)),
+        inside + np.minimum(INSIDE_CALL_NS, MAX_OF_CALL * (recorded.cost - inside)),
         tail_records + tail_frames,
         float(frames.sum() + tail_frames.sum()),
     )
@@ -59,8 +59,8 @@ def recorder_time(
 
 def _writing(written: Written, time: F64, frame_ns: float) -> tuple[F64, F64]:
     """How much of each time went into writing down the records, and the frames, that began in it (ns)."""
-    records = np.minimum(WRITING_NS * written.records, MOST_OF_GAP * time)
-    return records, np.minimum(frame_ns * written.frames, MOST_OF_FRAMES * (time - records))
+    records = np.minimum(WRITING_NS * written.records, MAX_OF_GAP * time)
+    return records, np.minimum(frame_ns * written.frames, MAX_FRAME_SHARE * (time - records))
 
 
 def _frame_ns(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -> float:
@@ -76,8 +76,8 @@ def _frame_ns(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -> f
         frames = np.concatenate([analysis.threads.events(member) for member in members])
         frames = frames[table.kind[frames] == EventKind.PYTHON]
         frames = frames[(table.start[frames] >= span.start) & (table.start[frames] < span.end)]
-        if len(frames) > MOST_FRAMES:
-            frames = frames[table.start[frames] < np.partition(table.start[frames], MOST_FRAMES)[MOST_FRAMES]]
+        if len(frames) > MAX_FRAMES:
+            frames = frames[table.start[frames] < np.partition(table.start[frames], MAX_FRAMES)[MAX_FRAMES]]
         lanes = table.lane[frames]
         between += [_between_nested(analysis, frames[lanes == lane]) for lane in np.unique(lanes).tolist()]
     found = np.concatenate(between) if between else np.empty((0, 2), np.int64)

@@ -21,14 +21,14 @@ from rules.replay.spans import Span, spans_of
 from rules.replay.waits import Waits, waits_of
 
 WITHOUT_TIMES = "the GPU's activities were recorded without times"
-LARGEST_ERROR = 0.05
+MAX_ERROR = 0.05
 # of the GPU's operations: without their launches nothing is known of what they waited for
-LEAST_LINKED = 0.95
-LEAST_OPERATIONS = 20
+MIN_LINKED = 0.95
+MIN_OPERATIONS = 20
 # an operation that starts later after all that it is known to wait for is not understood
 UNEXPLAINED_NS = 50_000.0
 # a launch onto an idle stream and the shortest kernel: no step is over sooner (docs/predictions.md)
-LEAST_STEP_NS = 8_000.0
+MIN_STEP_NS = 8_000.0
 
 Change = Callable[[Overlay], None]
 
@@ -164,7 +164,7 @@ class Replay:
 
     def limit(self, gpu_work: float) -> float:
         """How many times faster than recorded a step is at most while the GPU has so much to do (ns) in it."""
-        return self.recorded_ns / max(gpu_work, LEAST_STEP_NS)
+        return self.recorded_ns / max(gpu_work, MIN_STEP_NS)
 
     def gain(self, changes: Sequence[Change], host: float = 1.0) -> float:
         """How many times faster a step becomes; ``host`` as for ``overlay``."""
@@ -217,8 +217,8 @@ class Replay:
 
 
 def step_of(run: Run, overlay: Overlay) -> float:
-    """How long a replayed step takes, ns: finite, and never less than its GPU's work or ``LEAST_STEP_NS``."""
-    return max(run.period / max(overlay.steps, 1e-9), LEAST_STEP_NS)
+    """How long a replayed step takes, ns: finite, and never less than its GPU's work or ``MIN_STEP_NS``."""
+    return max(run.period / max(overlay.steps, 1e-9), MIN_STEP_NS)
 
 
 @derived
@@ -246,21 +246,21 @@ def _made(analysis: Analysis) -> Replay:
     t0, t1 = analysis.window
     inside = operations[(trace.events.start[operations] >= t0) & (trace.events.start[operations] < t1)]
     linked = float(np.mean(trace.links.launch_of(inside) >= 0)) if len(inside) else 0.0
-    if linked < LEAST_LINKED:
+    if linked < MIN_LINKED:
         return Replay(analysis, None, f"only {linked:.0%} of the GPU's operations are linked to their launch")
     spans = spans_of(analysis)
     host = host_nodes(analysis, spans)
     if not len(host) or any(span not in host.span_of_thread for span in range(len(spans))):
         return Replay(analysis, None, "no step with its launches was recorded as a whole")
     device = device_nodes(analysis, spans, host)
-    if len(device.members) < LEAST_OPERATIONS:
+    if len(device.members) < MIN_OPERATIONS:
         return Replay(analysis, None, "too few GPU operations were recorded to replay them")
     try:
         program = Program.of(spans, host, device, waits_of(analysis, host, device))
     except NoOrder:
         return Replay(analysis, None, "the recorded times of CPU, GPU or ranks contradict one another")
     error = _error(program)
-    if error > LARGEST_ERROR:
+    if error > MAX_ERROR:
         return Replay(analysis, program, f"the replay misses the recorded time by {error:.1%}")
     return Replay(analysis, program)
 

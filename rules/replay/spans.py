@@ -11,10 +11,10 @@ from parsers.model.names.calls import Call, calls_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import Step
 
-MOST_STEPS = 16
+MAX_STEPS = 16
 # of the API calls of all ranks in the replayed steps; the first three steps are never left out
-MOST_EVENTS = 60_000
-LEAST_STEPS = 3
+MAX_EVENTS = 60_000
+MIN_STEPS = 3
 STARTS_AT_ONCE_NS = 20_000  # a kernel's launch that began longer before the GPU did anything loads its code
 
 
@@ -48,7 +48,7 @@ class Span:
 def spans_of(analysis: Analysis) -> tuple[Span, ...]:
     """One span for each rank that works on a GPU, all with equally many steps; none where nothing ran.
 
-    The steps are the longest run of steady ones, at most ``MOST_STEPS`` and as many as have ``MOST_EVENTS`` calls.
+    The steps are the longest run of steady ones, at most ``MAX_STEPS`` and as many as have ``MAX_EVENTS`` calls.
     """
     trace = analysis.trace
     ranks = sorted(
@@ -147,5 +147,5 @@ def _affordable(analysis: Analysis, spans: list[Span], count: int) -> int:
         for thread in threads:
             noted, _ = analysis.threads.noted_calls(thread)
             calls += np.diff(np.searchsorted(trace.events.start[noted], span.edges[: count + 1]))
-    within = int(np.count_nonzero(np.cumsum(calls) <= MOST_EVENTS))
-    return max(min(within, MOST_STEPS, count), min(LEAST_STEPS, count))
+    within = int(np.count_nonzero(np.cumsum(calls) <= MAX_EVENTS))
+    return max(min(within, MAX_STEPS, count), min(MIN_STEPS, count))

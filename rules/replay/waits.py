@@ -19,7 +19,7 @@ RETURNS_NS = 1_500  # a call may return this long before the recorded end of wha
 COST_NS = 8_000.0  # the most that a call which waits costs by itself
 # operations outstanding: a launch that is long then waits for room (CUDA's queue holds about 1,024)
 FULL_QUEUE = 500
-MOST_STREAMS = 64  # of one span that are waited for: those with most operations
+MAX_STREAMS = 64  # of one span that are waited for: those with most operations
 LONG_LAUNCH_NS = 50_000
 LOOK_BACK = 6
 STAGED = 0.5  # of a copy's operation must pass inside its call
@@ -108,7 +108,7 @@ def _synchronisations(
     frees = numbers_of(analysis.trace, host.event[nodes], lambda name: "Free" in name and "Async" not in name)
     waiting &= (host.call[nodes] == Call.SYNCHRONIZE) | (frees > 0)
     of_streams = sorted(rows_by(device.stream[operations]), key=lambda each: -len(each[1]))
-    for _, rows in of_streams[:MOST_STREAMS]:
+    for _, rows in of_streams[:MAX_STREAMS]:
         mine = operations[rows]
         launched = np.maximum.accumulate(host.start[device.launch[mine]])
         calls = nodes[waiting & (of_event == _OTHERS)]

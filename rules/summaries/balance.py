@@ -11,7 +11,7 @@ from parsers.model.arrays import F64
 from rules.analysis.ranks.groups import EXPERT
 from rules.analysis.ranks.lateness import Lateness
 
-LEAST_IMBALANCE = 0.1  # the most loaded rank beyond the mean of its like
+MIN_IMBALANCE = 0.1  # the most loaded rank beyond the mean of its like
 ROTATES = 0.5  # of the steps one rank may be the most loaded one where they take turns
 SIZES = (8, 64, 512, 4096)
 
@@ -41,7 +41,7 @@ def imbalance_of(lateness: Lateness) -> Imbalance | None:
     ratio = np.nan_to_num(ratio, nan=1.0)
     heaviest, steps = ratio.argmax(axis=0), blocks.shape[1]
     most = float(ratio.max(axis=0).mean())
-    if most < 1 + LEAST_IMBALANCE:
+    if most < 1 + MIN_IMBALANCE:
         return None
     counts = np.bincount(heaviest, minlength=len(ratio))
     row = int(counts.argmax())

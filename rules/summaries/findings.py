@@ -12,7 +12,7 @@ from parsers.model.units import duration, percent, rate, size
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.groups import PIPELINE
 from rules.analysis.ranks.states import COMPUTE, FIRST_IDLE
-from rules.catalog.gpu_bound import LEAST_COMPUTE, GpuBound
+from rules.catalog.gpu_bound import MIN_COMPUTE, GpuBound
 from rules.catalog.many_small_collectives import SMALL_BYTES
 from rules.diagnosis import Diagnosis
 from rules.findings.base import Category, Finding, Severity, severity_of
@@ -24,7 +24,7 @@ from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.pipeline import pipeline_bubble
 from rules.summaries.run import ManyRanks
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline, Part
 from rules.wording.late_ranks import (
     because,
@@ -38,7 +38,7 @@ from rules.wording.late_ranks import (
 from rules.wording.phrases import part_of_steps
 from rules.wording.words import ours
 
-LEAST_LINK_SHARE = 0.01  # of the window
+MIN_LINK_SHARE = 0.01  # of the window
 OF_THE_WHOLE_RUN = ("late-rank", "exposed-communication")  # what one rank alone cannot judge
 SMALL_MESSAGES = "many-small-collectives"  # of which one rank alone takes waiting for transfers
 
@@ -65,7 +65,7 @@ def _of_step(facts: ManyRanksDiagnosis, ns: float) -> str:
 
 def _late(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
     run, late, ceiling = facts.run, facts.late, facts.late_ceiling
-    if not late or ceiling < run.thresholds[LEAST_SHARE] * run.window_ns:
+    if not late or ceiling < run.thresholds[MIN_SHARE] * run.window_ns:
         return
     yield Finding(
         rule="late-rank",
@@ -87,7 +87,7 @@ def _late(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
 
 def _transfers(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
     run, ceiling = facts.run, facts.transfers_alone
-    if ceiling < run.thresholds[LEAST_SHARE] * run.window_ns:
+    if ceiling < run.thresholds[MIN_SHARE] * run.window_ns:
         return
     worst = facts.late[0] if facts.late else int(facts.exposed.argmax())
     known = [
@@ -132,7 +132,7 @@ def _links(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
     for link in facts.slow_links[:2]:
         speed = link.speed
         ceiling = min(link.lost_ns, run.window_ns)
-        if ceiling < LEAST_LINK_SHARE * run.window_ns:
+        if ceiling < MIN_LINK_SHARE * run.window_ns:
             continue
         yield Finding(
             rule="slow-link",
@@ -190,7 +190,7 @@ def _uneven(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
         )
     found = facts.imbalance
     cost = int(facts.lateness.waited.sum(axis=1).mean()) if facts.lateness.waited.size else 0
-    if found is None or facts.late or cost < run.thresholds[LEAST_SHARE] * run.window_ns:
+    if found is None or facts.late or cost < run.thresholds[MIN_SHARE] * run.window_ns:
         return
     yield _uneven_work(facts, found, cost)
 
@@ -253,7 +253,7 @@ def _of_single_ranks(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
         if worst.rule == SMALL_MESSAGES:
             mean = min(mean, _small_transfers(facts) / max(run.window_ns, 1))
         told_less = worst.rule == SMALL_MESSAGES or (run.stages and worst.severity is not Severity.INFO)
-        if told_less and mean < run.thresholds[LEAST_SHARE]:
+        if told_less and mean < run.thresholds[MIN_SHARE]:
             continue
         at = first_row[index]
         told = f" That is {run.name(at)}"
@@ -287,7 +287,7 @@ def _times(headline: Headline, factor: float) -> Headline:
 def _all_compute(run: ManyRanks) -> bool:
     """Whether every GPU computes nearly all the time, as the rule asks of those that are read together."""
     busy = run.parts[:, COMPUTE] + run.parts[:, FIRST_IDLE + Cause.DEPENDENCY]
-    return bool(busy.min() >= run.thresholds[LEAST_COMPUTE] * run.window_ns)
+    return bool(busy.min() >= run.thresholds[MIN_COMPUTE] * run.window_ns)
 
 
 def _small_transfers(facts: ManyRanksDiagnosis) -> float:

@@ -13,8 +13,8 @@ from rules.summaries.run import ManyRanks
 
 SLOW = 0.7  # times the median bus bandwidth of groups that send the same
 ALIKE_GROUPS = 3  # so many are compared at least
-LEAST_MEETINGS = 3  # of one group: a single slow transfer is no slow link
-LEAST_BYTES = 64 << 10  # smaller messages take as long as the latency, whatever the link
+MIN_MEETINGS = 3  # of one group: a single slow transfer is no slow link
+MIN_BYTES = 64 << 10  # smaller messages take as long as the latency, whatever the link
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ def slow_links(
     timed = [
         each
         for each in collectives
-        if each.bytes >= LEAST_BYTES and each.count >= LEAST_MEETINGS and each.bus_bandwidth
+        if each.bytes >= MIN_BYTES and each.count >= MIN_MEETINGS and each.bus_bandwidth
     ]
     alike: dict[tuple[str, int, int], list[float]] = {}
     for each in timed:

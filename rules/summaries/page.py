@@ -8,7 +8,7 @@ from parsers.model.units import duration, percent, rate, size
 from rules.analysis.ranks.patterns import Pattern
 from rules.diagnosis import Diagnosis
 from rules.summaries.facts import ManyRanksDiagnosis
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.verdict.verdict import first_problem
 from rules.wording.late_ranks import doing, late_names, spends, when
 
@@ -17,7 +17,7 @@ def sentence(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> str:
     """The result with its number, and what the late ranks do."""
     run = facts.run
     lost = facts.lost_to_late
-    if facts.late and lost >= run.thresholds[LEAST_SHARE] * run.window_ns:
+    if facts.late and lost >= run.thresholds[MIN_SHARE] * run.window_ns:
         rows = np.array(facts.late, np.int64)
         since = when(facts.course(rows), run.step_names)
         waiting, steps = len(facts.others), max(run.steps_in_window, 1)

@@ -13,7 +13,7 @@ from rules.catalog.pipeline_bubble import UNKNOWN, PipelineBubble, bubble, told_
 from rules.findings.base import Finding, severity_of
 from rules.remedies.communication import full_pipeline
 from rules.summaries.run import ManyRanks
-from rules.terms.thresholds import LEAST_SHARE
+from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline, Part
 
 
@@ -21,7 +21,7 @@ def pipeline_bubble(run: ManyRanks) -> Iterator[Finding]:
     """The finding about empty stages, where the run is a pipeline and they are empty long enough."""
     waits = {row: length(_bubble(run, row)) for row in run.stages}
     ceiling = sum(waits.values()) // max(len(waits), 1)
-    if not waits or ceiling < run.thresholds[LEAST_SHARE] * run.window_ns:
+    if not waits or ceiling < run.thresholds[MIN_SHARE] * run.window_ns:
         return
     worst = max(waits, key=lambda row: waits[row])
     whole = max(run.window_ns, 1)

@@ -34,7 +34,7 @@ from rules.replay.replay import replay_of
 from rules.replay.surroundings import surroundings_of
 from rules.summaries.rank_summary import Alone, RankSummary, SummaryWords
 
-MOST_EVIDENCE = 3
+MAX_EVIDENCE = 3
 
 
 def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
@@ -79,7 +79,7 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
             for each in idle_culprits(analysis, device)
         ),
         findings=tuple(
-            replace(each, intervals=(), evidence=each.evidence[:MOST_EVIDENCE]) for each in diagnosis.findings
+            replace(each, intervals=(), evidence=each.evidence[:MAX_EVIDENCE]) for each in diagnosis.findings
         ),
         outside_ns=tuple(_outside(analysis, each) for each in diagnosis.findings),
         skipped=diagnosis.skipped,

@@ -114,7 +114,7 @@ class Thresholds:
 
 
 DEFAULTS = Thresholds()
-LEAST_SHARE = threshold(
+MIN_SHARE = threshold(
     "least-share",
     "a loss is reported from this share of the analysed time",
     Unit.SHARE,

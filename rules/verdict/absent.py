@@ -12,8 +12,8 @@ from rules.diagnosis import Diagnosis
 from rules.verdict.verdict import BUDGET_LABELS, shows_no_run, time_parts
 from rules.wording.phrases import listed
 
-MOST = 0.05  # of a step: what takes more is no problem only by chance
-LEAST = 0.001  # of a step: less is told as that
+MAX_SHARE = 0.05  # of a step: what takes more is no problem only by chance
+MIN_SHARE = 0.001  # of a step: less is told as that
 _CAUSES = (Cause.INPUT, Cause.HOST, Cause.LAUNCH, Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
 _FAMILIES = {Family.COPY: "copy", Family.COLLECTIVE: "communication"}
 
@@ -43,16 +43,16 @@ def absent(analysis: Analysis, diagnosis: Diagnosis) -> tuple[Absent, ...]:
                 shares[key] = max(shares[key], ns / time.whole_ns)
     if len(analysis.trace.ranks) < 2 and not shares.get("communication"):
         shares.pop("communication", None)
-    found = [Absent(key, labels[key], share) for key, share in shares.items() if share < MOST]
+    found = [Absent(key, labels[key], share) for key, share in shares.items() if share < MAX_SHARE]
     return tuple(sorted(found, key=lambda each: -each.share))
 
 
 def absent_in_a_line(analysis: Analysis, diagnosis: Diagnosis) -> str:
     """ "No problem here: exposed copies 1.0 % of a step; waiting for data below 0.1 %."; empty without any."""
     found = absent(analysis, diagnosis)
-    told = ", ".join(f"{each.label} {percent(each.share)}" for each in found if each.share >= LEAST)
-    rest = listed([each.label for each in found if each.share < LEAST])
+    told = ", ".join(f"{each.label} {percent(each.share)}" for each in found if each.share >= MIN_SHARE)
+    rest = listed([each.label for each in found if each.share < MIN_SHARE])
     whole = "a step" if analysis.steps_in_window else "the time"
     parts = [f"{told} of {whole}"] if told else []
-    parts += [f"{rest} below {percent(LEAST)}{'' if told else f' of {whole}'}"] if rest else []
+    parts += [f"{rest} below {percent(MIN_SHARE)}{'' if told else f' of {whole}'}"] if rest else []
     return f"No problem here: {'; '.join(parts)}." if parts else ""

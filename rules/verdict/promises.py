@@ -13,10 +13,10 @@ from rules.verdict.verdict import first_problem, shows_no_run
 from rules.wording.headline import Part
 from rules.wording.phrases import listed, part_of
 
-LEAST_MISSED = 0.001  # a smaller part is not told exactly: no replay is
+MIN_MISSED = 0.001  # a smaller part is not told exactly: no replay is
 ADDS_LITTLE = 1.02
-LEAST_SPEEDUP = 1.01  # less is nothing to speak of
-MOST_FACTOR = 50.0  # of a kernel: a larger one is what arithmetic allows, and nobody reaches
+MIN_SPEEDUP = 1.01  # less is nothing to speak of
+MAX_FACTOR = 50.0  # of a kernel: a larger one is what arithmetic allows, and nobody reaches
 TOO_LITTLE_LEFT = "too little would be left to give a speed-up factor"
 OTHER_SHARE = 0.005  # of the window: a share that differs more from the headline's is told
 
@@ -29,7 +29,7 @@ def worded(promise: Promise) -> str:
     if promise.vague:
         least = f"at least {low}" if promise.low >= ADDS_LITTLE else "possibly nothing"
         return f"{least}, possibly up to {high} faster, depending on {promise.proposal.depends_on or 'the recorder'}"
-    if promise.expected < LEAST_SPEEDUP:
+    if promise.expected < MIN_SPEEDUP:
         return f"hardly faster by itself (up to {high})"
     if promise.low < ADDS_LITTLE:
         return f"about {factor(promise.expected)} faster (possibly nothing, up to {high})"
@@ -81,21 +81,21 @@ def gain(finding: Finding, plan: Plan | None = None, *, short: bool = False) -> 
     limit, and nothing where the title says the share already.
     """
     at_most = finding.speedup_at_most
-    if at_most is not None and at_most < LEAST_SPEEDUP:
+    if at_most is not None and at_most < MIN_SPEEDUP:
         return ""
     if finding.of_recording:
         rest = duration(max(finding.window_ns - finding.ceiling_ns, 0))
         return (
             f"{rest} without it" if short else f"{rest} instead of {duration(finding.window_ns)} without it"
         )
-    if finding.kernel is not None and at_most is not None and at_most <= MOST_FACTOR:
+    if finding.kernel is not None and at_most is not None and at_most <= MAX_FACTOR:
         return f"at most {three_digits(at_most)}x{'' if short else ' faster'}"
     promise = promise_for(finding, plan)
     if promise is None and finding.fix:
         return ""
     if promise is not None and not finding.leads:
         return "" if short else "same fix as the one above"
-    if promise is not None and (promise.vague or promise.expected >= LEAST_SPEEDUP):
+    if promise is not None and (promise.vague or promise.expected >= MIN_SPEEDUP):
         return worded_shortly(promise) + ("" if short else " faster")
     amount = finding.headline.amount
     if isinstance(amount, Part) and abs(amount.share - finding.share) <= OTHER_SHARE:
@@ -148,7 +148,7 @@ def step_with(promise: Promise, plan: Plan) -> str:
     Empty where a fix is a redesign or by itself gives nothing.
     """
     before = plan.replay.usual_ns
-    if promise.proposal.redesign or (promise.expected < LEAST_SPEEDUP and not promise.vague):
+    if promise.proposal.redesign or (promise.expected < MIN_SPEEDUP and not promise.vague):
         return ""
     of = " a step" if plan.replay.analysis.steps_in_window else ""
     if promise.vague:
@@ -175,7 +175,7 @@ def about_replay(plan: Plan) -> str:
     if not plan.promises and not plan.withheld:
         return "None of the known fixes has a gain that can be predicted here."
     counted = f"{replay.steps} step{'s' if replay.steps != 1 else ''}"
-    missed = percent(replay.error) if replay.error >= LEAST_MISSED else f"less than {percent(LEAST_MISSED)}"
+    missed = percent(replay.error) if replay.error >= MIN_MISSED else f"less than {percent(MIN_MISSED)}"
     text = f"Predicted by replaying {counted}; the replay differs from the recording by {missed}."
     if replay.recorder_share >= MIN_RECORDER_SHARE:
         text += f" About {percent(replay.recorder_share)} of a step is profiler overhead, which is left out."

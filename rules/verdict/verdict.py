@@ -26,7 +26,7 @@ from rules.wording.headline import Headline
 from rules.wording.memory import peak_sentence
 from rules.wording.phrases import of_every_step, without_times
 
-MOST_OF_IT = 0.5  # of the profiled time
+MAJORITY = 0.5  # of the profiled time
 BUDGET_LABELS = {
     "compute": "compute",
     "communication": "exposed communication",
@@ -218,7 +218,7 @@ def _of_the_longest(trace: Trace, limits: list[Finding]) -> Finding | None:
     from rules.kernels.launch_groups import kernel_groups, profiled_ns
 
     longest = max(kernel_groups(trace.kernels), key=lambda each: each.total_ns)
-    if longest.count < len(trace.kernels) and longest.total_ns < MOST_OF_IT * profiled_ns(trace):
+    if longest.count < len(trace.kernels) and longest.total_ns < MAJORITY * profiled_ns(trace):
         return None
     return next((each for each in limits if each.kernel == longest.representative.id), None)
 

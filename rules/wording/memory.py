@@ -6,7 +6,7 @@ from parsers.model.units import duration, percent, size
 from rules.analysis.analysis import Analysis
 from rules.memory.summary import MemorySummary
 
-_LEAST_SHARE = 0.01  # of the peak; smaller kinds are not told
+_MIN_SHARE = 0.01  # of the peak; smaller kinds are not told
 
 
 def composition(summary: MemorySummary) -> str:
@@ -15,9 +15,7 @@ def composition(summary: MemorySummary) -> str:
         return ""
     kinds = summary.account.by_kind(summary.peak_at)
     return ", ".join(
-        f"{kind} {size(held)}"
-        for kind, held in kinds.items()
-        if held >= _LEAST_SHARE * summary.peak_allocated
+        f"{kind} {size(held)}" for kind, held in kinds.items() if held >= _MIN_SHARE * summary.peak_allocated
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import grimp
 
 PACKAGES = ("stallscope", "viewer", "rules", "parsers", "resources")
-MOST_MODULES = 20
+MAX_MODULES = 20
 CATALOGUES = (
     "parsers/formats", "rules/catalog", "rules/fixes/catalog",
     "viewer/commands", "viewer/panels/tabs", "viewer/timeline/kinds",
@@ -81,9 +81,7 @@ def test_no_folder_is_a_heap(repository: Path) -> None:
         for file in (repository / package).rglob("*.py"):
             folder = str(file.parent.relative_to(repository))
             folders[folder] = folders.get(folder, 0) + (file.name != "__init__.py")
-    heaps = {
-        name: count for name, count in folders.items() if count > MOST_MODULES and name not in CATALOGUES
-    }
+    heaps = {name: count for name, count in folders.items() if count > MAX_MODULES and name not in CATALOGUES}
     assert heaps == {}
 
 

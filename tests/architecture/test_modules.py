@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 PACKAGES = ("stallscope", "viewer", "parsers", "rules", "resources")
-LONGEST_MODULE_LINES = 450
+MAX_MODULE_LINES = 450
 
 
 def program_modules(repository: Path) -> list[Path]:
@@ -21,7 +22,7 @@ def test_no_module_is_too_long(repository: Path) -> None:
         str(file.relative_to(repository)): len(file.read_text("utf-8").splitlines())
         for file in [*program_modules(repository), *(repository / "tests").rglob("*.py")]
     }
-    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_MODULE_LINES} == {}
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_MODULE_LINES} == {}
 
 
 def test_every_module_says_what_it_holds(repository: Path) -> None:
@@ -36,3 +37,17 @@ def test_every_module_says_what_it_holds(repository: Path) -> None:
 def test_no_module_is_a_drawer_for_everything(repository: Path) -> None:
     drawers = {"utils", "util", "helpers", "misc", "common"}
     assert [file.name for file in program_modules(repository) if file.stem in drawers] == []
+
+
+def test_limits_are_called_min_and_max(repository: Path) -> None:
+    superlatives = re.compile(
+        r"_?(LEAST|FEWEST|SHORTEST|SMALLEST|LOWEST|MOST|LONGEST|LARGEST|GREATEST|HIGHEST)_\w+"
+    )
+    files = [*program_modules(repository), *(repository / "tests").rglob("*.py")]
+    names = {
+        each.id
+        for file in files
+        for each in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    }
+    assert {name for name in names if superlatives.fullmatch(name)} == set()

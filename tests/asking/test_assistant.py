@@ -103,11 +103,11 @@ def test_every_tool_answers_in_bounds(recordings: Mapping[str, Analysis]) -> Non
     progress = Progress()
     for name in ("torch with stacks and memory", "Nsight Systems of graphs", "XProf"):
         analysis = recordings[name]
-        assert len(answers.diagnosis(analysis, progress)) <= answers.MOST_TEXT + 100
-        assert len(answers.predictions(analysis, progress)) <= answers.MOST_TEXT + 100
+        assert len(answers.diagnosis(analysis, progress)) <= answers.MAX_TEXT_LENGTH + 100
+        assert len(answers.predictions(analysis, progress)) <= answers.MAX_TEXT_LENGTH + 100
         json.dumps(answers.about(analysis, progress), allow_nan=False)
         found = answers.query(analysis, progress, "SELECT kind FROM events", 10_000)
-        assert len(found["rows"]) == min(answers.MOST_ROWS, found["rows_in_all"])
+        assert len(found["rows"]) == min(answers.MAX_ROWS, found["rows_in_all"])
         json.dumps(found, allow_nan=False)
         parts = answers.table(analysis, progress, "budget")
         assert sum(row[2] for row in parts["rows"]) == analysis.window_ns * len(analysis.active_devices)

@@ -25,9 +25,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tests.fuzzing.trial import MOST_BYTES, MOST_S, OPENED, REFUSED, Ask, use_file
+from tests.fuzzing.trial import MAX_BYTES, MAX_SECONDS, OPENED, REFUSED, Ask, use_file
 
-LONGEST_WAIT_S = float(os.environ.get("FUZZING_WAIT_S", MOST_S))  # by the clock
+MAX_WAIT_S = float(os.environ.get("FUZZING_WAIT_S", MAX_SECONDS))  # by the clock
 INPUTS_OF_PROCESS = int(
     os.environ.get("FUZZING_INPUTS", "40")
 )  # what one left behind is not long the next one's
@@ -114,7 +114,7 @@ class Apart:
 
     def _answered(self, process: _Process) -> tuple[str, Any, Any]:
         """What the process says of the input in the end."""
-        end = time.monotonic() + LONGEST_WAIT_S
+        end = time.monotonic() + MAX_WAIT_S
         with contextlib.suppress(EOFError, ConnectionError):
             process.pipe.send(self._chance.random())
             while process.pipe.poll(max(end - time.monotonic(), 0)):
@@ -125,7 +125,7 @@ class Apart:
                 self.forms.add(told)
             process.write_down()
             self._wait_until_written()
-            raise Endless(self._place(), f"no end after {LONGEST_WAIT_S:g} s\n{self._doing()}")
+            raise Endless(self._place(), f"no end after {MAX_WAIT_S:g} s\n{self._doing()}")
         raise Fault(self._place(), f"ended by {_ending(process.exit_code())}\n{self._doing()}")
 
     def _wait_until_written(self) -> None:
@@ -148,7 +148,11 @@ class Apart:
 def _ending(code: int | None) -> str:
     if code is not None and code < 0:
         name = signal.Signals(-code).name
-        return f"{name}: more than {MOST_S:g} s of processor time" if name in ("SIGKILL", "SIGXCPU") else name
+        return (
+            f"{name}: more than {MAX_SECONDS:g} s of processor time"
+            if name in ("SIGKILL", "SIGXCPU")
+            else name
+        )
     return f"exit code {code}"
 
 
@@ -167,7 +171,7 @@ class _Process:
         os.kill(self._process.pid or 0, signal.SIGXCPU)
 
     def exit_code(self) -> int | None:
-        self._process.join(MOST_S)
+        self._process.join(MAX_SECONDS)
         return self._process.exitcode
 
     def end(self) -> None:
@@ -211,7 +215,7 @@ def _outcome(
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)  # numpy met a number that nobody thought of
         place = use(format, file, chance, ask)
-    if _peak() - before > MOST_BYTES:
+    if _peak() - before > MAX_BYTES:
         raise MemoryError(f"{(_peak() - before) >> 20} MB")
     gc.collect()  # with a trace goes what was unpacked for it
     return (OPENED if place is None else REFUSED), None, place
@@ -222,10 +226,10 @@ def _limit() -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     spent = used.ru_utime + used.ru_stime
     resource.setrlimit(
-        resource.RLIMIT_CPU, (round(spent + MOST_S), resource.getrlimit(resource.RLIMIT_CPU)[1])
+        resource.RLIMIT_CPU, (round(spent + MAX_SECONDS), resource.getrlimit(resource.RLIMIT_CPU)[1])
     )
     if sys.platform == "linux":
-        most = (_of_status("VmData") << 10) + MOST_BYTES
+        most = (_of_status("VmData") << 10) + MAX_BYTES
         resource.setrlimit(resource.RLIMIT_DATA, (most, resource.getrlimit(resource.RLIMIT_DATA)[1]))
         Path("/proc/self/clear_refs").write_text(_PEAK_AGAIN)
 

@@ -20,8 +20,8 @@ from tests import growing_recordings, unusual_recordings
 from tests.fuzzing.seeds import SQLITE, is_text
 from tests.parsers.protobuf_messages import varint
 
-LARGEST = 4 << 20  # bytes of a crafted input
-MOST_MADE = 30_000
+MAX_BYTES = 4 << 20  # bytes of a crafted input
+MAX_MADE = 30_000
 MAKERS = {**growing_recordings.MAKERS, **unusual_recordings.MAKERS}
 _NUMBER = re.compile(rb"\d+")
 _LETTERS = b' ",;\t|#-_:(<[{\\\x01\n=0a'
@@ -35,7 +35,7 @@ def how_many(chance: Chance) -> int:
 
 def made(_: bytes, chance: Chance) -> bytes:
     """One of the recordings whose amount of one thing can be chosen."""
-    return chance.choice(list(MAKERS.values()))(min(how_many(chance), MOST_MADE))
+    return chance.choice(list(MAKERS.values()))(min(how_many(chance), MAX_MADE))
 
 
 def crafted(data: bytes, chance: Chance) -> bytes:
@@ -57,7 +57,7 @@ def crafted(data: bytes, chance: Chance) -> bytes:
 
 
 def _room(size: int, chance: Chance) -> int:
-    return max(min(how_many(chance), LARGEST // max(size, 1)), 2)
+    return max(min(how_many(chance), MAX_BYTES // max(size, 1)), 2)
 
 
 # --- what any file has
@@ -116,7 +116,7 @@ def _in_json(data: bytes, chance: Chance) -> bytes:
     tree = json.loads(data)
     if chance.random() < 0.1:
         return _nested(data, chance)
-    return json.dumps(_repeated(tree, len(data), chance)).encode()[: 4 * LARGEST]
+    return json.dumps(_repeated(tree, len(data), chance)).encode()[: 4 * MAX_BYTES]
 
 
 def _nested(data: bytes, chance: Chance) -> bytes:
@@ -160,7 +160,7 @@ def _repeated(tree: Any, size: int, chance: Chance) -> Any:
 
 def _most(value: Any) -> int:
     """How often a value may come, in which something may have been repeated before."""
-    return max(LARGEST // len(repr(value)), 2)
+    return max(MAX_BYTES // len(repr(value)), 2)
 
 
 def _places(tree: Any) -> Iterator[Any]:

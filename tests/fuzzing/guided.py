@@ -20,10 +20,10 @@ import atheris
 with atheris.instrument_imports(include=["parsers"]):
     from tests.fuzzing.injuries import injured
     from tests.fuzzing.seeds import seeds
-    from tests.fuzzing.trial import MOST_S, OPENED, REFUSED, use_file
+    from tests.fuzzing.trial import MAX_SECONDS, OPENED, REFUSED, use_file
     from tests.fuzzing.worker import IN_MEMORY, Worker
 
-LONGEST_INPUT = 4 << 20
+MAX_INPUT_LENGTH = 4 << 20
 OURS = 0.5
 
 
@@ -40,13 +40,13 @@ class InThisProcess:
         """``OPENED`` or ``REFUSED``. Anything else is raised: a fault of the program."""
         self._file.unlink(missing_ok=True)  # a trace that still lives reads the bytes that it was made of
         self._file.write_bytes(data)
-        signal.setitimer(signal.ITIMER_PROF, MOST_S)
+        signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", RuntimeWarning)
                 place = use_file(self.format, self._file, self._chance, self._is_new)
         except TooSlow as fault:
-            raise TimeoutError(f"more than {MOST_S:g} s for {len(data):,} bytes") from fault
+            raise TimeoutError(f"more than {MAX_SECONDS:g} s for {len(data):,} bytes") from fault
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
         self.forms.add(place)
@@ -87,7 +87,7 @@ def main(folder: Path, seconds: float, seed: int, format: str) -> None:
             return injured(bytes(data), worker.chance)[:largest]
         return bytes(atheris.Mutate(data, largest))
 
-    flags = [f"-max_total_time={max(round(seconds), 1)}", f"-seed={seed + 1}", f"-max_len={LONGEST_INPUT}"]
+    flags = [f"-max_total_time={max(round(seconds), 1)}", f"-seed={seed + 1}", f"-max_len={MAX_INPUT_LENGTH}"]
     quiet = [
         "-rss_limit_mb=0",
         "-verbosity=0",

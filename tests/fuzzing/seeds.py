@@ -20,8 +20,8 @@ from viewer.kept.session import Session
 SQLITE = b"SQLite format 3\0"
 SESSION, ARCHIVE, MADE = "session", "archive", "made"
 FILES_A_FORMAT = 4
-LONGEST_TEXT = 60_000
-LARGEST = 9 << 20
+MAX_TEXT_BYTES = 60_000
+MAX_BYTES = 9 << 20
 
 
 def formats() -> list[str]:
@@ -48,7 +48,7 @@ def seeds(format: str) -> list[bytes]:
             _zip(small["nsys-sqlite"]),
         ]
     of_files = [_unpacked(file) for file in _files_by_format()[format][:FILES_A_FORMAT]]
-    return [*small.get(format, ()), *(data for data in of_files if len(data) <= LARGEST)]
+    return [*small.get(format, ()), *(data for data in of_files if len(data) <= MAX_BYTES)]
 
 
 @functools.cache
@@ -67,7 +67,7 @@ def _files_by_format() -> dict[str, list[Path]]:
 def _unpacked(file: Path) -> bytes:
     data = file.read_bytes()
     data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
-    return data[:LONGEST_TEXT] if is_text(data) else data
+    return data[:MAX_TEXT_BYTES] if is_text(data) else data
 
 
 def is_text(data: bytes) -> bool:

@@ -65,7 +65,7 @@ def test_an_input_that_shows_a_fault_is_kept_with_its_traceback(
     fault: apart.Use, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if fault in (spin, wait):
-        monkeypatch.setattr(apart, "LONGEST_WAIT_S", 1.0)
+        monkeypatch.setattr(apart, "MAX_WAIT_S", 1.0)
     (tmp_path / "scratch").mkdir()
     worker = Worker(
         "chrome", tmp_path, 0, apart.Apart("chrome", tmp_path / "scratch", random.Random(0), fault)

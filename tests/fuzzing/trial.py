@@ -17,8 +17,8 @@ from viewer.reports.diagnosis_report import as_html
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
 
-MOST_S = 10.0  # of processor time, and by the clock
-MOST_BYTES = 1 << 30  # of memory, above what the process took before
+MAX_SECONDS = 10.0  # of processor time, and by the clock
+MAX_BYTES = 1 << 30  # of memory, above what the process took before
 ASKED_EVENTS = 4
 DIAGNOSED = 0.1  # of the inputs that open as a trace of a form that was seen before; of a new form, all are
 OPENED, REFUSED = "opened", "refused"

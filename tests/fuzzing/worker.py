@@ -25,7 +25,7 @@ from typing import Protocol
 WRITTEN_EVERY = 100  # inputs
 FAULT = "fault"
 TURN_INPUTS, TURN_S = 500, 4.0  # a turn of a format ends with the first of both
-LONGEST_KEPT = 16_000
+MAX_KEPT_LENGTH = 16_000
 CANDIDATES = 3  # of which the shortest is injured
 IN_MEMORY = Path("/dev/shm")
 CRAFTED = float(os.environ.get("FUZZING_CRAFTED", "0.04"))  # of the inputs
@@ -92,7 +92,7 @@ def at_random(
         if time.monotonic() > end:
             break
         data = injure(min(worker.chance.choices(inputs, k=CANDIDATES), key=len), worker.chance)
-        if worker.take(data) and len(data) <= LONGEST_KEPT:
+        if worker.take(data) and len(data) <= MAX_KEPT_LENGTH:
             inputs.append(data)
     worker.write()
 

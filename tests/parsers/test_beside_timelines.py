@@ -9,7 +9,7 @@ import pytest
 from parsers import open_trace
 from parsers.model import LaneKind, Trace
 from parsers.runs.joining import complete_each_other, goes_beside
-from parsers.runs.rank_choice import MOST_PAUSE_NS
+from parsers.runs.rank_choice import MAX_PAUSE_NS
 from tests.parsers.flight_dumps import START, entry, pickled
 
 STACKS = "run (a.py:1);go (b.py:4) 2\n"
@@ -30,7 +30,7 @@ def kinds(trace: Trace) -> set[LaneKind]:
     return {lane.kind for lane in trace.lanes}
 
 
-@pytest.mark.parametrize(("later_ns", "shown"), [(MOST_PAUSE_NS, True), (MOST_PAUSE_NS + 1_000_000, False)])
+@pytest.mark.parametrize(("later_ns", "shown"), [(MAX_PAUSE_NS, True), (MAX_PAUSE_NS + 1_000_000, False)])
 def test_a_dump_of_another_time_is_left_out_and_named(
     timeline: Path, tmp_path: Path, later_ns: int, shown: bool
 ) -> None:

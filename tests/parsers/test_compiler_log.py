@@ -181,7 +181,7 @@ def test_damaged_records_are_counted_and_the_others_read(tmp_path: Path) -> None
 
 
 def test_endless_lines_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_lines, "LONGEST_LINE", 3 << 20)
+    monkeypatch.setattr(log_lines, "MAX_LINE_LENGTH", 3 << 20)
     long = line('{"compilation_metrics": {"co_name": "' + "x" * (6 << 20) + '"}}')
     trace = opened(tmp_path, compiled(0) + long + compiled(1, 2))
     assert len(trace.events) == 2
@@ -192,7 +192,7 @@ def test_endless_lines_are_passed_over(tmp_path: Path, monkeypatch: pytest.Monke
 def test_more_records_than_are_read_are_counted(
     most: int, left_out: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "MOST_COMPILATIONS", most)
+    monkeypatch.setattr(records, "MAX_COMPILATIONS", most)
     trace = opened(tmp_path, "".join(compiled(number, 2.0 * number) for number in range(3)))
     assert trace.quality.quarantined == left_out
     assert trace.quality.events_read == trace.quality.events_kept + left_out

@@ -10,7 +10,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import TraceError
-from parsers.model.builder import MOST_COUNTERS, MOST_DEVICES, MOST_LANES, MOST_TABLES
+from parsers.model.builder import MAX_COUNTERS, MAX_DEVICES, MAX_LANES, MAX_TABLES
 from parsers.xprof.planes import MAX_PLANES
 from rules import diagnose
 from tests import growing_recordings, unusual_recordings
@@ -18,8 +18,8 @@ from tests import growing_recordings, unusual_recordings
 MAKERS = {**growing_recordings.MAKERS, **unusual_recordings.MAKERS}
 
 TIMES = 4
-MOST_GROWTH = 9.0  # four times as much takes four times as long, or sixteen times
-LEAST_S = 0.08  # of processor time; what takes less tells more about the machine than about the recording
+MAX_GROWTH = 9.0  # four times as much takes four times as long, or sixteen times
+MIN_SECONDS = 0.08  # of processor time; what takes less tells more about the machine than about the recording
 
 COUNTS = {
     "unmatched_pairs": 5_000, "buried_pairs": 5_000, "asynchronous_begins": 10_000, "streams": 1_000,
@@ -63,19 +63,19 @@ def test_four_times_as_much_takes_about_four_times_as_long(tmp_path: Path, name:
     small, large = tmp_path / "small", tmp_path / "large"
     large.write_bytes(MAKERS[name](count * TIMES))
     of_large = cost(large)
-    if of_large < LEAST_S * MOST_GROWTH:  # whatever the small one takes
+    if of_large < MIN_SECONDS * MAX_GROWTH:  # whatever the small one takes
         return
     small.write_bytes(MAKERS[name](count))
     of_small = cost(small)
-    if of_large >= max(of_small, LEAST_S) * MOST_GROWTH:  # once more, for the machine may have been busy
+    if of_large >= max(of_small, MIN_SECONDS) * MAX_GROWTH:  # once more, for the machine may have been busy
         of_small, of_large = min(of_small, cost(small)), min(of_large, cost(large))
-    assert of_large < max(of_small, LEAST_S) * MOST_GROWTH
+    assert of_large < max(of_small, MIN_SECONDS) * MAX_GROWTH
 
 
 @pytest.mark.parametrize(
     ("name", "count", "said"),
     [
-        ("devices", MOST_DEVICES + 1, "more than 256 GPUs"),
+        ("devices", MAX_DEVICES + 1, "more than 256 GPUs"),
         ("empty_launches", 300_000, "a launch is empty"),
         ("small_launches", 20_000, "more than 10,000 launches"),
         ("empty_names", 600_000, "impossibly long"),
@@ -84,9 +84,9 @@ def test_four_times_as_much_takes_about_four_times_as_long(tmp_path: Path, name:
         ("small_traces", 300, "more than 256 files"),
         ("shared_lists", 400, "more than 100,000 blocks"),
         ("shared_histories", 1_000, "more than 100,000 events"),
-        ("rpd_threads", MOST_LANES + 1, "more than 40,000 lanes"),
-        ("nsys_metrics", MOST_COUNTERS + 1, "more than 10,000 counters"),
-        ("comparisons", MOST_TABLES + 1, "more than 20,000 tables"),
+        ("rpd_threads", MAX_LANES + 1, "more than 40,000 lanes"),
+        ("nsys_metrics", MAX_COUNTERS + 1, "more than 10,000 counters"),
+        ("comparisons", MAX_TABLES + 1, "more than 20,000 tables"),
         ("xplane_hosts", MAX_PLANES + 1, "more than 2,000 planes"),
     ],
 )

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from parsers import data_pickle, open_trace
 from parsers.data_pickle import NotData, TooMuch, read_data
-from parsers.memory.event_layouts import LONGEST_EVENT
+from parsers.memory.event_layouts import MAX_EVENT_LENGTH
 from parsers.memory.event_runs import EventRuns
 from parsers.memory.history import History
 from parsers.model import Cancelled, Progress, Trace, TraceError
@@ -216,7 +216,7 @@ def test_stacks_that_every_event_spells_out_are_read_together(
     for number in range(600):
         snapshot.event("alloc", 4096 + 512 * (number % 50), 512, 10 * number, (*stack(number),))
         snapshot.event("free_completed", 4096 + 512 * (number % 50), 512, 10 * number + 5, (*stack(number),))
-    content = pickle.dumps(snapshot.content() | {"user_metadata": " " * LONGEST_EVENT}, 4)
+    content = pickle.dumps(snapshot.content() | {"user_metadata": " " * MAX_EVENT_LENGTH}, 4)
     together, one_by_one = History(), History()
     alone = []
     take = History.taken
@@ -319,13 +319,13 @@ def test_a_key_nested_very_deep_is_not_hashed() -> None:
 
 @pytest.mark.parametrize("code", [b"]", b"}", b")", b"("])
 def test_more_tables_than_any_snapshot_has_are_refused(monkeypatch: pytest.MonkeyPatch, code: bytes) -> None:
-    monkeypatch.setattr(data_pickle, "MOST_CONTAINERS", 1000)
+    monkeypatch.setattr(data_pickle, "MAX_CONTAINERS", 1000)
     with pytest.raises(TooMuch):
         read_data(b"\x80\x04(" + code * 2000 + b"l.")
 
 
 def test_more_remembered_values_than_any_snapshot_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_pickle, "MOST_VALUES", 1000)
+    monkeypatch.setattr(data_pickle, "MAX_VALUES", 1000)
     with pytest.raises(TooMuch):
         read_data(b"\x80\x04K\x01" + b"\x94" * 2000 + b".")
 

@@ -86,7 +86,7 @@ def test_attributes_and_samples_end_with_the_events_of_a_preview(small: Trace) -
 
 
 def test_what_is_in_the_cache_needs_no_preview(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "LEAST_EVENTS", 1)
+    monkeypatch.setattr(cache, "MIN_EVENTS", 1)
     cache.store(open_trace([recording]))
     assert open_preview([recording], most_events=5_000) is None
 

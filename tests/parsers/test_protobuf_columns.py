@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers.model import Progress
-from parsers.protobuf.columns import MOST_FIELDS, Spans, buffer_of, decode, parts_of
+from parsers.protobuf.columns import MAX_FIELDS, Spans, buffer_of, decode, parts_of
 from parsers.protobuf.wire import BYTES, FIXED64, VARINT, fields
 from tests.parsers.protobuf_messages import message, varint
 
@@ -58,9 +58,9 @@ def test_any_bytes_are_decoded_or_counted_and_never_read_beyond(garbage: list[by
 
 
 def test_a_message_of_too_many_fields_ends_there_and_is_counted() -> None:
-    found = decode(spans_of(message((1, 1)) * (MOST_FIELDS + 5), message((2, 7))), Progress())
+    found = decode(spans_of(message((1, 1)) * (MAX_FIELDS + 5), message((2, 7))), Progress())
     assert found.damaged == 1
-    assert len(found.message) == MOST_FIELDS + 1
+    assert len(found.message) == MAX_FIELDS + 1
     assert found.numbers(2, 2, -1).tolist() == [-1, 7]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Attribute, CopyKind, EventKind, MemoryKind, Trace, TraceError
-from parsers.model.results import MOST_ROWS
+from parsers.model.results import MAX_ROWS
 from rules import diagnose
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from viewer.cli import main
@@ -87,14 +87,14 @@ def opened(path: Path, text: str) -> Trace:
     return open_trace([path])
 
 
-@pytest.mark.parametrize("count", [MOST_ROWS, MOST_ROWS + 1])
+@pytest.mark.parametrize("count", [MAX_ROWS, MAX_ROWS + 1])
 def test_rows_that_a_table_does_not_show_are_in_the_account(tmp_path: Path, count: int) -> None:
     layers = [{"name": f"layer {number}", "timeMs": number + 1.0} for number in range(count)]
     trace = opened(tmp_path / "profile.json", json.dumps([{"count": 1}, *layers]))
-    assert len(trace.tables[0].rows) == MOST_ROWS
+    assert len(trace.tables[0].rows) == MAX_ROWS
     assert trace.quality.events_read == count
-    assert trace.quality.events_kept == MOST_ROWS
-    assert trace.quality.quarantined == count - MOST_ROWS
+    assert trace.quality.events_kept == MAX_ROWS
+    assert trace.quality.quarantined == count - MAX_ROWS
 
 
 @pytest.mark.parametrize(
@@ -235,8 +235,8 @@ def test_a_header_alone_is_refused_with_a_hint(tmp_path: Path, text: str) -> Non
 def test_rows_that_do_not_fit_are_counted_and_very_many_are_cut(tmp_path: Path) -> None:
     trace = opened(tmp_path / "nccl.txt", NCCL.replace("16777216       4194304", "16777216"))
     assert (len(trace.tables[0].rows), trace.quality.quarantined) == (1, 1)
-    trace = opened(tmp_path / "many.csv", NSYS + "1,2,3,4,5,6,7,8,k\n" * MOST_ROWS)
-    assert (len(trace.tables[0].rows), trace.quality.quarantined) == (MOST_ROWS, 2)
+    trace = opened(tmp_path / "many.csv", NSYS + "1,2,3,4,5,6,7,8,k\n" * MAX_ROWS)
+    assert (len(trace.tables[0].rows), trace.quality.quarantined) == (MAX_ROWS, 2)
 
 
 def test_measured_links_are_the_roof_of_the_same_collective_at_a_near_size(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ def test_bad_samples_are_refused_in_one_sentence(
 
 
 def test_endless_stacks_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeline, "MOST_DEPTH", 5)
+    monkeypatch.setattr(timeline, "MAX_DEPTH", 5)
     offset, frame = stacks_of([[1] * 9, [2] * 5, []])
     assert offset.tolist() == [0, 5, 10, 10]
     assert frame.tolist() == [1] * 5 + [2] * 5
@@ -275,7 +275,7 @@ def test_any_bytes_after_a_good_beginning_are_read_or_refused(
 def test_more_threads_than_programs_have_are_refused(
     of_threads: Callable[[int], str], too_many: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timeline, "MOST_THREADS", 9)
+    monkeypatch.setattr(timeline, "MAX_THREADS", 9)
     content = of_threads(9 + too_many)
     if too_many:
         with pytest.raises(TraceError, match="more than 9 threads"):

@@ -10,7 +10,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Effect, Trace
-from parsers.model.builder import LONGEST_NAME
+from parsers.model.builder import MAX_NAME_LENGTH
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from tests.parsers.chrome.traces import Event, balanced, complete, kernel, launch, note, text_of, trace_of
@@ -25,7 +25,7 @@ from viewer.reports.text_report import as_text
 MILLION = 1_000_000
 PROGRAM = re.compile(r"<script>.*?</script>", re.DOTALL)  # of an interactive page, always the same
 RECORDING = re.compile(r'(<script type="application/octet-stream"[^>]*>)([^<]*)(</script>)')
-LONGEST_RECORDING = 1_000_000  # as text in the page
+MAX_RECORDING_SIZE = 1_000_000  # as text in the page
 
 
 def training(names: str = "") -> list[Event]:
@@ -50,7 +50,7 @@ def reports(trace: Trace) -> tuple[str, str, str]:
     assert diagnosis.crashed == {}
     page, programs = PROGRAM.subn("", as_html(trace, diagnosis, analysis))
     assert programs == 1
-    assert [len(data) < LONGEST_RECORDING for _, data, _ in RECORDING.findall(page)] == [True] * bool(
+    assert [len(data) < MAX_RECORDING_SIZE for _, data, _ in RECORDING.findall(page)] == [True] * bool(
         len(trace.events)
     )
     return (
@@ -92,7 +92,7 @@ def test_many_different_names(tmp_path: Path, count: int) -> None:
 def test_names_of_a_megabyte_are_cut_for_show_and_said_to_be(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, training("n" * MILLION))
     assert note(trace, "name-shortened") == (4, Effect.REPAIRED)
-    assert max(map(len, trace.strings)) == LONGEST_NAME
+    assert max(map(len, trace.strings)) == MAX_NAME_LENGTH
     assert balanced(trace)
     made = reports(trace)
     assert all(len(report) < 60_000 for report in made)

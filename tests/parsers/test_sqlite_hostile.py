@@ -15,7 +15,7 @@ from parsers import open_trace
 from parsers.model import Cancelled, Malformed, Progress, Trace
 from parsers.sqlite import database as databases
 from parsers.sqlite.database import Database, TableDamaged
-from parsers.sqlite.guarded import MOST_TABLES, GuardedConnection, Watch
+from parsers.sqlite.guarded import MAX_TABLES, GuardedConnection, Watch
 from tests.parsers.nsys_exports import call, export, kernel
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -92,7 +92,7 @@ def test_a_name_that_a_table_computes_is_no_name(tmp_path: Path) -> None:
 
 def test_a_database_of_very_many_tables_is_refused_with_their_number(tmp_path: Path) -> None:
     path = recording(
-        tmp_path / "run.sqlite", *(f"CREATE TABLE t{number} (x)" for number in range(MOST_TABLES))
+        tmp_path / "run.sqlite", *(f"CREATE TABLE t{number} (x)" for number in range(MAX_TABLES))
     )
     with pytest.raises(Malformed, match=r"5,00\d tables"):
         open_trace([path])

@@ -12,7 +12,7 @@ import pytest
 from parsers import open_trace
 from parsers.chrome.build import assemble
 from parsers.model import Attribute, Effect, Trace
-from parsers.model.builder import LEAST_GAP_NS
+from parsers.model.builder import MIN_GAP_NS
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from tests.parsers.chrome.traces import balanced, complete, kernel, launch, note, text_of, trace_of
@@ -76,7 +76,7 @@ def sound(trace: Trace) -> bool:
     "stray",
     [
         (1_700_000_000_000_000_000, 1_700_000_000_000_000_500),
-        (-5 * LEAST_GAP_NS, -5 * LEAST_GAP_NS + 500),
+        (-5 * MIN_GAP_NS, -5 * MIN_GAP_NS + 500),
         (BEGIN + 50, BEGIN + 50 + 3 * 365 * 86_400 * 10**9),
     ],
     ids=["far ahead", "negative", "three years long"],
@@ -117,15 +117,13 @@ def test_what_belongs_to_the_others_keeps_its_links_and_attributes(tmp_path: Pat
 
 
 def test_a_pause_of_less_than_an_hour_is_no_stray(tmp_path: Path, read: Read) -> None:
-    trace = read(tmp_path, [(BEGIN + LEAST_GAP_NS // 2, BEGIN + LEAST_GAP_NS // 2 + 500)])
+    trace = read(tmp_path, [(BEGIN + MIN_GAP_NS // 2, BEGIN + MIN_GAP_NS // 2 + 500)])
     assert trace.quality.quarantined == 0
     assert len(trace.gpu_operations) == COUNT + 1
 
 
 def test_two_parts_of_one_recording_hours_apart_are_both_kept(tmp_path: Path, read: Read) -> None:
-    later = [
-        (BEGIN + 3 * LEAST_GAP_NS + n * 1000, BEGIN + 3 * LEAST_GAP_NS + n * 1000 + 500) for n in range(20)
-    ]
+    later = [(BEGIN + 3 * MIN_GAP_NS + n * 1000, BEGIN + 3 * MIN_GAP_NS + n * 1000 + 500) for n in range(20)]
     trace = read(tmp_path, later)
     assert trace.quality.quarantined == 0
     assert len(trace.gpu_operations) == COUNT + 20

@@ -13,7 +13,7 @@ from tests.processes.place import Place, kill, processes_with
 from tests.processes.recordings import Recordings
 from tests.shared_folder import SharedFolder
 
-MOST_BYTES = 1 << 30  # of memory, of a command and all its helpers together
+MAX_BYTES = 1 << 30  # of memory, of a command and all its helpers together
 PATIENCE_S = 600  # whatever has no end is told by the place, with what it was doing
 
 
@@ -41,4 +41,4 @@ def place(tmp_path: Path, installed: Installed, request: pytest.FixtureRequest) 
         shutil.rmtree(made.root, ignore_errors=True)  # hundreds of megabytes
     assert left == []
     allowed = request.node.get_closest_marker("memory")
-    assert made.peak < (allowed.args[0] if allowed else MOST_BYTES)
+    assert made.peak < (allowed.args[0] if allowed else MAX_BYTES)

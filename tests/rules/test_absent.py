@@ -6,7 +6,7 @@ import pytest
 
 import resources
 from parsers.model.units import percent
-from rules.verdict.absent import LEAST, MOST, Absent, absent, absent_in_a_line
+from rules.verdict.absent import MAX_SHARE, MIN_SHARE, Absent, absent, absent_in_a_line
 from tests.opened import analysed, diagnosed
 
 PYTHON = resources.path("samples/cpu_python.pt.trace.json.gz")
@@ -22,11 +22,11 @@ def test_what_a_finding_is_about_is_no_absent_problem_and_the_rest_is_small() ->
     time = diagnosis.step_times[0]
     for each in found:
         assert each.share == pytest.approx(time.parts.get(each.key, 0.0) / time.length_ns, abs=0.001)
-        assert each.share < MOST
+        assert each.share < MAX_SHARE
     assert [each.share for each in found] == sorted((each.share for each in found), reverse=True)
 
 
-@pytest.mark.parametrize(("part", "told"), [(MOST - 0.001, True), (MOST + 0.001, False)])
+@pytest.mark.parametrize(("part", "told"), [(MAX_SHARE - 0.001, True), (MAX_SHARE + 0.001, False)])
 def test_what_takes_much_is_not_called_no_problem(
     part: float, told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -38,11 +38,11 @@ def test_what_takes_much_is_not_called_no_problem(
 
 
 @pytest.mark.parametrize(
-    ("share", "said"), [(LEAST, "waiting 0.1 % of a step"), (0.0, "waiting below 0.1 % of a step")]
+    ("share", "said"), [(MIN_SHARE, "waiting 0.1 % of a step"), (0.0, "waiting below 0.1 % of a step")]
 )
 def test_the_line_tells_the_small_ones_together(
     share: float, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rules.verdict.absent.absent", lambda *_: (Absent("input-bound", "waiting", share),))
-    assert percent(LEAST) == "0.1 %"
+    assert percent(MIN_SHARE) == "0.1 %"
     assert absent_in_a_line(analysed(PYTHON), diagnosed(PYTHON)) == f"No problem here: {said}."

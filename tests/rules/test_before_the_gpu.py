@@ -7,7 +7,7 @@ import pytest
 from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.steps.analysed_time import LEAST_BEFORE_NS
+from rules.analysis.steps.analysed_time import MIN_BEFORE_NS
 from rules.verdict.verdict import beside_the_verdict
 from tests.rules.builder import TinyTrace, ns, steps
 
@@ -25,8 +25,8 @@ def late(before_us: float, after_us: float = 2_000.0) -> Trace:
 @pytest.mark.parametrize(
     ("before_us", "after_us", "told"),
     [
-        (LEAST_BEFORE_NS / 1000 + 100, 2_000.0, True),
-        (LEAST_BEFORE_NS / 1000 - 100, 2_000.0, False),
+        (MIN_BEFORE_NS / 1000 + 100, 2_000.0, True),
+        (MIN_BEFORE_NS / 1000 - 100, 2_000.0, False),
         (50_000.0, 49_000.0, True),
         (50_000.0, 52_000.0, False),
     ],

@@ -16,8 +16,8 @@ from rules.causes import (
     ADDS_NOTHING,
     AS_MUCH,
     IN_PART,
-    LEAST_OF_ITS_OWN,
     LITTLE_THAT_MAY_BE_NOTHING,
+    MIN_UNREPORTED_GAIN,
     MOSTLY,
     NOTEWORTHY_IDLE,
     SMALL_BESIDE_COMPUTING,
@@ -238,7 +238,7 @@ def test_a_little_that_may_be_nothing_makes_no_finding_louder(
     assert found.severity is severity
 
 
-@pytest.mark.parametrize(("gain", "has_one"), [(1 / (1 - LEAST_OF_ITS_OWN - 0.001), True), (1.04, False)])
+@pytest.mark.parametrize(("gain", "has_one"), [(1 / (1 - MIN_UNREPORTED_GAIN - 0.001), True), (1.04, False)])
 def test_a_fix_that_no_rule_speaks_of_has_a_finding_where_it_is_worth_one(
     analysis: Analysis, gain: float, has_one: bool
 ) -> None:

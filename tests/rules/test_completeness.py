@@ -11,7 +11,7 @@ from parsers import open_trace
 from parsers.model import Trace
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.completeness import LEAST_LAUNCHES, completeness_of
+from rules.analysis.facts.completeness import MIN_LAUNCHES, completeness_of
 from rules.verdict.verdict import verdict
 from tests.growing_recordings import complete, kernel, launch, trace
 from viewer.reports.json_report import as_json
@@ -57,7 +57,7 @@ def test_a_recording_that_lacks_some_operations_is_judged_from_seven_of_ten_on(
 
 def test_what_only_hands_over_the_shape_of_a_launch_is_no_launch(tmp_path: Path) -> None:
     events = []
-    for number in range(2 * LEAST_LAUNCHES):
+    for number in range(2 * MIN_LAUNCHES):
         at = number * 50.0
         handed = launch(at, 10**6 + number) | {"name": "__hipPushCallConfiguration"}
         events += [handed, launch(at + 5.0, number + 1), kernel("gemm", at + 10.0, number + 1)]
@@ -67,7 +67,7 @@ def test_what_only_hands_over_the_shape_of_a_launch_is_no_launch(tmp_path: Path)
 
 
 def test_a_few_launches_without_operation_are_no_loss(tmp_path: Path) -> None:
-    assert not completeness_of(recorded(tmp_path, 0.5, LEAST_LAUNCHES // 2)).has_lost_records
+    assert not completeness_of(recorded(tmp_path, 0.5, MIN_LAUNCHES // 2)).has_lost_records
 
 
 def test_kernels_and_launches_that_are_not_linked_are_no_loss(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_recording_that_is_cut_before_the_first_call_is_not_one_of_a_cpu(
 @pytest.mark.parametrize(("apart", "sampled"), [(1, False), (14, False), (40, False), (70, True)])
 def test_calls_whose_numbers_lie_far_apart_are_a_sample(tmp_path: Path, apart: int, sampled: bool) -> None:
     events = []
-    for number in range(2 * LEAST_LAUNCHES):
+    for number in range(2 * MIN_LAUNCHES):
         at, correlation = number * 50.0, 1 + number * apart
         events += [complete("aten::mm", at, 40.0), launch(at + 5.0, correlation)]
         events.append(kernel("gemm", at + 10.0, correlation))
@@ -160,7 +160,7 @@ def test_calls_whose_numbers_lie_far_apart_are_a_sample(tmp_path: Path, apart: i
 
 def test_several_short_recordings_in_one_file_are_no_sample(tmp_path: Path) -> None:
     events = []
-    for number in range(2 * LEAST_LAUNCHES):
+    for number in range(2 * MIN_LAUNCHES):
         at, correlation = number * 50.0, 1 + number + 100_000 * (number // 50)
         events += [complete("aten::mm", at, 40.0), launch(at + 5.0, correlation)]
         events.append(kernel("gemm", at + 10.0, correlation))

@@ -13,7 +13,7 @@ from rules.comparison.gate import Decision, Judgement
 from rules.comparison.step_times import StepTimes, ratio_of_runs
 from rules.findings.base import Severity
 from rules.gates.against_kept import compare_with_kept, judgement_on
-from rules.gates.figures import MOST_STEPS, Named, RunFigures, figures_of
+from rules.gates.figures import MAX_STEPS, Named, RunFigures, figures_of
 from rules.gates.judging import Answer, judge, overall
 from rules.gates.limits import Gates, Limit, Quantity, gates_of, items_of, limit_of
 from tests.rules.builder import TinyTrace, steps
@@ -242,7 +242,7 @@ def test_figures_are_means_over_ranks_for_every_step() -> None:
 
 
 def test_kernels_and_regions_that_limits_name_are_kept_however_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rules.gates.figures.MOST_NAMES", 0)
+    monkeypatch.setattr("rules.gates.figures.MAX_NAMES", 0)
     gates = Gates((limit_of("kernel:gemm=5"), limit_of("region:forward=5")))
     figures = gates.figures_of(two_ranks())
     assert (len(figures.kernels), list(figures.regions)) == (1, ["forward"])
@@ -250,9 +250,9 @@ def test_kernels_and_regions_that_limits_name_are_kept_however_short(monkeypatch
 
 
 def test_figures_survive_being_kept_and_damage_is_noticed() -> None:
-    figures = replace(run(), step_ns=np.arange(1.0, 2 * MOST_STEPS + 1))
+    figures = replace(run(), step_ns=np.arange(1.0, 2 * MAX_STEPS + 1))
     again = RunFigures.from_data(json.loads(json.dumps(figures.shortened().to_data())))
-    assert len(again.step_ns) == MOST_STEPS
+    assert len(again.step_ns) == MAX_STEPS
     assert again.step_ns.mean() == pytest.approx(figures.step_ns.mean())
     assert again.kernels["gemm"].launches == 20
     for damage in ({}, [], {**figures.to_data(), "step_ns": [-1]}, {**figures.to_data(), "kernels": 5}):

@@ -18,7 +18,7 @@ from rules.kernels.checks.speed_of_light import waves_of
 from rules.kernels.checks.stalls import stalls
 from rules.kernels.launch_groups import kernel_groups
 from rules.losses.kernel_findings import advice_for_libraries
-from rules.verdict.promises import MOST_FACTOR, gain
+from rules.verdict.promises import MAX_FACTOR, gain
 from tests.opened import opened
 from tests.rules.kernel_profiles import (
     ACHIEVED,
@@ -286,7 +286,7 @@ def test_where_most_sms_get_no_block_that_comes_before_what_happens_inside_the_b
     (one,) = (each for each in found(trace_of(kernel(waiting))) if each.category is Category.BARRIER_STALL)
     assert gain(one).startswith("at most ")
     single = found(trace_of(kernel(waiting, grid=(1, 1, 1))))[0]
-    assert single.speedup_at_most > MOST_FACTOR
+    assert single.speedup_at_most > MAX_FACTOR
     assert gain(single) == "up to 99 % of the time"
 
 

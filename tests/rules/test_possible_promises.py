@@ -14,8 +14,8 @@ from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
-from rules.findings.base import MOST_SPEEDUP
-from rules.fixes.plan import HOST_UNSURE, MOST_GAIN, MOST_GAIN_ONCE, Plan, make_plan
+from rules.findings.base import MAX_SPEEDUP
+from rules.fixes.plan import HOST_UNSURE, MAX_GAIN, MAX_GAIN_ONCE, Plan, make_plan
 from rules.replay.replay import Change
 from rules.verdict.promises import about_replay, first_step, worded
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace
@@ -146,10 +146,10 @@ def test_no_promise_passes_what_the_work_that_remains_on_the_gpu_allows(
     assert plan.crashed == ()
     for finding in diagnose(analysis.trace).findings:
         assert 0 <= finding.ceiling_ns <= max(finding.window_ns, 0)
-        assert finding.speedup_at_most is None or 1.0 <= finding.speedup_at_most <= MOST_SPEEDUP
+        assert finding.speedup_at_most is None or 1.0 <= finding.speedup_at_most <= MAX_SPEEDUP
     assume(plan.promises)
 
-    most = MOST_GAIN if any(span.numbers for span in plan.replay.spans) else MOST_GAIN_ONCE
+    most = MAX_GAIN if any(span.numbers for span in plan.replay.spans) else MAX_GAIN_ONCE
     for promise in plan.promises:
         told = (promise.low, promise.expected, promise.high, promise.after_others)
         assert all(math.isfinite(each) and each > 0 for each in told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rules.analysis.analysis import Analysis
-from rules.replay.recorder import ENOUGH_FRAMES, MOST_OF_FRAMES, MOST_OF_GAP, USUAL_FRAME_NS
+from rules.replay.recorder import ENOUGH_FRAMES, MAX_FRAME_SHARE, MAX_OF_GAP, USUAL_FRAME_NS
 from rules.replay.replay import Replay, replay_of
 from tests.rules.builder import TinyTrace
 
@@ -40,8 +40,8 @@ def test_python_s_frames_take_nothing_of_a_step_as_users_run_it(each_us: float) 
 
 def test_frames_never_take_all_of_the_time_in_which_they_run() -> None:
     framed = program(30, 20.0, own_us=20.0)
-    assert framed.usual_ns > 0.9 * (1 - MOST_OF_GAP) * (1 - MOST_OF_FRAMES) * framed.recorded_ns
-    assert framed.usual_ns < 1.5 * (1 - MOST_OF_FRAMES) * framed.recorded_ns
+    assert framed.usual_ns > 0.9 * (1 - MAX_OF_GAP) * (1 - MAX_FRAME_SHARE) * framed.recorded_ns
+    assert framed.usual_ns < 1.5 * (1 - MAX_FRAME_SHARE) * framed.recorded_ns
 
 
 def test_few_frames_take_as_long_as_they_usually_do() -> None:

@@ -12,7 +12,7 @@ from parsers.model import EventKind
 from rules.analysis.analysis import Analysis
 from rules.replay.critical_path import critical_path_of
 from rules.replay.overlay import Overlay
-from rules.replay.replay import LARGEST_ERROR, Replay, replay_of
+from rules.replay.replay import MAX_ERROR, Replay, replay_of
 from rules.replay.slack import slack_of
 from tests.opened import analysed
 from tests.rules.builder import TinyTrace, steps
@@ -42,7 +42,7 @@ def recorded(request: pytest.FixtureRequest) -> Replay:
 
 def test_a_recording_is_reproduced(recorded: Replay) -> None:
     assert recorded.reason == ""
-    assert recorded.error <= LARGEST_ERROR
+    assert recorded.error <= MAX_ERROR
     measured = np.mean([(span.end - span.start) / span.count for span in recorded.spans])
     assert recorded.recorded_ns == pytest.approx(measured, rel=0.15) or recorded.recorded_ns > measured
 

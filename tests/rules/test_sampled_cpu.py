@@ -12,7 +12,7 @@ from parsers.model.names.source_files import frame_parts, is_own_frame
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.sampled_stacks import own_time
-from rules.catalog.sampled_cpu import LEAST_NAMED
+from rules.catalog.sampled_cpu import MIN_NAMED
 from rules.verdict.verdict import verdict
 from tests.parsers.test_sampled_stacks import opened
 
@@ -60,7 +60,7 @@ def test_lines_of_one_function_are_added_up_and_its_costliest_line_is_named(tmp_
 
 @pytest.mark.parametrize(("count", "named"), [(5, True), (4, False)])
 def test_functions_with_little_time_are_not_named(count: int, named: bool, tmp_path: Path) -> None:
-    assert LEAST_NAMED == 0.05
+    assert MIN_NAMED == 0.05
     finding = found(
         opened(tmp_path, f"run (a.py:1);go (b.py:4) {100 - count}\nrun (a.py:1);rare (c.py:2) {count}\n")
     )

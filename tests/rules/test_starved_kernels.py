@@ -8,7 +8,7 @@ from parsers.model import Trace
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.launch_sizes import MOSTLY_EMPTY, nearly_empty
-from rules.analysis.facts.subject import MOST_OF_IT, subject_of
+from rules.analysis.facts.subject import MAJORITY, subject_of
 from rules.catalog.kernel_idle_sms import KernelIdleSms
 from rules.kernels.checks.speed_of_light import speed_of_light
 from rules.verdict.verdict import verdict
@@ -46,7 +46,7 @@ def test_one_launch_is_judged_where_its_blocks_leave_the_gpu_empty(blocks: int, 
 def test_the_starved_kernel_must_be_most_of_what_ran() -> None:
     trace = TinyTrace()
     trace.operation(50, 1_050, "small", 45, grid=1, block=32)
-    trace.operation(1_060, 1_060 + 1_100 / MOST_OF_IT, "large", 1_055, grid=4_096, block=256)
+    trace.operation(1_060, 1_060 + 1_100 / MAJORITY, "large", 1_055, grid=4_096, block=256)
     assert subject_of(Analysis(trace.build())) is not None
     assert MOSTLY_EMPTY < 1
 

@@ -11,7 +11,7 @@ from rules import diagnose, diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import WARM_UP_RATIO
 from rules.comparison.compare import compare
-from rules.terms.thresholds import DEFAULTS, LEAST_SHARE, Threshold, Thresholds, Unit, known_thresholds
+from rules.terms.thresholds import DEFAULTS, MIN_SHARE, Threshold, Thresholds, Unit, known_thresholds
 from rules.verdict.verdict import verdict
 
 
@@ -54,10 +54,10 @@ def test_values_are_read_as_people_write_them(unit: Unit, text: str, value: floa
 
 
 def test_what_is_out_of_bounds_or_unknown_has_no_effect() -> None:
-    chosen = Thresholds({LEAST_SHARE.key: 5.0, "unheard-of": 1.0})
-    assert chosen[LEAST_SHARE] == LEAST_SHARE.default
+    chosen = Thresholds({MIN_SHARE.key: 5.0, "unheard-of": 1.0})
+    assert chosen[MIN_SHARE] == MIN_SHARE.default
     assert chosen.changed() == ()
-    assert Thresholds({LEAST_SHARE.key: float("nan")})[LEAST_SHARE] == LEAST_SHARE.default
+    assert Thresholds({MIN_SHARE.key: float("nan")})[MIN_SHARE] == MIN_SHARE.default
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +71,10 @@ def test_a_changed_threshold_changes_the_findings_and_is_told(starved: Trace) ->
     accused = {finding.rule for finding in usual.findings}
     quiet = next(finding for finding in usual.findings if 0.01 < finding.ceiling_ns / finding.window_ns < 0.4)
     assert usual.thresholds.changed() == ()
-    changed = diagnose(starved, thresholds=Thresholds({LEAST_SHARE.key: 0.4}))
+    changed = diagnose(starved, thresholds=Thresholds({MIN_SHARE.key: 0.4}))
     assert "waiting-for-data" in {finding.rule for finding in changed.findings}
     assert quiet.rule in changed.quiet
-    assert changed.thresholds.changed() == (f"{LEAST_SHARE.meaning}: 40.0 % instead of 1.00 %",)
+    assert changed.thresholds.changed() == (f"{MIN_SHARE.meaning}: 40.0 % instead of 1.00 %",)
     assert {finding.rule for finding in diagnose(starved).findings} == accused
 
 
@@ -87,7 +87,7 @@ def test_analyses_by_other_thresholds_stand_beside_each_other(starved: Trace) ->
 
 
 def test_a_verdict_speaks_for_the_thresholds_of_its_diagnosis(starved: Trace) -> None:
-    usual, strict = Analysis(starved), Analysis(starved, Thresholds({LEAST_SHARE.key: 0.4}))
+    usual, strict = Analysis(starved), Analysis(starved, Thresholds({MIN_SHARE.key: 0.4}))
     before = verdict(usual, diagnosis_of(usual))
     verdict(strict, diagnosis_of(strict))
     assert verdict(usual, diagnosis_of(usual)) == before
@@ -96,6 +96,6 @@ def test_a_verdict_speaks_for_the_thresholds_of_its_diagnosis(starved: Trace) ->
 
 
 def test_two_runs_are_compared_by_the_same_thresholds(starved: Trace) -> None:
-    thresholds = Thresholds({LEAST_SHARE.key: 0.4})
+    thresholds = Thresholds({MIN_SHARE.key: 0.4})
     result = compare(starved, starved, thresholds)
     assert not result.resolved

@@ -17,7 +17,7 @@ from parsers import open_trace
 from parsers.model import Counter, Trace, TraceError
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.time_units import LEAST_EVENTS, other_units
+from rules.analysis.facts.time_units import MIN_EVENTS, other_units
 from rules.fixes.plan import plan_of
 from rules.verdict.promises import first_step
 from rules.verdict.verdict import verdict
@@ -138,7 +138,7 @@ def test_events_of_chrome_in_another_unit_are_told(
 @pytest.mark.parametrize(("call", "told"), [("__hipPushCallConfiguration", False), ("hipLaunchKernel", True)])
 def test_calls_that_only_hand_over_a_configuration_may_be_over_at_once(call: str, told: bool) -> None:
     tiny = TinyTrace()
-    for round_ in range(LEAST_EVENTS):
+    for round_ in range(MIN_EVENTS):
         at = 100.0 * round_
         tiny.call(at, at + 0.06, call)
         tiny.operation(at + 10, at + 20, "gemm", at + 1)
@@ -166,7 +166,7 @@ def test_a_rank_in_another_unit_is_told() -> None:
 def test_a_series_of_readings_in_another_unit_is_told(export: Path, factor: int, told: bool) -> None:
     trace = open_trace([export])
     until = int(trace.events.end.max())
-    times = np.linspace(0, until, 4 * LEAST_EVENTS).astype(np.int64) * factor
+    times = np.linspace(0, until, 4 * MIN_EVENTS).astype(np.int64) * factor
     readings = Counter("power", "W", times, np.ones(len(times)), None, 0)
     assert bool(other_units(replace(trace, counters=(readings,)))) is told
 

@@ -17,7 +17,7 @@ from viewer.loading.ranks.asking import FULL_RANKS
 from viewer.loading.ranks.opening import files_of_many
 from viewer.panels.tabs.flame import FlamePanel
 from viewer.panels.tabs.results import ResultsPanel
-from viewer.reports.text_report import MOST_INPUTS
+from viewer.reports.text_report import MAX_INPUTS
 from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab, wait_until_ready
@@ -90,11 +90,11 @@ def test_compilations_and_breaks_are_tables_of_results(
     assert [each.title for each in window.document.trace.tables] == ["Compilations", "Graph breaks"]
 
 
-@pytest.mark.parametrize(("count", "told"), [(MOST_INPUTS, ""), (MOST_INPUTS + 1, " and 1 more")])
+@pytest.mark.parametrize(("count", "told"), [(MAX_INPUTS, ""), (MAX_INPUTS + 1, " and 1 more")])
 def test_many_dumps_are_read_in_full_and_named_in_one_line(
     count: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert MOST_INPUTS == FULL_RANKS
+    assert MAX_INPUTS == FULL_RANKS
     for rank in range(count):
         open_calls = [open_entry(2, 5.0)] if rank != 3 else []
         stated = pickled(entry(1), *open_calls, ranks=str(list(range(count))))

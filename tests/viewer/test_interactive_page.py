@@ -23,7 +23,7 @@ from viewer.reports.interactive.packing import (
     entries_of,
     few_points,
 )
-from viewer.reports.interactive.recording import MOST_NAME, packed_recording
+from viewer.reports.interactive.recording import MAX_NAME_LENGTH, packed_recording
 from viewer.reports.pictures.timeline_picture import shown_stretch
 from viewer.timeline.geometry.drawing_index import drawing_index
 from viewer.timeline.kinds.base import StyledRow, style_of
@@ -46,7 +46,7 @@ def column(data: bytes, count: int) -> tuple[np.ndarray, bytes]:
 
 
 def shortened(name: str) -> str:
-    return name if len(name) <= MOST_NAME else f"{name[: MOST_NAME - 1]}…"
+    return name if len(name) <= MAX_NAME_LENGTH else f"{name[: MAX_NAME_LENGTH - 1]}…"
 
 
 def events_of(header: dict[str, Any], data: bytes) -> Columns:

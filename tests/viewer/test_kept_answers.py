@@ -25,8 +25,8 @@ OTHER = resources.path("samples") / "elementwise_chain.pt.trace.json.gz"
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is read, as every recording counts as large."""
-    monkeypatch.setattr(cache, "LEAST_EVENTS", 1)
-    monkeypatch.setattr(kept_answers, "LEAST_BYTES", 1)
+    monkeypatch.setattr(cache, "MIN_EVENTS", 1)
+    monkeypatch.setattr(kept_answers, "MIN_BYTES", 1)
     found: list[str] = []
     read = diagnose.recording
 
@@ -203,10 +203,10 @@ def test_nothing_is_kept_of_a_file_that_changed_while_it_was_read(
 
 
 def test_small_recordings_folders_and_standard_input_are_no_question(tmp_path: Path, recording: Path) -> None:
-    assert recording.stat().st_size < kept_answers.LEAST_BYTES
+    assert recording.stat().st_size < kept_answers.MIN_BYTES
     assert kept_answers.question_of([str(recording)], {}) is None
     large = tmp_path / "large.json"
-    large.write_bytes(b" " * kept_answers.LEAST_BYTES)
+    large.write_bytes(b" " * kept_answers.MIN_BYTES)
     assert kept_answers.question_of([str(large)], {}) is not None
     assert kept_answers.question_of([str(large), str(tmp_path)], {}) is None
     assert kept_answers.question_of([str(large), "-"], {}) is None
@@ -220,7 +220,7 @@ def test_answers_are_their_owners_alone_and_bounded(
     (entry,) = kept_answers.ENTRIES.folder.iterdir()
     assert stat.S_IMODE(entry.stat().st_mode) == 0o600
     assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700
-    monkeypatch.setattr(kept_answers, "MOST_BYTES", 10)
+    monkeypatch.setattr(kept_answers, "MAX_BYTES", 10)
     asked("diagnose", "--json", recording)
     assert list(entry.parent.iterdir()) == [entry]
 

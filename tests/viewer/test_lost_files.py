@@ -355,7 +355,7 @@ def test_the_cache_of_a_reader_in_a_folder_that_may_not_be_written_is_no_obstacl
 ) -> None:
     from parsers.stored import cache
 
-    monkeypatch.setattr(cache, "LEAST_EVENTS", 1)
+    monkeypatch.setattr(cache, "MIN_EVENTS", 1)
     monkeypatch.setattr(cache, "folder", lambda: Path("/proc/no such folder"))
     window = opened(empty_window, qtbot, recording)
     assert not window.banner.isVisible()

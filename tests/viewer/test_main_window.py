@@ -22,7 +22,7 @@ from viewer.kept.recent import recent_files
 from viewer.kept.storage import data_folder
 from viewer.look import theme
 from viewer.panels.tabs.selection import SelectionPanel
-from viewer.window.main_window import LEAST_SIZE, MainWindow
+from viewer.window.main_window import MIN_SIZE, MainWindow
 
 from .conftest import KERNELS, MS, STEPS, training_run, wait_until_ready
 
@@ -50,7 +50,7 @@ def test_opening_a_file_shows_timeline_verdict_and_findings(empty_window: MainWi
 def test_in_the_smallest_window_no_button_of_the_tool_bar_is_cut(
     make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot
 ) -> None:
-    window = make_window(LEAST_SIZE)
+    window = make_window(MIN_SIZE)
     window.document.show(trace)
     wait_until_ready(qtbot, window)
     window.grab()

@@ -24,7 +24,7 @@ from viewer.look import theme
 from viewer.panels.tables.table_view import TableView
 from viewer.panels.tabs.serving import ServingPanel
 from viewer.statistics.serving import places_of_steps, serving_tables
-from viewer.statistics.serving_lanes import DECODE_SHADES, KEY, MOST_ROWS, phase_colors, request_lanes
+from viewer.statistics.serving_lanes import DECODE_SHADES, KEY, MAX_ROWS, phase_colors, request_lanes
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.window.main_window import MainWindow
 
@@ -254,13 +254,13 @@ def test_requests_lie_on_the_timeline_until_one_does_not_want_them(
     assert not window.document.request_lanes
 
 
-@pytest.mark.parametrize("many", [MOST_ROWS + 10, 12_000])
+@pytest.mark.parametrize("many", [MAX_ROWS + 10, 12_000])
 def test_as_many_rows_as_requests_that_are_there_at_once(many: int, served: Trace) -> None:
     steps = engine_steps(served)
     found = requests_of(served, steps)
     assert found is not None
     columns = {name: np.tile(getattr(found, name), many // 2) for name in ("arrival", "first", "end", "out")}
-    for later, shown in ((ns(10_000.0), many), (0, MOST_ROWS)):
+    for later, shown in ((ns(10_000.0), many), (0, MAX_ROWS)):
         moved = {name: values + later * (np.arange(many) // 2) for name, values in columns.items()}
         moved["out"] = columns["out"]
         requests = replace(found, **moved, prompt=moved["out"], event=np.full(many, -1))
@@ -268,7 +268,7 @@ def test_as_many_rows_as_requests_that_are_there_at_once(many: int, served: Trac
             steps, start=np.append(steps.start[:-1], 10**12), end=np.append(steps.end[:-1], 10**12 + 1)
         )
         (lane,) = request_lanes(requests, longer, np.full(many, np.nan))
-        assert len(lane.rows) <= MOST_ROWS
+        assert len(lane.rows) <= MAX_ROWS
         told = f"{shown} of {many:,}" if shown < many else f"{shown:,}"
         assert lane.track.subtitle == f"{told}, where there is room"
         assert all((row.start[1:] >= row.end[:-1]).all() for row in lane.rows)

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from rules.terms.thresholds import DEFAULTS, LEAST_SHARE, Thresholds
+from rules.terms.thresholds import DEFAULTS, MIN_SHARE, Thresholds
 from viewer.dialogs.preferences_dialog import PreferencesDialog, ThresholdField
 from viewer.documents.document import Stage
 from viewer.kept.preferences import Preferences
@@ -15,7 +15,7 @@ from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready
 
-KEY = LEAST_SHARE.key
+KEY = MIN_SHARE.key
 
 
 def typed(qtbot: QtBot, field: ThresholdField, text: str) -> float:
@@ -89,7 +89,7 @@ def test_an_open_recording_is_judged_anew_and_the_window_says_by_what(
     wait_until_ready(qtbot, window)
     after = window.document.diagnosis
     assert after is not None
-    assert after.thresholds[LEAST_SHARE] == 0.5
+    assert after.thresholds[MIN_SHARE] == 0.5
     assert {finding.rule for finding in after.findings} != {finding.rule for finding in before.findings}
     assert "changed thresholds" in notes()
     assert "50.0 % instead of 1.00 %" in notes().replace("\u00a0", " ")

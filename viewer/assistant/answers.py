@@ -23,17 +23,17 @@ from viewer.reports.text_report import as_text
 from viewer.tables.rows.found import findings_of
 from viewer.tables.table import described, row_tables, summaries
 
-MOST_TEXT = 24_000  # characters of one answer
-MOST_ROWS, USUAL_ROWS = 500, 50
-MOST_PLACES = 10
-MOST_CELL = 400  # characters
+MAX_TEXT_LENGTH = 24_000  # characters of one answer
+MAX_ROWS, USUAL_ROWS = 500, 50
+MAX_PLACES = 10
+MAX_CELL_LENGTH = 400  # characters
 MAX_BYTES = 200_000  # of one answer with rows
 
 
 def bounded(text: str) -> str:
     """Text without what a terminal would act on, cut where it is too long."""
     said = safe(text)
-    return said if len(said) <= MOST_TEXT else f"{said[:MOST_TEXT]}\n... truncated: ask for less"
+    return said if len(said) <= MAX_TEXT_LENGTH else f"{said[:MAX_TEXT_LENGTH]}\n... truncated: ask for less"
 
 
 def about(analysis: Analysis, progress: Progress) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def about(analysis: Analysis, progress: Progress) -> dict[str, Any]:
         else analysis.window_text,
         "software": list(software_of(trace)),
         "devices": [
-            {"rank": each.rank, "device": each.id, "name": each.name} for each in trace.devices[:MOST_ROWS]
+            {"rank": each.rank, "device": each.id, "name": each.name} for each in trace.devices[:MAX_ROWS]
         ],
         "steps": len(analysis.steps),
         "counters": len(trace.counters),
@@ -105,7 +105,7 @@ def ready_made() -> dict[str, str]:
 def query(analysis: Analysis, progress: Progress, sql: str, rows: int = USUAL_ROWS) -> dict[str, Any]:
     """The first rows of an answer, how many there are in all, and sums over all. Raises ``QueryError``."""
     found = database_of(analysis).run(sql_of(sql), _count(rows), progress)
-    names = [str(name)[:MOST_CELL] for name in found.frame.columns]
+    names = [str(name)[:MAX_CELL_LENGTH] for name in found.frame.columns]
     if len(json.dumps(names)) > MAX_BYTES:
         raise QueryError(f"An answer with {len(names):,} columns is too long.", "Ask for fewer of them.")
     columns = [plain(found.frame.iloc[:, place].tolist()) for place in range(found.frame.shape[1])]
@@ -114,7 +114,7 @@ def query(analysis: Analysis, progress: Progress, sql: str, rows: int = USUAL_RO
         "rows": _fitting([_cells(row) for row in zip(*columns, strict=True)]),
         "rows_in_all": found.rows,
         "sums": {
-            name[:MOST_CELL]: {"total": each.total, "median": each.median, "p99": each.p99}
+            name[:MAX_CELL_LENGTH]: {"total": each.total, "median": each.median, "p99": each.p99}
             for name, each in found.sums.items()
         },
     }
@@ -150,11 +150,11 @@ def explanation(analysis: Analysis, progress: Progress, finding: int) -> dict[st
 def places(analysis: Analysis, progress: Progress, finding: int) -> list[dict[str, Any]]:
     """Where to see a finding: the longest places."""
     found = _finding(analysis, finding)
-    longest = sorted(found.evidence, key=lambda each: each.start - each.end)[:MOST_PLACES]
+    longest = sorted(found.evidence, key=lambda each: each.start - each.end)[:MAX_PLACES]
     lanes = analysis.trace.lanes
     return [
         {
-            "name": each.name[:MOST_CELL],
+            "name": each.name[:MAX_CELL_LENGTH],
             "lane": lanes[each.lane].name if 0 <= each.lane < len(lanes) else "",
             "start_ns": int(each.start),
             "end_ns": int(each.end),
@@ -208,15 +208,19 @@ def told(*analyses: Analysis, progress: Progress, tool: str, arguments: dict[str
 
 
 def _count(rows: int) -> int:
-    return min(max(rows, 1), MOST_ROWS)
+    return min(max(rows, 1), MAX_ROWS)
 
 
 def _cells(row: Sequence[Any]) -> list[Any]:
     """Short values as they are, and the beginning of long ones."""
     found = []
     for value in row:
-        is_long = isinstance(value, list | dict | int) and len(as_json := json.dumps(value)) > MOST_CELL
+        is_long = isinstance(value, list | dict | int) and len(as_json := json.dumps(value)) > MAX_CELL_LENGTH
         found.append(
-            as_json[:MOST_CELL] if is_long else value[:MOST_CELL] if isinstance(value, str) else value
+            as_json[:MAX_CELL_LENGTH]
+            if is_long
+            else value[:MAX_CELL_LENGTH]
+            if isinstance(value, str)
+            else value
         )
     return found

@@ -20,7 +20,7 @@ MAX_HELD_BYTES = 4_000_000_000  # memory of all of them, and of any one
 MAX_PATHS = 64  # of one run
 MAX_OPENING_S, MAX_ANSWERING_S = 120.0, 60.0
 MAX_WAITING, MAX_WAIT_S = 8, 30.0  # calls about one recording, and how long one waits for a place
-MOST_LISTED = 200
+MAX_LISTED = 200
 _LOOK_EVERY_S = 0.05
 Key = tuple[tuple[Path, ...], ...]
 
@@ -52,9 +52,9 @@ class Recordings:
                 found += [str(file) for file in sorted(each.rglob("*")) if file.is_file()]
             else:
                 found.append(str(each))
-            if len(found) > MOST_LISTED:
+            if len(found) > MAX_LISTED:
                 break
-        return found[:MOST_LISTED]
+        return found[:MAX_LISTED]
 
     def allowed(self, path: str) -> Path:
         """A path that lies in what was named. Raises ``Refused``."""

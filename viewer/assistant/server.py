@@ -190,7 +190,7 @@ def server(recordings: Recordings) -> MCPServer[Any]:
         path: str | list[str], start_ns: int | None = None, end_ns: int | None = None
     ) -> dict[str, Any]:
         """Parts of the time of each GPU, which add up to the analysed time or to the span."""
-        every = answers.MOST_ROWS
+        every = answers.MAX_ROWS
         return asked(answers.table, path, name="budget", rows=every, span=span(start_ns, end_ns))
 
     @tool("Tables")

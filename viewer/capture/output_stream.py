@@ -12,7 +12,7 @@ from typing import Any
 from viewer.capture.torch_runner.stallscope_recorder.status import MARK, WORD
 
 _MARKED = re.compile(MARK + WORD + r" (\{[^\n]*)\n")
-_LONGEST_MESSAGE = 1 << 16
+_MAX_MESSAGE_LENGTH = 1 << 16
 _NCU_KERNEL = re.compile(r"==PROF== Profiling \"(?P<kernel>.+?)\".*?: (?P<percent>\d+)%")
 _NCU_PASSES = re.compile(r"100% - (\d+) pass")
 _BAR = re.compile(r"(\d{1,3})%")
@@ -85,7 +85,7 @@ class OutputStream:
                 yield event
         rest = text[at:]
         cut = rest.find(MARK)
-        if cut >= 0 and not last and len(rest) - cut < _LONGEST_MESSAGE:
+        if cut >= 0 and not last and len(rest) - cut < _MAX_MESSAGE_LENGTH:
             rest, self._held = rest[:cut], rest[cut:]
         if rest:
             yield from self._plain(rest)

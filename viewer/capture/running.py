@@ -15,7 +15,7 @@ from viewer.places.far import Far, FarState, Speaking
 from viewer.places.names import PlaceProblem, Unreachable
 
 RECONNECT_SECONDS = 1800.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
+_FIRST_PAUSE, _MAX_PAUSE = 0.5, 15.0
 
 
 class Running(Protocol):
@@ -155,7 +155,7 @@ class FollowedProgram:
                 self._state()
             except Unreachable as again:
                 self._lost = again
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                pause = min(2 * pause, _MAX_PAUSE)
                 continue
             self._lost = None
             self._tell(Event("found"))

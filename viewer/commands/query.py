@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from viewer.query.result import Result
 
 
-_MOST_PRINTED = 40
+_MAX_PRINTED = 40
 _WIDEST = 48
 
 
@@ -54,7 +54,7 @@ def declare(commands: Any) -> None:
         "--rows",
         type=int,
         metavar="N",
-        help=f"print at most this many rows (default: {_MOST_PRINTED} of a table)",
+        help=f"print at most this many rows (default: {_MAX_PRINTED} of a table)",
     )
     parser.add_argument(
         "--time-limit",
@@ -128,7 +128,7 @@ def rows(analysis: Analysis, progress: Progress, sql: str, form: str, most: int 
     from viewer.query.database import database_of
 
     if most is None and form == "table":
-        most = _MOST_PRINTED
+        most = _MAX_PRINTED
     return _FORMS[form](database_of(analysis).run(sql, most, progress))
 
 

@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model.units import duration, percent
-from rules.comparison.bridge import BUDGET, LEAST_SHOWN, REGIONS, Bridge, BridgePart
+from rules.comparison.bridge import BUDGET, MIN_SHOWN, REGIONS, Bridge, BridgePart
 from viewer.comparison.ribbons import region_color
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
@@ -35,10 +35,10 @@ from viewer.look.labels import ElidedLabel, tooltip
 from viewer.look.tab_order import CHART
 
 ROW = 27
-MOST_PARTS = 9
-LABEL_SHARE, MOST_LABEL = 0.4, 180
+MAX_PARTS = 9
+LABEL_SHARE, MAX_LABEL = 0.4, 180
 VALUE = 88
-LEAST_TOLD = 0.5  # ns
+MIN_TOLD = 0.5  # ns
 ENLARGED_FROM = 3.0  # times: less is not worth another scale
 ZONE_GAP = 34
 BAR = 15
@@ -61,9 +61,9 @@ class Row:
 
 def rows_of(bridge: Bridge) -> list[Row]:
     """Before, the largest parts, all others together, what is not explained, after."""
-    least = LEAST_SHOWN * max(bridge.before, bridge.after)
-    parts = [each for each in bridge.parts[:MOST_PARTS] if abs(each.change) >= least]
-    if rest := bridge.parts[MOST_PARTS:]:
+    least = MIN_SHOWN * max(bridge.before, bridge.after)
+    parts = [each for each in bridge.parts[:MAX_PARTS] if abs(each.change) >= least]
+    if rest := bridge.parts[MAX_PARTS:]:
         parts.append(
             BridgePart("other", OTHERS, sum(each.before for each in rest), sum(each.after for each in rest))
         )
@@ -79,7 +79,7 @@ def rows_of(bridge: Bridge) -> list[Row]:
 
 def _signed(ns: float) -> str:
     """With an arrow beside the sign: less is better."""
-    if abs(ns) < LEAST_TOLD:
+    if abs(ns) < MIN_TOLD:
         return "0"
     return f"{'▼ −' if ns < 0 else '▲ +'}{duration(abs(ns))}"
 
@@ -136,7 +136,7 @@ class Waterfall(QWidget):
 
     @property
     def _label_width(self) -> float:
-        return min(self.width() * LABEL_SHARE, MOST_LABEL)
+        return min(self.width() * LABEL_SHARE, MAX_LABEL)
 
     def _x(self, ns: float, axis: tuple[float, float]) -> float:
         room = self.width() - self._label_width - VALUE - 12

@@ -12,8 +12,8 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
 from rules.comparison.calls import Calls
 
-LEAST_PHASE = 0.01  # of the step: shorter ones belong to what surrounds them
-MOST_PHASES = 24
+MIN_PHASE = 0.01  # of the step: shorter ones belong to what surrounds them
+MAX_PHASES = 24
 REST, WHOLE = "the rest of the step", "all of it"
 
 
@@ -73,12 +73,12 @@ class StepOnGpu:
             last = np.append(first[1:], len(region)) - 1
             begins = self.start[first]
             ends = np.append(begins[1:], reached[-1])
-            long = ends - begins >= LEAST_PHASE * length
+            long = ends - begins >= MIN_PHASE * length
             if long.all() or not long.any():
                 break
             owner = np.maximum.accumulate(np.where(long, np.arange(len(first)), int(long.argmax())))
             region = np.repeat(region[first][owner], last - first + 1)
-        if len(first) > MOST_PHASES or not (region >= 0).any():
+        if len(first) > MAX_PHASES or not (region >= 0).any():
             return (Phase(WHOLE, 0, int(self.start[0]), int(reached[-1])),)
         seen: dict[str, int] = {}
         found = []

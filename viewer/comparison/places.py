@@ -13,7 +13,7 @@ from rules.comparison.matched_steps import MatchedSteps
 from rules.comparison.side import Side
 from rules.findings.base import Evidence
 
-MOST = 400  # places: the longest ones
+MAX_PLACES = 400  # places: the longest ones
 
 
 def places_of_row(
@@ -79,7 +79,7 @@ def _gaps(side: Side, steps: MatchedSteps, number: int, causes: Sequence[Cause])
     }
     mine = np.isin(idle.cause, [int(cause) for cause in causes]) & np.isin(idle.device, devices)
     rows = np.flatnonzero(mine & (idle.start >= t0) & (idle.start < t1))
-    rows = rows[np.argsort(idle.start[rows] - idle.end[rows], kind="stable")][:MOST]
+    rows = rows[np.argsort(idle.start[rows] - idle.end[rows], kind="stable")][:MAX_PLACES]
     return [
         Evidence(lanes[int(idle.device[row])], int(idle.start[row]), int(idle.end[row]), "")
         for row in np.sort(rows).tolist()
@@ -87,7 +87,7 @@ def _gaps(side: Side, steps: MatchedSteps, number: int, causes: Sequence[Cause])
 
 
 def _evidence(trace: Trace, events: I64) -> list[Evidence]:
-    longest = events[np.argsort(-trace.events.duration[events], kind="stable")][:MOST]
+    longest = events[np.argsort(-trace.events.duration[events], kind="stable")][:MAX_PLACES]
     return [
         Evidence(
             int(trace.events.lane[event]),

@@ -18,7 +18,7 @@ from viewer.timeline.kinds.base import StyledRow, style_of
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
 from viewer.timeline.state import TimelineState
 
-LEAST_HEIGHT = 92
+MIN_HEIGHT = 92
 BAR = 17
 OPACITY = 0.16
 READ_OUT_WIDTH = 330
@@ -38,7 +38,7 @@ class Ribbons(QWidget):
         self._bold = TextCache(theme.font(12, QFont.Weight.DemiBold))
         self._text = TextCache(theme.font(12))
         self._small = TextCache(theme.font(theme.SECONDARY_PX, tabular=True))
-        self.setMinimumHeight(LEAST_HEIGHT)
+        self.setMinimumHeight(MIN_HEIGHT)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setAccessibleName("Phases of both steps, joined")
         for state in self._states:
@@ -47,7 +47,7 @@ class Ribbons(QWidget):
         theme.changed.connect(self.update)
 
     def sizeHint(self) -> QSize:
-        return QSize(600, LEAST_HEIGHT)
+        return QSize(600, MIN_HEIGHT)
 
     def show_steps(self, steps: tuple[StepOnGpu, StepOnGpu] | None) -> None:
         self._steps = steps

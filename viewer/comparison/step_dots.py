@@ -17,7 +17,7 @@ from viewer.look import theme
 ROW, AXIS = 25, 18
 LABEL = 64
 DOT = 6.0
-MOST_DOTS = 400
+MAX_DOTS = 400
 LOGARITHMIC_FROM = 3.0  # slowest over fastest
 FEW_TICKS_BELOW = 10.0  # every multiple of a power of ten is a tick then
 
@@ -104,7 +104,7 @@ class StepDots(QWidget):
             top = number * ROW
             painter.setPen(colors.text_secondary)
             painter.drawText(QRectF(12, top, LABEL - 16, ROW), Qt.AlignmentFlag.AlignVCenter, name)
-            shown = times.ns[:: max(len(times.ns) // MOST_DOTS, 1)]
+            shown = times.ns[:: max(len(times.ns) // MAX_DOTS, 1)]
             painter.setPen(QPen(colors.window, 0.7))
             painter.setBrush(ink)
             for x, level in _stacked(axis.x(shown)):

@@ -14,7 +14,7 @@ from rules.comparison.matched_steps import MatchedSteps
 from rules.comparison.side import Side
 from rules.findings.base import Evidence
 from viewer.comparison.phases import StepOnGpu
-from viewer.comparison.ribbons import LEAST_HEIGHT, Ribbons
+from viewer.comparison.ribbons import MIN_HEIGHT, Ribbons
 from viewer.kept.preferences import Preferences
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
@@ -53,7 +53,7 @@ class Alignment:
         return min(0.0, self.to_before(0.0)), max(before, self.to_before(after))
 
 
-LEAST_LANE, HIGHEST_LANE = 40, 66  # pixels
+MIN_LANE, MAX_LANE = 40, 66  # pixels
 RIBBONS = 0.22  # of the height, at least
 AIR = 0.015
 START, FIRST_KERNEL = "start of step", "first common kernel"
@@ -334,9 +334,9 @@ class TwinTimelines(QWidget):
     def _fit_lanes(self) -> None:
         """Equal heights of lanes on both sides, and each side no higher than its lanes."""
         ruler = sum(view.ruler.sizeHint().height() for view in self.views if view.ruler.isVisible())
-        ribbons = max(LEAST_HEIGHT, round(self.height() * RIBBONS))
+        ribbons = max(MIN_HEIGHT, round(self.height() * RIBBONS))
         beside = sum(header.height() for header in self.headers) + ribbons
-        room = max((self.height() - beside - ruler) // 2, LEAST_LANE)
+        room = max((self.height() - beside - ruler) // 2, MIN_LANE)
         wanted = []
         for view in self.views:
             placed = view.state.layout.scrolled
@@ -344,7 +344,7 @@ class TwinTimelines(QWidget):
             others = sum(each.height for each in placed) - sum(each.height for each in lanes)
             if lanes:
                 wanted.append((room - others) // len(lanes))
-        height = min(max(min(wanted, default=LEAST_LANE), LEAST_LANE), max(HIGHEST_LANE, room // 2))
+        height = min(max(min(wanted, default=MIN_LANE), MIN_LANE), max(MAX_LANE, room // 2))
         for view in self.views:
             keys = [each.track.key for each in view.state.layout.scrolled if each.track.is_gpu_lane]
             if any(view.state.arrangement.heights.get(key) != height for key in keys):
@@ -355,7 +355,7 @@ class TwinTimelines(QWidget):
             needed = layout.pinned_height + layout.scrolled_height
             if needed > room:
                 needed -= self._matched_rank(view)
-            view.setFixedHeight(above + min(max(needed, LEAST_LANE), room))
+            view.setFixedHeight(above + min(max(needed, MIN_LANE), room))
         QTimer.singleShot(0, self, self._reveal_rank)
 
     @staticmethod

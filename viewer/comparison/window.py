@@ -52,7 +52,7 @@ SHARE_OF_SCREEN = 0.94
 FIRST_SIZE = (1600, 960)
 BRIDGE_WIDTH = 400
 UPPER = 0.58  # of the height
-LEAST_STRETCH = 0.005
+MIN_STRETCH = 0.005
 COMPARING, MATCHING = "compare", "match"
 
 
@@ -353,7 +353,7 @@ class ComparisonWindow(QWidget):
         for number, header in enumerate(self.twins.headers):
             ns = (result.step.before, result.step.after)[number]
             drawn = 1 / stretch if number else stretch
-            told = f", drawn {three_digits(drawn)} times longer" if drawn > 1 + LEAST_STRETCH else ""
+            told = f", drawn {three_digits(drawn)} times longer" if drawn > 1 + MIN_STRETCH else ""
             header.figure.setText(f"{duration(ns)}{' a step' if result.by_step else ' analysed'}{told}")
 
     # What a click shows

@@ -18,7 +18,7 @@ from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 PROTOCOL = 2
 ANSWER, AGREED = b"taken\n", b"agreed\n"
-LONGEST_REQUEST = 1 << 20
+MAX_REQUEST_LENGTH = 1 << 20
 ANSWER_MS = 60_000  # a first program that hangs for longer is given up; a busy machine takes seconds
 START_MS = 60_000  # how long a first program may need from its start to its first answer
 _RETRY_MS = 30
@@ -210,7 +210,7 @@ class SingleInstance(QObject):
         received = self._requests[socket] + bytes(socket.readAll().data())
         self._requests[socket] = received
         line, ended, agreed = received.partition(b"\n")
-        if not ended and len(received) < LONGEST_REQUEST:
+        if not ended and len(received) < MAX_REQUEST_LENGTH:
             return
         request = Request.unpacked(line)
         if request is not None and not agreed:

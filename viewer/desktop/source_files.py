@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
-LARGEST = 4 << 20  # bytes of a file that is shown
+MAX_BYTES = 4 << 20  # bytes of a file that is shown
 AROUND = 4  # lines before and after
 
 
@@ -38,7 +38,7 @@ def folders_of(text: str) -> dict[str, str]:
 def excerpt(file: Path, line: int) -> str:
     """The lines around one, numbered, the line itself marked; empty where the file is not here or is no source."""
     try:
-        if not file.is_file() or file.stat().st_size > LARGEST:
+        if not file.is_file() or file.stat().st_size > MAX_BYTES:
             return ""
         lines = file.read_text("utf-8").splitlines()
     except (OSError, ValueError):

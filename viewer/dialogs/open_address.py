@@ -27,7 +27,7 @@ from viewer.places.addresses import Entry, store_of
 from viewer.places.remembered import remembered
 
 SIZE = (720, 480)
-FEWEST_RANKS = 3  # files that differ by a number alone, shown as one
+MIN_RANKS = 3  # files that differ by a number alone, shown as one
 _ENTRY = Qt.ItemDataRole.UserRole
 
 
@@ -155,7 +155,7 @@ def grouped(entries: list[Entry]) -> list[tuple[str, list[Entry]]]:
         alike.setdefault(_without_numbers(entry.name), []).append(entry)
     found: list[tuple[str, list[Entry]]] = []
     for pattern, group in alike.items():
-        if len(group) < FEWEST_RANKS or "#" not in pattern:
+        if len(group) < MIN_RANKS or "#" not in pattern:
             found += [(entry.name, [entry]) for entry in group]
         else:
             found.append((f"{pattern.replace('#', '*')}  ({len(group)} ranks)", group))

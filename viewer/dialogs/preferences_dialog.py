@@ -27,8 +27,8 @@ from viewer.desktop.editors import EDITORS
 from viewer.kept.preferences import (
     COLOR_MODES,
     FIRST_VIEWS,
-    HIGHEST_PRICE,
     LETTERS,
+    MAX_PRICE,
     THEMES,
     WHEELS,
     Preferences,
@@ -145,7 +145,7 @@ class PreferencesDialog(QDialog):
         self.keep_recent = QCheckBox("Remember opened files")
         self.keep_recent.setChecked(preferences.keep_recent)
         self.price = QDoubleSpinBox()
-        self.price.setRange(0.0, HIGHEST_PRICE)
+        self.price.setRange(0.0, MAX_PRICE)
         self.price.setDecimals(2)
         self.price.setSpecialValueText("not set")
         self.price.setFixedWidth(120)

@@ -16,7 +16,7 @@ from parsers.files.private_folder import PrivateFolder
 from parsers.helper_process import HelperProcess
 from parsers.model import TraceError
 from parsers.model.units import duration, size
-from parsers.stored.cache import LEAST_EVENTS
+from parsers.stored.cache import MIN_EVENTS
 from viewer.doctor.made_up import MADE_UP
 from viewer.doctor.trial import AGAIN, COMMAND, MAKING, READING, WAYS, WINDOW, Answered, Asked
 
@@ -100,7 +100,7 @@ def _of_one_recording(
             broken = found.broken
             if not broken and found.events != events[WINDOW] and events[WINDOW]:
                 broken = f"{found.events:,} events, and {events[WINDOW]:,} in the window"
-            first = found.seconds if way == COMMAND and found.events >= LEAST_EVENTS else first
+            first = found.seconds if way == COMMAND and found.events >= MIN_EVENTS else first
             slow = _slowness(large, found.seconds)
             if way == AGAIN and first and found.seconds > FROM_CACHE * first:
                 slow = "not faster the second time"

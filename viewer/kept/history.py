@@ -26,9 +26,9 @@ from rules.trials.kept import KeptTrial
 from viewer.kept.storage import data_folder, is_filled
 
 FILE_NAME = "runs.sqlite"
-MOST_ENTRIES = 10_000
-LONGEST_TEXT = 8_192
-_LONGEST_READING_S = 5.0
+MAX_ENTRIES = 10_000
+MAX_TEXT_LENGTH = 8_192
+_MAX_READING_S = 5.0
 _TABLE = "kept_runs"
 _COLUMNS = {
     "id": int,
@@ -101,7 +101,7 @@ class History:
     def keep(self, entry: Entry) -> Entry:
         """Add a run; returns it as it is kept."""
         for text in (entry.name, entry.revision, entry.reason):
-            if len(text) > LONGEST_TEXT:
+            if len(text) > MAX_TEXT_LENGTH:
                 raise TraceError(self.path, "A name or a reason is too long to be saved.", "Shorten it.")
         entry = replace(
             entry, runs=tuple(run.shortened() for run in entry.runs), saved=entry.saved or time.time()
@@ -133,14 +133,14 @@ class History:
     def _rows(self) -> list[dict[str, Any]]:
         if not is_filled(self.path):
             return []
-        watch = Watch(longest_s=_LONGEST_READING_S, whole=True)
+        watch = Watch(longest_s=_MAX_READING_S, whole=True)
         try:
             with closing(GuardedConnection(read_only_uri(self.path), watch)) as database:
                 stored = database.tables.get(_TABLE)
                 if stored is None or not _COLUMNS.keys() <= stored.columns.keys():
                     raise self._not_ours()
                 chosen = ", ".join(f'"{name}"' for name in _COLUMNS)
-                sql = f"SELECT {chosen} FROM {_TABLE} LIMIT {MOST_ENTRIES}"
+                sql = f"SELECT {chosen} FROM {_TABLE} LIMIT {MAX_ENTRIES}"
                 return [dict(zip(_COLUMNS, row, strict=True)) for row in database.rows(sql)]
         except (sqlite3.Error, OSError) as error:
             raise TraceError(
@@ -170,7 +170,7 @@ class History:
 
         own = sqlite_utils.Database(memory=True)
         listed = "SELECT type, name, sql FROM sqlite_master ORDER BY name"
-        watch = Watch(longest_s=_LONGEST_READING_S, whole=True)
+        watch = Watch(longest_s=_MAX_READING_S, whole=True)
         with closing(own.conn), closing(GuardedConnection(read_only_uri(self.path), watch)) as database:
             own.table(_TABLE).create(_COLUMNS, pk="id")
             if database.rows(listed) != own.conn.execute(listed).fetchall():

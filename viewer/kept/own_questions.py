@@ -9,7 +9,7 @@ from pathlib import Path
 
 from viewer.kept.storage import data_folder, write_text
 
-MOST_KEPT, LONGEST = 50, 20_000
+MAX_KEPT, MAX_LENGTH = 50, 20_000
 _UNSAFE = re.compile(r"[^\w \-.()+,]")
 
 
@@ -24,7 +24,7 @@ def own_questions() -> dict[str, str]:
     with contextlib.suppress(OSError):
         for file in sorted(folder().glob("*.sql")):
             with contextlib.suppress(OSError, ValueError):
-                found[file.stem] = file.read_text("utf-8")[:LONGEST]
+                found[file.stem] = file.read_text("utf-8")[:MAX_LENGTH]
     return found
 
 
@@ -46,13 +46,13 @@ def asked_lately() -> list[str]:
     """What was asked, the newest first; empty where nothing was, or the list is damaged."""
     try:
         stored = json.loads((data_folder() / "asked.json").read_text("utf-8"))
-        return [str(each)[:LONGEST] for each in stored][:MOST_KEPT]
+        return [str(each)[:MAX_LENGTH] for each in stored][:MAX_KEPT]
     except (OSError, ValueError, TypeError):
         return []
 
 
 def remember_question(sql: str) -> None:
     """Put a question first in the list; a list that cannot be written is no reason to fail."""
-    kept = [sql, *(each for each in asked_lately() if each != sql)][:MOST_KEPT]
+    kept = [sql, *(each for each in asked_lately() if each != sql)][:MAX_KEPT]
     with contextlib.suppress(OSError):
         write_text(data_folder() / "asked.json", json.dumps(kept))

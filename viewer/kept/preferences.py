@@ -23,7 +23,7 @@ COLOR_MODES: Final = {
     "stream": "Stream",
     "duration": "Duration",
 }
-HIGHEST_PRICE: Final = 1e6  # of a GPU-hour; more is a slip
+MAX_PRICE: Final = 1e6  # of a GPU-hour; more is a slip
 WHEELS: Final = {
     "maps": "Zooms, as on a map",
     "perfetto": "Scrolls; Ctrl zooms, as in Perfetto and Nsight Systems",
@@ -114,7 +114,7 @@ class Preferences:
     def cost_per_hour(self) -> float | None:
         """What one GPU costs for an hour, in the user's currency; None where it is not set."""
         price = _number(str(self._settings.value("cost_per_hour", "")))
-        return price if price is not None and 0.0 < price < HIGHEST_PRICE else None
+        return price if price is not None and 0.0 < price < MAX_PRICE else None
 
     @cost_per_hour.setter
     def cost_per_hour(self, value: float | None) -> None:

@@ -16,7 +16,7 @@ from viewer.kept.storage import data_folder, write_text
 
 RECENT_LIMIT = 12
 COLUMNS = 64  # of the small picture
-MOST_ROWS = 4
+MAX_ROWS = 4
 WHOLE = 100  # a column's parts add up to this, but for rounding
 
 Row = Mapping[str, Sequence[int]]  # part of the budget -> percent of each column
@@ -41,7 +41,7 @@ class Summary:
         try:
             rows = tuple(
                 {str(key): tuple(int(value) for value in values[:COLUMNS]) for key, values in row.items()}
-                for row in data["rows"][:MOST_ROWS]
+                for row in data["rows"][:MAX_ROWS]
             )
             return cls(float(data["opened"]), int(data["duration_ns"]), str(data["device"]), rows)
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError):

@@ -27,13 +27,13 @@ from viewer.kept.storage import anything, data_folder, in_one_piece, is_filled
 
 FORMAT = 1
 SUFFIX = ".stallscope"
-MOST_BOOKMARKS = 10_000
-MOST_RECORDINGS = 4_096
-MOST_BESIDE = 50  # sessions in one folder that are asked whose they are
-LONGEST_TITLE, LONGEST_NOTE = 100_000, 1_000_000
-_LONGEST_PATH = 8_192
-_LONGEST_SETTING = 8 << 20
-_LONGEST_READING_S = 2.0  # the window waits for it
+MAX_BOOKMARKS = 10_000
+MAX_RECORDINGS = 4_096
+MAX_BESIDE = 50  # sessions in one folder that are asked whose they are
+MAX_TITLE, MAX_NOTE = 100_000, 1_000_000
+_MAX_PATH_LENGTH = 8_192
+_MAX_SETTING_LENGTH = 8 << 20
+_MAX_READING_S = 2.0  # the window waits for it
 _SESSION, _BOOKMARKS, _SETTINGS = "stallscope_session", "bookmarks", "settings"
 
 
@@ -57,7 +57,7 @@ class Bookmark:
             mark = msgspec.convert(row, Bookmark)
         except msgspec.ValidationError:
             return None
-        return mark if len(mark.title) <= LONGEST_TITLE and len(mark.note) <= LONGEST_NOTE else None
+        return mark if len(mark.title) <= MAX_TITLE and len(mark.note) <= MAX_NOTE else None
 
 
 def session_path(paths: Sequence[Path]) -> Path:
@@ -89,7 +89,7 @@ def shared_session(paths: Sequence[Path]) -> Path | None:
     except OSError:
         return None
     wanted = {Path(os.path.abspath(path)) for path in paths}
-    for each in beside[:MOST_BESIDE]:
+    for each in beside[:MAX_BESIDE]:
         if is_session(each):
             try:
                 if set(Session(each).recordings) == wanted:
@@ -101,7 +101,7 @@ def shared_session(paths: Sequence[Path]) -> Path | None:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[GuardedConnection]:
-    watch = Watch(longest_s=_LONGEST_READING_S, whole=True)
+    watch = Watch(longest_s=_MAX_READING_S, whole=True)
     with closing(GuardedConnection(read_only_uri(path), watch)) as database:
         yield database
 
@@ -141,7 +141,7 @@ class Session:
         """All bookmarks, by time; ``left_out`` says how many rows are no bookmarks. Raises ``SessionError``."""
         found: list[Bookmark] = []
         self.left_out = 0
-        for row in self._rows(_BOOKMARKS, tuple(each.name for each in fields(Bookmark)), MOST_BOOKMARKS):
+        for row in self._rows(_BOOKMARKS, tuple(each.name for each in fields(Bookmark)), MAX_BOOKMARKS):
             mark = Bookmark.of(row)
             if mark is None:
                 self.left_out += 1
@@ -157,9 +157,9 @@ class Session:
             return {}
 
     def _settings(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        for row in self._rows(_SETTINGS, ("key", "value"), MOST_BOOKMARKS):
+        for row in self._rows(_SETTINGS, ("key", "value"), MAX_BOOKMARKS):
             key, value = row.get("key"), row.get("value")
-            if isinstance(key, str) and isinstance(value, str) and len(value) <= _LONGEST_SETTING:
+            if isinstance(key, str) and isinstance(value, str) and len(value) <= _MAX_SETTING_LENGTH:
                 try:
                     stated = json.loads(value)
                 except (ValueError, RecursionError):
@@ -304,10 +304,10 @@ def _as_stated(session: Path, recordings: Iterable[Path]) -> list[str]:
 
 def _texts(stated: Any) -> list[str]:
     """A list of paths; raises ``ValueError`` for anything else."""
-    if not isinstance(stated, list) or len(stated) > MOST_RECORDINGS:
+    if not isinstance(stated, list) or len(stated) > MAX_RECORDINGS:
         raise ValueError("there is no list of files in it")
     for each in stated:
-        if not isinstance(each, str) or len(each) > _LONGEST_PATH:
+        if not isinstance(each, str) or len(each) > _MAX_PATH_LENGTH:
             raise ValueError("a file in it has no name")
     return stated
 

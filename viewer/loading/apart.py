@@ -14,11 +14,11 @@ from pathlib import Path
 from parsers.files.signatures import DATABASE, PACKED, USUAL_GROWTH
 from parsers.helper_process import HelperProcess
 
-LEAST_BYTES_IN_WINDOW = 1  # what freezes a window need not be large: one regular expression is enough
+MIN_BYTES_IN_WINDOW = 1  # what freezes a window need not be large: one regular expression is enough
 LARGE_BYTES = 30 << 20  # unpacked: so long is a reading in which one wants to see the first events
 SMALL_BYTES = 4 << 20
 OF_UNKNOWN_COST = (*PACKED, DATABASE)  # how files begin whose size does not tell what they cost
-_MOST_FILES = 2_000
+_MAX_FILES = 2_000
 _NEXT_AFTER_S = 2.0  # what was just opened comes first
 _READER = f"{__package__}.serve"
 _ASKS = "query"  # the command whose recording is always held by another process
@@ -72,7 +72,7 @@ def keep_one_ready() -> None:
 
 def is_for_another_process(paths: Sequence[Path]) -> bool:
     """Whether a window has these files read by another process."""
-    return _is_at_least(LEAST_BYTES_IN_WINDOW, paths)
+    return _is_at_least(MIN_BYTES_IN_WINDOW, paths)
 
 
 def may_cost_more_than_it_looks(paths: Iterable[Path]) -> bool:
@@ -95,7 +95,7 @@ def _is_at_least(size: int, paths: Iterable[Path]) -> bool:
     total = 0
     for number, file in enumerate(_files(paths)):
         total += _expected(file)
-        if total >= size or number >= _MOST_FILES:
+        if total >= size or number >= _MAX_FILES:
             return True
     return False
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from viewer.loading.process import LoadingProcess
     from viewer.loading.ranks.opened import ManyRanksOpened
 
-_MOST_NAMES = 5_000  # of one kind of lane
+_MAX_NAMES = 5_000  # of one kind of lane
 _LOG = logging.getLogger(__name__)
 
 
@@ -138,7 +138,7 @@ def _learn(trace: Trace) -> None:
     _ = trace.kinds, trace.gpu_operations
     for kind, names in drawing_index(trace).names.items():
         style = style_of(kind)
-        for name in names[:_MOST_NAMES].tolist():
+        for name in names[:_MAX_NAMES].tolist():
             style.key(trace.strings[name])
 
 

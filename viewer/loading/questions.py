@@ -15,11 +15,11 @@ ENDINGS = (".csv", ".json", ".parquet")  # of files that an answer can be writte
 
 def first_rows(analysis: Analysis, progress: Progress, sql: str) -> Iterator[bytes]:
     """The first rows with sums over all, for ``viewer.query.result.unpacked``."""
-    from viewer.query.database import MOST_ROWS, database_of
+    from viewer.query.database import MAX_ROWS, database_of
     from viewer.query.questions import sql_of
     from viewer.query.result import packed
 
-    yield packed(database_of(analysis).run(sql_of(sql), MOST_ROWS, progress))
+    yield packed(database_of(analysis).run(sql_of(sql), MAX_ROWS, progress))
 
 
 def costliest_condition(analysis: Analysis, progress: Progress, sql: str) -> Iterator[bytes]:

@@ -11,13 +11,13 @@ from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from viewer.look import theme
 
-LONGEST_TOOLTIP = 1200
+MAX_TOOLTIP_LENGTH = 1200
 SWATCH = 9
 
 
 def tooltip(text: str) -> str:
     """``text`` for ``setToolTip``, which would otherwise guess whether it is markup."""
-    shown = text if len(text) <= LONGEST_TOOLTIP else text[:LONGEST_TOOLTIP] + " ..."
+    shown = text if len(text) <= MAX_TOOLTIP_LENGTH else text[:MAX_TOOLTIP_LENGTH] + " ..."
     return f'<p style="white-space:pre-wrap">{html.escape(shown)}</p>' if shown else ""
 
 

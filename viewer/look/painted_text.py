@@ -12,14 +12,14 @@ from PySide6.QtGui import QFont, QFontMetricsF, QPaintDevice, QPainter, QStaticT
 
 from viewer.look.labels import elided_inside
 
-LEAST_WIDTH = 26.0  # px, of what is elided; a short name is shown wherever it fits
-SHORTEST_NAME = 14.0  # px: less holds no name
+MIN_WIDTH = 26.0  # px, of what is elided; a short name is shown wherever it fits
+MIN_NAME_WIDTH = 14.0  # px: less holds no name
 _BETWEEN_WORDS = " (<[·"
 _WHAT_FOLLOWS_A_NAME = "(<[·"  # a name is whole without it
 STEP = 6.0  # widths are rounded down to this, so that a zoom reuses texts
 KEPT = 6000
 _NAMESPACE = re.compile(r"\b[a-z]\w*::(?=\w)")
-FEWEST_LETTERS = 5  # of an elided name, with its ellipsis: fewer say nothing
+MIN_LETTERS = 5  # of an elided name, with its ellipsis: fewer say nothing
 
 
 @contextmanager
@@ -56,14 +56,14 @@ class TextCache:
     def fitted(self, text: str, room: float) -> QStaticText | None:
         """``text``, elided to ``room``; None where not even a few letters fit."""
         whole = bool(text) and self.width(text) <= room
-        if not whole and (room < LEAST_WIDTH or not text):
+        if not whole and (room < MIN_WIDTH or not text):
             return None
         key = (text, -1 if whole else int(room / STEP))
         if key in self._fitted:
             self._fitted.move_to_end(key)
             return self._fitted[key]
         shown = text if whole else self._elided(text, key[1] * STEP)
-        too_few = shown.endswith("…") and len(shown) < FEWEST_LETTERS
+        too_few = shown.endswith("…") and len(shown) < MIN_LETTERS
         made = None if too_few else _static(shown, self.font)
         self._fitted[key] = made
         if len(self._fitted) > KEPT:

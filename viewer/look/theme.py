@@ -21,7 +21,7 @@ BODY_PX = 13
 SECONDARY_PX = 11
 VERDICT_PX = 16
 BUNDLED_FONTS = ("Inter-Regular.ttf", "Inter-SemiBold.ttf")
-LEAST_CONTRAST = 4.5
+MIN_CONTRAST = 4.5
 _INK = (QColor("#101218"), QColor("#ffffff"), QColor("#000000"))
 
 
@@ -113,7 +113,7 @@ def contrast(one: QColor, other: QColor) -> float:
 
 def text_on(fill: QColor) -> QColor:
     """A text colour that can be read on ``fill``: at least 4.5 to 1, whatever the fill."""
-    return next((ink for ink in _INK if contrast(ink, fill) >= LEAST_CONTRAST), _INK[-1])
+    return next((ink for ink in _INK if contrast(ink, fill) >= MIN_CONTRAST), _INK[-1])
 
 
 def mixed(color: QColor, ground: QColor, share: float) -> QColor:

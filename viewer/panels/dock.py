@@ -16,7 +16,7 @@ from viewer.panels.panel import Panel, tabs
 
 FILTER_WIDTH, NARROW_FILTER = 180, 108
 SPACING = 6
-LEAST_WIDTH = 440  # px, whatever a tab would like
+MIN_WIDTH = 440  # px, whatever a tab would like
 PADDING, TIGHT = 24, 12  # px of a tab beside its title, where there is room and where there is not
 
 
@@ -27,7 +27,7 @@ class BottomPanels(QWidget):
         super().__init__(parent)
         self._document = document
         self.panels: tuple[Panel, ...] = ()
-        self.setMinimumWidth(LEAST_WIDTH)
+        self.setMinimumWidth(MIN_WIDTH)
         self._coming = tabs(document, self, made)
         self._by_user = False  # whether the user, not the data, decided which tab is shown
         self.tabs = QTabWidget()

@@ -37,7 +37,7 @@ COLUMNS = (
     ),
 )
 GROUPINGS: dict[str, By] = {"by name": "name", "by family": "family", "by lane": "lane"}
-MOST_BARS = 4  # GPUs of which a bar is shown; of more the table by lane tells
+MAX_BARS = 4  # GPUs of which a bar is shown; of more the table by lane tells
 
 
 class SelectedArea(QWidget):
@@ -92,7 +92,7 @@ class SelectedArea(QWidget):
         while (item := self._bars.takeAt(0)) is not None:
             if (widget := item.widget()) is not None:
                 widget.deleteLater()
-        for row, each in enumerate(devices[:MOST_BARS]):
+        for row, each in enumerate(devices[:MAX_BARS]):
             parts = [Part(key, label, ns) for key, label, ns in each.parts]
             bar = BudgetBar(each.device, parts, each.window_ns, thin=True)
             bar.setAccessibleName(each.text)

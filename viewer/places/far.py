@@ -15,7 +15,7 @@ from viewer.places.far_script import FOLDER_PREFIX, MARKED, far_words
 from viewer.places.names import BOUNDS, PlaceName, PlaceProblem, Queue, Reach, Unreachable
 
 _READ_BYTES = 1 << 16
-_LONGEST_BANNER = 1 << 20
+_MAX_BANNER_LENGTH = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class Speaking:
                 before = None
                 if rest:
                     yield rest
-            elif len(before) > _LONGEST_BANNER:
+            elif len(before) > _MAX_BANNER_LENGTH:
                 before = before[-len(MARKED) :]
 
     def exit_code(self) -> int:

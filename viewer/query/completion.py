@@ -11,7 +11,7 @@ from parsers.model import Trace
 from viewer.query.views import FUNCTIONS, SHORTER, VIEWS
 from viewer.tables.table import Column, described, row_tables, summaries
 
-MOST = 40
+MAX_SUGGESTIONS = 40
 _LETTERS = string.ascii_letters + string.digits + "_"
 _NAMED = re.compile(r"\b(?:from|join)\s+(\w+)(?:\s+as)?(?:\s+(\w+))?", re.IGNORECASE)
 KEYWORDS = (
@@ -128,7 +128,9 @@ def _table_of(word: str, sql: str) -> str:
 
 def _starting(known: Iterable[Candidate], typed: str) -> list[Candidate]:
     small = typed.lower()
-    return [each for each in known if each.text.lower().startswith(small) and each.text != typed][:MOST]
+    return [each for each in known if each.text.lower().startswith(small) and each.text != typed][
+        :MAX_SUGGESTIONS
+    ]
 
 
 def _names(trace: Trace, typed: str) -> Iterable[Candidate]:
@@ -137,5 +139,5 @@ def _names(trace: Trace, typed: str) -> Iterable[Candidate]:
         if small in text.lower() and "'" not in text and text:
             yield Candidate(text, "name", "in this recording")
             found += 1
-            if found == MOST:
+            if found == MAX_SUGGESTIONS:
                 return

@@ -67,7 +67,7 @@ def _condition(sql: str, node: dict[str, Any]) -> Condition | None:
     return Condition(text, len(before), len(before) + len(text))
 
 
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 MEMORY = 2_000_000_000  # bytes by DuckDB's own count, where nothing else bounds it
 _POLL_S, _PATIENCE_S = 0.02, 2.0
 _WHOLE = ("tinyint", "smallint", "integer", "bigint", "utinyint", "usmallint", "uinteger", "ubigint")
@@ -143,7 +143,7 @@ class Database:
             self._connection.close()
             del self._connection
 
-    def run(self, sql: str, most: int | None = MOST_ROWS, progress: Progress | None = None) -> Result:
+    def run(self, sql: str, most: int | None = MAX_ROWS, progress: Progress | None = None) -> Result:
         """Answer one SELECT; at most ``most`` rows of it, with sums over all.
 
         Raises ``QueryError`` with one sentence, ``Cancelled`` when the progress is cancelled.

@@ -17,7 +17,7 @@ from viewer.reports.series_report import Point, spans
 WIDTH = 940
 BEFORE, AFTER = "#8b94a7", "#4c8dff"
 BETTER, WORSE = "#2f9e6e", "#d64550"
-MOST_BARS = 120
+MAX_BARS = 120
 
 
 def budget_chart(time: TimeParts, ink: str = INK) -> str:
@@ -71,9 +71,9 @@ def steps_chart(before: F64, after: F64, ink: str = INK) -> str:
 
 
 def _few(steps: F64) -> F64:
-    if len(steps) <= MOST_BARS:
+    if len(steps) <= MAX_BARS:
         return steps
-    edges = np.linspace(0, len(steps), MOST_BARS + 1).astype(np.int64)
+    edges = np.linspace(0, len(steps), MAX_BARS + 1).astype(np.int64)
     return np.asarray(np.maximum.reduceat(steps, edges[:-1]))
 
 

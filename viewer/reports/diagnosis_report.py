@@ -47,16 +47,16 @@ from viewer.reports.rendering.blocks import (
 from viewer.reports.rendering.pages import page_of
 from viewer.reports.tables_report import (
     FEW,
-    MOST_ON_PAGE,
-    MOST_PRINTED,
+    MAX_ON_PAGE,
+    MAX_PRINTED,
     every_table,
     rows_that_matter,
     tables_blocks,
 )
 
-MOST_PLACES = 5
+MAX_PLACES = 5
 MAX_GPUS = 4  # where room is scarce
-LEAST_SHARE = 0.005  # of the window
+MIN_SHARE = 0.005  # of the window
 
 
 def as_html(trace: Trace, diagnosis: Diagnosis, analysis: Analysis, *, all_tables: bool = False) -> str:
@@ -103,9 +103,9 @@ def diagnosis_report(
     )
     memory = [line for each in memory_of(analysis) for line in memory_lines(each, analysis)]
     tables = (
-        tables_blocks(every_table(analysis), MOST_ON_PAGE, MOST_PRINTED)
+        tables_blocks(every_table(analysis), MAX_ON_PAGE, MAX_PRINTED)
         if all_tables
-        else tables_blocks(rows_that_matter(analysis, MOST_ON_PAGE), MOST_ON_PAGE, FEW)
+        else tables_blocks(rows_that_matter(analysis, MAX_ON_PAGE), MAX_ON_PAGE, FEW)
     )
     return Report(
         verdict(analysis, diagnosis),
@@ -133,7 +133,7 @@ def _budget(trace: Trace, analysis: Analysis, diagnosis: Diagnosis, index: int, 
     rows = [
         (share_of(ns, time.whole_ns), duration(ns), label)
         for _, label, ns in time.parts
-        if ns >= LEAST_SHARE * time.whole_ns
+        if ns >= MIN_SHARE * time.whole_ns
     ]
     return Chart(
         partial(budget_chart, time),
@@ -161,7 +161,7 @@ def card(finding: Finding, gives: str, short: str, changes: Mapping[str, int]) -
                 int(each.start),
                 int(each.end),
             )
-            for each in finding.evidence[:MOST_PLACES]
+            for each in finding.evidence[:MAX_PLACES]
         ),
         line=finding.at.told if finding.at is not None else "",
     )

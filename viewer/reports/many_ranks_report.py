@@ -18,7 +18,7 @@ from viewer.reports.json_report import SCHEMA, budget_json, finding_json, qualit
 from viewer.reports.rendering.blocks import Cards, Form, Points, Report, Table, Text
 from viewer.reports.rendering.terminal_report import as_terminal_text
 
-MOST_UNREAD = 5
+MAX_UNREAD = 5
 NO_REPLAY = (
     "runs of many ranks are analysed from summaries; open a few of the ranks to see what fixes would give"
 )
@@ -62,9 +62,9 @@ def many_ranks_report(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> Report
          f"{each.latest_in:,}", doing(each.reasons))
         for each in facts.costly
     ]  # fmt: skip
-    left_out = [f"{path}: {reason}" for path, reason in run.unread[:MOST_UNREAD]]
-    if len(run.unread) > MOST_UNREAD:
-        left_out.append(f"and {len(run.unread) - MOST_UNREAD:,} more files (see --json)")
+    left_out = [f"{path}: {reason}" for path, reason in run.unread[:MAX_UNREAD]]
+    if len(run.unread) > MAX_UNREAD:
+        left_out.append(f"and {len(run.unread) - MAX_UNREAD:,} more files (see --json)")
     skipped = [f"{rule}: {reason}" for rule, reason in sorted(diagnosis.skipped.items())]
     return Report(
         page.sentence(facts, diagnosis),

@@ -10,7 +10,7 @@ from parsers.model.units import three_digits
 from viewer.reports.rendering.blocks import Table
 from viewer.reports.rendering.terminal_report import table_lines
 
-MOST_SHOWN = 12
+MAX_SHOWN = 12
 
 
 def table_text(table: ResultTable) -> list[str]:
@@ -20,7 +20,7 @@ def table_text(table: ResultTable) -> list[str]:
         for place in range(len(table.columns))
         if all(isinstance(row[place], str) or row[place] is None for row in table.rows)
     )
-    rows = [tuple(_cell(cell) for cell in row) for row in table.rows[:MOST_SHOWN]]
+    rows = [tuple(_cell(cell) for cell in row) for row in table.rows[:MAX_SHOWN]]
     left = len(table.rows) - len(rows)
     headings = tuple(column.title for column in table.columns)
     return table_lines(Table(table.title, headings, rows, left, prose=texts))

@@ -16,7 +16,7 @@ from viewer.reports.rendering.blocks import Table
 from viewer.reports.rendering.terminal_report import table_lines
 
 _WIDTH = 96
-_MOST_BATCHES = 8
+_MAX_BATCHES = 8
 _BY = {
     RequestSource.LOG: "by their log",
     RequestSource.RANGES: "by their ranges and the engine's steps",
@@ -127,7 +127,7 @@ def _batches(serving: Serving) -> list[str]:
     if len(sizes) < 2:
         return []
     shown = sorted(
-        {sizes[round(place * (len(sizes) - 1) / (_MOST_BATCHES - 1))] for place in range(_MOST_BATCHES)}
+        {sizes[round(place * (len(sizes) - 1) / (_MAX_BATCHES - 1))] for place in range(_MAX_BATCHES)}
     )
     took = [(size, serving.decode_ns_by_batch[size]) for size in shown]
     rows = [

@@ -19,9 +19,9 @@ from viewer.tables.summaries.gpu import KernelSummary
 from viewer.tables.table import Column
 
 FEW = 5
-MOST_ROWS = 10_000  # of one table in JSON: more is asked for by a query
-MOST_PRINTED = 25
-MOST_ON_PAGE = 200
+MAX_ROWS = 10_000  # of one table in JSON: more is asked for by a query
+MAX_PRINTED = 25
+MAX_ON_PAGE = 200
 _UNSAID = ("event",)
 _SHORT = {"name": "short_name"}
 
@@ -118,7 +118,7 @@ def table_of(analysis: Analysis, name: str, span: tuple[int, int] | None = None)
 
     summary, frame = summaries()[name], summary_of(analysis, name, span)
     columns = [plain(frame[column.name].tolist()) for column in summary.columns] if len(frame) else []
-    rows = tuple(zip(*(values[:MOST_ROWS] for values in columns), strict=True))
+    rows = tuple(zip(*(values[:MAX_ROWS] for values in columns), strict=True))
     return Table(
         name,
         summary.title,

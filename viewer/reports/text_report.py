@@ -41,14 +41,14 @@ from viewer.reports.rendering.blocks import Table
 from viewer.reports.rendering.terminal_report import table_lines
 from viewer.reports.result_tables import table_text
 from viewer.reports.serving_report import serving_text
-from viewer.reports.tables_report import MOST_PRINTED, every_table, rows_that_matter, tables_text
+from viewer.reports.tables_report import MAX_PRINTED, every_table, rows_that_matter, tables_text
 
 WIDTH = 96
 DETAILED_DEVICES = 4
 SHOWN_SHARE = 0.001
-MOST_NOTES = 8
-MOST_INPUTS = 16  # files that are named; the files of more ranks are alike
-MOST_CHECKS = 10  # that are left out for one reason and still named
+MAX_NOTES = 8
+MAX_INPUTS = 16  # files that are named; the files of more ranks are alike
+MAX_CHECKS = 10  # that are left out for one reason and still named
 
 
 def as_text(
@@ -87,7 +87,7 @@ def as_text(
     for table in trace.tables:
         lines += table_text(table)
     lines += (
-        tables_text(every_table(analysis), MOST_PRINTED)
+        tables_text(every_table(analysis), MAX_PRINTED)
         if all_tables
         else tables_text(rows_that_matter(analysis))
     )
@@ -96,8 +96,8 @@ def as_text(
 
 
 def _about(trace: Trace, analysis: Analysis) -> list[str]:
-    names = ", ".join(f"{each.path} ({each.producer})" for each in trace.inputs[:MOST_INPUTS])
-    if (more := len(trace.inputs) - MOST_INPUTS) > 0:
+    names = ", ".join(f"{each.path} ({each.producer})" for each in trace.inputs[:MAX_INPUTS])
+    if (more := len(trace.inputs) - MAX_INPUTS) > 0:
         names += f" and {more:,} more"
     quality = trace.quality
     lost = f", {quality.quarantined:,} set aside" if quality.quarantined else ", all kept"
@@ -116,14 +116,14 @@ def _notes(trace: Trace) -> list[str]:
     """What the recording says of itself and what was repaired, noted or set aside in it."""
     notes = trace.quality.notes
     lines = []
-    for note in notes[:MOST_NOTES]:
+    for note in notes[:MAX_NOTES]:
         times = f" ({note.count:,} times)" if note.count > 1 else ""
         times += f": {note.example}" if note.kind == LEFT_OUT else ""
         lines += textwrap.wrap(
             f"Note: {note.reason}{times}", WIDTH, subsequent_indent="      ", break_on_hyphens=False
         )
-    if len(notes) > MOST_NOTES:
-        lines.append(f"      and {len(notes) - MOST_NOTES} more notes (see --json)")
+    if len(notes) > MAX_NOTES:
+        lines.append(f"      and {len(notes) - MAX_NOTES} more notes (see --json)")
     return [*lines, ""] if lines else []
 
 
@@ -267,7 +267,7 @@ def _finding(
 
 def _named(checks: list[str]) -> str:
     """The checks by name, or how many they are where all are about counters or so many that nobody reads them."""
-    if len(checks) < MOST_CHECKS:
+    if len(checks) < MAX_CHECKS:
         return ", ".join(checks)
     of_kernels = all(name.startswith("kernel-") for name in checks)
     what = "single kernels" if of_kernels else "what runs on a timeline"

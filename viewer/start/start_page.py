@@ -18,8 +18,8 @@ from viewer.start.tile import RecentTile, Tile
 
 PAGE_WIDTH = 980
 NATURAL = 1366, 768  # px: on larger screens the page grows
-LARGEST = 2.0  # times
-MOST_RECENT = 6
+MAX_SCALE = 2.0  # times
+MAX_RECENT = 6
 
 Thing = TypeVar("Thing")
 Made = TypeVar("Made", bound=Tile)
@@ -74,7 +74,7 @@ class StartPage(QScrollArea):
                 Label("Open when Stallscope last closed", pixels=14, weight=QFont.Weight.DemiBold)
             )
             self._tiles(column, self.left_open[:4], self._left_open_tile, columns=2)
-        recent = recent_files()[:MOST_RECENT]
+        recent = recent_files()[:MAX_RECENT]
         self.recent_tiles = []
         if recent:
             column.addSpacing(self._scaled(12))
@@ -100,7 +100,7 @@ class StartPage(QScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         room = min(self.width() / NATURAL[0], self.height() / NATURAL[1])
-        scale = round(min(max(room**0.65, 1.0), LARGEST), 1)
+        scale = round(min(max(room**0.65, 1.0), MAX_SCALE), 1)
         if scale != self._scale:
             self._scale = scale
             self.refresh()

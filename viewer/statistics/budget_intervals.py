@@ -10,13 +10,13 @@ from rules.analysis.arithmetic.intervals import EMPTY, Intervals, clip
 from rules.analysis.idle.causes import Cause
 from rules.findings.base import Evidence
 
-MOST_PLACES = 400  # the longest ones; marking more would hide what is marked
+MAX_PLACES = 400  # the longest ones; marking more would hide what is marked
 
 
 def places_of(
     trace: Trace, analysis: Analysis, device: int, key: str, label: str, t0: int, t1: int
 ) -> list[Evidence]:
-    """Where one part of the budget lies in [t0, t1), by time; at most ``MOST_PLACES``, the longest."""
+    """Where one part of the budget lies in [t0, t1), by time; at most ``MAX_PLACES``, the longest."""
     lane = gpu_lane_of(trace, device)
     if lane < 0:
         return []
@@ -82,6 +82,6 @@ def gpu_lane_of(trace: Trace, device: int) -> int:
 
 
 def _longest(start: I64, end: I64, rows: I64) -> I64:
-    if len(rows) > MOST_PLACES:
-        rows = rows[np.argsort((end - start)[rows], kind="stable")[-MOST_PLACES:]]
+    if len(rows) > MAX_PLACES:
+        rows = rows[np.argsort((end - start)[rows], kind="stable")[-MAX_PLACES:]]
     return rows[np.argsort(start[rows], kind="stable")]

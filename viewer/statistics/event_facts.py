@@ -39,9 +39,9 @@ KIND_NAMES = {
     EventKind.SAMPLE: "CPU sample",
     EventKind.SAMPLED_FRAME: "sampled call",
 }
-MOST_RELATED = 12
+MAX_RELATED = 12
 FIRST_OF_COLLECTIVE = 2  # exposed, and for whom it waited: before its launch, and the rest after it
-LEAST_SLACK_NS = 1_000  # clocks of CPU and GPU agree no better
+MIN_SLACK_NS = 1_000  # clocks of CPU and GPU agree no better
 _DIRECTIONS = {
     CopyKind.H2D.value: "host to device",
     CopyKind.D2H.value: "device to host",
@@ -64,7 +64,7 @@ class Fact:
 def fact_of_slack(ns: int) -> Fact:
     """How much later something could be."""
     none = "none: it is on the critical path"
-    return Fact("Slack", f"{duration(ns)} later would make no step longer" if ns >= LEAST_SLACK_NS else none)
+    return Fact("Slack", f"{duration(ns)} later would make no step longer" if ns >= MIN_SLACK_NS else none)
 
 
 def _named(trace: Trace, label: str, event: int) -> Fact:
@@ -102,9 +102,9 @@ def facts_of_event(trace: Trace, event: int, analysis: Analysis | None = None) -
         facts += _around(trace, launch)
     else:
         operations = trace.links.operations_of(event)
-        facts += [_named(trace, "Launched", operation) for operation in operations[:MOST_RELATED].tolist()]
-        if len(operations) > MOST_RELATED:
-            facts.append(Fact("", f"and {len(operations) - MOST_RELATED:,} more"))
+        facts += [_named(trace, "Launched", operation) for operation in operations[:MAX_RELATED].tolist()]
+        if len(operations) > MAX_RELATED:
+            facts.append(Fact("", f"and {len(operations) - MAX_RELATED:,} more"))
         if lane.device is None:
             facts += _around(trace, event)
     return [*facts, *of_collective[FIRST_OF_COLLECTIVE:], *_size_facts(trace, event, end - start)]
@@ -183,7 +183,7 @@ def _around(trace: Trace, event: int) -> list[Fact]:
                 stack = [each for each in stack_at(trace, index, at) if each != event]
                 chosen = stack if nested.every else stack[-1:]
                 label = "Called by" if lane.kind is home.kind and not nested.every else nested.one
-                facts += [_named(trace, label, each) for each in chosen[-MOST_RELATED:]]
+                facts += [_named(trace, label, each) for each in chosen[-MAX_RELATED:]]
     return facts
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from parsers.model import I64, Progress, Trace
 
-MOST_COMPARED = 30_000  # names, the most frequent ones
-MOST_SIMILAR = 5
+MAX_COMPARED = 30_000  # names, the most frequent ones
+MAX_SIMILAR = 5
 ALIKE = 0.6  # of the most similar name's score
 
 
@@ -96,13 +96,13 @@ def matching_names(
         found = [each for each in scored if each[0] > 0]
     found.sort(key=lambda each: (-each[0], -counts[each[1]]))
     names = [name for _, name in found]
-    similar = () if names or regex else _similar(trace, wanted, used[:MOST_COMPARED].tolist(), progress)
+    similar = () if names or regex else _similar(trace, wanted, used[:MAX_COMPARED].tolist(), progress)
     return NameMatch(tuple(names), tuple(int(counts[name]) for name in names), similar)
 
 
 def _similar(trace: Trace, wanted: str, names: Sequence[int], progress: Progress) -> tuple[int, ...]:
     scored = [(similarity(wanted, trace.strings[name]), name) for name in _stepping(names, progress)]
-    best = heapq.nlargest(MOST_SIMILAR, scored, key=lambda each: each[0])
+    best = heapq.nlargest(MAX_SIMILAR, scored, key=lambda each: each[0])
     least = ALIKE * max((score for score, _ in best), default=0.0)
     return tuple(name for score, name in best if score > 0 and score >= least)
 

@@ -17,7 +17,7 @@ from rules.memory.kinds import KINDS, Kind, own_frames
 from rules.memory.operators import innermost_of, operators_of
 from rules.memory.summary import MemorySummary
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 NOWHERE = -1
 _PATHS = re.compile(r"[/\\\\]")
 _MODULE = "nn.Module: "
@@ -56,7 +56,7 @@ class _Groups:
 
 
 def rows_at(trace: Trace, summary: MemorySummary, when: int, grouping: Grouping) -> list[MemoryRow]:
-    """What is held at a moment, the largest part first; the ``MOST_ROWS`` groups that hold most."""
+    """What is held at a moment, the largest part first; the ``MAX_ROWS`` groups that hold most."""
     account = summary.account
     if account is None:
         return []
@@ -69,7 +69,7 @@ def rows_at(trace: Trace, summary: MemorySummary, when: int, grouping: Grouping)
     order = np.argsort(place, kind="stable")
     edges = np.searchsorted(place[order], np.arange(len(codes) + 1))
     rows = []
-    for each in np.argsort(-sums, kind="stable")[:MOST_ROWS].tolist():
+    for each in np.argsort(-sums, kind="stable")[:MAX_ROWS].tolist():
         members = alive[order[edges[each] : edges[each + 1]]]
         what, where = groups.told(int(codes[each]))
         mostly = KINDS[int(by_kind[each].argmax())]

@@ -11,7 +11,7 @@ from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, covered_before
 from rules.analysis.idle.causes import Cause
-from viewer.kept.recent import COLUMNS, MOST_ROWS, WHOLE, Summary
+from viewer.kept.recent import COLUMNS, MAX_ROWS, WHOLE, Summary
 
 
 def summarise(trace: Trace, analysis: Analysis) -> Summary:
@@ -20,7 +20,7 @@ def summarise(trace: Trace, analysis: Analysis) -> Summary:
     devices = sorted(
         analysis.active_devices, key=lambda device: -analysis.budget(device, t0, t1).total_idle_ns
     )
-    rows = tuple(_row(analysis, device, t0, t1) for device in devices[:MOST_ROWS]) if t1 > t0 else ()
+    rows = tuple(_row(analysis, device, t0, t1) for device in devices[:MAX_ROWS]) if t1 > t0 else ()
     return Summary(time.time(), trace.duration, device_words(trace), rows)
 
 

@@ -17,8 +17,8 @@ from rules.findings.base import Evidence
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_REQUESTS = 100_000  # rows of the table
-MOST_PLACES = 200  # steps that one row shows
+MAX_REQUESTS = 100_000  # rows of the table
+MAX_PLACES = 200  # steps that one row shows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ def serving_tables(trace: Trace) -> ServingTables | None:
 
 
 def _phase_ns(requests: Requests | None, engine: EngineSteps) -> F64:
-    count = min(len(requests), MOST_REQUESTS) if requests is not None else 0
+    count = min(len(requests), MAX_REQUESTS) if requests is not None else 0
     if requests is None or requests.offset_ns is None or not len(engine):
         return np.zeros((count, len(Phase)))
     phases = phases_of(requests, engine, np.arange(count))
@@ -104,13 +104,13 @@ def _step_table(engine: EngineSteps, plateau: int | None) -> tuple[pd.DataFrame,
 
 
 def request_table(tables: ServingTables, requests: Requests, lateness: Lateness) -> pd.DataFrame:
-    """One row a request by arrival, the first ``MOST_REQUESTS``; ``late_*`` is 1 where a time is too long.
+    """One row a request by arrival, the first ``MAX_REQUESTS``; ``late_*`` is 1 where a time is too long.
 
     Times are ns; an arrival counts from the first.
     """
     import pandas as pd
 
-    shown = min(len(requests), MOST_REQUESTS)
+    shown = min(len(requests), MAX_REQUESTS)
     arrival, held_up = requests.arrival[:shown], tables.held_up_ns
     return pd.DataFrame(
         {
@@ -131,16 +131,16 @@ def request_table(tables: ServingTables, requests: Requests, lateness: Lateness)
 
 
 def places_of_steps(trace: Trace, tables: ServingTables, row: int) -> list[Evidence]:
-    """The steps of a row in the order of time: all, or the longest ``MOST_PLACES``."""
+    """The steps of a row in the order of time: all, or the longest ``MAX_PLACES``."""
     members, engine = tables.of_row[row], tables.engine
     taken = engine.end[members] - engine.start[members]
-    longest = np.sort(members[np.argsort(-taken, kind="stable")[:MOST_PLACES]])
+    longest = np.sort(members[np.argsort(-taken, kind="stable")[:MAX_PLACES]])
     return _places(trace, engine.event[longest])
 
 
 def places_of_requests(trace: Trace, requests: Requests, rows: I64) -> list[Evidence]:
     """The ranges of requests, or the steps that gave their first tokens; nothing where neither is known."""
-    event = requests.event[rows[:MOST_PLACES]]
+    event = requests.event[rows[:MAX_PLACES]]
     return _places(trace, event[event >= 0])
 
 

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from viewer.look.theme import Theme
 
 KEY = "requests/"
-MOST_REQUESTS = 100_000
-MOST_ROWS = 64
-LEAST_HEIGHT, AROUND = 104, 8  # px: the names of the colours need that much
-PITCH = {24: 9, 40: 7, MOST_ROWS: 5}  # px a row, by how many there are at most
+MAX_REQUESTS = 100_000
+MAX_ROWS = 64
+MIN_HEIGHT, AROUND = 104, 8  # px: the names of the colours need that much
+PITCH = {24: 9, 40: 7, MAX_ROWS: 5}  # px a row, by how many there are at most
 HELD_UP_SHARE = 0.45  # of the colour of waiting
 PALE = 0.3  # of the colour of steps that a chosen request has nothing to do with
 NAMES = {Phase.WAITS: "waits", Phase.PREFILL: "prefill", Phase.DECODE: "decode", Phase.HELD_UP: "held up"}
@@ -37,7 +37,7 @@ NAMES = {Phase.WAITS: "waits", Phase.PREFILL: "prefill", Phase.DECODE: "decode",
 
 CURVE = 34  # px: the height of a lane with a curve
 DECODE_SHADES = (0.4, 0.55, 0.7, 0.85, 1.0)  # of the colour of decode steps, from the smallest batch on
-FEWEST_STEPS = 2  # one step has no course
+MIN_STEPS = 2  # one step has no course
 _SERIES = (
     "decode",
     "prefill",
@@ -70,7 +70,7 @@ def request_lanes(
     """
     if requests is None or requests.offset_ns is None or not len(steps):
         return []
-    first = np.arange(min(len(requests), MOST_REQUESTS))
+    first = np.arange(min(len(requests), MAX_REQUESTS))
     phases = phases_of(requests, steps, first)
     if not len(phases.start):
         return []
@@ -90,7 +90,7 @@ def request_lanes(
         return int(phases.request[pieces[row][offset]])
 
     told_of = f"{shown:,} of {len(requests):,}" if shown < len(requests) else f"{shown:,}"
-    sorting = f"by {order.value}" if len(np.unique(phases.request)) <= MOST_ROWS else "where there is room"
+    sorting = f"by {order.value}" if len(np.unique(phases.request)) <= MAX_ROWS else "where there is room"
     pitch = next(px for most, px in PITCH.items() if rows <= most)
     return [
         Derived(
@@ -100,7 +100,7 @@ def request_lanes(
             phase_colors,
             told,
             None,
-            max(rows * pitch + AROUND, LEAST_HEIGHT),
+            max(rows * pitch + AROUND, MIN_HEIGHT),
             recorded=True,
             legend=tuple(NAMES[phase] for phase in Phase),
             item=item,
@@ -124,7 +124,7 @@ def engine_lanes(
     While a request is ``chosen``, steps outside of its time are pale: what is left are its own and those that held it
     up.
     """
-    if len(steps) < FEWEST_STEPS:
+    if len(steps) < MIN_STEPS:
         return []
     course = course_of(trace, steps, requests)
     of_cache = "of its blocks" if course.cache is not None and course.cache.unit == "%" else "tokens held"
@@ -218,10 +218,10 @@ def _rows(phases: Phases, key: F64) -> tuple[I64, int]:
     present, at = np.unique(phases.request, return_index=True)
     ends = phases.end[np.append(at[1:], len(phases.request)) - 1].tolist()
     row_of = np.full(int(present.max()) + 1, -1, np.int64)
-    if len(present) <= MOST_ROWS:
+    if len(present) <= MAX_ROWS:
         row_of[present[np.argsort(key[present], kind="stable")]] = np.arange(len(present))
         return row_of, len(present)
-    free, taken = list(range(MOST_ROWS)), list[tuple[int, int]]()
+    free, taken = list(range(MAX_ROWS)), list[tuple[int, int]]()
     shown = 0
     for request, start, end in zip(present.tolist(), phases.start[at].tolist(), ends, strict=True):
         while taken and taken[0][0] <= start:

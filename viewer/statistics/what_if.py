@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from viewer.look.theme import Theme
 
-MOST_NAMED = 500  # pieces of host time that are named by their region, the longest ones
-MOST_STREAMS = 3  # of a device, those with the most work
+MAX_NAMED = 500  # pieces of host time that are named by their region, the longest ones
+MAX_STREAMS = 3  # of a device, those with the most work
 UNLIKE_OTHERS = 0.1  # of the average step: then a step that is drawn is not taken for it
-STREAM_HEIGHT, LEAST_HEIGHT, PATH_HEIGHT = 18, 40, 30
+STREAM_HEIGHT, MIN_HEIGHT, PATH_HEIGHT = 18, 40, 30
 PATH_NAMES = {
     PathKind.COMPUTE: "computing",
     PathKind.LAUNCH: "launching",
@@ -88,7 +88,7 @@ def _ghost(trace: Trace, step: Simulation, outcome: Outcome) -> Derived:
         color_of_name[name] = labels.index(label)
     lanes, place = np.unique(after.lane, return_inverse=True)
     work = np.bincount(place, after.end - after.start, minlength=len(lanes))
-    shown = lanes[np.argsort(-work, kind="stable")[:MOST_STREAMS]].tolist()
+    shown = lanes[np.argsort(-work, kind="stable")[:MAX_STREAMS]].tolist()
     members = [np.flatnonzero(after.lane == lane) for lane in shown]
     rows = tuple(
         derived_row(
@@ -107,7 +107,7 @@ def _ghost(trace: Trace, step: Simulation, outcome: Outcome) -> Derived:
     caption = f"{duration(outcome.before_ns)} → {duration(outcome.after_ns)} predicted"
     if abs(after.extent - after.length) > UNLIKE_OTHERS * after.length:
         caption += f" on average of all steps, {duration(after.extent)} in this one"
-    height = max(STREAM_HEIGHT * len(rows) + 8, LEAST_HEIGHT)
+    height = max(STREAM_HEIGHT * len(rows) + 8, MIN_HEIGHT)
     return Derived(
         Track(f"{GHOST}{step.device}", "", "after the fixes", "predicted, not recorded", derived=True),
         step.device,
@@ -247,7 +247,7 @@ def path_rows(trace: Trace, path: CriticalPath) -> list[PathRow]:
     name = np.where(path.event >= 0, trace.events.name[np.maximum(path.event, 0)], -1).astype(np.int64)
     key = path.kind.astype(np.int64) * (len(trace.strings) + 1) + name + 1
     alone = np.flatnonzero(path.kind == PathKind.HOST)
-    alone = alone[np.argsort(path.start[alone] - path.end[alone], kind="stable")][:MOST_NAMED]
+    alone = alone[np.argsort(path.start[alone] - path.end[alone], kind="stable")][:MAX_NAMED]
     places: dict[str, int] = {}
     for piece in alone.tolist():
         key[piece] = -1 - places.setdefault(what(trace, path, piece), len(places))

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from parsers.model import Trace
 
 ENTRIES = Entries("answers", most_bytes=64_000_000)
-MOST_BYTES = 16_000_000  # of one answer
-LEAST_BYTES = 1 << 20  # of files: smaller ones, packed too, hold fewer events than are worth it
+MAX_BYTES = 16_000_000  # of one answer
+MIN_BYTES = 1 << 20  # of files: smaller ones, packed too, hold fewer events than are worth it
 _BESIDE = ("-wal", "-journal")  # what SQLite keeps of a database outside of it
 _LOG = logging.getLogger(__name__)
 
@@ -71,14 +71,14 @@ class Question:
     def keep(self, answer: Answer, trace: Trace) -> None:
         """Keep the answer that was found in a trace, if that is large, and the files are what they were when read."""
         read = {str(Path(each.file).resolve()) for each in trace.inputs if each.file}
-        is_large = len(trace.events) >= stored_cache.LEAST_EVENTS
+        is_large = len(trace.events) >= stored_cache.MIN_EVENTS
         if not is_large or read != self.files or stored_cache.changed_files(trace):
             return
         try:
             content = stored_columns.encoded({}, msgspec.msgpack.encode(answer))
         except ValueError:  # a name that is no text
             return
-        if len(content) <= MOST_BYTES:
+        if len(content) <= MAX_BYTES:
             ENTRIES.write(self.key, content)
             ENTRIES.trim()
 
@@ -98,7 +98,7 @@ def question_of(names: Sequence[str], asked: Mapping[str, Any]) -> Question | No
         except (OSError, ValueError):
             return None
         files.append(str(file))
-    if total < LEAST_BYTES:
+    if total < MIN_BYTES:
         return None
     stated = repr((sorted(asked.items()), list(names), states, program())).encode("utf-8", "surrogateescape")
     return Question(hashlib.sha256(stated).hexdigest()[:32], frozenset(files))

@@ -15,7 +15,7 @@ from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.kinds.base import StyledRow, stable_number, style_of
 
 COLOR_MODES = ("family", "category", "name", "stream", "duration")
-MOST_KEYS = 250
+MAX_KEYS = 250
 NOT_SEEN = 255
 DEEPEST_SHADE = 4
 DURATION_COLORS = ("#5b6bb5", "#4a8fc0", "#44a9a6", "#62bb7a", "#a3c653", "#e0c340", "#f09a3e", "#e4572e")
@@ -121,6 +121,6 @@ class EventColors:
         for name in names:
             text = self.trace.strings[name]
             key = str(stable_number(text) % 10) if self.mode == "name" else style.key(text)
-            if key not in known.keys and len(known.keys) >= MOST_KEYS:
+            if key not in known.keys and len(known.keys) >= MAX_KEYS:
                 key = next(iter(known.keys))
             known.of_string[name] = known.keys.setdefault(key, len(known.keys))

@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QFont, QImage, QPainter
 
 from parsers.model.arrays import U32
 from viewer.look import theme
-from viewer.look.painted_text import SHORTEST_NAME, TextCache, painting
+from viewer.look.painted_text import MIN_NAME_WIDTH, TextCache, painting
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.gap_labels import GapLabels
 from viewer.timeline.geometry.columns import Columns, grid
@@ -32,10 +32,10 @@ from viewer.timeline.scene import Scene
 
 NAME_PX = 12
 SMALL_NAME_PX = 10
-LEAST_TEXT_ROW = 12  # pixels: lower rows have no names
+MIN_TEXT_ROW = 12  # pixels: lower rows have no names
 SMALL_TEXT_ROW = 16
-LEAST_LABELLED = 26  # pixels: lower lanes have no labels in their gaps
-MOST_NAMES = 1200
+MIN_LABELLED = 26  # pixels: lower lanes have no labels in their gaps
+MAX_NAMES = 1200
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class FramePainter:
             for row in placed.rows:
                 top = shown.top + row.top
                 seen = paint_events(picture, scene, track, row.depth, top, row.height, over_gaps)
-                if seen is not None and row.height >= LEAST_TEXT_ROW and len(seen.wide):
+                if seen is not None and row.height >= MIN_TEXT_ROW and len(seen.wide):
                     self._collect(picture, scene, shown, row.depth, seen, names)
 
     def _gaps(self, picture: Picture, scene: Scene, shown: Shown) -> None:
@@ -171,7 +171,7 @@ class FramePainter:
         height = shown.placed.height - 1
         device = shown.placed.track.device
         seen = paint_lane_gaps(picture, device, gaps.row, shown.top, height) if gaps is not None else None
-        if gaps is not None and seen is not None and scene.idle is not None and height >= LEAST_LABELLED:
+        if gaps is not None and seen is not None and scene.idle is not None and height >= MIN_LABELLED:
             area = QRectF(0, shown.top, picture.view.width / picture.ratio, height - FOOT)
             rows = shown.placed.rows
             below = height - FOOT - (rows[-1].top + rows[-1].height) if rows else 0
@@ -185,9 +185,9 @@ class FramePainter:
         lane, row = track.lane, scene.index.row(track, depth)
         left = np.maximum(seen.left / picture.ratio, 0.0) + 5
         room = np.minimum(seen.right / picture.ratio, picture.view.width / picture.ratio) - left - 3
-        roomy = np.flatnonzero(room >= SHORTEST_NAME)
-        if len(names) + len(roomy) > MOST_NAMES:
-            roomy = roomy[np.argsort(-room[roomy])[: max(MOST_NAMES - len(names), 0)]]
+        roomy = np.flatnonzero(room >= MIN_NAME_WIDTH)
+        if len(names) + len(roomy) > MAX_NAMES:
+            roomy = roomy[np.argsort(-room[roomy])[: max(MAX_NAMES - len(names), 0)]]
         if not len(roomy) or row is None:
             return
         small = place.height < SMALL_TEXT_ROW

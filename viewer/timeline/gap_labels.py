@@ -16,13 +16,13 @@ from viewer.look.painted_text import TextCache
 from viewer.timeline.geometry.columns import Columns
 from viewer.timeline.geometry.gaps import Gaps, dense_stretches
 
-MOST = 40  # boxes on a lane
+MAX_BOXES = 40  # boxes on a lane
 PADDING = 9.0
-LEAST_BOX = 56.0  # pixels: narrower gaps say nothing
-LEAST_CULPRIT = 44.0
-LONGEST_CULPRIT = 220.0
+MIN_BOX_WIDTH = 56.0  # pixels: narrower gaps say nothing
+MIN_CULPRIT_WIDTH = 44.0
+MAX_CULPRIT_WIDTH = 220.0
 ALL_IDLE = 0.97  # share of a stretch: nothing else is to be seen there
-LEAST_NOTE = 15  # pixels below the events
+MIN_NOTE_HEIGHT = 15  # pixels below the events
 BIN = 16.0  # pixels: stretches of small gaps are found in steps of this
 
 
@@ -72,8 +72,8 @@ class GapLabels:
         """
         left = np.maximum(seen.left / ratio, 0.0)
         right = np.minimum(seen.right / ratio, area.width())
-        roomy = np.flatnonzero(right - left >= LEAST_BOX)
-        for place in roomy[np.argsort(-(right - left)[roomy])][:MOST].tolist():
+        roomy = np.flatnonzero(right - left >= MIN_BOX_WIDTH)
+        for place in roomy[np.argsort(-(right - left)[roomy])][:MAX_BOXES].tolist():
             gap = int(seen.wide[place])
             rect = QRectF(left[place], area.top(), right[place] - left[place], area.height())
             taken = int(gaps.row.end[gap] - gaps.row.start[gap])
@@ -84,7 +84,7 @@ class GapLabels:
             cause = Cause(int(gaps.row.name[gap]))
             self._labels.append(_Label(rect, cause, idle.label(cause), culprit, duration(taken)))
         causes = gaps.row.name[np.maximum(seen.event, 0)]
-        for stretch in dense_stretches(seen, causes, max(round(BIN * ratio), 1), LEAST_BOX * ratio):
+        for stretch in dense_stretches(seen, causes, max(round(BIN * ratio), 1), MIN_BOX_WIDTH * ratio):
             left_edge, width = stretch.first / ratio, (stretch.last - stretch.first) / ratio
             cause = Cause(stretch.cause)
             if stretch.share >= ALL_IDLE:
@@ -95,7 +95,7 @@ class GapLabels:
                 many = np.count_nonzero(gaps.row.name[inside.min() : inside.max() + 1] == stretch.cause)
                 time = f"{spent} in {many:,} gaps" if many > 1 else spent
                 self._labels.append(_Label(rect, cause, idle.label(cause), "", time))
-            elif below >= LEAST_NOTE:
+            elif below >= MIN_NOTE_HEIGHT:
                 rect = QRectF(left_edge, area.bottom() - below, width, below - 1)
                 self._notes.append(_Note(rect, idle.label(cause), f"{percent(stretch.share)} idle"))
 
@@ -130,8 +130,8 @@ class GapLabels:
         culprit = "" if label.culprit == label.name else label.culprit
         room = label.area.width() - 8 - 2 * PADDING
         first, time = self._bold.width(label.name), self._regular.width(label.time)
-        blamed = min(self._regular.width(culprit), LONGEST_CULPRIT, room - time - 10) if culprit else 0.0
-        if blamed < LEAST_CULPRIT and blamed < self._regular.width(culprit):
+        blamed = min(self._regular.width(culprit), MAX_CULPRIT_WIDTH, room - time - 10) if culprit else 0.0
+        if blamed < MIN_CULPRIT_WIDTH and blamed < self._regular.width(culprit):
             culprit, blamed = "", 0.0
         second = blamed + (10 if culprit else 0) + time
         if label.area.height() >= 44 and first <= room:
@@ -145,11 +145,11 @@ class GapLabels:
             self._time(painter, label.time, x, round(box.top() + 21))
         elif first + 10 + time <= room:
             blamed = (
-                min(self._regular.width(culprit), LONGEST_CULPRIT, room - first - time - 20)
+                min(self._regular.width(culprit), MAX_CULPRIT_WIDTH, room - first - time - 20)
                 if culprit
                 else 0.0
             )
-            if blamed < LEAST_CULPRIT:
+            if blamed < MIN_CULPRIT_WIDTH:
                 culprit, blamed = "", 0.0
             width = first + 10 + time + (blamed + 10 if culprit else 0)
             box = _centred(label.area, width + 2 * PADDING, 22)

@@ -19,7 +19,7 @@ from viewer.timeline.pixels import memory_share
 from viewer.timeline.selection import Area, Moment
 from viewer.timeline.state import TimelineState
 
-LEAST_DRAG = 4
+MIN_DRAG = 4
 NOT_THERE = "A lane can only be moved within its own heading"
 EDGE = 4
 ZOOM_NOTCH = 0.8
@@ -175,7 +175,7 @@ class Gestures(QObject):
         assert self._pressed is not None
         distance = at - self._pressed
         along = abs(distance.x()) if self._doing == "press" else abs(distance.y())
-        return along >= LEAST_DRAG or self._doing == "reorder"
+        return along >= MIN_DRAG or self._doing == "reorder"
 
     def _measure(self, at: QPointF, *, done: bool) -> None:
         assert self._pressed is not None

@@ -19,7 +19,7 @@ from viewer.timeline.state import TimelineState
 
 DELAY_MS = 250
 WIDEST = 440
-LONGEST = 360
+MAX_LENGTH = 360
 
 
 class HoverCard(QWidget):
@@ -48,7 +48,7 @@ class HoverCard(QWidget):
     def tell(self, title: str, body: str, at: QPoint) -> None:
         """Show two paragraphs beside a point of the screen."""
         for label, text in ((self._title, title), (self._body, body)):
-            shown = text if len(text) <= LONGEST else text[:LONGEST] + " …"
+            shown = text if len(text) <= MAX_LENGTH else text[:MAX_LENGTH] + " …"
             label.setText(_breakable(shown))
             label.setVisible(bool(text))
             label.setMinimumWidth(

@@ -12,7 +12,7 @@ from PySide6.QtGui import QUndoCommand, QUndoStack
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.state import TimelineState
 
-MOST_CHANGES = 200
+MAX_CHANGES = 200
 _MERGES = 1  # the id of changes that are one with the change before, where both are of the same thing
 
 
@@ -54,7 +54,7 @@ class LaneHistory:
     def __init__(self, state: TimelineState) -> None:
         self._state = state
         self._stack = QUndoStack(state)
-        self._stack.setUndoLimit(MOST_CHANGES)
+        self._stack.setUndoLimit(MAX_CHANGES)
         self.undo, self.redo = self._stack.undo, self._stack.redo
 
     @contextmanager

@@ -21,9 +21,9 @@ NAMES_WIDTH = 188
 INDENT = 12
 TRIANGLE = 7
 TEXT_LEFT = 26
-LEAST_BESIDE = 76  # pixels: in less a second line that does not fit says nothing beside the first
+MIN_BESIDE_HEIGHT = 76  # pixels: in less a second line that does not fit says nothing beside the first
 LEGEND_LINE = 15  # pixels
-LEAST_NAMED = 14  # pixels that a name takes
+MIN_NAMED = 14  # pixels that a name takes
 TWO_LINES = 33  # pixels: a lane at least this high has its second line below the first
 
 
@@ -59,7 +59,7 @@ class NamesColumn:
             elif each.placed.track.key == hovered:
                 painter.fillRect(box, theme.mixed(colors.hover, colors.window, 0.6))
             painter.fillRect(QRectF(0, box.bottom() - 1, NAMES_WIDTH, 1), colors.line)
-            box.setTop(max(box.top(), min(covered, box.bottom() - LEAST_NAMED)))
+            box.setTop(max(box.top(), min(covered, box.bottom() - MIN_NAMED)))
             self._draw_one(painter, scene, each, box, cursor, hovered)
         painter.fillRect(QRectF(NAMES_WIDTH - 1, 0, 1, height), colors.line)
 
@@ -116,7 +116,7 @@ class NamesColumn:
             cache.draw(painter, subtitle, TEXT_LEFT, round(first_line + self._bold.height + 1), room)
         else:
             used = title_font.width(track.title) + 8
-            if room - used >= min(cache.width(subtitle), LEAST_BESIDE):
+            if room - used >= min(cache.width(subtitle), MIN_BESIDE_HEIGHT):
                 y = round(first_line + (self._bold.height - cache.height) / 2 + 0.5)
                 cache.draw(painter, subtitle, TEXT_LEFT + used, y, room - used)
 

@@ -20,8 +20,8 @@ from viewer.timeline.pixels import Shown, memory_area
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
-MOST_MARKS = 400
-MOST_ARROWS = 40
+MAX_MARKS = 400
+MAX_ARROWS = 40
 PALE = 165  # of 255
 OTHERS = 115  # of 255: how pale what is no answer is
 ENDS = "the recording ends"
@@ -175,7 +175,7 @@ class Overlays:
         pairs = [(launch, selected)] if launch >= 0 else []
         if not pairs:
             pairs = [
-                (selected, operation) for operation in links.operations_of(selected)[:MOST_ARROWS].tolist()
+                (selected, operation) for operation in links.operations_of(selected)[:MAX_ARROWS].tolist()
             ]
         for source, target in pairs:
             self._arrow(painter, scene, by_lane, source, target, height)
@@ -261,7 +261,7 @@ class Overlays:
         scale, colors = self._state.scale, theme.current()
         glow = QColor(colors.accent)
         glow.setAlpha(38)
-        for place in self._state.evidence_in_view(MOST_MARKS):
+        for place in self._state.evidence_in_view(MAX_MARKS):
             left, right = scale.x(place.start), scale.x(place.end)
             shown = by_lane.get(place.lane)
             if shown is None or right < 0 or left > scale.width:

@@ -40,15 +40,15 @@ from viewer.timeline.state import TimelineState
 
 HEIGHT = 44
 GRIP = 6
-MOST_DEVICES = 8
+MAX_DEVICES = 8
 OUTSIDE, INSIDE = 0.47, 0.11  # how much of the background's and of the accent's colour lies over the run
-MOST_ANSWERS, ANSWER = 3, 4  # lines of marks, and pixels of each
+MAX_ANSWERS, ANSWER = 3, 4  # lines of marks, and pixels of each
 ZOOM_NOTCH = 0.7
 AROUND = 5.0  # times the view: what the overview shows when it is zoomed to it
-LEAST_SHARE = 0.1  # of the run: where the steps take less, the overview begins with them alone
+MIN_SHARE = 0.1  # of the run: where the steps take less, the overview begins with them alone
 STEPS_AIR = 0.15
 MORE = 5.0  # pixels of the mark that says that the run goes on
-MOST_STACKS = 3
+MAX_STACKS = 3
 GLOW_VEIL = 0.75
 CAUSES = 3  # pixels of the line that says what a device waits for
 
@@ -103,7 +103,7 @@ class Overview(QWidget):
         steps = self._state.scene.steps if self._state.scene is not None else ()
         if steps:
             first, last = min(step.start for step in steps), max(step.end for step in steps)
-            if last - first < LEAST_SHARE * self._state.end:
+            if last - first < MIN_SHARE * self._state.end:
                 air = STEPS_AIR * (last - first)
                 self._show(first - air, last + air)
 
@@ -212,7 +212,7 @@ class Overview(QWidget):
         """Where the rows of answers lie in the whole run: a line of marks for each."""
         whole = self._scale()
         answers = [each for each in scene.derived.values() if each.events is not None]
-        for number, each in enumerate(answers[:MOST_ANSWERS]):
+        for number, each in enumerate(answers[:MAX_ANSWERS]):
             color = each.colors(theme.current())[0]
             for left, right in covered_pixels(each.rows[0].start, each.rows[0].end, whole):
                 painter.fillRect(
@@ -341,7 +341,7 @@ def _density(scene: Scene, scale: Scale, height: int, ratio: float) -> QImage:
     """Busy density of every device, one above the other; of the CPU lanes where there is no GPU."""
     colors = theme.current()
     pixels = np.full((height, int(scale.width)), rgb(colors.strip), np.uint32)
-    rows: list[Row] = list(scene.index.busy.values())[:MOST_DEVICES]
+    rows: list[Row] = list(scene.index.busy.values())[:MAX_DEVICES]
     if not rows:
         rows = [lane[0] for lane in scene.index.rows if lane][:3]
     mark = np.uint32(rgb(colors.window))
@@ -352,7 +352,7 @@ def _density(scene: Scene, scale: Scale, height: int, ratio: float) -> QImage:
     table = busy_table(colors)
     margin = round((11 if len(rows) == 1 else 4) * ratio)
     if not scene.index.busy and scene.stacks:
-        _paint_memory(pixels, list(scene.stacks.values())[:MOST_STACKS], scale, round(ratio))
+        _paint_memory(pixels, list(scene.stacks.values())[:MAX_STACKS], scale, round(ratio))
         rows = []
     view = grid(scale)
     each = (height - 2 * margin) / max(len(rows), 1)

@@ -37,7 +37,7 @@ from viewer.timeline.memory.stack import MemoryStack
 from viewer.timeline.scene import Scene
 
 PREDICTED = 0.72  # of a colour is left where nothing was recorded
-LEAST_FOOTED = 8  # pixels: lower strips have no foot line
+MIN_FOOTED = 8  # pixels: lower strips have no foot line
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def paint_busy(
     ground = rgb(colors.strip)
     seen = picture.strips.strip(("gaps", device), idle.row, view).shown(view) if gaps and idle else None
     if idle is not None and seen is not None:
-        footed = footed and height >= LEAST_FOOTED
+        footed = footed and height >= MIN_FOOTED
         block = picture.block(top, height + (FOOT if footed else 0))
         foot = min(round(FOOT * picture.ratio), len(block)) if footed else 0
         _paint_gaps(picture, idle.row, seen, block, ground, foot, top)

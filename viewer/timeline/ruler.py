@@ -28,7 +28,7 @@ from viewer.timeline.state import Mark, TimelineState
 
 RULER_HEIGHT = 24
 STEPS_HEIGHT = 26
-LEAST_DRAG = 4
+MIN_DRAG = 4
 
 
 def rank_name(rank: int | None) -> str:
@@ -255,7 +255,7 @@ class Ruler(QWidget):
             else Qt.CursorShape.ArrowCursor
         )
         if self._pressed is not None and self._pressed.y() < RULER_HEIGHT:
-            if abs(event.position().x() - self._pressed.x()) >= LEAST_DRAG:
+            if abs(event.position().x() - self._pressed.x()) >= MIN_DRAG:
                 low, high = sorted((self._start, when))
                 self._state.select_area(Area(round(low), round(high)), done=False)
         elif in_steps:
@@ -268,7 +268,7 @@ class Ruler(QWidget):
         pressed, self._pressed = self._pressed, None
         if pressed is None:
             return
-        if abs(event.position().x() - pressed.x()) >= LEAST_DRAG and pressed.y() < RULER_HEIGHT:
+        if abs(event.position().x() - pressed.x()) >= MIN_DRAG and pressed.y() < RULER_HEIGHT:
             self._state.select_area(self._state.area)
         elif pressed.y() >= RULER_HEIGHT and (index := self.step_at(event.position().x())) >= 0:
             self._fit_step(index)

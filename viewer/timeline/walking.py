@@ -8,7 +8,7 @@ from viewer.timeline.geometry.layout import Layout
 from viewer.timeline.geometry.picking import event_at, neighbour
 from viewer.timeline.state import TimelineState
 
-MOST_ON_A_SCREEN = 60  # lanes
+MAX_ON_A_SCREEN = 60  # lanes
 Rows = list[tuple[int, int]]
 
 
@@ -74,4 +74,4 @@ def lanes_of_device(layout: Layout, device: int) -> list[int]:
     """The lanes of a device that are not hidden, the most important last, and no more than a screen may hold."""
     placed = (*layout.pinned, *layout.scrolled)
     lanes = (each.track.lane for each in placed if each.track.device == device and each.track.lane >= 0)
-    return list(islice(lanes, MOST_ON_A_SCREEN))[::-1]
+    return list(islice(lanes, MAX_ON_A_SCREEN))[::-1]

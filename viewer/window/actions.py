@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from viewer.query.questions import Question
     from viewer.window.parts import Parts
 
-MOST_OFFERED = 6  # recordings that were opened before
+MAX_OFFERED = 6  # recordings that were opened before
 
 
 class WindowActions(QObject):
@@ -131,7 +131,7 @@ class WindowActions(QObject):
         opened = {str(path) for path in self._parts.document.paths}
         listed = opened | {str(each.path) for each in samples()}
         known = [each for each in recent_files() if each.exists and not listed & set(map(str, each.paths))]
-        offered = [(each.name, [Path(path) for path in each.paths]) for each in known[:MOST_OFFERED]]
+        offered = [(each.name, [Path(path) for path in each.paths]) for each in known[:MAX_OFFERED]]
         for heading, choices in (
             ("Opened before", offered),
             ("Samples", [(each.title, [each.path]) for each in samples() if str(each.path) not in opened]),

@@ -11,9 +11,9 @@ from viewer.kept.preferences import Preferences
 from viewer.timeline.view import TimelineView
 
 LAYOUT_VERSION: Final = 1
-DIAGNOSIS_WIDTH, LEAST_DIAGNOSIS = 370, 290  # px
+DIAGNOSIS_WIDTH, MIN_DIAGNOSIS = 370, 290  # px
 BOTTOM_HEIGHT, BOTTOM_SHARE = 206, 0.22  # pixels at least, where the window is high enough; of a high window
-MOST_FOR_PANELS: Final = 0.5  # of the window, however little the lanes need
+MAX_FOR_PANELS: Final = 0.5  # of the window, however little the lanes need
 NARROW: Final = 900  # px: less has no room for both beside the timeline
 
 
@@ -38,7 +38,7 @@ class Docks(QObject):
             QMainWindow.DockOption.AllowTabbedDocks | QMainWindow.DockOption.AllowNestedDocks
         )
         window.setCorner(Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea)
-        diagnosis.setMinimumWidth(LEAST_DIAGNOSIS)
+        diagnosis.setMinimumWidth(MIN_DIAGNOSIS)
         self.diagnosis = self._dock("Diagnosis", diagnosis, Qt.DockWidgetArea.RightDockWidgetArea)
         self.panels = self._dock("Panels", panels, Qt.DockWidgetArea.BottomDockWidgetArea)
         self._arranged = self._whole = False
@@ -96,10 +96,10 @@ class Docks(QObject):
         layout.activate()
         height = min(max(BOTTOM_HEIGHT, round(whole * BOTTOM_SHARE)), whole // 4)
         if self._share is not None:
-            height = round(whole * min(self._share, MOST_FOR_PANELS))
+            height = round(whole * min(self._share, MAX_FOR_PANELS))
         elif self._timeline.isVisible():
             room = self._timeline.canvas.height() + self.panels.height() - height
-            height = min(height + self._timeline.state.grow_for(room), round(whole * MOST_FOR_PANELS))
+            height = min(height + self._timeline.state.grow_for(room), round(whole * MAX_FOR_PANELS))
         self._window.resizeDocks([self.panels], [height], Qt.Orientation.Vertical)
 
     def fit_width(self) -> None:

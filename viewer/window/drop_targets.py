@@ -15,7 +15,7 @@ from parsers.runs.joining import goes_beside, may_grow
 from viewer.documents.document import Document, Stage
 from viewer.look import theme
 
-MARGIN, BETWEEN, HIGHEST = 40, 20, 220  # px
+MARGIN, BETWEEN, MAX_HEIGHT = 40, 20, 220  # px
 VEIL = 0.86
 _DIGITS = re.compile(r"\d+")
 
@@ -116,7 +116,7 @@ class DropTargets(QWidget):
     def _boxes(self) -> list[tuple[Target, QRectF]]:
         count = len(self.targets)
         width = (self.width() - 2 * MARGIN - (count - 1) * BETWEEN) / max(count, 1)
-        height = min(HIGHEST, self.height() - 2 * MARGIN)
+        height = min(MAX_HEIGHT, self.height() - 2 * MARGIN)
         top = (self.height() - height) / 2
         return [
             (target, QRectF(MARGIN + number * (width + BETWEEN), top, width, height))

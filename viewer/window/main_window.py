@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from viewer.panels.kernel.kernel_report import KernelReport
 
 FIRST_SIZE = (1440, 900)
-LEAST_SIZE = (720, 480)
+MIN_SIZE = (720, 480)
 SUMMARISING = "summarise"
 ARRANGED_BY_HAND = ("pinned", "hidden", "heights", "order")
 
@@ -84,7 +84,7 @@ class MainWindow(QMainWindow):
         self.preferences = preferences or Preferences()
         self.setWindowTitle("Stallscope")
         self.setAcceptDrops(True)
-        self.setMinimumSize(*LEAST_SIZE)
+        self.setMinimumSize(*MIN_SIZE)
         self.resize(*FIRST_SIZE)
         self._note = OpenNote()
         self._with_map: object = None  # the run of many ranks whose map is shown

@@ -39,7 +39,7 @@ from viewer.look.labels import Label
 Index = QModelIndex | QPersistentModelIndex
 
 ROW_HEIGHT = 30
-MOST_ROWS = 12
+MAX_ROWS = 12
 
 
 class Mode(Enum):
@@ -131,7 +131,7 @@ class ResultsPopup(QFrame):
         parent = self.window_below
         width = min(max(field.width() + 160, 560), parent.width() - 32)
         left = min(max(field.center().x() - width // 2, 16), parent.width() - width - 16)
-        rows = min(max(len(self.hits), 0), MOST_ROWS)
+        rows = min(max(len(self.hits), 0), MAX_ROWS)
         self.setGeometry(left, field.bottom() + 4, width, rows * ROW_HEIGHT + 34)
         self.list.setFixedHeight(rows * ROW_HEIGHT)
         self.show()

@@ -26,7 +26,7 @@ from viewer.window.palette import Hit, Mode, SearchField
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST_NAMES = 60
+MAX_NAMES = 60
 _SLOT = "search"
 
 
@@ -167,7 +167,7 @@ class Searching(QObject):
         if len(match.names) > 1:
             title = f"All {match.events:,} events that match"
             rows.append((90.0, Hit("events", title, "", _bound(self.start_walk, match.names, title))))
-        for place, (name, count) in enumerate(zip(match.names[:MOST_NAMES], match.counts, strict=False)):
+        for place, (name, count) in enumerate(zip(match.names[:MAX_NAMES], match.counts, strict=False)):
             text = trace.strings[name]
             hit = Hit("event", text, f"{count:,}", _bound(self.start_walk, (name,), text))
             rows.append((80.0 - place / 100, hit))

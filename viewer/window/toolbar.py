@@ -68,11 +68,11 @@ class StepList(QAbstractListModel):
         return Qt.ItemFlag.NoItemFlags if separates else super().flags(index)
 
 
-SEARCH_WIDTH, LEAST_SEARCH = 460, 130
+SEARCH_WIDTH, MIN_SEARCH = 460, 130
 MIN_BOX, MAX_BOX, BESIDE_TEXT = 168, 236, 44  # px of the box of steps, and of what stands beside its text
 MEASURED_STEPS = 200
 NARROW = 880
-MOST_RANKS_LISTED = 8  # of more, only the steps of the rank in focus are listed
+MAX_RANKS_LISTED = 8  # of more, only the steps of the rank in focus are listed
 
 
 class StepSelector(QWidget):
@@ -122,7 +122,7 @@ class StepSelector(QWidget):
     def follow(self, rank: int | None) -> None:
         """From now on previous and next speak of the steps of this rank."""
         self._rank = rank
-        if len(self._ranks()) > MOST_RANKS_LISTED:
+        if len(self._ranks()) > MAX_RANKS_LISTED:
             self._fill()
 
     def move_by(self, by: int) -> None:
@@ -149,7 +149,7 @@ class StepSelector(QWidget):
         if ranks and self._rank not in ranks:
             self._rank = ranks[0]
         t0, t1 = self._document.analysis.window if self._document.analysis is not None else (0, 0)
-        listed = ranks if len(ranks) <= MOST_RANKS_LISTED else [self._rank]
+        listed = ranks if len(ranks) <= MAX_RANKS_LISTED else [self._rank]
         self._list = StepList(steps, listed, len(ranks) > 1, t1 - t0)
         self.box.setModel(self._list)
         self._show(self._document.step)
@@ -182,7 +182,7 @@ class ToolBar(QWidget):
         self.compare = self._button("Compare", "Compare this recording with another one", self.compare_wanted)
         self.search = SearchField(window)
         self.search.setMaximumWidth(SEARCH_WIDTH)
-        self.search.setMinimumWidth(LEAST_SEARCH)
+        self.search.setMinimumWidth(MIN_SEARCH)
         self.search.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.steps = StepSelector(document)
         layout = horizontal(self, (14, 7, 14, 7), 8)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rules.fixes.step_time import StepTime
     from rules.summaries.run import ManyRanks
 
-MOST_ROWS_SHOWN = 4
+MAX_ROWS_SHOWN = 4
 LARGE = 0.2  # of a recorded step: what the recorder takes is told as well
 
 
@@ -185,7 +185,7 @@ class VerdictStrip(QWidget):
             t0, t1 = self._document.window
             active = [index for index in range(len(trace.devices)) if len(trace.operations_of_device(index))]
             budgets = [analysis.budget(index, t0, t1) for index in active]
-            all_fit = len(budgets) <= MOST_ROWS_SHOWN
+            all_fit = len(budgets) <= MAX_ROWS_SHOWN
             if not all_fit:
                 budgets.sort(key=lambda budget: -budget.total_idle_ns)
             thin = len(budgets) > 1
@@ -223,7 +223,7 @@ class VerdictStrip(QWidget):
                 grid.addWidget(bar, row, 1)
             grid.setColumnStretch(1, 1)
         self._bars_area.setWidget(body)
-        shown = min(len(self.bars), MOST_ROWS_SHOWN)
+        shown = min(len(self.bars), MAX_ROWS_SHOWN)
         height = sum(
             max(bar.sizeHint().height(), 16 if len(self.bars) > 1 else 0) for bar in self.bars[:shown]
         )

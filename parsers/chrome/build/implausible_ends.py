@@ -8,8 +8,8 @@ from parsers.chrome.build.quarantine import Table
 from parsers.model import BOOL, GPU_WORK, Effect, QualityRecorder
 from parsers.model.units import duration as duration_text
 
-LEAST_OVERRUN = 8  # later operations of the stream that begin before the end
-LEAST_TIMES_LONGER = 100  # than the time to the next operation
+MIN_OVERRUN = 8  # later operations of the stream that begin before the end
+MIN_TIMES_LONGER = 100  # than the time to the next operation
 
 
 def clip_overruns(table: Table, in_graph: BOOL, strings: list[str], quality: QualityRecorder) -> None:
@@ -20,21 +20,21 @@ def clip_overruns(table: Table, in_graph: BOOL, strings: list[str], quality: Qua
     """
     start, duration, track = table.start, table.duration, table.track
     work = np.flatnonzero(np.isin(table.kind, GPU_WORK))
-    if len(work) <= LEAST_OVERRUN:
+    if len(work) <= MIN_OVERRUN:
         return
     work = work[np.lexsort((start[work], track[work]))]
     begin, its_track = start[work], track[work]
     last = np.flatnonzero(np.append(its_track[1:] != its_track[:-1], True))
     last_of = last[np.searchsorted(last, np.arange(len(work)))]
     place = np.arange(len(work))
-    far = np.minimum(place + LEAST_OVERRUN, last_of)
+    far = np.minimum(place + MIN_OVERRUN, last_of)
     following = np.minimum(place + 1, last_of)
     to_next = np.maximum(begin[following] - begin, 1)
     length = duration[work]
     wrong = (
-        (far == place + LEAST_OVERRUN)
+        (far == place + MIN_OVERRUN)
         & (begin + length > begin[far])
-        & (length >= LEAST_TIMES_LONGER * to_next)
+        & (length >= MIN_TIMES_LONGER * to_next)
         & ~in_graph[work]
     )
     if not wrong.any():

@@ -22,7 +22,7 @@ _COLUMNS: dict[str, type[np.generic]] = {
     "track": np.int32,
     "row": np.int64,
 }
-LONGEST_NS = 10 * 365 * 86_400 * 1_000_000_000
+MAX_NS = 10 * 365 * 86_400 * 1_000_000_000
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class _Verdict:
 def _judge(start: I64, duration: I64, good: BOOL, of_gpu: BOOL) -> _Verdict:
     """Sort out events by their times (ns)."""
     no_time = (start == INVALID) | (np.abs(start) >= FARTHEST_NS)
-    no_duration = ~no_time & (~good | (duration < 0) | (duration > LONGEST_NS))
+    no_duration = ~no_time & (~good | (duration < 0) | (duration > MAX_NS))
     usable = ~(no_time | no_duration)
     far_away = np.zeros(len(start), bool)
     gpu_without_times = np.zeros(len(start), bool)

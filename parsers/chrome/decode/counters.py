@@ -13,7 +13,7 @@ from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.records import SAMPLE, SAMPLES, Event
 from parsers.chrome.decode.times import INVALID, nanoseconds
 
-MOST_SERIES = 4096
+MAX_SERIES = 4096
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Series:
             for series, value in stated.items():
                 number = _number(value)
                 key = (event.pid, name, series)
-                if number is not None and (key in self.samples or len(self.samples) < MOST_SERIES):
+                if number is not None and (key in self.samples or len(self.samples) < MAX_SERIES):
                     self.samples[key].append((time, number))
         return useless
 

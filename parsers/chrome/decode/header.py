@@ -14,8 +14,8 @@ _KINETO_KEYS = ("schemaVersion", "deviceProperties", "baseTimeNanoseconds", "dis
 XPROF = "XProf"
 RECORDED_BY = "recordedBy"  # who recorded what Stallscope converted
 _EPOCH_2000_US = 946_684_800_000_000
-_MOST_GROUPS = 10_000
-_LONGEST_NAME = 200
+_MAX_GROUPS = 10_000
+_MAX_NAME_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Header:
         """Who wrote the file, as far as it says."""
         keys = self.keys
         if isinstance(recorder := keys.get(RECORDED_BY), str) and recorder:
-            return recorder[:_LONGEST_NAME]
+            return recorder[:_MAX_NAME_LENGTH]
         if self.is_kineto:
             version = keys.get("pytorch_version") or keys.get("torch_version")
             return f"PyTorch {version} profiler" if isinstance(version, str) else "PyTorch profiler (Kineto)"
@@ -64,7 +64,7 @@ class Header:
         """The process groups of the rank."""
         listed = self._distributed.get("pg_config")
         found = []
-        for each in listed[:_MOST_GROUPS] if isinstance(listed, list) else []:
+        for each in listed[:_MAX_GROUPS] if isinstance(listed, list) else []:
             if not isinstance(each, dict) or not isinstance(name := each.get("pg_name"), str):
                 continue
             about, ranks = each.get("pg_desc"), each.get("ranks")

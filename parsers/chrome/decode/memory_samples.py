@@ -15,7 +15,7 @@ from parsers.model.arrays import I64, Array
 
 CPU = 0  # c10::DeviceType
 _FIELDS = ("device_type", "device", "start", "allocated", "reserved", "bytes", "address", "thread")
-_LEAST, _MOST = -(1 << 62), 1 << 62
+_MIN_NUMBER, _MAX_NUMBER = -(1 << 62), 1 << 62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,4 +77,4 @@ class MemorySamples:
 
 def _number(value: Any, otherwise: int = 0) -> int:
     number = whole_number(value)
-    return number if number is not None and _LEAST < number < _MOST else otherwise
+    return number if number is not None and _MIN_NUMBER < number < _MAX_NUMBER else otherwise

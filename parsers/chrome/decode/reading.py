@@ -18,8 +18,8 @@ from parsers.chrome.decode.usual_records import UsualEvents
 from parsers.collecting import without_garbage_collection
 from parsers.model import QualityRecorder
 
-MOST_TRAILER_BYTES = 64 << 20
-MOST_EVENTS_WITHOUT_KNOWING = 60_000_000
+MAX_TRAILER_BYTES = 64 << 20
+MAX_EVENTS_OF_UNKNOWN_MEMORY = 60_000_000
 BYTES_OF_EVENT = 160  # at the peak of opening, measured
 Share = Callable[[Chunk], bool]  # whether we take a chunk
 
@@ -37,7 +37,7 @@ def most_events() -> int:
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        return MOST_EVENTS_WITHOUT_KNOWING
+        return MAX_EVENTS_OF_UNKNOWN_MEMORY
     return memory // 2 // BYTES_OF_EVENT
 
 
@@ -109,6 +109,6 @@ def _with_what_follows(rest: bytes, stream: Iterator[Chunk]) -> bytes:
     for chunk in stream:
         parts.append(chunk.data)
         total += len(chunk.data)
-        if total > MOST_TRAILER_BYTES:
+        if total > MAX_TRAILER_BYTES:
             break
     return b",".join(parts)

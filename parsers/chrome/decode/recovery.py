@@ -33,12 +33,12 @@ _ESCAPE = (  # group 1 is missing for a backslash that begins no escape, nor one
 )
 _BACKSLASH, _BACKSLASH_IN_TEXT = re.compile(_ESCAPE.encode()), re.compile(_ESCAPE)
 REPAIRED_TEXT = ("repaired-text", Effect.REPAIRED, "an event contained text that is not JSON")
-MOST_JOINED = 8
-MOST_FAILED_JOINS = 4  # in a row; then the text is damaged, and its events are not such
-MOST_PIECE_BYTES = 1 << 20
+MAX_JOINED = 8
+MAX_FAILED_JOINS = 4  # in a row; then the text is damaged, and its events are not such
+MAX_PIECE_BYTES = 1 << 20
 A_STRETCH = 64 << 10  # bytes without the end of an event: more than an event has
-MOST_DEPTH = 4_096  # brackets; the decoder refuses a quarter of it
-MOST_VALUE_BYTES = 4 << 20
+MAX_DEPTH = 4_096  # brackets; the decoder refuses a quarter of it
+MAX_VALUE_BYTES = 4 << 20
 
 
 @dataclass(slots=True)
@@ -155,8 +155,8 @@ def _pieces(chunk: Chunk) -> Iterator[Piece]:
     number = failures = 0
     while number < len(begins):
         begin, last = begins[number], number
-        if failures < MOST_FAILED_JOINS and _end_of_first_value(data[begin : ends[number]]) is None:
-            joined = range(number + 1, min(number + MOST_JOINED, len(ends)))
+        if failures < MAX_FAILED_JOINS and _end_of_first_value(data[begin : ends[number]]) is None:
+            joined = range(number + 1, min(number + MAX_JOINED, len(ends)))
             last = next((each for each in joined if _begins_with_event(data[begin : ends[each]])), number)
             failures = 0 if last > number else failures + 1
         yield Piece(begin, data[begin : ends[last]])
@@ -176,7 +176,7 @@ def _event(data: bytes) -> tuple[Event | None, bytes, bool]:
             return event, data, True
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    if len(data) > MOST_PIECE_BYTES or not data.lstrip().startswith(b"{") or not _is_mendable(data):
+    if len(data) > MAX_PIECE_BYTES or not data.lstrip().startswith(b"{") or not _is_mendable(data):
         return None, data, False
     repaired = _REPAIRABLE.sub(_mend, data.decode("utf-8", "replace")).encode("utf-8", "replace")
     try:
@@ -233,9 +233,9 @@ def _coerced(data: bytes) -> Event | None:
 
 
 def _end_of_first_value(data: bytes) -> int | None:
-    """Where the first balanced object of ``data`` ends; None when it does not within ``MOST_VALUE_BYTES``."""
+    """Where the first balanced object of ``data`` ends; None when it does not within ``MAX_VALUE_BYTES``."""
     depth = at = 0
-    while depth < MOST_DEPTH and (found := _TO_BRACKET.match(data, at, MOST_VALUE_BYTES)) is not None:
+    while depth < MAX_DEPTH and (found := _TO_BRACKET.match(data, at, MAX_VALUE_BYTES)) is not None:
         at = found.end()
         depth += 1 if found[1] in b"{[" else -1
         if depth <= 0:

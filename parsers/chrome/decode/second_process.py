@@ -19,7 +19,7 @@ from parsers.files.source import open_bytes
 from parsers.helper_process import HelperProcess
 from parsers.model import Progress
 
-LEAST_BYTES = 80 << 20  # unpacked; starting a process costs about as much as reading a quarter of this
+MIN_BYTES = 80 << 20  # unpacked; starting a process costs about as much as reading a quarter of this
 HEAD_START = 16  # chunks that the first process reads while the second one starts
 _POLL_S = 0.05
 
@@ -72,7 +72,7 @@ class SecondProcess:
 def start(source: Source, most_bytes: int) -> SecondProcess | None:
     """Start one where the file is large enough and there is a processor for it; None otherwise."""
     expected = source.path.stat().st_size * (USUAL_GROWTH if source.compression else 1)
-    if expected < LEAST_BYTES or not _has_free_processor():
+    if expected < MIN_BYTES or not _has_free_processor():
         return None
     share = Share(str(source.path), source.compression, most_bytes, HEAD_START)
     try:

@@ -15,8 +15,8 @@ import zstandard
 from parsers.chrome.decode.records import EVENT
 
 CHUNK_BYTES = 2 << 20  # the objects of one chunk then stay in the processor's cache
-MOST_HEADER_BYTES = 128 << 20
-MOST_EVENT_BYTES = 16 << 20
+MAX_HEADER_BYTES = 128 << 20
+MAX_EVENT_BYTES = 16 << 20
 
 _LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIST_AFTER_LIST = re.compile(rb'\s*+\}?+[\s\0]*+\[\s*+\{\s*+"')
@@ -27,8 +27,8 @@ _FIRST_KEY = re.compile(rb'[\s,{}]*?\{\s*"((?:[^"\\]|\\.){1,64})"')
 _BOM = b"\xef\xbb\xbf"
 _TAIL_BYTES = 1 << 13
 _DAMAGED_BYTES = 8 << 20
-_MOST_PLACES = 32
-_MOST_PARTS = 8  # of one event, between places that look like boundaries
+_MAX_PLACES = 32
+_MAX_PARTS = 8  # of one event, between places that look like boundaries
 
 
 @dataclass(slots=True)
@@ -95,8 +95,8 @@ class EventStream:
                 continue
             cut = last_boundary(buffer, boundary)
             if cut is None:
-                if len(buffer) > MOST_EVENT_BYTES:
-                    self.damage = f"no event ends within {MOST_EVENT_BYTES >> 20} MB"
+                if len(buffer) > MAX_EVENT_BYTES:
+                    self.damage = f"no event ends within {MAX_EVENT_BYTES >> 20} MB"
                     break
                 continue
             yield Chunk(number, offset, buffer, cut[0], boundary)
@@ -122,7 +122,7 @@ class EventStream:
                 self._rest = buffer
                 self.has_list = True
                 return found.end()
-            if len(buffer) > MOST_HEADER_BYTES:
+            if len(buffer) > MAX_HEADER_BYTES:
                 break
         self.header = buffer.removeprefix(_BOM)
         return -1
@@ -207,8 +207,8 @@ def _sure_boundary(
     """
     places = [found.span(1) for found in boundary.finditer(buffer, first)]
     begins = (*begins, *(end for _, end in places))
-    for place in reversed(places[-_MOST_PLACES:]):
-        before = [begin for begin in begins if begin <= place[0]][-_MOST_PARTS:]
+    for place in reversed(places[-_MAX_PLACES:]):
+        before = [begin for begin in begins if begin <= place[0]][-_MAX_PARTS:]
         if any(is_event(buffer[begin : place[0]]) for begin in reversed(before)):
             return place, places[-1]
     return None, places[-1] if places else None

@@ -20,7 +20,7 @@ from parsers.chrome.decode.records import (
     Placed,
 )
 
-MOST_FAILURES = 8  # more of chunks than successes: the file is of another kind, and trying only costs time
+MAX_FAILURES = 8  # more of chunks than successes: the file is of another kind, and trying only costs time
 
 
 class CallArguments(NoArguments, gc=False):
@@ -132,7 +132,7 @@ class UsualEvents:
 
     def decode(self, text: bytes) -> list[Placed] | None:
         """The events of a JSON list; None where it holds others, or is no such list."""
-        if self.failures >= MOST_FAILURES:
+        if self.failures >= MAX_FAILURES:
             return None
         try:
             events: list[Placed] = _EVENTS.decode(text)

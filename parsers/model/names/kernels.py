@@ -19,7 +19,7 @@ _LAMBDA = re.compile(r"[\[{]lambda\([^\[\]{}]*\)\s*(?:#|\(instance\s*)(\d+)\)?[\
 _PARENTHESES = re.compile(r"\([^()]*\)")
 _TRUTH = re.compile(r"\b(?:true|false)\b")
 _WORD = re.compile(r"[A-Za-z_]\w*|\d+")
-_LONGEST = 400
+_MAX_LENGTH = 400
 _WRAPPER = re.compile(
     r"(?:unrolled_|vectorized_)?elementwise_kernel(?:_with_index|_unrolled)?|vectorized_layer_norm_kernel|reduce_kernel|"
     r"vectorized_elementwise_kernel|multi_tensor_apply_kernel|index_elementwise_kernel|Kernel2?|device_kernel|"
@@ -42,7 +42,7 @@ _HOLLOW = frozenset(
 _LEFTOVER = re.compile(r"[^A-Za-z_]*|[^>]*>[^>]*")  # of a template whose beginning is not in the name
 _PLAIN = re.compile(r"\[?(?:CUDA )?mem(?:cpy|set)\b", re.IGNORECASE)
 _CAST = re.compile(r"^\([\w: ]+\)")
-_MOST_ARGUMENTS = 3
+_MAX_ARGUMENTS = 3
 
 
 @lru_cache(maxsize=65536)
@@ -69,7 +69,7 @@ def kernel_name(name: str) -> str:
     """The name to show: a kernel's own; for PyTorch's generic wrappers the operation they carry, too."""
     if _PLAIN.match(name):
         return " ".join(name.split())
-    text = name[:_LONGEST].strip()
+    text = name[:_MAX_LENGTH].strip()
     own = base_name(text)
     if own in ("kernel", "operator"):
         own = "::".join(_qualified(text).split("::")[-2:]).rpartition(" ")[2]
@@ -103,14 +103,14 @@ def distinct_names(names: Sequence[str]) -> list[str]:
         if len(places) < 2:
             continue
         arguments = [
-            [_plain_argument(each) for each in _template_arguments(names[place][:_LONGEST])]
+            [_plain_argument(each) for each in _template_arguments(names[place][:_MAX_LENGTH])]
             for place in places
         ]
         if len({len(each) for each in arguments}) > 1:
             continue
         differing = [at for at, values in enumerate(zip(*arguments, strict=True)) if len(set(values)) > 1]
         for place, values in zip(places, arguments, strict=True):
-            if told := ", ".join(values[at] for at in differing[:_MOST_ARGUMENTS]):
+            if told := ", ".join(values[at] for at in differing[:_MAX_ARGUMENTS]):
                 shown[place] = f"{short} <{told}>"
     return shown
 

@@ -17,7 +17,7 @@ _STEP = re.compile(
 )
 _PROFILERS = re.compile(r"^ProfilerStep\s*#\s*\d+")
 _SEPARATORS = " \t\n\r\f\v_#:.-/=(["  # may stand before a number at the end of a name
-_LONGEST_NUMBER = 18  # digits
+_MAX_NUMBER_LENGTH = 18  # digits
 
 
 # How serving engines and trainers name one iteration: the same for all sizes of a batch.
@@ -59,4 +59,4 @@ def numbered(name: str) -> tuple[str, int] | None:
     before = bare.rstrip("0123456789")
     stem = before.rstrip(_SEPARATORS)
     digits = bare[len(before) :]
-    return (stem, int(digits)) if stem and 0 < len(digits) <= _LONGEST_NUMBER else None
+    return (stem, int(digits)) if stem and 0 < len(digits) <= _MAX_NUMBER_LENGTH else None

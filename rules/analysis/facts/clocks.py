@@ -21,7 +21,7 @@ _SM_CLOCKS = ("SM clock", "sclk", "graphics clock")
 _MEMORY_CLOCKS = ("memory clock", "mclk")
 _PERCENT = 100.0
 _FULL_CLOCK = 0.97  # clocks of a healthy GPU waver by 1 to 2 % between readings
-_MOST_BITS = float(1 << 53)  # a whole number up to here; what a damaged log states beyond is no reason
+_MAX_BITS = float(1 << 53)  # a whole number up to here; what a damaged log states beyond is no reason
 _NS = 1e9
 
 
@@ -190,7 +190,7 @@ def held_share(log: Mapping[str, Counter], limit: Limit, clock: Counter) -> F64:
     bits = log.get("clock limit reasons (bits)")
     if bits is not None and len(bits.time):
         read = _sampled(bits, clock.time)
-        stated = np.where((read >= 0) & (read < _MOST_BITS), read, 0.0).astype(np.int64)
+        stated = np.where((read >= 0) & (read < _MAX_BITS), read, 0.0).astype(np.int64)
         found = np.maximum(found, (stated & limit.bit) != 0)
     for name in limit.counters:
         if (counter := log.get(name)) is not None and len(counter.time):

@@ -15,16 +15,16 @@ from parsers.model.names.per_name import distinct, named
 _ENDED = ("cut", "cut-off database")
 _DAMAGED = "damaged stretch"
 _CUT = (*_ENDED, _DAMAGED, "damaged table")
-LEAST_LAUNCHES = 100  # fewer may all belong to work that the recording began or ended in
-LEAST_SHARE = 0.7  # recordings that lost nothing have an operation for more than nine of ten such launches
+MIN_LAUNCHES = 100  # fewer may all belong to work that the recording began or ended in
+MIN_SHARE = 0.7  # recordings that lost nothing have an operation for more than nine of ten such launches
 # of the kernels have no launch: with more, launches lack operations because links are missing
-MOST_ORPHANS = 0.1
+MAX_ORPHANS = 0.1
 ONE_TO_ONE = 1.05  # operations of a linked launch; with more the links are guesses by time, which miss some
 # Calls are numbered by the driver. In 42 whole recordings of PyTorch the middle distance between the numbers of calls
 # that follow one another is 1 to 15, and they reach over 1 to 18 times as many numbers; in two samples 36 and 216.
-LEAST_APART, LEAST_REACH = 25, 60
+MIN_APART, MIN_REACH = 25, 60
 # of the numbers that the driver gave to kernels: whole recordings of 11 programs hold 80 % and more of them
-LEAST_NUMBERED = 0.5
+MIN_NUMBERED = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ class Completeness:
     @property
     def has_lost_records(self) -> bool:
         """Whether so many operations are missing that no share of time can be trusted."""
-        return self.launches >= LEAST_LAUNCHES and self.share < LEAST_SHARE
+        return self.launches >= MIN_LAUNCHES and self.share < MIN_SHARE
 
 
 @derived
@@ -62,7 +62,7 @@ def numbers_missing(trace: Trace) -> int:
         numbers = ascending(column.value[process == each])
         given += int(numbers[-1] - numbers[0]) + 1
         missing += int(numbers[-1] - numbers[0]) + 1 - len(numbers)
-    return missing if given >= LEAST_LAUNCHES and missing > (1 - LEAST_NUMBERED) * given else 0
+    return missing if given >= MIN_LAUNCHES and missing > (1 - MIN_NUMBERED) * given else 0
 
 
 def copies_asked_for(trace: Trace) -> int:
@@ -93,7 +93,7 @@ def completeness_of(trace: Trace) -> Completeness:
     ran = np.count_nonzero(has_operation[launches])
     kernels = trace.events.of_kind(EventKind.KERNEL)
     orphans = len(kernels) - np.count_nonzero(has_launch[kernels])
-    if (len(kernels) and not ran) or linked > ONE_TO_ONE * ran or orphans > MOST_ORPHANS * len(kernels):
+    if (len(kernels) and not ran) or linked > ONE_TO_ONE * ran or orphans > MAX_ORPHANS * len(kernels):
         return Completeness(0, np.empty(0, np.int64))
     outermost, has_operation = _by_outermost(trace, launches, has_operation[launches])
     return Completeness(len(outermost), outermost[~has_operation])
@@ -122,10 +122,10 @@ def is_sample(trace: Trace) -> bool:
     if column is None:
         return False
     numbers = ascending(column.value[trace.events.kind[column.event] == EventKind.API])
-    if len(numbers) < LEAST_LAUNCHES:
+    if len(numbers) < MIN_LAUNCHES:
         return False
     reach = (numbers[-1] - numbers[0]) / len(numbers)
-    return bool(np.median(np.diff(numbers)) >= LEAST_APART and reach >= LEAST_REACH)
+    return bool(np.median(np.diff(numbers)) >= MIN_APART and reach >= MIN_REACH)
 
 
 def _by_outermost(trace: Trace, launches: I64, linked: BOOL) -> tuple[I64, BOOL]:

@@ -15,7 +15,7 @@ from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, leng
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.frames import UserFrames
 
-LEAST_PAGEABLE = 0.01  # of the time spent copying
+MIN_PAGEABLE = 0.01  # of the time spent copying
 MOSTLY = 0.5  # of the time spent copying
 _WORDS = {
     CopyKind.H2D: ("htod", "host to device", "h2d", "hosttodevice"),
@@ -48,17 +48,17 @@ class Copies:
     @property
     def from_pageable(self) -> bool:
         """Whether pageable memory is more than a trifle of it."""
-        return self.pageable_ns >= LEAST_PAGEABLE * max(self.time_ns, 1)
+        return self.pageable_ns >= MIN_PAGEABLE * max(self.time_ns, 1)
 
     @property
     def from_pinned(self) -> bool:
         """Whether all but a trifle is recorded as pinned already."""
-        return self.pinned_ns >= (1 - LEAST_PAGEABLE) * max(self.time_ns, 1)
+        return self.pinned_ns >= (1 - MIN_PAGEABLE) * max(self.time_ns, 1)
 
     @property
     def are_asynchronous(self) -> bool:
         """Whether the CPU waits for hardly any of it."""
-        return self.asynchronous_ns >= (1 - LEAST_PAGEABLE) * max(self.time_ns, 1)
+        return self.asynchronous_ns >= (1 - MIN_PAGEABLE) * max(self.time_ns, 1)
 
     @property
     def are_migrations(self) -> bool:

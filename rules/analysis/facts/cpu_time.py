@@ -26,12 +26,12 @@ from rules.analysis.facts.completeness import is_cut
 from rules.analysis.idle.threads import ThreadActivity
 
 LONG_GAP_NS = 100_000  # between two operators: a shorter gap is what calling the next one takes
-SHORTEST = 10  # percentile of operators' durations: so long takes an operator that computes hardly anything
-LONGEST_CALL_NS = 10_000  # without what an operator computes
+TRIVIAL_PERCENTILE = 10  # of operators' durations: how long one takes that computes hardly anything
+MAX_CALL_NS = 10_000  # without what an operator computes
 USUALLY_SHORT = 0.5  # of a long gap: where half of the same gaps are shorter, the long ones are interruptions
 # What PyTorch's profiler costs a program that drives no GPU, for each operator or range: docs/predictions.md
 RECORD_NS, FRAME_NS = 3_000, 500
-MOST_OF_IT = 0.5  # of a time can be the recorder's
+MAX_RECORDER_SHARE = 0.5  # of a time can be the recorder's
 _OWN_RECORDER = re.compile(r"(.*[/\\])?stallscope_recorder[/\\](session|status)\.py")
 _OF_A_GPU = re.compile(r"cuda|cudnn|cublas|nccl|miopen|hipblas|\bhip|triton", re.IGNORECASE)
 
@@ -170,10 +170,10 @@ class CpuTime:
         took = self.trace.events.duration[self.operators]
         if not len(took):
             return 0
-        shortest = min(int(np.percentile(took, SHORTEST)), LONGEST_CALL_NS)
+        shortest = min(int(np.percentile(took, TRIVIAL_PERCENTILE)), MAX_CALL_NS)
         called = np.where(took < LONG_GAP_NS, took, shortest) if in_full else np.minimum(took, shortest)
         spent = int(called.sum()) + length(self.calling)
-        return spent - min(RECORD_NS * len(took), round(MOST_OF_IT * spent))
+        return spent - min(RECORD_NS * len(took), round(MAX_RECORDER_SHARE * spent))
 
     def shares(self, column: Innermost, within: Intervals | None = None) -> Shares:
         """Time by name, longest first, in the window or the part of it that is ``within`` some intervals."""
@@ -206,7 +206,7 @@ class CpuTime:
     def _without_recorder(self, intervals: Intervals) -> int:
         whole = length(intervals)
         records, frames = (int(contains(intervals, each).sum()) for each in self._records)
-        return whole - min(RECORD_NS * records + FRAME_NS * frames, round(MOST_OF_IT * whole))
+        return whole - min(RECORD_NS * records + FRAME_NS * frames, round(MAX_RECORDER_SHARE * whole))
 
 
 @derived

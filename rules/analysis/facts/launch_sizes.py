@@ -16,14 +16,14 @@ from rules.analysis.names.host_language import is_python
 LONG_NS = 100_000
 SCHEDULERS = 4  # of a multiprocessor or compute unit, each with warps of its own
 MOSTLY_EMPTY = 0.25  # of the GPU: what fills more of it may have reasons
-FEWEST_SMS = 16  # of a GPU whose size is not recorded
+MIN_SMS = 16  # of a GPU whose size is not recorded
 # what libraries divide by the shapes of tensors, of which other rules speak; a native program's own are like any kernel
 _DIVIDED_BY_SHAPE = (Family.GEMM, Family.CONVOLUTION)
 
 
 def multiprocessors_of(analysis: Analysis, device: int) -> int:
     """The SMs or compute units of a device; few where that is not recorded."""
-    return analysis.trace.devices[device].sm_count or FEWEST_SMS
+    return analysis.trace.devices[device].sm_count or MIN_SMS
 
 
 def lanes_of(trace: Trace) -> int:

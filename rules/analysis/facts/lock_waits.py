@@ -14,9 +14,9 @@ from rules.analysis.idle.frames import is_users_frame
 # A thread that has Python's lock gives it up 5 ms after another one asked for it (sys.getswitchinterval).
 INTERVAL_NS = 5_000_000
 ABOUT = (0.96, 1.25)  # times the interval: how long a wait lasts that ends by it, as the system sees it
-LEAST_STRETCH_NS = 1_000_000  # without any record: a shorter one may be anything
+MIN_STRETCH_NS = 1_000_000  # without any record: a shorter one may be anything
 MOSTLY = 0.6  # of a stretch the others must be seen at work
-LEAST_WAITS = 3  # as long as the interval: then the thread waits for this lock and no other
+MIN_WAITS = 3  # as long as the interval: then the thread waits for this lock and no other
 _TIMED_WAIT = "pthread_cond_timedwait"
 _NONE: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -38,7 +38,7 @@ def lock_waits(analysis: Analysis, members: tuple[int, ...]) -> Intervals:
     own = np.concatenate([analysis.threads.events(each) for each in members])
     own = own[np.isin(trace.events.kind[own], (EventKind.CPU_OP, EventKind.API, EventKind.PYTHON))]
     edges = np.sort(np.concatenate((trace.events.start[own], trace.events.end[own])))
-    long = np.flatnonzero(np.diff(edges) >= LEAST_STRETCH_NS)
+    long = np.flatnonzero(np.diff(edges) >= MIN_STRETCH_NS)
     start, end = edges[long], edges[long + 1]
     denied = measure(others, start, end) >= MOSTLY * (end - start)
     return union(np.concatenate((timed[0], start[denied])), np.concatenate((timed[1], end[denied])))
@@ -91,6 +91,6 @@ def _timed_waits(analysis: Analysis, members: tuple[int, ...]) -> Intervals:
     waits = events[named(trace, events, lambda name: name == _TIMED_WAIT)]
     lasted = durations(trace, waits)
     whole = (lasted >= ABOUT[0] * INTERVAL_NS) & (lasted <= ABOUT[1] * INTERVAL_NS)
-    if np.count_nonzero(whole) < LEAST_WAITS or np.count_nonzero(lasted > ABOUT[1] * INTERVAL_NS):
+    if np.count_nonzero(whole) < MIN_WAITS or np.count_nonzero(lasted > ABOUT[1] * INTERVAL_NS):
         return _NONE
     return union(trace.events.start[waits], trace.events.end[waits])

@@ -29,7 +29,7 @@ _SPATIAL = re.compile(
     r"upsample|grid_sampl|pool", re.IGNORECASE
 )  # read in a pattern of their own: nothing joins them
 _ON_DEVICE = ("dtod", "device to device", "device -> device", "devicetodevice")
-SHORTEST_NS = 3_000  # a shorter kernel is over before memory bandwidth matters
+MIN_NS = 3_000  # a shorter kernel is over before memory bandwidth matters
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +76,7 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
     fused = _saved_by_fusing(family[inside], avoidable[inside], run[inside], count)
     scores = _attention_runs(analysis, kernels, family, run, count)
     saved = np.where(scores, time, fused)
-    worth = (size >= 2) & (longest >= SHORTEST_NS) & (fused > 0) | scores
+    worth = (size >= 2) & (longest >= MIN_NS) & (fused > 0) | scores
     chosen = inside & worth[np.maximum(run, 0)] if count else inside
     in_scores = inside & scores[np.maximum(run, 0)] if count else inside
     by_family = np.bincount(family[chosen], duration[chosen], minlength=len(Family))

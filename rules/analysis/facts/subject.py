@@ -25,12 +25,12 @@ from rules.analysis.facts.launch_sizes import nearly_empty
 from rules.analysis.facts.time_units import other_units
 from rules.analysis.steps.first_use import first_use
 
-MOST_OF_IT = 0.5  # of the analysed time
+MAJORITY = 0.5  # of the analysed time
 PART_OF_IT = 0.2  # of the time and of the launches: a capture that took so much is what was recorded
-LEAST_OPERATIONS = 20  # of the GPU: what it waits for between fewer, which do not repeat, is chance
-FEWEST_OPERATIONS = 5  # that fill the time: so much of it,
+MIN_OPERATIONS = 20  # of the GPU: what it waits for between fewer, which do not repeat, is chance
+MIN_FILLING_OPERATIONS = 5  # that fill the time: so much of it,
 FILLED = 0.65  # for what the GPU waits for between so few is chance
-_FEWEST_LONG = 3  # of so long each, as the copies of a native program are: nor are they
+_MIN_LONG = 3  # of so long each, as the copies of a native program are: nor are they
 _LONG_NS = 1_000_000
 _BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamBeginCapture")
 _END_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamEndCapture")
@@ -89,18 +89,18 @@ def _too_little(analysis: Analysis) -> Subject | None:
     trace, none = analysis.trace, np.empty(0, np.int64)
     operations = trace.gpu_operations
     pages = int(np.count_nonzero(named(trace, operations, is_migration)))
-    counted = len(operations) - (pages if pages < LEAST_OPERATIONS else 0)
-    if counted >= LEAST_OPERATIONS:
+    counted = len(operations) - (pages if pages < MIN_OPERATIONS else 0)
+    if counted >= MIN_OPERATIONS:
         return None
     busy = length(clip(union(trace.events.start[operations], trace.events.end[operations]), *analysis.window))
     fills = busy >= FILLED * analysis.window_ns
-    if fills and counted >= FEWEST_OPERATIONS:
+    if fills and counted >= MIN_FILLING_OPERATIONS:
         return None
-    if fills and np.count_nonzero(trace.events.duration[operations] >= _LONG_NS) >= _FEWEST_LONG:
+    if fills and np.count_nonzero(trace.events.duration[operations] >= _LONG_NS) >= _MIN_LONG:
         return None
     if fills and _is_starved(analysis, busy):
         return None
-    if analysis.steps_in_window >= 2 and analysis.work_outside_steps <= MOST_OF_IT:
+    if analysis.steps_in_window >= 2 and analysis.work_outside_steps <= MAJORITY:
         return None
     return Subject(SubjectKind.TOO_LITTLE, 1.0, len(operations), 0, (none, none), none)
 
@@ -108,7 +108,7 @@ def _too_little(analysis: Analysis) -> Subject | None:
 def _is_starved(analysis: Analysis, busy_ns: int) -> bool:
     """Whether kernels that their launch starves run for most of the busy time: one such launch tells enough."""
     starved = np.concatenate([nearly_empty(analysis, device)[0] for device in analysis.active_devices])
-    return int(durations(analysis.trace, starved).sum()) >= MOST_OF_IT * busy_ns
+    return int(durations(analysis.trace, starved).sum()) >= MAJORITY * busy_ns
 
 
 def _lost_records(analysis: Analysis) -> Subject | None:
@@ -157,7 +157,7 @@ def _capture(analysis: Analysis) -> Subject | None:
         int(((trace.events.start[launches] >= start) & (trace.events.end[launches] <= end)).sum())
         for start, end in zip(*(each.tolist() for each in where), strict=True)
     )
-    if part < MOST_OF_IT and noted < PART_OF_IT * made:
+    if part < MAJORITY and noted < PART_OF_IT * made:
         return None
     events = np.concatenate((begins, ranges))
     events = events[np.argsort(-durations(trace, events), kind="stable")]
@@ -175,6 +175,6 @@ def _next_end(trace: Trace, begin: int, ends: I64) -> int:
 def _first_use(analysis: Analysis) -> Subject | None:
     where, events = first_use(analysis.trace, *analysis.window)
     part = length(where) / analysis.window_ns
-    if part < MOST_OF_IT:
+    if part < MAJORITY:
         return None
     return Subject(SubjectKind.FIRST_USE, part, len(analysis.trace.gpu_operations), 0, where, events)

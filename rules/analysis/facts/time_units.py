@@ -14,8 +14,8 @@ from parsers.model.names.per_name import named
 
 # Units differ by these powers of ten: times of one part are so many decades larger than those of the others.
 _DECADES = (3, 6)
-LEAST_EVENTS = 20  # of a part: fewer are told nothing by their times
-MOST_LOOKED_AT = 100_000  # events of a part, taken evenly
+MIN_EVENTS = 20  # of a part: fewer are told nothing by their times
+MAX_SAMPLED = 100_000  # events of a part, taken evenly
 # How near to a power the ratio of two extents lies, and by how much the places of deciles in them may differ: one clock
 # read in two units agrees exactly but for the delay from a launch to its operation.
 SAME_EXTENT, SAME_EXTENT_OF_READINGS, SAME_COURSE = 0.05, 0.02, 0.05
@@ -23,8 +23,8 @@ SAME_EXTENT, SAME_EXTENT_OF_READINGS, SAME_COURSE = 0.05, 0.02, 0.05
 SAME_DURATIONS = 0.2
 # No kernel takes less than 0.8 us, and no call that launches one less than 0.5: docs/predictions.md
 IMPOSSIBLY_SHORT_NS = 100
-SOME_OF_IT, MOST_OF_IT = 0.2, 0.7
-LEAST_NAMES = 3  # that two ranks share
+SOME_OF_IT, MAJORITY = 0.2, 0.7
+MIN_NAMES = 3  # that two ranks share
 DEEP = 8  # rows: operations of a stream, and calls of a thread, hardly ever overlap one other
 
 
@@ -55,7 +55,7 @@ def other_units(trace: Trace) -> tuple[OtherUnit, ...]:
 
 
 def _evenly(events: I64) -> I64:
-    return events[:: -(-len(events) // MOST_LOOKED_AT)] if len(events) > MOST_LOOKED_AT else events
+    return events[:: -(-len(events) // MAX_SAMPLED)] if len(events) > MAX_SAMPLED else events
 
 
 def _other_courses(trace: Trace) -> Iterator[OtherUnit]:
@@ -81,7 +81,7 @@ def _starts(trace: Trace, lanes: BOOL, kinds: BOOL) -> I64:
 
 def _decades_apart(times: I64, others: I64, tolerance: float) -> int:
     """By how many decades two ascending columns of times that take the same course differ; 0 for any other pair."""
-    if min(len(times), len(others)) < LEAST_EVENTS:
+    if min(len(times), len(others)) < MIN_EVENTS:
         return 0
     mine, theirs = (np.quantile(each, np.linspace(0.0, 1.0, 11)) for each in (times, others))
     extents = mine[-1] - mine[0], theirs[-1] - theirs[0]
@@ -110,13 +110,13 @@ def _impossible_durations(trace: Trace) -> Iterator[OtherUnit]:
     calls = calls[launching[events.name[calls]]]
     parts["launching calls"] = calls[named(trace, calls, runs_a_kernel)]
     for part, found in parts.items():
-        if len(found) < LEAST_EVENTS:
+        if len(found) < MIN_EVENTS:
             continue
         took = events.end[found] - events.start[found]
         timed = took > 0  # a recorder that knows no end states none
         short = np.count_nonzero((took < IMPOSSIBLY_SHORT_NS) & timed)
         if short >= SOME_OF_IT * len(found):
-            whole = "some " if short < MOST_OF_IT * len(found) else ""
+            whole = "some " if short < MAJORITY * len(found) else ""
             yield OtherUnit(f"durations of {whole}{part}", "any that are possible")
         elif (decades := _two_sorts(events.name[found][timed], took[timed])) != 0:
             yield OtherUnit(f"durations of some {part}", "the others of the same names", decades)
@@ -130,13 +130,13 @@ def _overlapping(trace: Trace) -> Iterator[OtherUnit]:
         found = np.isin(events.kind, kinds)
         count = np.count_nonzero(found)
         deep = np.count_nonzero(events.depth[found] >= DEEP) + (clipped if kinds is GPU_WORK else 0)
-        if count >= LEAST_EVENTS and deep >= SOME_OF_IT * count:
+        if count >= MIN_EVENTS and deep >= SOME_OF_IT * count:
             yield OtherUnit(f"durations of {part}", "their starts")
 
 
 def _two_sorts(name: I32, took: I64) -> int:
     """By how many decades the durations of most names fall into two sorts; 0 where they do not."""
-    if len(name) < LEAST_EVENTS:
+    if len(name) < MIN_EVENTS:
         return 0
     _, took, first, count = _sorted_by_name(name, took)
     low, high = (took[first + (count * part).astype(np.int64)] for part in (SOME_OF_IT, 1 - SOME_OF_IT))
@@ -144,7 +144,7 @@ def _two_sorts(name: I32, took: I64) -> int:
     enough = count >= 2 / SOME_OF_IT
     for decades in _DECADES:
         fits = enough & (np.abs(apart - decades) <= SAME_DURATIONS)
-        if count[fits].sum() >= MOST_OF_IT * len(name):
+        if count[fits].sum() >= MAJORITY * len(name):
             return decades
     return 0
 
@@ -166,7 +166,7 @@ def _other_ranks(trace: Trace) -> Iterator[OtherUnit]:
         for name, mine in usual[each].items():
             theirs = [usual[other][name] for other in usual if other != each and name in usual[other]]
             apart += [mine - float(np.median(theirs))] if theirs else []
-        decades = _whole(float(np.median(apart)), SAME_DURATIONS) if len(apart) >= LEAST_NAMES else 0
+        decades = _whole(float(np.median(apart)), SAME_DURATIONS) if len(apart) >= MIN_NAMES else 0
         if decades and (len(ranks) > 2 or each == ranks[-1]):
             yield OtherUnit(
                 f"rank {each}", "the other ranks" if len(ranks) > 2 else f"rank {ranks[0]}", decades

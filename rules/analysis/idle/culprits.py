@@ -16,7 +16,7 @@ from rules.analysis.idle.threads import Threads
 from rules.analysis.names.host_language import is_python
 from rules.terms.culprit import Culprit, CulpritKind
 
-LONGEST_NAME = 300  # characters of a culprit in a sentence
+MAX_NAME_LENGTH = 300  # characters of a culprit in a sentence
 _VERSION = re.compile(r"(_ptsz|_ptds|_v\d+|_spt){1,4}$")
 
 _KINDS = {
@@ -132,5 +132,5 @@ class Culprits:
         name, kind = self._trace.strings[(packed >> _KIND_BITS) - 1], packed & (1 << _KIND_BITS) - 1
         if kind == EventKind.API:
             name = _VERSION.sub("", name)
-        name = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+        name = name if len(name) <= MAX_NAME_LENGTH else f"{name[: MAX_NAME_LENGTH - 1]}…"
         return Culprit(_KINDS.get(EventKind(kind), CulpritKind.REGION), name) if name else None

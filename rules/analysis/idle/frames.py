@@ -13,7 +13,7 @@ from parsers.model.arrays import rows_by
 from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.idle.threads import Threads
 
-LEAST_FRAME_SHARE = 0.8
+MIN_FRAME_SHARE = 0.8
 _FOREIGN_FRAME = re.compile(
     r"^(<built-in|nn\.Module|torch[./\\]|.*[/\\]torch[/\\]|threading\.py|.*[/\\](site|dist)-packages[/\\]torch|"
     r"contextlib\.py|.*[/\\]contextlib\.py|<string>|<frozen|runpy|.*importlib)"
@@ -57,6 +57,6 @@ class UserFrames:
         for row, starts in self.rows if len(start) else ():
             frame = row[np.maximum(last_not_after(starts, (start + end) // 2), 0)]
             shared = np.minimum(table.end[frame], end) - np.maximum(table.start[frame], start)
-            through = shared >= LEAST_FRAME_SHARE * (end - start)
+            through = shared >= MIN_FRAME_SHARE * (end - start)
             found[through] = frame[through]
         return found

@@ -14,7 +14,7 @@ from rules.analysis.arithmetic.intervals import Intervals, contains
 from rules.analysis.idle.blocking import Blockers, read_back_calls
 from rules.analysis.idle.threads import Threads
 
-MOST_STRETCH_NS = 2_000_000
+MAX_STRETCH_NS = 2_000_000
 ENOUGH_LAUNCHES = 20  # fewer do not tell what is usual
 HOST_STRETCH_LAUNCHES = 10  # ... unless the program's launches are usually far apart
 PIECES_AT_ONCE = 1 << 18  # more need memory, fewer need time: each slice costs some calls of numpy
@@ -189,4 +189,4 @@ def _longest_launch_pause(launched: I64, least: float) -> float:
     if len(launched) < ENOUGH_LAUNCHES:
         return least
     usual = float(np.median(np.diff(launched)))
-    return min(max(least, HOST_STRETCH_LAUNCHES * usual), max(least, MOST_STRETCH_NS))
+    return min(max(least, HOST_STRETCH_LAUNCHES * usual), max(least, MAX_STRETCH_NS))

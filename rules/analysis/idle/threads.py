@@ -37,7 +37,7 @@ READ_BACKS = (
 )
 _OF_THE_PROGRAM = (RegionRole.USER, RegionRole.INPUT, RegionRole.STEP)
 SPANS_ALL = 0.9  # of the time from the first to the last GPU operation
-MOST_DRIVERS = 32  # threads of one process looked at for one device, those with most launches first
+MAX_DRIVERS = 32  # threads of one process looked at for one device, those with most launches first
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +237,7 @@ class Threads:
         if not len(owners):
             return [], -1
         found, counts = np.unique(owners, return_counts=True)
-        drivers = found[np.argsort(-counts, kind="stable")][:MOST_DRIVERS].tolist()
+        drivers = found[np.argsort(-counts, kind="stable")][:MAX_DRIVERS].tolist()
         main = self._main_thread(drivers)
         return (drivers if main in drivers else [*drivers, main]), main
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from rules.analysis.inference.engine_steps import EngineSteps
 
-_FEWEST_STEPS = 3  # of one size
-_FEWEST_SIZES = 4
+_MIN_STEPS = 3  # of one size
+_MIN_SIZES = 4
 _SPREADS = 2.0  # of the medians around the line: about 95 % of them
 _FURTHEST = 2  # times the largest batch: a line of what was tried tells nothing of more
 
@@ -45,8 +45,8 @@ class Capacity:
 def capacity_of(decode: EngineSteps) -> Capacity | None:
     """None where too few sizes were tried, or where the smallest batches take no time of their own."""
     sizes, which, counts = np.unique(decode.decoded, return_inverse=True, return_counts=True)
-    often = np.flatnonzero((sizes > 0) & (counts >= _FEWEST_STEPS))
-    if len(often) < _FEWEST_SIZES:
+    often = np.flatnonzero((sizes > 0) & (counts >= _MIN_STEPS))
+    if len(often) < _MIN_SIZES:
         return None
     taken = (decode.end - decode.start).astype(np.float64)
     medians = np.array([np.median(taken[which == place]) for place in often.tolist()])

@@ -102,7 +102,7 @@ _OTHER_COUNT = re.compile(
 )
 _TOKENS = re.compile(r"(?<![a-z])(?:toks|n?tokens|num_tokens)\s*[=:]\s*(\d{1,9})(?!\d)", re.IGNORECASE)
 _LETTER = re.compile(r"[^\W\d_]")
-_LONGEST_NAME = 200
+_MAX_NAME_LENGTH = 200
 
 
 def vllm_step(name: str) -> StepName | None:
@@ -124,7 +124,7 @@ def sglang_step(name: str) -> StepName | None:
 
 def plain_step(name: str) -> StepName | None:
     """``prefill``, ``decode_17``, ``decode bs=8 tokens=8``; other words in the name say that it is something else."""
-    match = _PLAIN.match(name) if len(name) <= _LONGEST_NAME else None
+    match = _PLAIN.match(name) if len(name) <= _MAX_NAME_LENGTH else None
     if match is None:
         return None
     rest = name[match.end() :]

@@ -15,7 +15,7 @@ from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, ResultTa
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
 
 _NS_PER_MS = 1e6
-_MOST_OF_THEM = 0.5  # of the requests arrive while the engine was recorded: both are of one run
+_MAJORITY = 0.5  # of the requests arrive while the engine was recorded: both are of one run
 _RANGE = re.compile(r"^req(?:uest)?[\s_#:\-]*(?=[\w\-]{0,60}\d)[\w\-]{1,60}$", re.IGNORECASE)
 
 
@@ -182,7 +182,7 @@ def _by_wall_clock(trace: Trace, zero_ns: int | None, arrival: F64, steps: Engin
         return None
     offset = float(zero_ns - trace.epoch_ns)
     inside = (arrival + offset >= 0) & (arrival + offset <= steps.end.max())
-    return offset if inside.mean() >= _MOST_OF_THEM else None
+    return offset if inside.mean() >= _MAJORITY else None
 
 
 def _shown_id(stated: Cell, row: int) -> str:

@@ -14,7 +14,7 @@ from rules.analysis.inference.requests import Requests, RequestSource, request_l
 
 _GAIN_OF_A_PLATEAU = 1.1  # throughput of twice the batch or more over that of the batch: less is no gain
 _TWICE = 2
-_FEWEST = 3  # decode steps of one batch size: fewer say what happened once
+_MIN_STEPS = 3  # decode steps of one batch size: fewer say what happened once
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _throughput(steps: EngineSteps, requests: Requests | None) -> float | None:
         return told
     tokens = steps.tokens
     span = int(steps.end.max() - steps.start.min()) if len(steps) else 0
-    return tokens / span * 1e9 if tokens and span > 0 and len(steps) >= _FEWEST else None
+    return tokens / span * 1e9 if tokens and span > 0 and len(steps) >= _MIN_STEPS else None
 
 
 def prompt_rate(prefill: EngineSteps) -> float | None:
@@ -109,7 +109,7 @@ def _by_batch(decode: EngineSteps) -> dict[int, float]:
 
 def _plateau(decode: EngineSteps) -> int | None:
     sizes, counts = np.unique(decode.decoded, return_counts=True)
-    often = set(sizes[counts >= _FEWEST].tolist())
+    often = set(sizes[counts >= _MIN_STEPS].tolist())
     rates = {batch: batch / ns for batch, ns in _by_batch(decode).items() if batch in often and ns > 0}
     for batch, rate in rates.items():
         larger = [each for size, each in rates.items() if size >= _TWICE * batch]

@@ -19,7 +19,7 @@ _OPTIONAL = re.compile(r"\\[a-zA-Z]|(?<!\\)\[[^]]*\]|.(?:[?*+]|\{[^}]*\})|[.^$|]
 _LITERAL = re.compile(r"[\w :<]+")
 _NUMBER = re.compile(r"\d+")
 _NO_NUMBER = re.compile(r"\\d|\{[^}]*\}")
-_MOST_WORDS = 200_000  # kept at once
+_MAX_WORDS = 200_000  # kept at once
 
 
 class NamePatterns:
@@ -60,7 +60,7 @@ class NamePatterns:
         return _NUMBER.sub(self._alike, name)
 
     def _learn(self, word: str) -> int:
-        if len(self._words) >= _MOST_WORDS:
+        if len(self._words) >= _MAX_WORDS:
             self._words.clear()
         alike = self.alike(word)
         told = self._words.get(alike)

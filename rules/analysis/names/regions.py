@@ -54,7 +54,7 @@ _COLLECTION = re.compile(
     re.IGNORECASE,
 )
 
-LEAST_COUNTED = 2
+MIN_COUNTED = 2
 _PARTS = re.compile(
     r"layer|block|module|stage|head|bucket|expert|conv|attn|attention|mlp|level|rank|worker", re.IGNORECASE
 )
@@ -117,6 +117,6 @@ def roles_of(trace: Trace) -> U8:
         ):
             stems.setdefault(parts[0], []).append(name)
     for names in stems.values():
-        if len(names) >= LEAST_COUNTED:
+        if len(names) >= MIN_COUNTED:
             table[names] = RegionRole.STEP
     return table

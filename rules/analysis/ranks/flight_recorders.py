@@ -21,7 +21,7 @@ _ANY_AMOUNT_RECEIVED = frozenset(
 
 
 _PEERS = re.compile(r"(?P<left>\d{1,9})(?P<way>->|<-)(?P<right>\d{1,9})")
-MOST_MESSAGES = 10_000  # that did not end: more are not looked at
+MAX_MESSAGES = 10_000  # that did not end: more are not looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ def unmet_messages(trace: Trace) -> tuple[OpenMessage, ...]:
         (state != CollectiveState.COMPLETED.value) & (peers >= 0) & is_message[np.maximum(peers, 0)]
     ]
     events = events[np.argsort(trace.events.start[events], kind="stable")]
-    calls = [called(trace, event) for event in events[:MOST_MESSAGES].tolist()]
+    calls = [called(trace, event) for event in events[:MAX_MESSAGES].tolist()]
     posted = {(each.rank, each.group, _pair(each)) for each in calls}
     found: dict[int, OpenMessage] = {}
     for each in calls:

@@ -13,7 +13,7 @@ from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, leng
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.collectives import bus_factor, whole_message
 from rules.analysis.ranks.groups import PIPELINE
-from rules.analysis.ranks.lateness import LEAST_BLAME, Lateness, late_rows
+from rules.analysis.ranks.lateness import MIN_BLAME_SHARE, Lateness, late_rows
 from rules.analysis.ranks.patterns import LOUD, Course, Party, Pattern, course_of, parties_of, patterns_of
 from rules.analysis.ranks.reasons import CLEARLY_MORE, Reason, reasons_of
 from rules.analysis.ranks.run import RunOfRanks
@@ -23,7 +23,7 @@ OF_THE_CPU = tuple(
     FIRST_IDLE + cause
     for cause in (Cause.LAUNCH, Cause.INPUT, Cause.HOST, Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
 )
-LEAST_LATE_SHARE = 0.01  # of the window: what a second late rank must cost (HTA, for collectives)
+MIN_LATE_SHARE = 0.01  # of the window: what a second late rank must cost (HTA, for collectives)
 RunType = TypeVar("RunType", bound=RunOfRanks)
 
 
@@ -65,7 +65,7 @@ class Ranks(Generic[RunType]):
         some = meetings.with_collectives
         blamed = lateness.started[some]
         last = blamed if lateness.passes_on else meetings.caused_by_row[some]
-        few = late_rows(last, blamed, LEAST_LATE_SHARE * self.run.window_ns)
+        few = late_rows(last, blamed, MIN_LATE_SHARE * self.run.window_ns)
         if few or not lateness.passes_on:
             return tuple(some[list(few)].tolist())
         return self._late_by_pattern
@@ -76,7 +76,7 @@ class Ranks(Generic[RunType]):
         started = self.lateness.started
         rows = [each.rows for each in self.patterns if each.kind != PIPELINE]
         late = np.unique(np.concatenate(rows)) if rows else np.empty(0, np.int64)
-        if 2 * len(late) > len(started) or started[late].sum() <= LEAST_BLAME * started.sum():
+        if 2 * len(late) > len(started) or started[late].sum() <= MIN_BLAME_SHARE * started.sum():
             return ()
         return tuple(late[np.argsort(-started[late], kind="stable")].tolist())
 

@@ -10,8 +10,8 @@ from parsers.model.arrays import BOOL, F64, I64
 from rules.analysis.ranks.groups import NODE, PIPELINE, RANK, Dimension
 from rules.analysis.ranks.lateness import Lateness, above_noise
 
-MOST_PATTERNS = 4
-LEAST_SHARE = 0.01  # of a step: what is less late than that is no pattern
+MAX_PATTERNS = 4
+MIN_SHARE = 0.01  # of a step: what is less late than that is no pattern
 TOGETHER = 0.25  # of the members may be on time
 LOUD = 0.3  # of the latest step: the others are steps in which they are on time
 ALWAYS = 0.8  # of the steps from the first late one
@@ -67,16 +67,16 @@ class Party:
 
 
 def patterns_of(lateness: Lateness) -> tuple[Pattern, ...]:
-    """At most ``MOST_PATTERNS``, the one that covers most lateness first."""
+    """At most ``MAX_PATTERNS``, the one that covers most lateness first."""
     run = lateness.run
     if not len(run.step_numbers):
         return ()
     left = above_noise(lateness.late, lateness.stage)
     usual = float(np.median(run.by_step.sum(axis=2)))
-    left[left < LEAST_SHARE * usual] = 0.0
+    left[left < MIN_SHARE * usual] = 0.0
     found: list[Pattern] = []
     stages = _late_stages(lateness, usual)
-    while len(found) < MOST_PATTERNS - len(stages):
+    while len(found) < MAX_PATTERNS - len(stages):
         best = _largest(lateness, left)
         if best is None:
             break
@@ -162,7 +162,7 @@ def _late_stages(lateness: Lateness, usual: float) -> list[Pattern]:
     )
     beyond = own - np.quantile(own, 0.5, axis=0, method="lower")
     label = int(beyond.sum(axis=1).argmax())
-    steps = np.flatnonzero(beyond[label] >= LEAST_SHARE * usual)
+    steps = np.flatnonzero(beyond[label] >= MIN_SHARE * usual)
     if len(steps) < ALWAYS * own.shape[1] or np.median(beyond[label]) < NOTEWORTHY_STAGE * usual:
         return []
     late = int(np.median(beyond[label][steps]))

@@ -14,10 +14,10 @@ from rules.analysis.ranks.lateness import Lateness
 from rules.analysis.ranks.run import RunOfRanks
 from rules.analysis.ranks.states import COMPUTE, COPIES, FIRST_IDLE
 
-LEAST_SHARE = 0.005  # of the time: who takes no longer than that himself was held up before
+MIN_SHARE = 0.005  # of the time: who takes no longer than that himself was held up before
 CLEARLY_MORE = 0.05  # of the time: what is told beside the largest
 ALIKE = 0.05  # counts and blocks that differ by less are the same work
-LEAST_MATCHED = 0.8  # of the slow GPU's kernel time must be in kernels that the others run as often
+MIN_MATCHED = 0.8  # of the slow GPU's kernel time must be in kernels that the others run as often
 CLEARLY_SLOWER = 1.05  # times as long for the same kernels: GPUs of one kind differ by 1 to 3 %
 MORE_WORK = 1.05  # times the blocks of the others: they have more to compute
 SLOWER_CLOCK = 0.95  # times the others' clock
@@ -85,7 +85,7 @@ def reasons_of(lateness: Lateness, rows: I64, late: I64, steps: I64 | None = Non
         for kind, part in zip(kinds, parts, strict=True)
     ]
     found.sort(key=lambda each: -each.share)
-    if found[0].share < LEAST_SHARE:
+    if found[0].share < MIN_SHARE:
         waited = lateness.blamed[rows] if steps is None else lateness.blamed[np.ix_(rows, steps)]
         return (Reason(Why.HELD_UP),) if waited.sum() else ()
     told = [found[0], *(each for each in found[1:] if each.share >= CLEARLY_MORE)]
@@ -138,7 +138,7 @@ def times_as_long(run: RunOfRanks, row: int, others: I64) -> float:
             theirs[which, place, here] = column[there]
     usual_count, usual_time, usual_blocks = np.median(theirs, axis=1)
     same = _alike(mine.count, usual_count) & _alike(mine.blocks, usual_blocks) & (mine.blocks > 0)
-    if mine.time[same].sum() < LEAST_MATCHED * mine.time.sum() or not usual_time[same].sum():
+    if mine.time[same].sum() < MIN_MATCHED * mine.time.sum() or not usual_time[same].sum():
         return 0.0
     return float(mine.time[same].sum() / usual_time[same].sum())
 

@@ -14,7 +14,7 @@ from rules.analysis.idle.device_time import DeviceTime
 RESIDUAL, COMPUTE, COMMUNICATION, COPIES, OTHER = range(5)
 FIRST_IDLE = 5  # then one for each ``Cause``
 PARTS = FIRST_IDLE + len(Cause)
-MOST_PIECES = 24_000  # 9 bytes each
+MAX_PIECES = 24_000  # 9 bytes each
 
 
 def parts_of(time: DeviceTime) -> dict[int, Intervals]:
@@ -59,7 +59,7 @@ class DeviceStates:
         found[:, RESIDUAL] += np.maximum(end - start, 0) - found.sum(axis=1)
         return found
 
-    def coarse(self, edges: I64, most: int = MOST_PIECES) -> DeviceStates:
+    def coarse(self, edges: I64, most: int = MAX_PIECES) -> DeviceStates:
         """The same with at most about ``most`` pieces: exact between any two of ``edges`` and of an even grid."""
         if len(self.part) <= most:
             return self

@@ -19,7 +19,7 @@ BLOCKED = 0.8  # of such a wait, in calls
 NEARLY_ALL = (
     0.95  # of the time: one wait of that length is no part of what runs after it, whatever the CPU did
 )
-LEAST_BEFORE_NS = 10_000_000  # before the GPU's first work
+MIN_BEFORE_NS = 10_000_000  # before the GPU's first work
 ALL_OF_IT = 0.98  # of that time: an event of such length is around it and explains nothing
 LONG_CALL_NS = 1_000_000  # a call that takes longer creates, loads, copies or waits
 ENOUGH_OPERATIONS = 20  # after a start-up: fewer are chance
@@ -94,7 +94,7 @@ def _before_the_gpu(trace: Trace, start: int, end: int) -> SetAside | None:
     """What the CPU does before the GPU's first work, where that takes longer than all that follows."""
     before = np.flatnonzero(trace.events.start < start)
     begin = int(trace.events.start[before].min()) if len(before) else start
-    if start - begin < max(end - start, LEAST_BEFORE_NS):
+    if start - begin < max(end - start, MIN_BEFORE_NS):
         return None
     inside = before[np.isin(trace.events.kind[before], _TELLING) & (trace.events.end[before] <= start)]
     inside = inside[trace.events.duration[inside] < ALL_OF_IT * (start - begin)]

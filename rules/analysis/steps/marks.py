@@ -15,9 +15,9 @@ from parsers.model.names.per_name import named
 from parsers.model.names.steps import engine_step, numbered
 from rules.analysis.names.regions import RegionRole, is_loader, role_of
 
-LEAST_CYCLES = 3
+MIN_CYCLES = 3
 _OPTIMIZER_STEP = re.compile(r"Optimizer\.step#")
-LEAST_MATCH = 0.95  # share of regions that equal the one a cycle later
+MIN_MATCH = 0.95  # share of regions that equal the one a cycle later
 
 
 def cycles_of_regions(trace: Trace, lanes: BOOL) -> tuple[I64, I64, I64] | None:
@@ -38,9 +38,9 @@ def cycles_of_regions(trace: Trace, lanes: BOOL) -> tuple[I64, I64, I64] | None:
         names = trace.events.name[mine]
         firsts = np.flatnonzero(names == names[0])
         period = int(np.median(np.diff(firsts))) if len(firsts) > 1 else 0
-        if len(firsts) < LEAST_CYCLES or period < 2 or len(np.unique(names)) < 2:
+        if len(firsts) < MIN_CYCLES or period < 2 or len(np.unique(names)) < 2:
             continue
-        if np.mean(names[period:] == names[:-period]) < LEAST_MATCH or (best and len(firsts) <= len(best[0])):
+        if np.mean(names[period:] == names[:-period]) < MIN_MATCH or (best and len(firsts) <= len(best[0])):
             continue
         if on_lanes[int(names[0])] > 1:
             continue
@@ -72,7 +72,7 @@ def _rarest_that_repeats(trace: Trace, events: I64) -> I64 | None:
     """Of events of one name on one lane that come often enough, those that come least often, by time."""
     key = trace.events.lane[events].astype(np.int64) << 32 | trace.events.name[events]
     found, counts = np.unique(key, return_counts=True)
-    often = counts >= LEAST_CYCLES
+    often = counts >= MIN_CYCLES
     if not often.any():
         return None
     mine: I64 = events[key == found[often][counts[often].argmin()]]

@@ -14,7 +14,7 @@ from parsers.model.names.per_name import distinct, named
 from rules.analysis.names.families import Family, classify
 
 # a step that saves or validates now and then does so less often in a recording of a few steps
-LEAST_ROUNDS = 4
+MIN_ROUNDS = 4
 ALIKE_ROUNDS = 0.95  # of the cycles are as the one a round later
 LONG = 0.5  # of the longest waits between cycles
 # of a cycle's operations: an update of another network, where a log or a validation only adds some
@@ -30,13 +30,13 @@ def rounds_of(begins: I64, counts: I64, starts: I64, ends: I64, trains: bool) ->
     """
     none = np.empty(0, np.int64)
     whole = len(begins) - 1  # the last one may be cut off
-    if whole < 2 * LEAST_ROUNDS - 1:
+    if whole < 2 * MIN_ROUNDS - 1:
         return none
     lasted, waits = np.diff(starts), starts[1:] - ends[:-1]
     usual = float(np.median(lasted))
-    long = waits >= max(LONG * float(np.sort(waits)[-(LEAST_ROUNDS - 1)]), usual)
+    long = waits >= max(LONG * float(np.sort(waits)[-(MIN_ROUNDS - 1)]), usual)
     marks = np.unique(np.stack((counts[:whole], long)), axis=1, return_inverse=True)[1].ravel()
-    for length in range(2, len(begins) // LEAST_ROUNDS + 1):
+    for length in range(2, len(begins) // MIN_ROUNDS + 1):
         if np.mean(marks[length:] == marks[:-length]) >= ALIKE_ROUNDS and np.any(marks != marks[0]):
             break
     else:
@@ -48,19 +48,19 @@ def rounds_of(begins: I64, counts: I64, starts: I64, ends: I64, trains: bool) ->
     enough = np.median(counts[odd]) < LESS * common if trains else np.median(lasted[odd]) >= ODD_TIME * usual
     found: I64 = np.append(0, odd + 1) if odd[0] + 1 == length else odd + 1
     found = found[found < len(begins)]
-    return found if enough and len(found) >= LEAST_ROUNDS else none
+    return found if enough and len(found) >= MIN_ROUNDS else none
 
 
-LEAST_CYCLES = 3
-LEAST_SPAN = 0.5  # of the sequence, from the first cycle on: what repeats in a part of it is a part of a step
-LONGEST_WORD = 8  # names that are looked at together: a transition is rarer than the names it joins
-MOST_CANDIDATES = 48  # the most regular ones
-LEAST_EXPLAINED = 0.9  # of the sequence, by a typical cycle
-LEAST_ALIKE = 0.9  # of the cycles
+MIN_CYCLES = 3
+MIN_SPAN = 0.5  # of the sequence, from the first cycle on: what repeats in a part of it is a part of a step
+MAX_WORD_LENGTH = 8  # names that are looked at together: a transition is rarer than the names it joins
+MAX_CANDIDATES = 48  # the most regular ones
+MIN_EXPLAINED = 0.9  # of the sequence, by a typical cycle
+MIN_ALIKE = 0.9  # of the cycles
 ALIKE = 0.6  # what a cycle and a typical one have in common, over what either has
 COMPLETE = 0.9  # of a typical cycle
 AS_GOOD = 0.02  # difference in what is explained that an evaluation every few steps makes, too
-MOST_COUNTS = 20_000_000  # cycles times names: a table of this size is still quick
+MAX_COUNTS = 20_000_000  # cycles times names: a table of this size is still quick
 OF_SPACINGS = 0.8  # most cycles are equally long; a first one that warms up need not be
 
 
@@ -95,7 +95,7 @@ def cycles_in(names: I64, kinds: I64) -> list[Cycles]:
                 best[len(places)] = spread, votes, places
             else:
                 best[len(places)] = known[0], votes, known[2]
-    promising = sorted(best.values(), key=lambda each: (round(each[0], 1), -each[1]))[:MOST_CANDIDATES]
+    promising = sorted(best.values(), key=lambda each: (round(each[0], 1), -each[1]))[:MAX_CANDIDATES]
     found = [cycles for _, _, places in promising if (cycles := _judged(kinds, places)) is not None]
     most = max((each.explained for each in found), default=0.0)
     return sorted(
@@ -106,7 +106,7 @@ def cycles_in(names: I64, kinds: I64) -> list[Cycles]:
 def _words(kinds: I64) -> list[I64]:
     """The sequence as numbers of words of 1, 2, 4 and 8 kinds that begin at each place."""
     words, length = [kinds], 1
-    while length < LONGEST_WORD:
+    while length < MAX_WORD_LENGTH:
         one = words[-1]
         other = np.concatenate((one[length:], np.full(min(length, len(one)), -1, np.int64)))
         words.append(
@@ -123,11 +123,11 @@ def _regular_marks(words: I64) -> list[tuple[float, int, I64]]:
     first = np.cumsum(counts) - counts
     found = []
     for count in np.unique(counts).tolist():
-        if not LEAST_CYCLES <= count <= len(words) // 2:
+        if not MIN_CYCLES <= count <= len(words) // 2:
             continue
         mine = np.flatnonzero(counts == count)
         places = order[first[mine][:, None] + np.arange(count)]
-        places = places[(places[:, -1] - places[:, 0]) * count >= LEAST_SPAN * (count - 1) * len(words)]
+        places = places[(places[:, -1] - places[:, 0]) * count >= MIN_SPAN * (count - 1) * len(words)]
         if not len(places):
             continue
         spacing = np.diff(places, axis=1)
@@ -141,17 +141,17 @@ def _regular_marks(words: I64) -> list[tuple[float, int, I64]]:
 def _judged(kinds: I64, begins: I64) -> Cycles | None:
     """The cycles that begin at these places; None where they differ or leave much unexplained."""
     count, variety = len(begins), int(kinds.max()) + 1
-    if count * variety > MOST_COUNTS:
+    if count * variety > MAX_COUNTS:
         return None
     cycle = np.searchsorted(begins, np.arange(len(kinds)), side="right")  # 0 is what comes before the first
     held = np.bincount(cycle * variety + kinds, minlength=(count + 1) * variety).reshape(count + 1, variety)
-    usual = np.median(held[2:count] if count > LEAST_CYCLES else held[1:count], axis=0)
+    usual = np.median(held[2:count] if count > MIN_CYCLES else held[1:count], axis=0)
     in_common = np.minimum(held, usual).sum(axis=1)
     alike = in_common / np.maximum(np.maximum(held, usual).sum(axis=1), 1)
     sizes = held.sum(axis=1)
-    judged_from = 2 if count > LEAST_CYCLES else 1
+    judged_from = 2 if count > MIN_CYCLES else 1
     explained = float(in_common[judged_from:].sum() / max(sizes[judged_from:].sum(), 1))
-    if explained < LEAST_EXPLAINED or np.mean(alike[judged_from:count] >= ALIKE) < LEAST_ALIKE:
+    if explained < MIN_EXPLAINED or np.mean(alike[judged_from:count] >= ALIKE) < MIN_ALIKE:
         return None
     length = max(round(float(usual.sum())), 1)
     complete = np.flatnonzero((in_common[1:] >= COMPLETE * length) | (alike[1:] >= ALIKE))
@@ -161,15 +161,15 @@ def _judged(kinds: I64, begins: I64) -> Cycles | None:
     return Cycles(begins[first : last + 1], length, explained, before / length, after / length)
 
 
-LONGEST_SEQUENCE = 200_000
-LEAST_OPERATIONS = 2  # of a cycle
-LEAST_KERNELS = 2  # of a cycle that reads nothing back: one alone is a kernel that is run often
+MAX_SEQUENCE_LENGTH = 200_000
+MIN_OPERATIONS = 2  # of a cycle
+MIN_KERNELS = 2  # of a cycle that reads nothing back: one alone is a kernel that is run often
 NEARLY_EVERY = 0.9  # cycle, or boundary
 PART_OF_CYCLE = 0.2  # what lies outside of all cycles is no more than this of one, or belongs to another one
-LEAST_WAIT_SHARE = 0.5  # of a cycle's idle time that must lie at its boundary: a model's layers repeat, too
-LEAST_OF_CYCLES = 0.5  # a step runs every layer, so a layer's region comes in every cycle that is a step
+MIN_WAIT_SHARE = 0.5  # of a cycle's idle time that must lie at its boundary: a model's layers repeat, too
+MIN_CYCLE_SHARE = 0.5  # a step runs every layer, so a layer's region comes in every cycle that is a step
 ALIKE_THREADS = 0.9  # cosine of what two threads launch: requests are served side by side
-LEAST_OF_LAUNCHES = 0.1  # of a thread that counts
+MIN_LAUNCH_SHARE = 0.1  # of a thread that counts
 _LAYER = re.compile(r"(?<![a-z])(layers?|blocks?|h)[._ \[]*\d+(?!\d)", re.IGNORECASE)
 _VARIANTS = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION, Family.MEMSET)
 
@@ -180,13 +180,13 @@ def repetitions(trace: Trace, operations: I64) -> list[tuple[int, int]]:
     ``operations`` are in order of their launch. Of several cycles that explain the sequence, the shortest that is a
     step is taken: it reads a result back, ends with an optimizer, or ends where the GPU waits.
     """
-    order = _of_busiest_device(trace, operations)[:LONGEST_SEQUENCE]
-    if len(order) < LEAST_OPERATIONS or _served_side_by_side(trace, order):
+    order = _of_busiest_device(trace, operations)[:MAX_SEQUENCE_LENGTH]
+    if len(order) < MIN_OPERATIONS or _served_side_by_side(trace, order):
         return []
     names = np.unique(trace.events.name[order], return_inverse=True)[1].astype(np.int64)
     kinds = _kinds(trace, order)
     for cycles in cycles_in(names, kinds):
-        if cycles.length < LEAST_OPERATIONS or not _is_step(trace, order, cycles):
+        if cycles.length < MIN_OPERATIONS or not _is_step(trace, order, cycles):
             continue
         begins = _cut_at_longest_wait(trace, order, kinds, cycles)
         if not _are_layers(trace, len(begins)) and not _on_streams_of_their_own(trace, order, begins):
@@ -229,7 +229,7 @@ def _served_side_by_side(trace: Trace, order: I64) -> bool:
     launch = trace.links.launch_of(order)
     lane = np.where(launch >= 0, trace.events.lane[np.maximum(launch, 0)], trace.events.lane[order])
     _, mine, counts = np.unique(lane, return_inverse=True, return_counts=True)
-    some = np.flatnonzero(counts >= LEAST_OF_LAUNCHES * len(order))
+    some = np.flatnonzero(counts >= MIN_LAUNCH_SHARE * len(order))
     if len(some) < 2:
         return False
     names, name = np.unique(trace.events.name[order], return_inverse=True)
@@ -264,7 +264,7 @@ def _is_step(trace: Trace, order: I64, cycles: Cycles) -> bool:
     kinds = trace.events.kind[order[cycles.begins[0] : cycles.begins[1]]]
     if (
         cycles.before > PART_OF_CYCLE
-        or np.isin(kinds, (EventKind.KERNEL, EventKind.GRAPH)).sum() < LEAST_KERNELS
+        or np.isin(kinds, (EventKind.KERNEL, EventKind.GRAPH)).sum() < MIN_KERNELS
     ):
         return False
     return (
@@ -292,7 +292,7 @@ def _waits_between(trace: Trace, order: I64, cycles: Cycles) -> bool:
     wait = _waits(trace, order)
     places = cycles.begins[:-1, None] + np.arange(cycles.length)
     usual = np.median(wait[np.minimum(places, len(order) - 1)], axis=0)
-    return bool(usual.max() > 0 and usual.max() >= LEAST_WAIT_SHARE * usual.sum())
+    return bool(usual.max() > 0 and usual.max() >= MIN_WAIT_SHARE * usual.sum())
 
 
 def _waits(trace: Trace, order: I64) -> I64:
@@ -344,4 +344,4 @@ def _are_layers(trace: Trace, cycles: int) -> bool:
     lanes, names = trace.events.lane[ranges].astype(np.int64), trace.events.name[ranges]
     of_layers = np.array([_LAYER.search(text) is not None for text in trace.strings], bool)[names]
     counts = np.unique(lanes[of_layers] << 32 | names[of_layers], return_counts=True)[1]
-    return len(counts) > 1 and float(np.median(counts)) < LEAST_OF_CYCLES * cycles
+    return len(counts) > 1 and float(np.median(counts)) < MIN_CYCLE_SHARE * cycles

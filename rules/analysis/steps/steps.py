@@ -30,8 +30,8 @@ WARM_UP_RATIO = threshold(
 )
 SLOW_AGAIN = 0.5  # of the slowest early step
 # of a step's launches: where the GPU ran fewer before the end of the recording, the step is cut off
-LEAST_RAN = 0.9
-LEAST_COVERAGE = 0.5  # regions are steps when they hold this share of the launches between first and last
+MIN_RAN = 0.9
+MIN_COVERAGE = 0.5  # regions are steps when they hold this share of the launches between first and last
 BEFORE_RECORDING = -1
 NEVER = np.iinfo(np.int64).max
 MOSTLY_OUTSIDE = 0.5  # of the GPU's work: what repeats beside it is not what the run does
@@ -114,7 +114,7 @@ def _cut_off(trace: Trace, steps: list[Step], lanes: BOOL) -> BOOL:
         np.searchsorted(at, times[annotations]) for times in (trace.events.start, trace.events.end)
     )
     share = (ran[last] - ran[first]) / np.maximum(last - first, 1)
-    lost = (last > first) & (share < LEAST_RAN)
+    lost = (last > first) & (share < MIN_RAN)
     if lost.all():
         return cut
     cut[np.flatnonzero(~lost)[-1] + 1 :] = True
@@ -153,7 +153,7 @@ def launched_operations(trace: Trace, rank: int) -> tuple[I64, I64]:
 def _cycles(trace: Trace, lanes: BOOL, operations: I64, launched: I64) -> tuple[list[tuple[int, int]], str]:
     """Iterations without an annotation of their own: by regions that take turns, kernels, or the framework's marks."""
     cycles = cycles_of_regions(trace, lanes)
-    if cycles is not None and _coverage(trace, cycles[2], launched) >= LEAST_COVERAGE:
+    if cycles is not None and _coverage(trace, cycles[2], launched) >= MIN_COVERAGE:
         starts, ends, _ = cycles
     elif repeated := repetitions(trace, operations):
         return repeated, "repetition"
@@ -264,7 +264,7 @@ def _step_regions(trace: Trace, lanes: BOOL, operations: I64, launched: I64) -> 
             chosen = _left_open(trace, events) if mark.numbered else None
             if chosen is None:
                 chosen = _disjoint(trace, events)
-            if len(chosen) < len(events) or _coverage(trace, chosen, launched) < LEAST_COVERAGE:
+            if len(chosen) < len(events) or _coverage(trace, chosen, launched) < MIN_COVERAGE:
                 continue
             starts, ends = _edges(trace, chosen)
             work = int(

@@ -20,7 +20,7 @@ from rules.remedies.kernels import CHANNELS_LAST, PAD_SHAPES
 from rules.replay.replay import Replay
 from rules.wording.phrases import shortened
 
-LEAST_SHARE = 0.03  # of the GPU's time
+MIN_SHARE = 0.03  # of the GPU's time
 # Unaligned loads move 2 or 4 bytes for each instruction instead of 16, and libraries have their newest kernels for
 # aligned data only: a GPT-2 head of 50257 words takes 5 times as long as one of 50304 on an H100 (NVIDIA's deep
 # learning performance guide shows 2 to 4 times on A100).
@@ -48,7 +48,7 @@ What makes it more or less
         trace, device = analysis.trace, replay.device
         awkward = unaligned_products(analysis, replay)
         share = float(device.duration[awkward].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
-        if share < LEAST_SHARE:
+        if share < MIN_SHARE:
             return
         longest = int(np.flatnonzero(awkward)[device.duration[awkward].argmax()])
         yield Proposal(

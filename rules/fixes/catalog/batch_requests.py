@@ -19,7 +19,7 @@ TOGETHER = 16.0  # requests: a batch that serving programs form by default, and 
 FEW, MANY = 4.0, 64.0
 EQUALLY = 0.5  # launches of the busiest thread
 ALIKE = 0.8  # of the kernels' names: the threads run the same model
-LEAST_LIMIT = 2.0  # times faster with no host time at all: else the GPU is the limit already
+MIN_LIMIT = 2.0  # times faster with no host time at all: else the GPU is the limit already
 
 
 @fix
@@ -43,7 +43,7 @@ What makes it more or less
         threads = _alike(analysis, replay)
         if threads < 2 or len(replay.spans) > 1 or is_training(analysis):
             return
-        if replay.gain([_divided(1e9)]) < LEAST_LIMIT:
+        if replay.gain([_divided(1e9)]) < MIN_LIMIT:
             return
         yield Proposal(
             title=(

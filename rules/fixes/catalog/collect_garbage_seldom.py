@@ -16,7 +16,7 @@ from rules.remedies.host_work import COLLECT_SELDOM
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
-LEAST_SHARE = 0.02  # of the step
+MIN_SHARE = 0.02  # of the step
 MADE_RARER = 0.9  # of the time is gone at least: ten times as seldom
 
 
@@ -44,7 +44,7 @@ What makes it more or less
         garbage = surroundings_of(analysis).garbage_ns
         nodes = garbage > 0
         each = per_step(replay, float(garbage.sum()))
-        if each < LEAST_SHARE * replay.usual_ns:
+        if each < MIN_SHARE * replay.usual_ns:
             return
         hit = len(np.unique(replay.host.step[nodes]))
         yield Proposal(

@@ -35,7 +35,7 @@ SAVED_AT_LEAST = 0.6  # of what joining neighbours would save
 FUSED_HOST, FUSED_HOST_AT_LEAST = 0.4, 0.7  # of the host's time for launching them ...
 OTHER_HOST, OTHER_HOST_AT_LEAST = 0.6, 0.8  # ... and for launching what the compiler calls in between
 FILLED = 0.97  # of the step: a GPU that is busier does not wait for launches
-LEAST_SHARE = 0.1  # of the GPU's time in such kernels, or of the launches
+MIN_SHARE = 0.1  # of the GPU's time in such kernels, or of the launches
 _NOT_FUSED = ("multi_tensor", "embedding", "index")
 
 
@@ -69,7 +69,7 @@ What makes it more or less
         whole = np.bincount(device.member_of, minlength=len(device)) == 1
         fusable = chained & whole & ~named(trace, device.event, _is_kept)
         share = float(device.duration[fusable].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
-        if share < LEAST_SHARE:
+        if share < MIN_SHARE:
             return
         saved = sum(each.saved_ns for each in found) / max(sum(each.total_ns for each in found), 1)
         left = 1.0 - min(saved, 1.0)

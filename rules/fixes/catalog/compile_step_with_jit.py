@@ -19,7 +19,7 @@ from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 
-LEAST_DISPATCHES = 10  # in a step: fewer are a program that is compiled already
+MIN_DISPATCHES = 10  # in a step: fewer are a program that is compiled already
 DISPATCH_NS = 100_000.0  # one call of a compiled step: docs/predictions.md
 # between two dispatches: as long as this Python may do something that cannot be compiled
 LONG_NS = 1_000_000.0
@@ -48,7 +48,7 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         count = _dispatches_per_step(analysis)
-        if count < LEAST_DISPATCHES:
+        if count < MIN_DISPATCHES:
             return
         host, around = replay.host, surroundings_of(analysis)
         dispatched = around.inside(_is_dispatch)

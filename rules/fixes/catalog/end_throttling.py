@@ -16,7 +16,7 @@ from rules.fixes.changes import durations_times
 from rules.remedies.clocks import higher_clock
 from rules.replay.replay import Replay
 
-LEAST_LOST = 0.03  # of the GPU's working time: the finding speaks from the same part on
+MIN_LOST = 0.03  # of the GPU's working time: the finding speaks from the same part on
 _COMPUTING = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION)
 
 
@@ -44,7 +44,7 @@ What makes it more or less
         family = analysis.family_of_string[analysis.trace.events.name[device.event]]
         for number in np.unique(device.device).tolist():
             facts = clock_facts(analysis, number)
-            if facts is None or facts.main is None or facts.lost_ns < LEAST_LOST * facts.busy_ns:
+            if facts is None or facts.main is None or facts.lost_ns < MIN_LOST * facts.busy_ns:
                 continue
             left = 1.0 - facts.lost_ns / facts.busy_ns
             least = 1.0 if facts.main is Limit.POWER else (1.0 + left) / 2  # boards have a limit of their own

@@ -18,7 +18,7 @@ from rules.replay.replay import Replay
 
 # the ranks' compute of all steps may differ by this part: then nobody has more work for good
 SAME_IN_ALL = 0.1
-LEAST_SPREAD = 1.1  # the largest over the mean, in the median step
+MIN_SPREAD = 1.1  # the largest over the mean, in the median step
 
 
 @fix
@@ -52,7 +52,7 @@ What makes it more or less
             return
         whole = compute.sum(axis=1)
         spread = float(np.median(compute.max(axis=0) / mean))
-        if spread < LEAST_SPREAD or np.ptp(whole) > SAME_IN_ALL * whole.mean():
+        if spread < MIN_SPREAD or np.ptp(whole) > SAME_IN_ALL * whole.mean():
             return
         if len(np.unique(compute.argmax(axis=0))) < 2:
             return

@@ -18,7 +18,7 @@ from rules.remedies.kernels import FUSED_ATTENTION
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 
-LEAST_SHARE = 0.03  # of the GPU's time
+MIN_SHARE = 0.03  # of the GPU's time
 LAUNCHES_LEFT = 0.1  # of the host's time for what stands between the products
 PADDED_TIME = 0.5  # of products for unaligned data: docs/predictions.md
 NEAR = 4  # places on a stream: the backward pass has two products on either side of the scores
@@ -46,7 +46,7 @@ What makes it more or less
         events = [memory_bound(analysis, device).attention for device in analysis.active_devices]
         scores = np.isin(replay.device.event, np.concatenate(events)) if events else np.zeros(0, bool)
         share = float(replay.device.duration[scores].sum() / max(replay.device.duration.sum(), 1.0))
-        if share < LEAST_SHARE:
+        if share < MIN_SHARE:
             return
         nodes = np.zeros(len(replay.host), bool)
         nodes[replay.device.launch[scores]] = True

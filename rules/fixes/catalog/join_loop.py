@@ -26,8 +26,8 @@ from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 
 START_NS = 1_500.0  # of a kernel's time is its start: one kernel for all items starts once
-SHORTEST_BODY = 4  # calls for each wait: a loop of fewer only reads values back, which is another fix
-LEAST_LAUNCHES = 20  # in a step: fewer are not worth the work
+MIN_BODY_LENGTH = 4  # calls for each wait: a loop of fewer only reads values back, which is another fix
+MIN_LAUNCHES = 20  # in a step: fewer are not worth the work
 _WAYS_OF_THE_MODEL = (Family.NORMALISATION, Family.ATTENTION, Family.CONVOLUTION, Family.COLLECTIVE)
 _PARTS = re.compile(r"autograd::engine::evaluate_function: (Select|Slice|Narrow|Split|Unbind)\w*Backward")
 _PRODUCTS = (Family.GEMM, Family.TRITON)
@@ -70,7 +70,7 @@ What makes it more or less
             for loop in loops:
                 later[loop.first + loop.body : loop.last] = True
             in_step = np.count_nonzero(later[replay.device.launch]) / max(replay.steps, 1) / len(replay.spans)
-            if in_step >= LEAST_LAUNCHES:
+            if in_step >= MIN_LAUNCHES:
                 yield _proposal(analysis, replay, times, later, in_step)
 
 
@@ -102,7 +102,7 @@ def _joinable(analysis: Analysis, replay: Replay) -> list[Loop]:
             continue
         if products[body].any() and not {loop.times, loop.times + 1} & independent:
             continue
-        if loop.body < SHORTEST_BODY * np.count_nonzero(waits[body]):
+        if loop.body < MIN_BODY_LENGTH * np.count_nonzero(waits[body]):
             continue
         if (
             around.silent_ns[loop.first + 1 : loop.last].sum()

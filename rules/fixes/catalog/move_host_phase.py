@@ -12,7 +12,7 @@ from parsers.model.names.calls import Call
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.culprits import LONGEST_NAME
+from rules.analysis.idle.culprits import MAX_NAME_LENGTH
 from rules.analysis.names.compilers import is_compiled_code
 from rules.analysis.names.host_language import host_code
 from rules.findings.category import Category
@@ -109,7 +109,7 @@ def _proposal(
     elif (waits & stops).any():
         categories.append(Category.SYNCHRONIZATION)
     milliseconds = per_step(replay, float(own[nodes].sum())) / 1e6
-    shown = shortened(name, LONGEST_NAME)  # as findings name it
+    shown = shortened(name, MAX_NAME_LENGTH)  # as findings name it
     what = (
         f"the work of {shortened(name)}"
         if name

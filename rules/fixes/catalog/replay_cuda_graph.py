@@ -25,13 +25,13 @@ from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import Reader, ours, said
 
-LEAST_LAUNCHES = 20  # between two waits: fewer are not worth a graph
+MIN_LAUNCHES = 20  # between two waits: fewer are not worth a graph
 NODE_NS = 500.0  # what launching a graph costs for each of its kernels: docs/predictions.md
 GRAPH_NS = 10_000.0
-LEAST_OF_TRAINING = 1.5  # times faster: a training step is much work to capture
+MIN_TRAINING_SPEEDUP = 1.5  # times faster: a training step is much work to capture
 # in a training step: what is read back more often is removed first, for nothing is inside a graph
 FEW_WAITS = 4
-LEAST_KERNELS = 3  # different ones, where no steps were found
+MIN_KERNELS = 3  # different ones, where no steps were found
 OTHER_LAUNCHES = 0.02  # of the launches of a step: a graph makes the same ones each time
 _CAPTURED = (Call.LAUNCH, Call.MEMSET, Call.COPY, Call.LOAD)
 
@@ -68,7 +68,7 @@ What makes it more or less
         captured = np.isin(host.call, _CAPTURED) & (replay.waits.target < 0)
         run = np.cumsum(~captured | np.append(True, np.diff(host.step) != 0))
         size = np.bincount(run[captured], minlength=int(run.max(initial=0)) + 1)
-        inside = captured & (size[run] >= LEAST_LAUNCHES)
+        inside = captured & (size[run] >= MIN_LAUNCHES)
         if not inside.any():
             return
         if not any(span.numbers for span in replay.spans) and _is_one_call(replay, inside):
@@ -85,7 +85,7 @@ What makes it more or less
                 np.minimum(overlay.cost[inside], cost[inside]) + np.where(first, cost, 0.0)[inside]
             )
 
-        if training and replay.gain([graphed]) < LEAST_OF_TRAINING:
+        if training and replay.gain([graphed]) < MIN_TRAINING_SPEEDUP:
             return
         launches = np.count_nonzero(inside) / max(replay.steps, 1)
         yield Proposal(
@@ -102,7 +102,7 @@ What makes it more or less
 def _is_one_call(replay: Replay, inside: BOOL) -> bool:
     """Whether all launches are of the same few kernels: a call that is measured over and over is no sequence."""
     launched = replay.device.event[inside[replay.device.launch]]
-    return len(np.unique(replay.analysis.trace.events.name[launched])) < LEAST_KERNELS
+    return len(np.unique(replay.analysis.trace.events.name[launched])) < MIN_KERNELS
 
 
 def _alike(analysis: Analysis, replay: Replay) -> bool:

@@ -19,7 +19,7 @@ from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.phrases import shortened
 
-LEAST_SHARE = 0.02  # of the step
+MIN_SHARE = 0.02  # of the step
 WAITED_AT_LEAST = 0.7  # of the time is gone: some of it may be a wait for what those threads make
 
 
@@ -45,7 +45,7 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         waited = surroundings_of(analysis).lock_ns
         each = per_step(replay, float(waited.sum()))
-        if each < LEAST_SHARE * replay.usual_ns or not is_python(analysis.trace):
+        if each < MIN_SHARE * replay.usual_ns or not is_python(analysis.trace):
             return
         nodes = waited > 0
         members = replay.host.members[int(replay.host.thread[np.argmax(waited)])]

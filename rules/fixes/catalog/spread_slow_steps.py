@@ -22,7 +22,7 @@ from rules.replay.surroundings import surroundings_of
 SLOW = 1.5  # times the median step (nsys-ai: longest step over the median)
 OTHER_CALLS = 0.1  # more calls than the median step, or ...
 OTHER_WORK = 0.3  # ... more time in stretches of its own, as a part of the step: else it is slow by chance
-LEAST_STEPS = 3
+MIN_STEPS = 3
 
 
 @fix
@@ -94,7 +94,7 @@ def _lengths(replay: Replay) -> F64:
 def _slow_steps(analysis: Analysis, replay: Replay) -> BOOL:
     lengths = _lengths(replay)
     none = np.zeros(len(lengths), bool)
-    if len(lengths) < LEAST_STEPS:
+    if len(lengths) < MIN_STEPS:
         return none
     median = float(np.median(lengths))
     slow = lengths > SLOW * median

@@ -17,7 +17,7 @@ from rules.fixes.changes import durations_times, together, without_calls
 from rules.remedies.kernels import CHANNELS_LAST
 from rules.replay.replay import Replay
 
-LEAST_SHARE = 0.01  # of the GPU's time converts layouts
+MIN_SHARE = 0.01  # of the GPU's time converts layouts
 CHANNELS_LAST_NORM = 0.7  # of a batch normalisation's time: docs/predictions.md
 _SPATIAL = ("upsample", "interpolate", "pool", "grid_sample")
 SPATIAL_TIME = 0.7  # of interpolation and pooling: neighbouring channels are read together
@@ -46,7 +46,7 @@ What makes it more or less
         layout = family == Family.LAYOUT
         share = float(device.duration[layout].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
         compiled = bool((family == Family.TRITON).any())
-        if share < LEAST_SHARE or compiled:
+        if share < MIN_SHARE or compiled:
             return
         norms = named(trace, device.event, lambda name: "batch_norm" in name) & (
             family == Family.NORMALISATION

@@ -22,7 +22,7 @@ from rules.replay.replay import Replay
 # a half, pooling all of it or four fifths: the operators of the explanation of slow-operators, on one H100.
 _GAIN_BY_LAYOUT = re.compile(r"upsample|batch_norm")
 LEFT, LEFT_OF_OTHERS = 0.4, 0.7
-LEAST_SHARE = 0.02  # of the GPU's time, by operators of one name
+MIN_SHARE = 0.02  # of the GPU's time, by operators of one name
 
 
 @fix
@@ -59,7 +59,7 @@ What makes it more or less
                     share, roof = (share, roof) if share else (row.share, row.roof)
             slow = best < 1.0
             took = float(device.duration[slow].sum())
-            if took < LEAST_SHARE * whole:
+            if took < MIN_SHARE * whole:
                 continue
             left = LEFT if _GAIN_BY_LAYOUT.search(name) else LEFT_OF_OTHERS
             best = np.where(slow, np.minimum(best, left), 1.0)

@@ -23,7 +23,7 @@ from rules.replay.replay import Replay
 USUAL_RATES = {"fp64": 1.0, "fp64_tensor": 2.0, "fp32": 2.0, "tf32": 14.8}
 REACHED, REACHED_AT_LEAST = 0.8, 0.4  # of a ratio of peak rates by real products
 HALF_THE_BYTES = 2.0  # what memory limits becomes this much faster with numbers of half the size
-LEAST = 0.05  # of the GPU's time
+MIN_SHARE = 0.05  # of the GPU's time
 
 
 @fix
@@ -49,7 +49,7 @@ What makes it more or less
         names, classes = trace.events.name[device.members], analysis.classes
         double = np.array([each.dtype == "fp64" for each in classes], bool)[names]
         share = total(replay, double) / max(total(replay, np.ones(len(names), bool)), 1.0)
-        if share < LEAST or not is_python(trace):
+        if share < MIN_SHARE or not is_python(trace):
             return
         peaks = peaks_of(trace.devices[int(device.device[0])].name)
         rates = peaks.operations if peaks and "fp64" in peaks.operations else USUAL_RATES

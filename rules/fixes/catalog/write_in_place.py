@@ -16,7 +16,7 @@ from rules.fixes.changes import durations_times
 from rules.replay.replay import Replay
 from rules.wording.words import for_pytorch
 
-LEAST_SHARE = 0.1  # of the GPU's time: less are the concatenations that a model needs
+MIN_SHARE = 0.1  # of the GPU's time: less are the concatenations that a model needs
 LEFT = 0.1  # of their time: what is new is still written
 
 _CODE = """cache = torch.empty(batch, heads, longest, width, device="cuda", dtype=keys.dtype)   # once
@@ -45,7 +45,7 @@ What makes it more or less
         device = replay.device
         joining = named(analysis.trace, device.event, lambda name: "CatArrayBatchedCopy" in name)
         share = float(device.duration[joining].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
-        if share < LEAST_SHARE:
+        if share < MIN_SHARE:
             return
         yield Proposal(
             title=f"Write into one buffer instead of concatenating: {percent(share)} of the GPU's time copies old data",

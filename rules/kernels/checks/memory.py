@@ -11,7 +11,7 @@ from rules.kernels.checks.result import KernelRuleResult, check, numbers
 from rules.kernels.checks.speed_of_light import L1
 
 CONFLICT_SHARE = 0.10
-MOST_WAYS = 40.0  # more means that the requests were counted incompletely
+MAX_WAYS = 40.0  # more means that the requests were counted incompletely
 REMOTE_SHARE = 0.40
 REMOTE_L2_PERCENT = 50.0
 SECTOR_BYTES = 32.0
@@ -43,7 +43,7 @@ def shared_memory_conflicts(kernel: KernelProfile) -> Iterator[KernelRuleResult]
         throughput = kernel.number(L1)
         requests = shared_requests(kernel, op)
         times = wavefronts / requests if requests else 0.0
-        ways = f" ({times:.1f}-way on average)" if 0 < times <= MOST_WAYS else ""
+        ways = f" ({times:.1f}-way on average)" if 0 < times <= MAX_WAYS else ""
         text = (
             f"{100 * share:.0f} % of the passes of shared-memory {shown} exist only because of bank conflicts"
             f"{ways}."

@@ -16,7 +16,7 @@ from parsers import open_trace
 from parsers.chrome.decode import stream, usual_records
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.records import EVENTS, Arguments
-from parsers.chrome.decode.usual_records import MOST_FAILURES, UsualEvents
+from parsers.chrome.decode.usual_records import MAX_FAILURES, UsualEvents
 from parsers.model import QualityRecorder, Trace
 
 RECORDINGS = (
@@ -139,7 +139,7 @@ def _opened(path: Path, failures: int) -> tuple[Trace, int]:
 @pytest.mark.parametrize("recording", RECORDINGS)
 def test_a_real_recording_is_read_equally_by_both(fixtures: Path, recording: str) -> None:
     quick, chunks = _opened(fixtures / recording, 0)
-    general, chunks_of_general = _opened(fixtures / recording, MOST_FAILURES)
+    general, chunks_of_general = _opened(fixtures / recording, MAX_FAILURES)
     assert chunks > 1
     assert chunks_of_general == 0
     for name in ("start", "end", "name", "lane", "depth", "kind", "source_row"):
@@ -156,13 +156,13 @@ def test_a_real_recording_is_read_equally_by_both(fixtures: Path, recording: str
 
 def test_a_file_of_another_kind_is_not_tried_for_ever() -> None:
     usual = UsualEvents()
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         assert usual.decode(b'[{"ph":"X","cat":"FEE","name":"f","ts":1,"dur":1}]') is None
     assert usual.decode(b'[{"ph":"X","cat":"cpu_op","name":"f","ts":1,"dur":1}]') is None
 
 
 def test_a_few_odd_chunks_do_not_end_the_trying() -> None:
     usual = UsualEvents()
-    for _ in range(3 * MOST_FAILURES):
+    for _ in range(3 * MAX_FAILURES):
         assert usual.decode(b'[{"ph":"C","name":"f","ts":1}]') is None
         assert usual.decode(b'[{"ph":"X","cat":"cpu_op","name":"f","ts":1,"dur":1}]') is not None

@@ -30,7 +30,7 @@ from viewer.cli import main
 @pytest.fixture(autouse=True)
 def _private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "folder", lambda: tmp_path / "cache")
-    monkeypatch.setattr(cache, "LEAST_EVENTS", 1)
+    monkeypatch.setattr(cache, "MIN_EVENTS", 1)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_stored_trace_comes_back_equal(recording: Path) -> None:
 def test_a_trace_larger_than_the_whole_cache_is_not_kept(
     recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "MOST_BYTES", 100)
+    monkeypatch.setattr(cache, "MAX_BYTES", 100)
     assert cache.store(_trace(recording)) is None
     assert not cache.holds(recording, ChromeTrace())
 
@@ -340,7 +340,7 @@ def test_a_cache_that_cannot_be_used_is_no_news_for_the_terminal(repository: Pat
     (tmp_path / "a file").write_text("")
     path = resources.path("samples/elementwise_chain.pt.trace.json.gz")
     program = (
-        "from parsers.stored import cache; from viewer.cli import main; cache.LEAST_EVENTS = 1; "
+        "from parsers.stored import cache; from viewer.cli import main; cache.MIN_EVENTS = 1; "
         f"raise SystemExit(main(['diagnose', {str(path)!r}]))"
     )
     environment = {**os.environ, "PYTHONPATH": str(repository), "XDG_CACHE_HOME": str(tmp_path / "a file")}

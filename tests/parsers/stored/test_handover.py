@@ -35,7 +35,7 @@ def test_a_trace_comes_over_with_all_that_can_be_seen_of_it(
 def test_a_large_trace_comes_over_through_the_cache(
     fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "LEAST_EVENTS", 1)
+    monkeypatch.setattr(cache, "MIN_EVENTS", 1)
     path = fixtures / RECORDINGS[0]
     handed = hand_over(open_trace([path]), tmp_path)
     assert Path(handed.file).parent == cache.folder()
@@ -74,7 +74,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(
 ) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
     monkeypatch.setattr(cache, "folder", lambda: tmp_path / "cache" / "traces")
-    monkeypatch.setattr(cache, "LEAST_EVENTS", 1)
+    monkeypatch.setattr(cache, "MIN_EVENTS", 1)
     path, folder = fixtures / RECORDINGS[0], tmp_path / "private"
     folder.mkdir()
     trace = open_trace([path])

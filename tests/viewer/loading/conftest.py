@@ -54,7 +54,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even the smallest file is read by a process of its own, and a few thousand events are a preview."""
-    monkeypatch.setattr(apart, "LEAST_BYTES_IN_WINDOW", 1)
+    monkeypatch.setattr(apart, "MIN_BYTES_IN_WINDOW", 1)
     monkeypatch.setattr(apart, "LARGE_BYTES", 1)
     monkeypatch.setattr(apart, "OF_UNKNOWN_COST", (*PACKED, DATABASE))
     monkeypatch.setattr(process, "PREVIEW_EVENTS", 3_000)

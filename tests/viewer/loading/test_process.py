@@ -17,7 +17,7 @@ from parsers.model import Cancelled, Malformed, Progress, Trace, TraceError, Unk
 from parsers.stored import cache
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.terms.thresholds import LEAST_SHARE, Thresholds
+from rules.terms.thresholds import MIN_SHARE, Thresholds
 from tests.limits import room_in_a_file
 from tests.opened import diagnosed, opened
 from tests.parsers.traces import assert_same
@@ -84,7 +84,7 @@ def test_a_run_of_several_ranks_is_merged_there(fixtures: Path) -> None:
 
 
 def test_the_rules_decide_by_the_thresholds_of_the_window(fixtures: Path) -> None:
-    chosen = Thresholds({LEAST_SHARE.key: 0.5})
+    chosen = Thresholds({MIN_SHARE.key: 0.5})
     made = read([fixtures / "ddp"], chosen)
     try:
         trace = made.trace(Progress(), ignore)
@@ -102,7 +102,7 @@ def test_what_was_read_is_analysed_again_by_other_thresholds_without_reading_it_
     _, by_usual = loading.analysis(trace, Progress())
     before_it_reads(MISTAKEN)
     here = open_trace([recording])
-    for chosen in (Thresholds({LEAST_SHARE.key: 0.5}), Thresholds()):
+    for chosen in (Thresholds({MIN_SHARE.key: 0.5}), Thresholds()):
         another = loading.again(chosen)
         analysis, diagnosis = another.analysis(trace, Progress())
         another.close()
@@ -116,7 +116,7 @@ def test_columns_that_are_gone_cannot_be_analysed_again_there(loading: LoadingPr
     trace = loading.trace(Progress(), ignore)
     assert loading.handed is not None
     Path(loading.handed.file).unlink()
-    another = loading.again(Thresholds({LEAST_SHARE.key: 0.5}))
+    another = loading.again(Thresholds({MIN_SHARE.key: 0.5}))
     with pytest.raises(CannotLoadThere, match="gone"):
         another.analysis(trace, Progress())
     another.close()

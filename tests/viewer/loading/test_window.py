@@ -13,7 +13,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from parsers.model import Trace, TraceError
-from rules.terms.thresholds import LEAST_SHARE, Thresholds
+from rules.terms.thresholds import MIN_SHARE, Thresholds
 from tests.limits import room_in_a_file
 from viewer.documents.document import Stage
 from viewer.loading.process import LoadingProcess
@@ -180,7 +180,7 @@ def test_a_newer_file_replaces_one_that_is_being_read(
     before_it_reads(STUCK)
     window.open([recording])
     wait_for_preview(window, qtbot)
-    monkeypatch.setattr("viewer.loading.apart.LEAST_BYTES_IN_WINDOW", 1 << 40)
+    monkeypatch.setattr("viewer.loading.apart.MIN_BYTES_IN_WINDOW", 1 << 40)
     other = fixtures / "torch/elementwise_chain.pt.trace.json.gz"
     window.open([other])
     wait_until_ready(qtbot, window)
@@ -298,7 +298,7 @@ def test_other_thresholds_are_tried_out_by_a_process_of_its_own_and_nothing_is_r
     before_it_reads(
         "import parsers\ndef never(*_, **__):\n    raise ZeroDivisionError\nparsers.open_trace = never\n"
     )
-    for chosen in (Thresholds({LEAST_SHARE.key: 0.5}), Thresholds()):
+    for chosen in (Thresholds({MIN_SHARE.key: 0.5}), Thresholds()):
         window.document.use_thresholds(chosen)
         wait_until_ready(qtbot, window)
         assert window.document.diagnosis is not None
@@ -319,7 +319,7 @@ def test_columns_that_were_removed_meanwhile_are_analysed_in_the_window(
     wait_until_ready(qtbot, window)
     assert started[0].handed is not None
     Path(started[0].handed.file).unlink()
-    chosen = Thresholds({LEAST_SHARE.key: 0.5})
+    chosen = Thresholds({MIN_SHARE.key: 0.5})
     with caplog.at_level(logging.WARNING):
         window.document.use_thresholds(chosen)
         wait_until_ready(qtbot, window)

@@ -290,7 +290,7 @@ def test_every_kind_of_lane_has_a_style_and_its_colours_can_be_read() -> None:
         from viewer.timeline.kinds.base import StyledRow
 
         color = style.color(key, StyledRow(Lane(kind, "x"), 0, 0), theme.DARK)
-        assert theme.contrast(theme.text_on(color), color) >= theme.LEAST_CONTRAST
+        assert theme.contrast(theme.text_on(color), color) >= theme.MIN_CONTRAST
         assert style.shown("a\nb") in ("a b", "a\nb", "b", "a")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from parsers.model import Counter, Device, EventKind, Lane, LaneKind, Rank, Trace
 from parsers.model.builder import TraceBuilder
-from viewer.timeline.gap_labels import LEAST_NOTE
+from viewer.timeline.gap_labels import MIN_NOTE_HEIGHT
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState
 from viewer.timeline.geometry.lane_filter import LaneFilter
 from viewer.timeline.geometry.layout import COLLAPSED, COMPACT, FOOT, Layout, lay_out
@@ -243,7 +243,7 @@ def test_the_lane_that_shows_the_gaps_has_room_for_what_many_small_ones_wait_for
     layout = lay_out(groups(several_ranks(1)), Arrangement())
     lane = next(placed for placed in layout.scrolled if placed.track.first_of_device)
     events = lane.rows[-1]
-    assert lane.height - 1 - FOOT - (events.top + events.height) >= LEAST_NOTE
+    assert lane.height - 1 - FOOT - (events.top + events.height) >= MIN_NOTE_HEIGHT
 
 
 def test_the_track_at_a_height_is_the_one_drawn_there(small_run: Trace) -> None:

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viewer.timeline.geometry.history import History
-from viewer.timeline.geometry.scale import LEAST_SPAN_NS, MARGIN, Scale, fitted
+from viewer.timeline.geometry.scale import MARGIN, MIN_SPAN_NS, Scale, fitted
 from viewer.timeline.geometry.ticks import exact, nice_step, ticks
 
 scales = st.builds(
     lambda t0, span, width: Scale(t0, t0 + span, width),
     st.floats(-1e6, 1e12),
-    st.floats(LEAST_SPAN_NS, 1e12),
+    st.floats(MIN_SPAN_NS, 1e12),
     st.integers(50, 4000).map(float),
 )
 
@@ -35,11 +35,11 @@ def test_panning_moves_every_time_by_the_same_pixels(scale: Scale, pixels: int) 
 @given(scales, st.floats(1, 1e12))
 def test_a_view_stays_on_the_recording(scale: Scale, end: float) -> None:
     view = scale.within(end)
-    whole = max(end, LEAST_SPAN_NS)
+    whole = max(end, MIN_SPAN_NS)
     slack = whole * MARGIN + 1e-6 * whole
     assert view.t0 >= -slack
     assert view.t1 <= whole + slack
-    assert view.span >= LEAST_SPAN_NS * 0.999
+    assert view.span >= MIN_SPAN_NS * 0.999
 
 
 @given(scales, scales)

@@ -22,7 +22,7 @@ from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.ruler import RULER_HEIGHT
 from viewer.timeline.view import TimelineView
 from viewer.window.main_window import MainWindow
-from viewer.window.toolbar import MOST_RANKS_LISTED
+from viewer.window.toolbar import MAX_RANKS_LISTED
 
 STEPS = 4
 STEPS_Y = RULER_HEIGHT + 10
@@ -146,10 +146,10 @@ def test_of_many_ranks_the_selector_lists_the_one_in_focus(
     qtbot: QtBot,
 ) -> None:
     window = make_window()
-    window.document.show(run_of(MOST_RANKS_LISTED + 1))
+    window.document.show(run_of(MAX_RANKS_LISTED + 1))
     wait_until_ready(qtbot, window)
     box = window.toolbar.steps.box
-    for rank in (MOST_RANKS_LISTED, 3):
+    for rank in (MAX_RANKS_LISTED, 3):
         window.timeline.follow(rank)
         listed = [box.itemText(row) for row in range(box.count()) if ":" in box.itemText(row)]
         assert len(listed) == STEPS

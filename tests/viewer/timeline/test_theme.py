@@ -53,15 +53,15 @@ def seen(color: QColor, matrix: tuple[tuple[float, ...], ...]) -> tuple[float, .
 def test_text_can_be_read_on_every_ground(colors: Theme) -> None:
     for ground in (colors.window, colors.panel, colors.strip):
         for text in (colors.text, colors.text_secondary, colors.text_faint, colors.accent):
-            assert theme.contrast(text, ground) >= theme.LEAST_CONTRAST
-    assert theme.contrast(colors.text, colors.step) >= theme.LEAST_CONTRAST
+            assert theme.contrast(text, ground) >= theme.MIN_CONTRAST
+    assert theme.contrast(colors.text, colors.step) >= theme.MIN_CONTRAST
 
 
 @EACH
 def test_better_and_worse_can_be_read_also_in_a_badge(colors: Theme) -> None:
     for color in (colors.good, colors.warning, colors.error, colors.accent):
         for ground in (colors.window, colors.panel, theme.mixed(color, colors.panel, 0.14)):
-            assert theme.contrast(color, ground) >= theme.LEAST_CONTRAST, (color.name(), ground.name())
+            assert theme.contrast(color, ground) >= theme.MIN_CONTRAST, (color.name(), ground.name())
 
 
 @EACH
@@ -75,7 +75,7 @@ def test_text_on_a_fill_can_be_read(colors: Theme) -> None:
         QColor("#000000"),
     ]
     for fill in fills:
-        assert theme.contrast(theme.text_on(fill), fill) >= theme.LEAST_CONTRAST
+        assert theme.contrast(theme.text_on(fill), fill) >= theme.MIN_CONTRAST
 
 
 @EACH

@@ -22,7 +22,7 @@ from viewer.look.labels import Label
 SHOWN_LINES = 5000
 GPU_EVERY_MS = 2000
 FLUSH_MS = 60
-LONGEST_SHOWN = 1 << 18
+MAX_SHOWN_LENGTH = 1 << 18
 
 
 class RunView(QWidget):
@@ -192,7 +192,7 @@ class RunView(QWidget):
     def _take_text(self, text: str) -> None:
         self._pending.append(text)
         self._pending_length += len(text)
-        while self._pending_length > LONGEST_SHOWN and len(self._pending) > 1:
+        while self._pending_length > MAX_SHOWN_LENGTH and len(self._pending) > 1:
             self._pending_length -= len(self._pending.pop(0))
 
     def _take_event(self, event: Event) -> None:

@@ -30,7 +30,7 @@ from viewer.capture.trials.launch import trial_request
 from viewer.kept.history import Entry, History, Series
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
-LONGEST_NAME = 400
+MAX_NAME_LENGTH = 400
 
 
 def program_of(request: CaptureRequest) -> str:
@@ -41,7 +41,7 @@ def program_of(request: CaptureRequest) -> str:
     )
     arguments = " ".join(_NUMBER.sub("_", word) for word in target.arguments)
     host = request.on.removeprefix("ssh:") or socket.gethostname()
-    return f"{request.tool.value}: {script} {arguments} on {host}".replace("  ", " ")[:LONGEST_NAME]
+    return f"{request.tool.value}: {script} {arguments} on {host}".replace("  ", " ")[:MAX_NAME_LENGTH]
 
 
 def keep_trials(

@@ -15,7 +15,7 @@ from viewer.look import theme
 
 LEFT, RIGHT, TOP, FOOT = 52, 14, 10, 22
 LEGEND_SHARE, LINE_HEIGHT = 0.42, 16
-MOST_NAMED = 6
+MAX_NAMED = 6
 GREEN = 2  # of the series of colours: it would be taken for the whole
 AS_IT_IS = "unchanged (two runs)"
 
@@ -114,7 +114,7 @@ class LossCurves(QWidget):
 
     def _legend(self, painter: QPainter, left: float) -> None:
         named = {each.name or AS_IT_IS: each for each in self.curves}
-        chosen = list(named.items())[:MOST_NAMED]
+        chosen = list(named.items())[:MAX_NAMED]
         room = self.width() - left - 18
         for number, (name, curve) in enumerate(chosen):
             top = TOP + number * LINE_HEIGHT

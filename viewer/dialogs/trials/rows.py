@@ -19,7 +19,7 @@ from viewer.panels.charts.gain_axis import GainAxis
 
 PROMISED_WIDTH, FIGURE_WIDTH, SIDE = 132, 112, 12
 NAME_SHARE, CHART_SHARE, RESULT_SHARE = 30, 38, 32
-LEAST_HEIGHT, AXIS_HEIGHT, BAND_HEIGHT = 48, 24, 26
+MIN_HEIGHT, AXIS_HEIGHT, BAND_HEIGHT = 48, 24, 26
 PALE = 0.22
 WAITING = "waiting"
 
@@ -46,7 +46,7 @@ class MeasuredCell(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Expanding)
 
     def sizeHint(self) -> QSize:
-        return QSize(FIGURE_WIDTH + 200, LEAST_HEIGHT)
+        return QSize(FIGURE_WIDTH + 200, MIN_HEIGHT)
 
     def show_trial(self, trial: Trial | None, axis: GainAxis) -> None:
         self.trial, self.axis = trial, axis
@@ -104,7 +104,7 @@ class TrialRow(QWidget):
         super().__init__()
         self.candidate = candidate
         self.trial: Trial | None = None
-        self.setMinimumHeight(LEAST_HEIGHT)
+        self.setMinimumHeight(MIN_HEIGHT)
         bold = QFont.Weight.DemiBold if candidate.kind is Kind.TOGETHER else QFont.Weight.Normal
         names = _stack(
             Label(candidate.title, wrap=True, weight=bold),

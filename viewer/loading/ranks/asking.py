@@ -9,12 +9,12 @@ from parsers.files.fetched import address_of
 from parsers.files.signatures import ZIP
 
 FULL_RANKS = 16  # of more ranks only summaries are read; up to so many everything is
-FEWEST_RANKS = 3
+MIN_RANKS = 3
 
 
 def may_be_many(paths: Sequence[Path]) -> bool:
     """Whether there is anything to look into: several files, a folder, an address, or a zip of so many members."""
-    return len(paths) >= FEWEST_RANKS or any(
+    return len(paths) >= MIN_RANKS or any(
         path.is_dir() or address_of(path) or _members(path) > FULL_RANKS for path in paths
     )
 

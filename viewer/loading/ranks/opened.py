@@ -15,7 +15,7 @@ from rules.summaries.page import sentence
 from rules.terms.thresholds import Thresholds
 from viewer.loading.ranks.opening import FilesOfRun, many_ranks_of
 
-MOST_PINNED = 4  # timelines beside one another
+MAX_PINNED = 4  # timelines beside one another
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +44,7 @@ class ManyRanksOpened:
 
     def comparing(self, row: int, pinned: bool) -> ManyRanksOpened:
         """The same with another rank as the third timeline, or with one more."""
-        kept = self.compared[: MOST_PINNED - 1] if pinned else self.compared[:2]
+        kept = self.compared[: MAX_PINNED - 1] if pinned else self.compared[:2]
         return replace(self, compared=tuple(dict.fromkeys((*kept, row))))
 
     def told_of(self, trace: Trace, local: Diagnosis) -> Diagnosis:

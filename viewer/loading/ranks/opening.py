@@ -19,7 +19,7 @@ from rules.summaries.rank_summary import Placed, RankSummary
 from rules.summaries.run import ManyRanks
 from rules.terms.thresholds import DEFAULTS, Thresholds
 from viewer.loading.ranks import summaries
-from viewer.loading.ranks.asking import FEWEST_RANKS, FULL_RANKS, may_be_many
+from viewer.loading.ranks.asking import FULL_RANKS, MIN_RANKS, may_be_many
 from viewer.loading.ranks.far_ranks import reduced_there
 from viewer.loading.ranks.pool import processes, reduce_here
 from viewer.loading.ranks.wanted import Reduced, Wanted
@@ -137,7 +137,7 @@ def files_of_many(
         is_timeline = isinstance(parser, Reopenable) and not isinstance(parser, Accompanying)
         (timelines if is_timeline else others).append(sources)
     size = sum(_unpacked_bytes(each) for sources in timelines for each in sources)
-    large = len(timelines) >= FEWEST_RANKS and size > FULL_BYTES
+    large = len(timelines) >= MIN_RANKS and size > FULL_BYTES
     if not timelines or not (len(timelines) > FULL_RANKS or large or always):
         return None
     skipped = [each for content in found for each in content.skipped]

@@ -14,7 +14,7 @@ from viewer.look.labels import tooltip
 from viewer.look.tab_order import CHART
 
 ROW_HEIGHT = 22
-LEAST_LABEL_SHARE, MOST_LABEL_SHARE = 0.36, 0.6
+MIN_LABEL_SHARE, MAX_LABEL_SHARE = 0.36, 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class BarChart(QWidget):
         """As wide as the longest label, unless that leaves the bars no room."""
         metrics = QFontMetrics(theme.font(12))
         longest = max((metrics.horizontalAdvance(bar.label) for bar in self.bars), default=0) + 20
-        least, most = int(self.width() * LEAST_LABEL_SHARE), int(self.width() * MOST_LABEL_SHARE)
+        least, most = int(self.width() * MIN_LABEL_SHARE), int(self.width() * MAX_LABEL_SHARE)
         return min(max(longest, least), most)
 
     def paintEvent(self, _: QPaintEvent) -> None:

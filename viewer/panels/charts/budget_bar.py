@@ -30,7 +30,7 @@ from viewer.look.theme import Theme
 from viewer.timeline.memory.painting import color_of
 
 BAR_HEIGHT, THIN_HEIGHT = 22, 15
-LEAST_WIDTH = 3
+MIN_WIDTH = 3
 SHORT_NAMES = {
     "communication": "communication",
     "copy": "copies",
@@ -207,10 +207,10 @@ class BudgetBar(QWidget):
 
 
 def shared_widths(shares: Sequence[float], room: int) -> list[int]:
-    """Whole pixels that add up to ``room``: by share, but at least ``LEAST_WIDTH`` each where there is room."""
+    """Whole pixels that add up to ``room``: by share, but at least ``MIN_WIDTH`` each where there is room."""
     if not shares:
         return []
-    least = min(LEAST_WIDTH, room // len(shares))
+    least = min(MIN_WIDTH, room // len(shares))
     whole = sum(shares) or 1.0
     widths = [max(round(room * share / whole), least) for share in shares]
     widest = max(range(len(widths)), key=widths.__getitem__)

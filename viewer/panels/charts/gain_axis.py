@@ -24,7 +24,7 @@ MARKS = (
     0.2,
 )  # the first are marked first
 MIN_APART = 0.11  # of the axis, between two marks
-LEAST, MOST = 0.1, 12.0  # what is beyond ends at the end
+MIN_GAIN, MAX_GAIN = 0.1, 12.0  # what is beyond ends at the end
 MARGIN = 1.06
 NARROWEST = (0.9, 1.4)
 
@@ -39,7 +39,7 @@ class GainAxis:
     @classmethod
     def around(cls, gains: Iterable[float]) -> GainAxis:
         """An axis that holds all of these, and 1."""
-        known = [min(max(gain, LEAST), MOST) for gain in gains]
+        known = [min(max(gain, MIN_GAIN), MAX_GAIN) for gain in gains]
         least, most = NARROWEST
         return cls(
             min([least, *(gain / MARGIN for gain in known)]), max([most, *(gain * MARGIN for gain in known)])
@@ -60,5 +60,5 @@ class GainAxis:
         return tuple(sorted(chosen))
 
 
-OF_CARDS = GainAxis(0.9, MOST)  # the same for all fixes
+OF_CARDS = GainAxis(0.9, MAX_GAIN)  # the same for all fixes
 MARKED_ON_CARDS = (1.0, 2.0, 3.0, 5.0)

@@ -16,7 +16,7 @@ from viewer.look.tab_order import CHART
 from viewer.statistics.call_tree import ROOT, CallTree
 
 ROW_HEIGHT = 20
-LEAST_WIDTH, LEAST_FOR_TEXT = 0.7, 34
+MIN_WIDTH, MIN_FOR_TEXT = 0.7, 34
 
 
 class IcicleView(QWidget):
@@ -67,7 +67,7 @@ class IcicleView(QWidget):
         scale = self.width() / (high - low)
         left = np.clip((tree.left - low) * scale, 0, self.width())
         right = np.clip((tree.left + tree.total - low) * scale, 0, self.width())
-        seen = np.flatnonzero(right - left >= LEAST_WIDTH)
+        seen = np.flatnonzero(right - left >= MIN_WIDTH)
         return seen, left[seen], (right - left)[seen]
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -87,7 +87,7 @@ class IcicleView(QWidget):
             if node == self._marked:
                 painter.setPen(QPen(colors.text, 1.4))
                 painter.drawRect(box.adjusted(0.7, 0.7, -0.7, -0.7))
-            if width >= LEAST_FOR_TEXT:
+            if width >= MIN_FOR_TEXT:
                 painter.setPen(theme.text_on(fill))
                 text = metrics.elidedText(self._name(node), Qt.TextElideMode.ElideRight, int(width) - 8)
                 painter.drawText(box.adjusted(4, 0, -2, 0), Qt.AlignmentFlag.AlignVCenter, text)

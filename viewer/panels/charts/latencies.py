@@ -17,10 +17,10 @@ from viewer.look.labels import Label
 from viewer.panels.charts.bars import Bars
 from viewer.panels.charts.histogram import Histogram
 
-MOST_SECONDS, MOST_BARS = 60, 30
+MAX_SECONDS, MAX_BARS = 60, 30
 WIDTHS_NS = [times * 10.0**power for power in range(6, 16) for times in (1, 2, 5)]
 SECOND_NS = 1e9
-FEWEST_SECONDS = 8  # a run of fewer is parted further
+MIN_SECONDS = 8  # a run of fewer is parted further
 
 
 class RequestsInTime(Bars):
@@ -61,12 +61,12 @@ class RequestsInTime(Bars):
 
 def _width_of(last_ns: float) -> float:
     """A second, unless that gives too few bars or too many."""
-    if FEWEST_SECONDS <= last_ns / SECOND_NS < MOST_SECONDS:
+    if MIN_SECONDS <= last_ns / SECOND_NS < MAX_SECONDS:
         return SECOND_NS
-    return next((width for width in WIDTHS_NS if last_ns / width < MOST_BARS), WIDTHS_NS[-1])
+    return next((width for width in WIDTHS_NS if last_ns / width < MAX_BARS), WIDTHS_NS[-1])
 
 
-HIGHEST = 300  # pixels
+MAX_HEIGHT = 300  # pixels
 
 
 class LatencyCharts(QWidget):
@@ -87,7 +87,7 @@ class LatencyCharts(QWidget):
         ):
             column = vertical(spacing=2)
             column.addWidget(title)
-            chart.setMaximumHeight(HIGHEST)
+            chart.setMaximumHeight(MAX_HEIGHT)
             column.addWidget(chart, 1)
             column.addStretch()
             row.addLayout(column, 1)

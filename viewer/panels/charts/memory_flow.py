@@ -11,7 +11,7 @@ from viewer.look import theme
 from viewer.statistics.kernel_report import Flow, Level, MemoryFlow
 
 BOX_WIDTH, BOX_HEIGHT = 84, 62
-LEAST_ARROW, MOST_ARROW = 1.5, 11.0
+MIN_ARROW, MAX_ARROW = 1.5, 11.0
 
 
 class MemoryDiagram(QWidget):
@@ -102,7 +102,7 @@ class MemoryDiagram(QWidget):
     ) -> None:
         if not amount:
             color = theme.current().line_strong
-        thick = LEAST_ARROW + (MOST_ARROW - LEAST_ARROW) * ((amount or 0.0) / most if most else 0.0)
+        thick = MIN_ARROW + (MAX_ARROW - MIN_ARROW) * ((amount or 0.0) / most if most else 0.0)
         towards = 1.0 if end > start else -1.0
         head = max(thick * 1.1, 5.0)
         painter.setPen(Qt.PenStyle.NoPen)

@@ -24,14 +24,14 @@ from viewer.panels.charts.plot import Axis, Plot
 
 DOT = 12.0  # pixels
 BLANK = 3.0  # pixels above and below the letters of a name
-LEAST_SIZE = QSizeF(240.0, 140.0)  # of a plot that was not laid out yet
+MIN_SIZE = QSizeF(240.0, 140.0)  # of a plot that was not laid out yet
 
 
 class NamePlaces:
     """Free places of one plot. Positions are what the axes show (powers of ten), sizes are pixels."""
 
     def __init__(self, shown: QRectF, size: QSizeF, dots: Iterable[tuple[float, float]]) -> None:
-        size = size.expandedTo(LEAST_SIZE)
+        size = size.expandedTo(MIN_SIZE)
         self._per_x = size.width() / max(shown.width(), 1e-9)
         self._per_y = size.height() / max(shown.height(), 1e-9)
         centres = [self._pixels(QPointF(x, y)) for x, y in dots]
@@ -70,8 +70,8 @@ def _area(box: QRectF) -> float:
     return max(box.width(), 0.0) * max(box.height(), 0.0)
 
 
-LEAST_DOT, MOST_DOT = 7.0, 17.0
-MOST_KERNELS = 4000
+MIN_DOT, MAX_DOT = 7.0, 17.0
+MAX_KERNELS = 4000
 MARGIN_PX, STEP_PX = 8.0, 6.0  # the name of a roof from the right edge, and between the places it may have
 TICK_PX = 24.0  # from one tick to the next, at least
 LOW_TEXT_WIDTH = 260
@@ -149,12 +149,12 @@ class RooflinePlot(QWidget):
         return found
 
     def show_kernels(self, kernels: Sequence[KernelProfile]) -> None:
-        shown = kernels[:MOST_KERNELS]
+        shown = kernels[:MAX_KERNELS]
         self._show([kernel_name(kernel.name) for kernel in shown], [roofline(kernel) for kernel in shown])
 
     def show_estimates(self, estimated: Roofline) -> None:
         """Show operators, one dot for each of their shapes; all have the same roofs."""
-        points = estimated.points[:MOST_KERNELS]
+        points = estimated.points[:MAX_KERNELS]
         self._show(
             [point.name.removeprefix("aten::") for point in points],
             [Roofline((point,), estimated.roofs) for point in points],
@@ -189,7 +189,7 @@ class RooflinePlot(QWidget):
             [
                 {
                     "pos": (np.log10(point.intensity), np.log10(point.rate)),
-                    "size": LEAST_DOT + (MOST_DOT - LEAST_DOT) * (point.duration_ns / longest) ** 0.5,
+                    "size": MIN_DOT + (MAX_DOT - MIN_DOT) * (point.duration_ns / longest) ** 0.5,
                     "data": index,
                     "brush": pg.mkBrush(fill),
                     "pen": pg.mkPen(colors.panel, width=1),

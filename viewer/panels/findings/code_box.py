@@ -15,7 +15,7 @@ from viewer.look.labels import Label
 
 FONT_PX = 12
 MARGIN = 8
-LEAST_COLUMNS = 24
+MIN_COLUMNS = 24
 _COMMENTED = re.compile(r"(?P<indent> *+)(?P<code>(?:[^#\s][^#]* )?)# ++(?P<comment>.+)")
 
 
@@ -28,7 +28,7 @@ def fitted_code(text: str, columns: int) -> str:
             lines.append(line)
             continue
         start = f"{found['indent']}# "
-        width = max(columns, len(start) + LEAST_COLUMNS // 2)
+        width = max(columns, len(start) + MIN_COLUMNS // 2)
         lines += textwrap.wrap(
             found["comment"], width, initial_indent=start, subsequent_indent=start, break_long_words=False
         )
@@ -84,7 +84,7 @@ class CodeBox(QFrame):
 
     def _fit(self) -> None:
         room = self.width() - 2 * MARGIN
-        columns = max(int(room / self._column), LEAST_COLUMNS)
+        columns = max(int(room / self._column), MIN_COLUMNS)
         self.label.setText(fitted_code(self.code, columns))
         high = self.label.sizeHint().height()
         if self.label.sizeHint().width() > self.width():

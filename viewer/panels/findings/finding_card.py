@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 HEIGHT, TEXT = 84, 15
-MOST = 12  # the last steps; more are too narrow to read
+MAX_STEPS = 12  # the last steps; more are too narrow to read
 _GAP = 6
 
 
@@ -49,7 +49,7 @@ class Stairs(QWidget):
     def __init__(self, after_steps: Sequence[int], color: QColor) -> None:
         super().__init__()
         self._levels, self._color = tuple(after_steps), color
-        self._first = max(len(self._levels) - MOST, 0)
+        self._first = max(len(self._levels) - MAX_STEPS, 0)
         self._text = TextCache(theme.font(theme.SECONDARY_PX, tabular=True))
         self.setFixedHeight(HEIGHT)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rules.trials.kept import KeptTrial
 
 RANGE_WIDTH, RANGE_HEIGHT = 132, 20
-MOST_REMOVED = 2
+MAX_REMOVED = 2
 CARD_RIGHT = 12  # px from a range to the right edge of its card
 SCALE_HEIGHT, SCALE_AIR = 14, 12
 
@@ -173,14 +173,14 @@ class FixCard(QFrame):
     def _foot(self, removed: list[Finding]) -> QVBoxLayout:
         """The findings that go, and what tries the fix."""
         column = vertical(spacing=2)
-        more = len(removed) - MOST_REMOVED
+        more = len(removed) - MAX_REMOVED
         said = "" if not removed else f"removes, and {more} more" if more > 0 else "removes"
         head = horizontal(spacing=8)
         head.addWidget(Label(said, "faint", pixels=12), 1, Qt.AlignmentFlag.AlignBottom)
         if self.try_button is not None:
             head.addWidget(self.try_button)
         column.addLayout(head)
-        for finding in removed[:MOST_REMOVED]:
+        for finding in removed[:MAX_REMOVED]:
             chip = LinkButton(finding.title, sentence=True)
             chip.setToolTip(tooltip(f"Go to finding: {finding.title}"))
             chip.setFocusPolicy(Qt.FocusPolicy.TabFocus)

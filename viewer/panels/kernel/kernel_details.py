@@ -35,7 +35,7 @@ from viewer.panels.kernel.occupancy_curves import OccupancyCurves
 from viewer.panels.kernel.source_table import SourceTable
 from viewer.statistics.kernel_report import memory_flow
 
-LEAST_STALL_SHARE = 0.0005
+MIN_STALL_SHARE = 0.0005
 HARMLESS = frozenset({"selected", "not_selected"})
 
 
@@ -201,7 +201,7 @@ class KernelDetails(QWidget):
             self._launch.addWidget(Label(text, pixels=12, wrap=True), row, 1)
 
     def _show_stalls(self, kernel: KernelProfile) -> None:
-        found = [stall for stall in stalls(kernel) if stall.share >= LEAST_STALL_SHARE]
+        found = [stall for stall in stalls(kernel) if stall.share >= MIN_STALL_SHARE]
         bars = [
             Bar(
                 stall.reason,

@@ -13,7 +13,7 @@ from viewer.look.boxes import NO_MARGINS, vertical
 from viewer.panels.charts.roofline import RooflinePlot
 from viewer.panels.kernel.side_by_side import SideBySide
 
-LEAST_SIDES = 420  # px: every column of the table can be seen
+MIN_SIDES = 420  # px: every column of the table can be seen
 
 
 class KernelPair(QWidget):
@@ -23,7 +23,7 @@ class KernelPair(QWidget):
         super().__init__(parent)
         self.comparison: KernelComparison | None = None
         self.sides = SideBySide()
-        self.sides.setMinimumWidth(LEAST_SIDES)
+        self.sides.setMinimumWidth(MIN_SIDES)
         self.roofline = RooflinePlot()
         split = QSplitter(Qt.Orientation.Horizontal)
         split.addWidget(self.sides)

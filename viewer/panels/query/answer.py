@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SHOWN = {"ns": Show.TIME, "B": Show.SIZE, "B/s": Show.RATE, "share": Show.SHARE}
 _ENDS = {"ns": "_ns", "B": "_bytes", "B/s": "_bytes_per_s", "share": "_share"}
-MOST_SUMS = 2
+MAX_SUMS = 2
 SUMMED = frozenset({Show.TIME, Show.SIZE})
 
 
@@ -73,7 +73,7 @@ class Answer(QWidget):
                 written(value, shown[str(name)]) for value in (each.total, each.median, each.p99)
             )
             sums.append(f"{name} sum {total}, median {median}, p99 {p99}")
-        told = "; ".join(sums[-MOST_SUMS:])
+        told = "; ".join(sums[-MAX_SUMS:])
         self._all = f"{result.rows:,} rows{more}" + (f"    all: {told}" if told else "")
         self.left.setText(self._all)
         self.right.setText("↑ ↓ go to the row   O keeps its lane")
@@ -92,7 +92,7 @@ class Answer(QWidget):
             for column in rows.columns
             if column.show in SUMMED and "start" not in column.title and "end" not in column.title
         ]
-        told = "; ".join(sums[-MOST_SUMS:])
+        told = "; ".join(sums[-MAX_SUMS:])
         self.left.setText(f"{count:,} of {len(rows.frame):,} rows" + (f"    these: {told}" if told else ""))
 
     def show_frame(self, columns: tuple[Column, ...], frame: pd.DataFrame, text: str) -> None:

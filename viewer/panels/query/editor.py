@@ -27,7 +27,7 @@ from viewer.look import theme
 from viewer.look.key_names import key_names
 from viewer.query.completion import KEYWORDS, candidates, table_names
 
-POPUP_WIDTH, LONGEST = 640, 20  # pixels, letters of most names
+POPUP_WIDTH, NAME_LETTERS = 640, 20  # pixels, letters of most names
 _TOKEN = re.compile(r"--[^\n]*|'[^'\n]*'?|\b\d+(?:\.\d+)?\b|\b[A-Za-z_]\w*\b")
 _WORDS = frozenset(word.lower() for keyword in KEYWORDS for word in keyword.split())
 
@@ -197,7 +197,7 @@ class Editor(QPlainTextEdit):
         assert popup is not None
         model.clear()
         for each in found:
-            item = QStandardItem(f"{each.text:<{LONGEST}}  {each.sort:<8}  {each.about}".rstrip())
+            item = QStandardItem(f"{each.text:<{NAME_LETTERS}}  {each.sort:<8}  {each.about}".rstrip())
             item.setData(each.text, Qt.ItemDataRole.UserRole)
             model.appendRow(item)
         if not found:

@@ -31,9 +31,9 @@ from viewer.panels.ranks.shades import compared_color, picture, write_values
 from viewer.statistics.rank_map import Measure, Order, RankMap, worst_of, zoomed
 
 NAMES, TOP, STRIP, GAP = 96, 28, 15, 5
-LEAST_ROWS, LEAST_STEPS = 8, 4
+MIN_ROWS, MIN_STEPS = 8, 4
 ZOOM = 1.25
-LEAST_LABEL_GAP = 26
+MIN_LABEL_GAP = 26
 _STEPS_TO_NAME = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
@@ -233,7 +233,7 @@ class RankHeat(QWidget):
             if place.right() < self.width() + 20:
                 painter.drawText(place, Qt.AlignmentFlag.AlignCenter, name)
         tall = self._rows[1] - self._rows[0]
-        most = max(int(plot.height() / LEAST_LABEL_GAP), 1)
+        most = max(int(plot.height() / MIN_LABEL_GAP), 1)
         every = next((1 << power for power in range(24) if (1 << power) * most >= tall), 1)
         by_node = self._order is Order.NODE and run.rows[0].node
         for place_number in range(-(-self._rows[0] // every) * every, self._rows[1], every):
@@ -324,10 +324,10 @@ class RankHeat(QWidget):
         plot, point = self.plot, event.position()
         if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             share = (point.x() - plot.left()) / plot.width()
-            self._steps = zoomed(self._steps, factor, share, self._map.steps, LEAST_STEPS)
+            self._steps = zoomed(self._steps, factor, share, self._map.steps, MIN_STEPS)
         else:
             share = (point.y() - plot.top()) / plot.height()
-            self._rows = zoomed(self._rows, factor, share, len(self._sorted), LEAST_ROWS)
+            self._rows = zoomed(self._rows, factor, share, len(self._sorted), MIN_ROWS)
         self.update()
         event.accept()
 

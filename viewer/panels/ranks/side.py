@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HEAD, ROW_HEIGHT = 22, 41
 BINS = 44
-MOST_UNREAD = 5
+MAX_UNREAD = 5
 
 
 class CostlyRanks(QWidget):
@@ -204,9 +204,9 @@ class RanksSide(QWidget):
                     Label(f"{kind}: {latest} is {duration(late)} later than the median", pixels=12, wrap=True)
                 )
         further = [*page.links(facts), *page.balance(facts)]
-        further += [f"Left out: {path}: {reason}" for path, reason in run.unread[:MOST_UNREAD]]
-        if len(run.unread) > MOST_UNREAD:
-            further.append(f"and {len(run.unread) - MOST_UNREAD:,} more files were left out")
+        further += [f"Left out: {path}: {reason}" for path, reason in run.unread[:MAX_UNREAD]]
+        if len(run.unread) > MAX_UNREAD:
+            further.append(f"and {len(run.unread) - MAX_UNREAD:,} more files were left out")
         for each in further:
             column.addWidget(Label(each, "secondary", pixels=12, wrap=True))
         if following := page.next_steps(facts):

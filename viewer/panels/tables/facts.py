@@ -12,7 +12,7 @@ from viewer.look.boxes import vertical
 from viewer.look.labels import ElidedLabel, Label, elided_inside, tooltip
 from viewer.statistics.event_facts import Fact
 
-LONGEST_LINK = 90
+MAX_LINK_LENGTH = 90
 
 
 class LinkButton(QPushButton):
@@ -92,7 +92,7 @@ class FactList(QScrollArea):
         if fact.event < 0:
             return Label(fact.text, wrap=True, selectable=True)
         text = " ".join(fact.text.split())
-        shown = text if len(text) <= LONGEST_LINK else text[:LONGEST_LINK] + " ..."
+        shown = text if len(text) <= MAX_LINK_LENGTH else text[:MAX_LINK_LENGTH] + " ..."
         link = LinkButton(shown)
         link.setToolTip(tooltip(f"{fact.whole or fact.text}\nClick to go there"))
         link.setAccessibleName(f"{fact.label}: {shown}")

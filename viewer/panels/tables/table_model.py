@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Index = QModelIndex | QPersistentModelIndex
 RAW_ROLE = Qt.ItemDataRole.UserRole + 1
 NOT_A_NUMBER = "-"
-MOST_MEASURED = 200  # rows whose texts decide how wide a column is
+MAX_MEASURED = 200  # rows whose texts decide how wide a column is
 
 
 class Show(Enum):
@@ -174,7 +174,7 @@ class TableModel(QAbstractTableModel):
         values = self._values[column] if self._values else ()
         if not len(values):
             return []
-        chosen = list(values[:MOST_MEASURED])
+        chosen = list(values[:MAX_MEASURED])
         if self.columns[column].show not in TEXTS:
             known = np.asarray(values, float)
             known = known[np.isfinite(known)]

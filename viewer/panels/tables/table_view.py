@@ -48,10 +48,10 @@ CELL_PADDING = 13  # pixels left and right of a text: what the style leaves, and
 TITLE_PADDING, ARROW_PADDING = 18, 30  # pixels beside a title, and with the arrow that tells the order
 TIGHT_NAME_WIDTH, EASY_NAME_WIDTH = 140, 250  # pixels: a name can be guessed, or read
 TIGHT_KIND_WIDTH = 100  # pixels: its colour tells it already
-LEAST_WORDS, FAIR_WORDS, MOST_WORDS = 64, 180, 420  # pixels of a text that is not the name
+MIN_WORDS, FAIR_WORDS, MAX_WORDS = 64, 180, 420  # pixels of a text that is not the name
 SWATCH_WIDTH = 8
-BAR_WIDTH, LEAST_BAR, LEAST_PARTS = 104, 20, 150
-LEAST_SECTION = 24
+BAR_WIDTH, MIN_BAR, MIN_PARTS = 104, 20, 150
+MIN_SECTION = 24
 _BAR_WIDTHS = {Show.SHARE: 178, Show.PARTS: 240}
 _WIDTH = {
     Show.COUNT: 70,
@@ -182,7 +182,7 @@ class TableView(QTableView):
         header.setSortIndicator(-1, Qt.SortOrder.DescendingOrder)
         header.setSortIndicatorClearable(True)
         header.setHighlightSections(False)
-        header.setMinimumSectionSize(LEAST_SECTION)
+        header.setMinimumSectionSize(MIN_SECTION)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
         self._chosen_columns: dict[int, bool] = {}  # shown or not, as somebody decided
         header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
@@ -322,11 +322,11 @@ class TableView(QTableView):
         least = tight = fair = easy = self._taken[index]
         if column.show in BARS:
             easy = column.width or _BAR_WIDTHS[column.show]
-            least = tight = fair = min(least + LEAST_BAR, easy) if column.show is Show.SHARE else LEAST_PARTS
+            least = tight = fair = min(least + MIN_BAR, easy) if column.show is Show.SHARE else MIN_PARTS
         elif column.show is Show.TEXT:
-            easy = min(easy, EASY_NAME_WIDTH if grows else MOST_WORDS)
+            easy = min(easy, EASY_NAME_WIDTH if grows else MAX_WORDS)
             fair = easy if grows else min(easy, FAIR_WORDS)
-            least = min(LEAST_WORDS, easy)
+            least = min(MIN_WORDS, easy)
             tight = min(TIGHT_NAME_WIDTH, easy) if grows else least
         elif column.show is Show.FAMILY:
             least = tight = min(TIGHT_KIND_WIDTH, easy)

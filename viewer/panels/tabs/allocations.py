@@ -39,7 +39,7 @@ COLUMNS = (
 )
 GROUPS = ("kind", "module", "operator", "line", "stack", "size", "age")
 GPUS = "GPU"
-LEAST_ABOUT = 90  # pixels for the words between the groupings and what stands at the right
+MIN_ABOUT_WIDTH = 90  # pixels for the words between the groupings and what stands at the right
 
 
 @tab
@@ -121,7 +121,7 @@ class AllocationsPanel(Panel):
     def _fit_groupings(self) -> None:
         """The groupings as buttons beside each other, or where there is not room as a list."""
         beside = sum(each.sizeHint().width() for each in (self.to_peak, self.gpu) if not each.isHidden())
-        self._apart.setVisible(self._apart.sizeHint().width() + beside + LEAST_ABOUT <= self.width())
+        self._apart.setVisible(self._apart.sizeHint().width() + beside + MIN_ABOUT_WIDTH <= self.width())
         self.grouped.setHidden(not self._apart.isHidden())
 
     def _button(self, name: str) -> QPushButton:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from viewer.kept.session import Bookmark, Session
     from viewer.panels.tables.table_view import TableView
 
-_LONGEST_LABEL = 200
+_MAX_LABEL_LENGTH = 200
 _TITLE, _NOTE = 0, 3  # columns
 
 
@@ -202,7 +202,7 @@ class BookmarksPanel(Panel):
         dialog = QInputDialog(self)
         dialog.setWindowTitle("Note")
         dialog.setOption(QInputDialog.InputDialogOption.UsePlainTextEditForTextInput)
-        dialog.setLabelText(mark.title[:_LONGEST_LABEL])
+        dialog.setLabelText(mark.title[:_MAX_LABEL_LENGTH])
         dialog.setTextValue(mark.note)
         for label in dialog.findChildren(QLabel):  # a title may come from a stranger's file
             label.setTextFormat(Qt.TextFormat.PlainText)

@@ -17,9 +17,9 @@ from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
 from viewer.timeline.kinds.base import counter_style_of
 
-MOST_POINTS = 4000
-MOST_CURVES = 10
-MOST_NAMED = 5
+MAX_POINTS = 4000
+MAX_CURVES = 10
+MAX_NAMED = 5
 LONG_NS = 10_000_000_000
 
 
@@ -34,7 +34,7 @@ def memory_counters(counters: tuple[Counter, ...]) -> list[Counter]:
     ]
 
 
-def outline(counter: Counter, points: int = MOST_POINTS) -> tuple[np.ndarray, np.ndarray]:
+def outline(counter: Counter, points: int = MAX_POINTS) -> tuple[np.ndarray, np.ndarray]:
     """Times (ns) and bytes with at most about ``points`` corners; minima and maxima survive."""
     value = counter.value * base_unit(counter.unit)[0]
     if len(value) <= points:
@@ -95,7 +95,7 @@ class MemoryPanel(Panel):
         self.plot.clear()
         self.plot.label_axes(f"time ({unit})", "GB")
         counters = sorted(memory_counters(trace.counters), key=lambda each: -float(each.value.max()))[
-            :MOST_CURVES
+            :MAX_CURVES
         ]
         for counter in counters:
             time, value = outline(counter)
@@ -113,7 +113,7 @@ class MemoryPanel(Panel):
             widget = item.widget() if item is not None else None
             if widget is not None:
                 widget.deleteLater()
-        named = counters[:MOST_NAMED]
+        named = counters[:MAX_NAMED]
         for counter, text in zip(named, self._peaks(named), strict=True):
             entry = ElidedLabel(text, "secondary", pixels=12)
             entry.set_swatch(self._color(counter))

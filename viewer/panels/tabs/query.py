@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     from viewer.query.result import Result
 
 SLOT, COUNTING = "query", "count questions"
-MOST_COUNTED = 1_000_000  # events: of larger recordings a question's rows are counted when it is asked
+MAX_COUNTED = 1_000_000  # events: of larger recordings a question's rows are counted when it is asked
 DESCRIBED = (
     Column("table", "Table"),
     Column("column", "Column"),
     Column("unit", "Unit"),
     Column("about", "Meaning", stretch=True),
 )
-LEAST_LIST, LEAST_ANSWER = 100, 160  # pixels
+MIN_LIST, MIN_ANSWER = 100, 160  # pixels
 _INVITATION = "Pick a question on the left or write your own. The answer also appears on the timeline."
 
 
@@ -84,8 +84,8 @@ class QueryPanel(Panel):
         for widget, stretch in ((self.list, 0), (self._middle(), 5), (self.answer, 6)):
             split.addWidget(widget)
             split.setStretchFactor(split.count() - 1, stretch)
-        self.list.setMinimumWidth(LEAST_LIST)
-        self.answer.setMinimumWidth(LEAST_ANSWER)
+        self.list.setMinimumWidth(MIN_LIST)
+        self.answer.setMinimumWidth(MIN_ANSWER)
         split.setSizes([WIDTH, 480, 560])
         split.setChildrenCollapsible(False)
         self.column.addWidget(split)
@@ -149,7 +149,7 @@ class QueryPanel(Panel):
     def _count_rows(self) -> None:
         """Say at each question how many rows it gives here, or what was not recorded for it."""
         analysis, trace = self.document.analysis, self.document.trace
-        if analysis is None or trace is None or len(trace.events) > MOST_COUNTED:
+        if analysis is None or trace is None or len(trace.events) > MAX_COUNTED:
             return
 
         def work(progress: Progress) -> dict[str, tuple[str, bool]]:

@@ -49,7 +49,7 @@ ARGUMENT_COLUMNS = (
     Column("name", "Argument"),
     Column("value", "Value", stretch=True, whole="whole"),
 )
-LONGEST_VALUE = 4000
+MAX_VALUE_LENGTH = 4000
 NARROW = 760  # pixels: less has no room for facts, arguments and histogram side by side
 
 
@@ -291,4 +291,4 @@ class SelectionPanel(Panel):
 
 def _as_text(value: Any) -> str:
     text = value if isinstance(value, str) else repr(value) if not isinstance(value, float) else f"{value:g}"
-    return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + " ..."
+    return text if len(text) <= MAX_VALUE_LENGTH else text[:MAX_VALUE_LENGTH] + " ..."

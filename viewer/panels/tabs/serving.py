@@ -96,7 +96,7 @@ REQUESTS = (
     ),
 )
 PAGES = ("Engine steps", "Requests", "Latencies", "Capacity")
-LONGEST_ALLOWED_MS = 1e6
+MAX_ALLOWED_MS = 1e6
 NS_PER_MS = 1e6
 SIDE_WIDTH = 326
 FIGURES = ("p50", "p90", "p99")
@@ -119,7 +119,7 @@ class _Latency:
             figure.setToolTip("Click to walk the requests that took longer")
             figure.clicked.connect(lambda _=False, place=place: walk(self._bound(place)))
         self.allowed = QLineEdit()
-        numbers = QDoubleValidator(0.0, LONGEST_ALLOWED_MS, 3, self.allowed)
+        numbers = QDoubleValidator(0.0, MAX_ALLOWED_MS, 3, self.allowed)
         numbers.setNotation(QDoubleValidator.Notation.StandardNotation)
         numbers.setLocale(QLocale(QLocale.Language.C))
         self.allowed.setValidator(numbers)
@@ -393,7 +393,7 @@ def _verdict(lateness: Lateness) -> str:
 def _about(found: ServingTables) -> str:
     """What the figures rest on, in a few short sentences."""
     from viewer.reports.serving_report import said_of_logs
-    from viewer.statistics.serving import MOST_REQUESTS
+    from viewer.statistics.serving import MAX_REQUESTS
 
     serving = found.serving
     said = []
@@ -407,8 +407,8 @@ def _about(found: ServingTables) -> str:
         said.append(told if said else told[:1].upper() + told[1:])
     if found.requests is not None and len(found.steps) and not (found.requests.event >= 0).any():
         said.append("the log does not fit the engine's steps, so that its rows have no place")
-    if (serving.requests or 0) > MOST_REQUESTS:
-        said.append(f"the table has the first {MOST_REQUESTS:,}")
+    if (serving.requests or 0) > MAX_REQUESTS:
+        said.append(f"the table has the first {MAX_REQUESTS:,}")
     if serving.tokens_per_s is not None:
         said.append(f"{three_digits(serving.tokens_per_s)} tokens/s out")
     if serving.plateau is not None:

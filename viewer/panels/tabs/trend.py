@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rules.gates.figures import RunFigures
     from viewer.kept.history import Entry
 
-MOST_POINTS = 60  # the latest
+MAX_POINTS = 60  # the latest
 OPEN = "this recording"
 COLUMNS = (
     Column("run", "Run", stretch=True),
@@ -119,7 +119,7 @@ def _trend(analysis: Analysis, wanted: str) -> _Trend:
         return _Trend([], "", [], None, "Nothing is saved yet: use `stallscope baseline save NAME RUN`")
     figures = figures_of(analysis)
     name = wanted if wanted in names else _of_the_same_program(entries, names, figures)
-    mine = [each for each in entries if each.name == name][-MOST_POINTS:]
+    mine = [each for each in entries if each.name == name][-MAX_POINTS:]
     points = points_of(mine)
     if not any(set(run.files) == set(figures.files) for each in mine for run in each.runs):
         points = [*points, Point(OPEN, (figures,))]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from parsers.model.arrays import F64, I64
 
-LONGEST_RUN = 8  # times the resolution: events joined into one never span more
+MAX_RUN_LENGTH = 8  # times the resolution: events joined into one never span more
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +66,7 @@ def _joined(row: EventRow, resolution: int) -> tuple[npt.NDArray[np.generic], ..
         return start, end, row.name, row.event, np.ones(len(start), np.int64), np.ones(len(start))
     short = taken < resolution
     apart = ~(short[1:] & short[:-1] & (start[1:] - end[:-1] < resolution))
-    cell = start // (resolution * LONGEST_RUN)
+    cell = start // (resolution * MAX_RUN_LENGTH)
     begins = np.concatenate(([True], apart | (cell[1:] != cell[:-1])))
     first = np.flatnonzero(begins)
     last = np.append(first[1:], len(start)) - 1

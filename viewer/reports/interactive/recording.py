@@ -32,13 +32,13 @@ from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.tracks import Group, Track
 from viewer.timeline.kinds.base import StyledRow, counter_style_of, lane_words, style_of
 
-MOST_BYTES = 3_600_000  # packed; as text in a page a third more
-MOST_NAME = 300  # characters
-MOST_POINTS = 2_000  # of a counter
-MOST_COUNTERS = 64
-MOST_CULPRITS = 20_000
+MAX_BYTES = 3_600_000  # packed; as text in a page a third more
+MAX_NAME_LENGTH = 300  # characters
+MAX_POINTS = 2_000  # of a counter
+MAX_COUNTERS = 64
+MAX_CULPRITS = 20_000
 DEEPEST_SHADE = 4
-LEAST_BYTES = 1.0  # that an entry takes packed
+MIN_BYTES = 1.0  # that an entry takes packed
 BUSY_CELLS = 50_000  # of the whole time: when a device is busy is seen from afar only
 # (unit of times, what is joined below), ns: the first that fits is taken
 GRADES = (
@@ -48,7 +48,7 @@ GRADES = (
 )  # fmt: skip
 
 
-def packed_recording(analysis: Analysis, view: tuple[int, int], most_bytes: int = MOST_BYTES) -> bytes:
+def packed_recording(analysis: Analysis, view: tuple[int, int], most_bytes: int = MAX_BYTES) -> bytes:
     """The recording as zlib data of at most ``most_bytes``; ``view`` is what a page shows first, ns.
 
     Length of the header (4 bytes), the header as JSON, columns. Where all events are too many, times are coarser and
@@ -59,7 +59,7 @@ def packed_recording(analysis: Analysis, view: tuple[int, int], most_bytes: int 
     found = b""
     for unit, resolution in GRADES:
         entries = entries_of(lanes.rows, resolution)
-        if len(entries) * LEAST_BYTES > most_bytes and (unit, resolution) != GRADES[-1]:
+        if len(entries) * MIN_BYTES > most_bytes and (unit, resolution) != GRADES[-1]:
             continue
         named, name = np.unique(entries.name, return_inverse=True)
         entries = replace(entries, name=name.astype(np.int64))
@@ -110,7 +110,7 @@ class _Names:
 
 def _cut(text: str) -> str:
     shown = safe(text)
-    return shown if len(shown) <= MOST_NAME else f"{shown[: MOST_NAME - 1]}…"
+    return shown if len(shown) <= MAX_NAME_LENGTH else f"{shown[: MAX_NAME_LENGTH - 1]}…"
 
 
 class _Lanes:
@@ -171,7 +171,7 @@ class _Lanes:
     def _group(self, group: Group, state: GroupState) -> dict[str, Any]:
         tracks = drawn(group, Arrangement())
         counters = [track for track in tracks if track.counter >= 0]
-        shown = set(counters[: max(MOST_COUNTERS - len(self._samples), 0)])
+        shown = set(counters[: max(MAX_COUNTERS - len(self._samples), 0)])
         return {
             "title": safe(group.title),
             "subtitle": safe(group.subtitle),
@@ -216,7 +216,7 @@ class _Lanes:
         for each in found.tolist():
             cause, culprit = divmod(each, len(idle.culprits) + 1)
             label = idle.label(Cause(cause))
-            who = idle.culprits[culprit].text if len(names) < MOST_CULPRITS else ""
+            who = idle.culprits[culprit].text if len(names) < MAX_CULPRITS else ""
             names.append(self._names.add(label, label, "" if who == label else who, cause))
         column = np.array(names, np.int64)[number] if names else np.empty(0, np.int64)
         return self._add(gaps.row.start, gaps.row.end, column, np.full(len(gaps.row), -1, np.int64))
@@ -284,7 +284,7 @@ class _Lanes:
     def _counter(self, track: Track) -> dict[str, Any]:
         counter = self._trace.counters[track.counter]
         known = np.isfinite(counter.value)
-        time, value = few_points(counter.time[known], counter.value[known], MOST_POINTS)
+        time, value = few_points(counter.time[known], counter.value[known], MAX_POINTS)
         style = counter_style_of(counter.unit)
         low, high = style.bounds(counter)
         level = np.clip(np.round((value - low) / (high - low) * 65535), 0, 65535).astype(np.int64)

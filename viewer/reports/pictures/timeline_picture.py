@@ -19,9 +19,9 @@ from viewer.reports.pictures.drawing import INK, Drawing
 
 WIDTH, LEFT, RIGHT = 940, 150, 12
 GPU_ROW, ROW, SPACE, RULER = 26, 15, 4, 22
-MOST_GPUS = 4
-LEAST_BUSY = 0.02  # of the stretch: threads that did less are not shown
-LEAST_WIDTH = 1.5  # pixels: narrower events of a thread are not drawn one by one
+MAX_GPUS = 4
+MIN_BUSY = 0.02  # of the stretch: threads that did less are not shown
+MIN_WIDTH = 1.5  # pixels: narrower events of a thread are not drawn one by one
 _SHOWN = {
     LaneKind.STEPS: 1,
     LaneKind.REGION: 1,
@@ -59,7 +59,7 @@ def timeline_picture(
         return ""
     trace = analysis.trace
     idle = {each: analysis.budget(each, *analysis.window).total_idle_ns for each in analysis.active_devices}
-    devices = sorted(sorted(idle, key=lambda device: -idle[device])[:MOST_GPUS])
+    devices = sorted(sorted(idle, key=lambda device: -idle[device])[:MAX_GPUS])
     lanes = _lanes(trace, t0, t1, trace.devices[devices[0]].rank if devices else None)
     if not devices and not lanes:
         return ""
@@ -162,7 +162,7 @@ def _lanes(trace: Trace, t0: int, t1: int, rank: int | None) -> list[int]:
             index
             for index, lane in enumerate(trace.lanes)
             if lane.kind is kind
-            and busy[index] >= LEAST_BUSY * (t1 - t0)
+            and busy[index] >= MIN_BUSY * (t1 - t0)
             and (rank is None or lane.rank in (None, rank))
         ]
         found += sorted(sorted(lanes, key=lambda index: -busy[index])[:count])
@@ -182,7 +182,7 @@ def _lane(
     )
     start, end = np.maximum(events.start[mine], t0), np.minimum(events.end[mine], t1)
     color = _COLORS[kind]
-    wide = (end - start) * scale >= LEAST_WIDTH
+    wide = (end - start) * scale >= MIN_WIDTH
     columns = max(int((t1 - t0) * scale), 1)
     edges = np.linspace(t0, t1, columns + 1).astype(np.int64)
     covered = np.diff(covered_before(union(start[~wide], end[~wide]), edges)) > 0

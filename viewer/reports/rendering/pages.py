@@ -24,7 +24,7 @@ from viewer.reports.rendering.blocks import Chart, Report
 
 PAPER_INK = "#1b1f27"
 SCRIPTS = ("columns", "rows", "camera", "layout", "timeline", "gestures", "tables", "start")
-MOST_BYTES = 3_600_000  # of all packed recordings of a page; as text a third more
+MAX_BYTES = 3_600_000  # of all packed recordings of a page; as text a third more
 IN_A_NOTEBOOK = 1_000_000
 _SIZE = re.compile(r'width="(\d+)" height="(\d+)"')
 
@@ -34,7 +34,7 @@ class Page:
     """HTML; ``printed`` pages are of the plain kind that is set on paper, and their pictures lie beside them."""
 
     printed: bool = False
-    most_bytes: int = MOST_BYTES
+    most_bytes: int = MAX_BYTES
     text: str = ""
     pictures: list[str] = field(default_factory=list)
 
@@ -56,7 +56,7 @@ class Page:
         )
 
 
-def page_of(report: Report, *, printed: bool = False, most_bytes: int = MOST_BYTES) -> Page:
+def page_of(report: Report, *, printed: bool = False, most_bytes: int = MAX_BYTES) -> Page:
     """The report as a self-contained page, or to be printed; all its recordings take ``most_bytes`` packed."""
     recordings = sum(isinstance(block, Chart) and block.recording is not None for block in report.blocks)
     page = Page(printed, most_bytes // max(recordings, 1))

@@ -17,7 +17,7 @@ class GroupState(IntEnum):
     FULL = 2
 
 
-MOST_KEYS = 100_000
+MAX_KEYS = 100_000
 TALLEST_KEPT = 10_000  # px
 
 
@@ -71,7 +71,7 @@ class Arrangement:
 
 def _texts(data: Mapping[str, Any], part: str) -> list[str]:
     stated = data.get(part)
-    return [each for each in stated[:MOST_KEYS] if isinstance(each, str)] if isinstance(stated, list) else []
+    return [each for each in stated[:MAX_KEYS] if isinstance(each, str)] if isinstance(stated, list) else []
 
 
 def _is_height(value: object) -> bool:
@@ -80,5 +80,5 @@ def _is_height(value: object) -> bool:
 
 def _entries(data: Mapping[str, Any], part: str, is_fit: Callable[[object], bool]) -> dict[str, Any]:
     stated = data.get(part)
-    entries = islice(stated.items(), MOST_KEYS) if isinstance(stated, dict) else ()
+    entries = islice(stated.items(), MAX_KEYS) if isinstance(stated, dict) else ()
     return {key: value for key, value in entries if isinstance(key, str) and is_fit(value)}

@@ -56,8 +56,8 @@ def _joined(idle: IdleTable, part: slice) -> Gaps:
     return Gaps(row, first + part.start, blamed[heaviest].astype(np.int32), np.bincount(owner) > 1)
 
 
-LEAST_SHARE = 0.15  # of the time of a stretch that is idle
-LEAST_BINS = 6
+MIN_SHARE = 0.15  # of the time of a stretch that is idle
+MIN_BINS = 6
 BRIDGED = 3  # bins: so short a pause does not end a stretch
 
 
@@ -78,14 +78,14 @@ def dense_stretches(seen: Columns, causes: I32, width: int, labelled: float) -> 
     columns wide do not count: such a gap is told by itself.
     """
     bins = len(seen.coverage) // width
-    if bins < LEAST_BINS:
+    if bins < MIN_BINS:
         return []
     used = bins * width
     coverage = np.where(seen.event[:used] >= 0, seen.coverage[:used], 0.0)
     number = np.repeat(np.arange(bins), width)
     weight = np.bincount(number * 16 + causes[:used], weights=coverage, minlength=bins * 16).reshape(bins, 16)
     idle = weight.sum(axis=1) / width
-    main = np.where(idle >= LEAST_SHARE, weight.argmax(axis=1), -1)
+    main = np.where(idle >= MIN_SHARE, weight.argmax(axis=1), -1)
     alone = np.zeros(bins, bool)
     for gap in np.flatnonzero(seen.right - seen.left >= labelled):
         alone[max(int(seen.left[gap]) // width, 0) : int(seen.right[gap]) // width + 1] = True
@@ -95,7 +95,7 @@ def dense_stretches(seen: Columns, causes: I32, width: int, labelled: float) -> 
     return [
         Stretch(int(first) * width, int(last) * width, int(main[first]), float(idle[first:last].mean()))
         for first, last in pairwise(edges)
-        if main[first] >= 0 and last - first >= LEAST_BINS
+        if main[first] >= 0 and last - first >= MIN_BINS
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-MOST = 200
+MAX_STATES = 200
 
 Place = TypeVar("Place")
 
@@ -21,7 +21,7 @@ class History(Generic[Place]):
         """Remember where one was before leaving it; the same place twice counts once."""
         if not self._past or self._past[-1] != place:
             self._past.append(place)
-            del self._past[:-MOST]
+            del self._past[:-MAX_STATES]
         self._future.clear()
 
     def back(self, now: Place) -> Place | None:

@@ -28,11 +28,11 @@ FOOT = 3  # the solid line under a gap
 NOTE = 8  # more between it and the events of a lane with room: what many small gaps wait for is written there
 SCREEN = 560  # pixels of lanes that are surely visible at once
 LOW = 400  # pixels of lanes: in so few a curve gives up its second line
-MOST_BRIEF = 4  # ranks
-LEAST_LEVELS = 2  # of a lane that gives up some for the GPU's
-MOST_GROWTH = 2  # times what the lane of a GPU wishes for, where there is room
-MOST_ALONE = 3  # the same where it alone grows
-LARGE, LARGEST = 700, 2.0  # pixels of room beyond which rows grow, too, and so many times at most
+MAX_BRIEF_RANKS = 4  # ranks
+MIN_LEVELS = 2  # of a lane that gives up some for the GPU's
+MAX_GROWTH = 2  # times what the lane of a GPU wishes for, where there is room
+MAX_GROWTH_ALONE = 3  # the same where it alone grows
+LARGE, MAX_GROWTH_OF_ROWS = 700, 2.0  # pixels of room beyond which rows grow, too, and so many times at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def starting_states(groups: Sequence[Group]) -> dict[str, GroupState]:
     if len(with_gpu) <= 1 or sum(_full_height(group, plain) for group in with_gpu) <= SCREEN:
         state = GroupState.FULL
     else:
-        state = GroupState.BRIEF if len(with_gpu) <= MOST_BRIEF else GroupState.STRIP
+        state = GroupState.BRIEF if len(with_gpu) <= MAX_BRIEF_RANKS else GroupState.STRIP
     return {group.key: state if group.devices or not with_gpu else GroupState.STRIP for group in groups}
 
 
@@ -192,7 +192,7 @@ def drawn(group: Group, arrangement: Arrangement, text: str = "") -> list[Track]
 
 def _busy_rows(tracks: Sequence[Track], arrangement: Arrangement) -> list[Placed]:
     """The rows that say when each GPU works, lower where there are many."""
-    height = COMPACT if arrangement.compact or len(tracks) > MOST_BRIEF else COLLAPSED
+    height = COMPACT if arrangement.compact or len(tracks) > MAX_BRIEF_RANKS else COLLAPSED
     return [Placed(track, 0, height, (RowPlace(0, 2, height - 4),)) for track in tracks]
 
 
@@ -222,7 +222,7 @@ def _with_gpu_in_view(placed: Sequence[Placed], room: int, arrangement: Arrangem
 
 def _may_shrink(each: Placed, arrangement: Arrangement) -> bool:
     free = each.track.lane >= 0 and not each.collapsed and each.track.key not in arrangement.heights
-    return free and len(each.rows) > LEAST_LEVELS
+    return free and len(each.rows) > MIN_LEVELS
 
 
 def _grown(placed: Sequence[Placed], spare: int, room: int, arrangement: Arrangement) -> list[Placed]:
@@ -231,14 +231,14 @@ def _grown(placed: Sequence[Placed], spare: int, room: int, arrangement: Arrange
     In more ``room`` rows may be higher.
     """
     grown = list(placed)
-    large = min(max(room / LARGE, 1.0), LARGEST)
+    large = min(max(room / LARGE, 1.0), MAX_GROWTH_OF_ROWS)
     free = [
         index
         for index, each in enumerate(placed)
         if each.track.lane >= 0 and not each.collapsed and each.track.key not in arrangement.heights
     ]
     streams = [index for index in free if placed[index].track.first_of_device]
-    times, share = (MOST_ALONE, 1) if arrangement.compact else (MOST_GROWTH, 2)
+    times, share = (MAX_GROWTH_ALONE, 1) if arrangement.compact else (MAX_GROWTH, 2)
 
     def grow_streams(pixels: int) -> int:
         for place, index in enumerate(streams):

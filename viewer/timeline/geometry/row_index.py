@@ -23,7 +23,7 @@ BLOCK = 16
 FINEST = 3  # the pyramid's lowest level holds one entry for 2**FINEST events
 EVENTS_A_CELL = 4  # of the clock, on average
 _RUNS_AT_ONCE = 1 << 12  # their sums stay in the processor's cache
-LEAST_CELLS = 4096  # of the clock, so that a whole run fits a screen at two cells a column
+MIN_CELLS = 4096  # of the clock, so that a whole run fits a screen at two cells a column
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +90,7 @@ def lane_rows(events: EventTable, lane: int) -> list[Row]:
 
 def _clock(start: I64, end: I64, spent: I64) -> Clock:
     origin = int(start[0])
-    cells = max(len(start) // EVENTS_A_CELL, LEAST_CELLS)
+    cells = max(len(start) // EVENTS_A_CELL, MIN_CELLS)
     cell = max(-(-(int(end[-1]) - origin) // cells), 1)
     edges = origin + np.arange(cells + 1, dtype=np.int64) * cell
     begun = np.searchsorted(start, edges, side="left")

@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model.arrays import I64
 
-LEAST_SPAN_NS = 40.0
+MIN_SPAN_NS = 40.0
 MARGIN = 0.02  # how far beyond the recording one can pan, as a share of the recording or of the view
 
 
@@ -38,7 +38,7 @@ class Scale:
 
     def zoomed(self, x: float, factor: float) -> Scale:
         """Shows ``factor`` times as much time; what is at pixel ``x`` stays there."""
-        span = max(self.span * factor, LEAST_SPAN_NS)
+        span = max(self.span * factor, MIN_SPAN_NS)
         at = self.time(x)
         t0 = at - span * (x / max(self.width, 1.0))
         return Scale(t0, t0 + span, self.width)
@@ -54,8 +54,8 @@ class Scale:
 
     def within(self, end: float) -> Scale:
         """Moved and shrunk so that it stays on a recording that lasts from 0 to ``end``, with a small margin."""
-        whole = max(end, LEAST_SPAN_NS)
-        span = min(max(self.span, LEAST_SPAN_NS), whole * (1 + 2 * MARGIN))
+        whole = max(end, MIN_SPAN_NS)
+        span = min(max(self.span, MIN_SPAN_NS), whole * (1 + 2 * MARGIN))
         margin = max(whole * MARGIN, (span - whole) / 2)
         t0 = min(max(self.t0, -margin), whole + margin - span)
         return Scale(t0, t0 + span, self.width)
@@ -78,7 +78,7 @@ class Scale:
 
 def fitted(start: float, end: float, width: float, air: float = 0.04) -> Scale:
     """A view of [start, end] with a little air on both sides, a share of the span."""
-    span = max(end - start, LEAST_SPAN_NS)
+    span = max(end - start, MIN_SPAN_NS)
     return Scale(start - span * air, start + span * (1 + air), width)
 
 

@@ -14,7 +14,7 @@ from viewer.timeline.geometry.scale import Scale
 if TYPE_CHECKING:
     from rules.analysis.steps.steps import Step
 
-LEAST_PIXELS = 1.5  # steps that end closer to each other are told apart by nobody
+MIN_PIXELS = 1.5  # steps that end closer to each other are told apart by nobody
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class StepRow:
         low = int(np.searchsorted(self._end, scale.t0, side="right"))
         high = int(np.searchsorted(self._start, scale.t1, side="right"))
         if high > low:
-            pixel = np.floor((self._end[low:high] - scale.t0) / (scale.ns_per_pixel * LEAST_PIXELS))
+            pixel = np.floor((self._end[low:high] - scale.t0) / (scale.ns_per_pixel * MIN_PIXELS))
             for place in np.flatnonzero(np.diff(pixel, prepend=-np.inf)).tolist():
                 yield self.numbered[low + place]
 

@@ -17,8 +17,8 @@ NEAR_ZOOM = 1.25
 TURNS = 8  # while zooming: so many frames until each row was worked out
 AHEAD = 3  # a row that has to grow grows by the view's width over this
 NEAR = 4  # a row may grow in good time when less than the view's width over this is left
-MOST_VIEWS = 3  # widths of the view that a row keeps at most
-MOST_ROWS = 600
+MAX_VIEWS = 3  # widths of the view that a row keeps at most
+MAX_ROWS = 600
 _NONE = np.empty(0, np.int64)
 _NO_EDGE = np.empty(0, np.float64)
 
@@ -184,7 +184,7 @@ class Strips:
         zoom = (view.step, view.phase, view.width, *look)
         self._stretching = None
         self._beyond = BEYOND
-        if zoom != self._zoom or len(self._kept) > MOST_ROWS:
+        if zoom != self._zoom or len(self._kept) > MAX_ROWS:
             if hurried and self._kept and self._is_near(view, look):
                 self._stretching = Stretching(self._kept, view)
                 self._beyond = BEYOND_HURRIED
@@ -267,7 +267,7 @@ class Strips:
             kept = Strip.of(kept.row, view, min(first, kept.first) - ahead, kept.first).joined(kept)
         if last > kept.last or self._moved > 0:
             kept = kept.joined(Strip.of(kept.row, view, kept.last, max(last, kept.last) + ahead))
-        most = (last - first) * MOST_VIEWS
+        most = (last - first) * MAX_VIEWS
         if kept.last - kept.first > most:
             spare = (most - (last - first)) // 2
             kept = kept.cut(first - spare, last + spare)

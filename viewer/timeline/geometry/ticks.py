@@ -9,7 +9,7 @@ from parsers.model.units import TIMES
 from viewer.timeline.geometry.scale import Scale
 
 _UNITS = tuple((size, unit) for unit, size in reversed(TIMES.items()))
-MOST_DECIMALS = 3  # of a mark; finer ones count from an anchor
+MAX_DECIMALS = 3  # of a mark; finer ones count from an anchor
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def ticks(scale: Scale, origin: float = 0.0, least_pixels: float = 88.0) -> Tick
     size, unit = unit_of(max(farthest, step))
     decimals = _decimals(size, step)
     times = tuple(origin + number * step for number in numbers)
-    if decimals <= MOST_DECIMALS:
+    if decimals <= MAX_DECIMALS:
         labels = tuple(f"{number * step / size:,.{decimals}f} {unit}" for number in numbers)
         return Ticks(times, labels, step)
     coarse = 10.0 ** math.ceil(math.log10(max(scale.span, 1.0)))

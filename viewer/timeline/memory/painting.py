@@ -20,7 +20,7 @@ from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.memory.stack import MemoryStack, StackColumns
 
 TEMPORARY, KEPT, OLDER = "#e9b44c", "#e4572e", "#a9b1c2"
-LEAST_LABELLED = 15  # pixels: in a lower band there is no room for its name
+MIN_LABELLED = 15  # pixels: in a lower band there is no room for its name
 UNCERTAIN = 6  # the hatching of what is not known
 _FAMILIES = {
     Kind.PARAMETERS: "gemm",
@@ -123,7 +123,7 @@ class MemoryLabels:
         self, painter: QPainter, stack: MemoryStack, shown: StackColumns, scale: Scale, area: QRectF
     ) -> None:
         """Draw over a lane; ``shown`` has a column for each pixel of ``scale``."""
-        if not len(shown.moment) or area.height() < 3 * LEAST_LABELLED:
+        if not len(shown.moment) or area.height() < 3 * MIN_LABELLED:
             return
         per_byte = area.height() / stack.top
         below = np.zeros(len(shown.moment))
@@ -151,7 +151,7 @@ class MemoryLabels:
         area: QRectF,
     ) -> None:
         """One band's name where it is highest, in the middle of the stretch that has room around there."""
-        roomy = high >= LEAST_LABELLED
+        roomy = high >= MIN_LABELLED
         if not roomy.any():
             return
         best = int(np.argmax(high))
@@ -166,7 +166,7 @@ class MemoryLabels:
         left = min(max(best - room / 2, low), end - room)
         inside = slice(round(left), max(round(left + room), round(left) + 1))
         floor, ceiling = float(below[inside].max()), float((below + high)[inside].min())
-        if ceiling - floor < LEAST_LABELLED - 2:
+        if ceiling - floor < MIN_LABELLED - 2:
             return
         colors = theme.current()
         ink = colors.text if kind is Kind.UNKNOWN else theme.text_on(color_of(kind, colors))

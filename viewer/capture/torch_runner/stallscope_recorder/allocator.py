@@ -9,7 +9,7 @@ import os
 import shutil
 from typing import Any, Callable
 
-MOST_EVENTS = 1000000
+MAX_EVENTS = 1000000
 """Events that are kept: about 200 MB of the program's own memory; older ones are forgotten."""
 
 
@@ -26,7 +26,7 @@ class AllocatorHistory:
             torch = importlib.import_module("torch")
             if not torch.cuda.is_available():
                 return
-            torch.cuda.memory._record_memory_history(max_entries=MOST_EVENTS, stacks="python")
+            torch.cuda.memory._record_memory_history(max_entries=MAX_EVENTS, stacks="python")
             self._memory = torch.cuda.memory
         if self._memory is None:
             self._say("problem", text="this torch keeps no history of its memory: only the trace is written")
