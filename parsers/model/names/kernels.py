@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
+from parsers.model.names.mangled import spelled_out
+
 _ANONYMOUS = re.compile(
     r"\(anonymous namespace\)::|<unnamed>::|\(unnamed namespace\)::|_GLOBAL__N__\w{1,200}::"
 )
@@ -69,7 +71,7 @@ def kernel_name(name: str) -> str:
     """The name to show: a kernel's own; for PyTorch's generic wrappers the operation they carry, too."""
     if _PLAIN.match(name):
         return " ".join(name.split())
-    text = name[:_MAX_LENGTH].strip()
+    text = spelled_out(name.strip())[:_MAX_LENGTH]
     own = base_name(text)
     if own in ("kernel", "operator"):
         own = "::".join(_qualified(text).split("::")[-2:]).rpartition(" ")[2]

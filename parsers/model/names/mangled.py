@@ -1,0 +1,51 @@
+"""C++ names as compilers mangle them: the identifiers in them, which are what a reader looks for."""
+
+from __future__ import annotations
+
+import re
+
+_NESTED = re.compile(r"_ZN?(?=\d)")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_NO_IDENTIFIER = re.compile(
+    r"L[a-z]n?\d+E|[ST][0-9A-Z]*_|_GLOBAL__N_\w*?(?=\d)"
+)  # literals, repetitions, parameters
+_MAX_LENGTH = 1_000  # characters that are looked at
+
+
+def spelled_out(name: str) -> str:
+    """ "at::native::fill<FillFunctor>" of "_ZN2at6native4fillI11FillFunctorEvT_"; other names as they are.
+
+    What stands in brackets are all further identifiers in their order, without their structure.
+    """
+    begins = _NESTED.match(name)
+    if begins is None:
+        return name
+    text = name[:_MAX_LENGTH]
+    at, own = begins.end(), list[str]()
+    while (found := _identifier(text, at)) is not None:
+        own.append(found)
+        at += len(str(len(found))) + len(found)
+    further: list[str] = []
+    while at < len(text):
+        if (passed := _NO_IDENTIFIER.match(text, at)) is not None:
+            at = passed.end()
+        elif (found := _identifier(text, at)) is not None:
+            further += [] if found.startswith("_GLOBAL__N_") else [found]
+            at += len(str(len(found))) + len(found)
+        else:
+            at += 1
+    plain = "::".join(each for each in own if not each.startswith("_GLOBAL__N_"))
+    if not plain:
+        return name
+    return f"{plain}<{', '.join(further)}>" if further else plain
+
+
+def _identifier(text: str, at: int) -> str | None:
+    """The identifier before which its length stands."""
+    digits = at
+    while digits < len(text) and digits - at < 4 and text[digits].isdecimal() and text[digits].isascii():
+        digits += 1
+    if digits == at or text[at] == "0":
+        return None
+    found = text[digits : digits + int(text[at:digits])]
+    return found if len(found) == int(text[at:digits]) and _IDENTIFIER.fullmatch(found) else None
