@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from parsers.model import I64, Attribute, Cancelled, EventKind, LaneKind, Progress, Trace
+from parsers.model.results import KERNEL_TIMES_TITLE
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains, of_pairs
 from rules.analysis.facts.clocks import has_clocks
@@ -166,6 +167,8 @@ def _unmet(analysis: Analysis) -> dict[Need, Words]:
         Need.COMPILER_LOG: has_compiler_log(trace),
         Need.SAMPLED_STACKS: EventKind.SAMPLED_FRAME in kinds,
         Need.SERVED_REQUESTS: any(lane.kind is LaneKind.SERVED for lane in trace.lanes),
+        Need.KERNEL_TIMES: any(table.title == KERNEL_TIMES_TITLE for table in trace.tables),
+        Need.INSIDE_KERNELS: any(lane.kind is LaneKind.INSIDE_KERNEL for lane in trace.lanes),
         Need.CLOCKS: has_clocks(trace),
         Need.KERNEL_COUNTERS: bool(trace.kernels) and not is_foreign_report(trace),
         Need.DEVICE_LOG: bool(device_logs(trace)),

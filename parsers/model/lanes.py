@@ -22,6 +22,7 @@ class LaneKind(Enum):
     COMPILATION = "compilation"  # what torch.compile compiled, and where it gave up a graph
     SAMPLED_STACKS = "sampled_stacks"  # calls of one thread, as samples of its stack show them
     SERVED = "served"  # requests that an inference server answered, one after the other
+    INSIDE_KERNEL = "inside_kernel"  # parts of one kernel, as one warp of a multiprocessor runs them
     FLIGHT_RECORDER = "flight_recorder"  # collectives of one process group as a rank called them
     OVERHEAD = "overhead"  # the profiler's own work
     GPU_REGION = "gpu_region"  # annotations projected on a stream
@@ -40,7 +41,13 @@ class LaneKind(Enum):
 
 GPU_LANES = frozenset({LaneKind.GPU_STREAM, LaneKind.NCCL, LaneKind.COPY})
 BESIDE_LANES = frozenset(
-    {LaneKind.FLIGHT_RECORDER, LaneKind.COMPILATION, LaneKind.SAMPLED_STACKS, LaneKind.SERVED}
+    {
+        LaneKind.FLIGHT_RECORDER,
+        LaneKind.COMPILATION,
+        LaneKind.SAMPLED_STACKS,
+        LaneKind.SERVED,
+        LaneKind.INSIDE_KERNEL,
+    }
 )  # recorded by themselves, beside a timeline of the same rank
 
 

@@ -64,3 +64,15 @@ REQUEST_LOG = (  # of a table with one row a request; times since the first arri
     ResultColumn("prompt", "tokens"),
     ResultColumn("out", "tokens"),
 )
+
+KERNEL_TIMES_TITLE = "Kernel times"  # of a profile without a timeline
+KERNEL_TIMES = (  # one row for each kernel in each scope of the program, the longest first
+    ResultColumn("kernel"),
+    ResultColumn("scope"),
+    ResultColumn("launches"),
+    ResultColumn("time", "ms"),
+    ResultColumn("share", "%"),
+    ResultColumn("moved", "GB/s"),
+    ResultColumn("possible", "GB/s"),
+    ResultColumn("computed", "TFLOP/s"),
+)

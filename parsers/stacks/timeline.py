@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parsers.model import I32, I64, Effect, EventKind, Lane, LaneKind
+from parsers.model import BOOL, I32, I64, Effect, EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
 from parsers.model.errors import Excessive
 
@@ -43,36 +43,45 @@ def add_thread(builder: TraceBuilder, sampled: SampledThread) -> None:
     lane = builder.lane(
         Lane(LaneKind.SAMPLED_STACKS, sampled.name, process=sampled.process, thread=sampled.thread)
     )
-    length = np.diff(sampled.offset)
+    first, last, name = shared_calls(sampled.offset, sampled.frame, sampled.start[1:] == sampled.end[:-1])
+    builder.quality.read(len(first))
+    builder.add(sampled.start[first], sampled.end[last], name, lane, EventKind.SAMPLED_FRAME)
+
+
+def shared_calls(offset: I64, frame: I32, goes_on: BOOL) -> tuple[I64, I64, I32]:
+    """What neighbours in a row of stacks share, as calls: the first and the last stack of each, and its name.
+
+    Stack ``n`` is ``frame[offset[n] : offset[n + 1]]``, outermost first. ``goes_on`` says of each stack but the first
+    whether a call of the one before may go on in it.
+    """
+    length = np.diff(offset)
     if not len(length) or not int(length.max()):
-        return
-    shared = _shared_with_before(sampled, length)
-    sample = np.repeat(np.arange(len(length)), length)
-    depth = np.arange(len(sampled.frame)) - np.repeat(sampled.offset[:-1], length)
-    begins = depth >= shared[sample]
-    row, level, name = sample[begins], depth[begins], sampled.frame[begins]
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32)
+    shared = _shared_with_before(offset, frame, goes_on, length)
+    stack = np.repeat(np.arange(len(length)), length)
+    depth = np.arange(len(frame)) - np.repeat(offset[:-1], length)
+    begins = depth >= shared[stack]
+    row, level, name = stack[begins], depth[begins], frame[begins]
     last = np.empty(len(row), np.int64)
     order = np.argsort(level, kind="stable")
     edges = np.searchsorted(level[order], np.arange(int(level.max()) + 2))
     for at in range(len(edges) - 1):
         mine = order[edges[at] : edges[at + 1]]
-        # A call ends before the first later sample that shares no more frames than lie around it.
+        # A call ends before the first later stack that shares no more frames than lie around it.
         stops = np.append(np.flatnonzero(shared <= at), len(length))
         last[mine] = stops[np.searchsorted(stops, row[mine], side="right")] - 1
-    builder.quality.read(len(row))
-    builder.add(sampled.start[row], sampled.end[last], name, lane, EventKind.SAMPLED_FRAME)
+    return row, last, name
 
 
-def _shared_with_before(sampled: SampledThread, length: I64) -> I64:
-    """How many of its outermost frames each sample has in common with the one before it; 0 behind a pause."""
+def _shared_with_before(offset: I64, frame: I32, goes_on: BOOL, length: I64) -> I64:
+    """How many of its outermost frames each stack has in common with the one before it; 0 behind a pause."""
     count = np.zeros(len(length), np.int64)
-    together = sampled.start[1:] == sampled.end[:-1]
     least = np.minimum(length[1:], length[:-1])
-    still = np.flatnonzero(together & (least > 0)) + 1
-    first = sampled.offset[:-1]
+    still = np.flatnonzero(goes_on & (least > 0)) + 1
+    first = offset[:-1]
     level = 0
     while len(still):
-        same = sampled.frame[first[still] + level] == sampled.frame[first[still - 1] + level]
+        same = frame[first[still] + level] == frame[first[still - 1] + level]
         still = still[same]
         level += 1
         count[still] = level

@@ -60,6 +60,8 @@ class Need(Enum):
     FLIGHT_RECORDER = "no flight recorder dump"
     COMPILER_LOG = "no compiler log"
     SERVED_REQUESTS = "no inference server trace"
+    KERNEL_TIMES = "no profile of kernel times"
+    INSIDE_KERNELS = "no kernel was measured from the inside"
     SAMPLED_STACKS = "no CPU stack samples"
     CLOCKS = ours("no clocks were logged: open a log of $GpuMonitor from the same time with it")
     KERNEL_COUNTERS = ours("$CountersOfNvidia")

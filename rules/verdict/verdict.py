@@ -100,7 +100,10 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     if not len(trace.events) and trace.memory and (known := memory_of(analysis)):
         return peak_sentence(max(known, key=lambda each: each.peak_allocated))
     if trace.is_of_results:
-        return _of_requests(trace) or f"Results without a recording: {trace.tables[0].title}"
+        of_kernels = of_the_cpu_alone(diagnosis)
+        return _of_requests(trace) or (
+            of_kernels.title if of_kernels else f"Results without a recording: {trace.tables[0].title}"
+        )
     if not len(trace.gpu_operations):
         of_the_cpu = of_the_cpu_alone(diagnosis)
         beside = log_summary(trace) or of_flight_recorders(trace) or of_compiler_log(trace)
@@ -138,7 +141,8 @@ def of_the_cpu_alone(diagnosis: Diagnosis) -> Finding | None:
         (
             each
             for each in diagnosis.findings
-            if each.rule in ("cpu-recording", "sampled-cpu", "served-requests")
+            if each.rule
+            in ("cpu-recording", "sampled-cpu", "served-requests", "inside-kernels", "profiled-times")
         ),
         None,
     )
@@ -146,6 +150,8 @@ def of_the_cpu_alone(diagnosis: Diagnosis) -> Finding | None:
 
 def lacks_a_gpu(trace: Trace, diagnosis: Diagnosis) -> bool:
     """Whether all that the checks lack is a GPU: what was recorded is a CPU's, or hardly anything."""
+    if len(trace.gpu_operations):
+        return False
     judged = diagnosis.findings or diagnosis.quiet or trace.kernels or trace.memory or trace.is_of_results
     other = judged or trace.quality.kernels_without_times or is_cut(trace)
     return of_the_cpu_alone(diagnosis) is not None or trace.stands_beside or not other

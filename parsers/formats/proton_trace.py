@@ -1,0 +1,36 @@
+"""Traces of Proton, Triton's profiler (``data="trace"``): kernels on their streams, under the scopes around them."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from parsers.files.base import Source, parser
+from parsers.model import Progress, Trace
+from parsers.model.builder import TraceBuilder
+from parsers.proton.reading import begins_like_proton, built, events_of
+
+_TELLING = re.compile(rb'"call_stack"\s*:\s*\[\s*"ROOT"')
+
+
+@parser
+class ProtonTrace:
+    """Recognised by its first keys and the stacks of its events."""
+
+    format: ClassVar[str] = "proton-trace"
+    title: ClassVar[str] = "Triton Proton"
+    files: ClassVar[str] = 'traces (data="trace")'
+    suffixes: ClassVar[tuple[str, ...]] = (".chrome_trace", ".json")
+    priority: ClassVar[int] = 61  # before other Chrome traces, after those of single kernels
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return begins_like_proton(source.head) and _TELLING.search(source.head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.proton.kernel_timeline import add_kernels
+
+        builder = TraceBuilder()
+        events = events_of(source, builder, progress.part(0.0, 0.7))
+        shown = add_kernels(builder, events)
+        return built(source, self.format, builder, events, shown, progress.part(0.8, 1.0))

@@ -1,0 +1,240 @@
+"""Profiles of Proton, Triton's profiler (``.hatchet``): the time of kernels in a tree of scopes or of Python frames.
+
+The layout is that of ``proton/csrc/lib/Data/TreeData.cpp``; what its numbers mean is in ``triton/profiler/viewer.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import msgspec
+
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream, require_memory
+from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.model.names.kernels import distinct_names
+from parsers.model.names.mangled import spelled_out
+from parsers.model.names.source_files import is_own_frame
+from parsers.model.results import KERNEL_TIMES, KERNEL_TIMES_TITLE, Cell, rows_shown
+from parsers.stacks.timeline import frame_name
+
+_TELLING = re.compile(rb'"frame"\s*:\s*\{\s*"name"\s*:')
+_START = re.compile(rb'\s*\[\s*\{\s*"(?:children"\s*:\s*\[|frame"\s*:\s*\{)')
+_MAX_BYTES = 128 << 20
+_BYTES_OF_NODE = 2_000  # of memory
+_HINT = "Call proton.finalize() at the end of the program, and write the profile again."
+_TIME, _CYCLES, _COUNT, _BYTES, _FLOPS = "time (ns)", "cycles", "count", "bytes", "flops"
+_DEVICE = "device_id"
+_FRAME = re.compile(r"^(?P<file>.+):(?P<line>\d{1,9})@(?P<function>.+)$", re.DOTALL)
+_INDENT = "  "
+_LONGEST = 300  # characters of a name in a table
+_MAX_DEPTH = 60  # of the tree as it is shown
+_NS_PER_MS = 1e6
+_LARGEST = 1e30
+_BITS, _DATA_RATE, _KHZ = 8, 2, 1e3  # GPU memory gives data on both edges of its clock
+
+
+class _Frame(msgspec.Struct, gc=False):
+    name: str = ""
+
+
+class _Node(msgspec.Struct):
+    frame: _Frame = msgspec.field(default_factory=_Frame)
+    metrics: dict[str, Any] = {}
+    children: tuple[_Node, ...] = ()
+
+    def number(self, metric: str) -> float:
+        """A metric that is a number; zero for what is none."""
+        value = self.metrics.get(metric)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return 0.0
+        return float(value) if 0 < value < _LARGEST else 0.0
+
+    @property
+    def flops(self) -> float:
+        return sum(self.number(metric) for metric in self.metrics if metric.startswith(_FLOPS))
+
+    @property
+    def is_of_a_device(self) -> bool:
+        return _DEVICE in self.metrics
+
+    @property
+    def is_python(self) -> bool:
+        return _FRAME.match(self.frame.name) is not None
+
+    @property
+    def shown(self) -> str:
+        found = _FRAME.match(self.frame.name)
+        name = frame_name(found["function"], found["file"], int(found["line"])) if found else self.frame.name
+        return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
+@dataclass(slots=True)
+class _Kernel:
+    """One kernel in one scope; bandwidth in bytes a second."""
+
+    launches: float = 0.0
+    ns: float = 0.0
+    bytes: float = 0.0
+    flops: float = 0.0
+    bandwidth: float = 0.0
+
+
+@dataclass(slots=True)
+class _Scope:
+    """A node of the tree with all that is below it."""
+
+    name: str
+    depth: int
+    spent: float = 0.0
+    inner: list[_Scope] = field(default_factory=list)
+
+
+@parser
+class ProtonTree:
+    """Recognised by its nodes."""
+
+    format: ClassVar[str] = "proton-tree"
+    accompanies: ClassVar[bool] = True
+    title: ClassVar[str] = "Triton Proton"
+    files: ClassVar[str] = "profiles (.hatchet)"
+    suffixes: ClassVar[tuple[str, ...]] = (".hatchet", ".json")
+    priority: ClassVar[int] = 47
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return _START.match(source.head) is not None and _TELLING.search(source.head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        with open_bytes(source) as stream:
+            limited = LimitedStream(stream, source, progress.part(0.0, 0.4), "reading the profile")
+            content = limited.whole(_MAX_BYTES, "Profile fewer scopes.")
+        require_memory(source.path, content.count(b'"frame"'), _BYTES_OF_NODE, "Profile fewer scopes.")
+        try:
+            first, *rest = msgspec.json.decode(content, type=list[msgspec.Raw])
+            root = msgspec.json.decode(first, type=_Node)
+            devices = msgspec.json.decode(rest[0], type=dict[str, dict[str, dict[str, Any]]]) if rest else {}
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+            raise Malformed(source.path, f"This profile cannot be read ({error}).", _HINT) from error
+        builder = TraceBuilder()
+        builder.tables += _tables(root, devices, builder, progress.part(0.4, 0.9))
+        if not builder.tables:
+            raise Malformed(source.path, "This profile of Proton holds no kernel with a time.", _HINT)
+        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "Triton Proton"))
+        builder.sources.append(None)
+        return builder.build(progress.part(0.9, 1.0))
+
+
+def _tables(
+    root: _Node, devices: dict[str, dict[str, dict[str, Any]]], builder: TraceBuilder, progress: Progress
+) -> Iterator[ResultTable]:
+    is_timed = any(node.is_of_a_device and node.number(_TIME) for node in _nodes(root))
+    measure = _TIME if is_timed else _CYCLES
+    kernels: dict[tuple[str, str], _Kernel] = {}
+    top = _Scope(root.shown, -1)
+    waiting: list[tuple[_Node, _Scope]] = [(root, top)]
+    scopes: list[_Scope] = [top]
+    has_own = any(is_own_frame(name) for name in _names(root))
+    while waiting:
+        node, scope = waiting.pop()
+        progress.step(0.5, "adding up times")
+        for child in node.children:
+            if child.is_of_a_device and child.number(measure):
+                scope.spent += child.number(measure)
+                inner = "" if scope is top else scope.name
+                _add(kernels.setdefault((child.frame.name, inner), _Kernel()), child, measure, devices)
+            if child.children and has_own and child.is_python and not is_own_frame(child.shown):
+                waiting.append((child, scope))  # what libraries call stands for the line that called them
+            elif child.children:
+                within = _Scope(child.shown, scope.depth + 1)
+                scope.inner.append(within)
+                scopes.append(within)
+                waiting.append((child, within))
+    for each in reversed(scopes):  # children come after their parents
+        each.spent += sum(inner.spent for inner in each.inner)
+    if top.spent:
+        yield _kernel_table(kernels, top.spent, measure, builder)
+    if top.spent and top.inner:
+        yield _scope_table(top, measure, builder)
+
+
+def _nodes(root: _Node) -> Iterator[_Node]:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += node.children
+
+
+def _names(root: _Node) -> set[str]:
+    """Of Python's frames."""
+    return {node.shown for node in _nodes(root) if node.is_python}
+
+
+def _add(kernel: _Kernel, node: _Node, measure: str, devices: dict[str, dict[str, dict[str, Any]]]) -> None:
+    kernel.launches += node.number(_COUNT)
+    kernel.ns += node.number(measure)
+    kernel.bytes += node.number(_BYTES)
+    kernel.flops += node.flops
+    kernel.bandwidth = _bandwidth(
+        devices.get(str(node.metrics.get("device_type")), {}).get(str(node.metrics.get(_DEVICE)), {})
+    )
+
+
+def _bandwidth(device: dict[str, Any]) -> float:
+    """Bytes a second of a GPU's memory, whose clock is stated in kHz and its width in bits; zero where they are not."""
+    described = _Node(metrics=device)
+    clock, width = described.number("memory_clock_rate"), described.number("bus_width")
+    return _DATA_RATE * clock * _KHZ * width / _BITS
+
+
+def _kernel_table(
+    kernels: dict[tuple[str, str], _Kernel], whole: float, measure: str, builder: TraceBuilder
+) -> ResultTable:
+    longest = sorted(kernels.items(), key=lambda each: -each[1].ns)
+    rows: list[tuple[Cell, ...]] = []
+    different = list(dict.fromkeys(name for name, _ in kernels))
+    short = dict(zip(different, distinct_names([spelled_out(name) for name in different]), strict=True))
+    for (name, scope), each in longest[: rows_shown(builder.quality, len(longest))]:
+        timed = measure == _TIME
+        rows.append(
+            (
+                short[name][:_LONGEST],
+                scope or None,
+                each.launches or None,
+                each.ns / _NS_PER_MS if timed else None,
+                100 * each.ns / whole,
+                each.bytes / each.ns if timed and each.bytes else None,
+                each.bandwidth / 1e9 if timed and each.bytes and each.bandwidth else None,
+                each.flops / each.ns / 1e3 if timed and each.flops else None,
+            )
+        )
+    empty = {
+        at for at in range(len(KERNEL_TIMES)) if all(row[at] is None for row in rows)
+    }  # nobody stated bytes or operations
+    kept = [at for at in range(len(KERNEL_TIMES)) if at not in empty]
+    title = KERNEL_TIMES_TITLE if measure == _TIME else "Parts of kernels, by clock cycles"
+    return ResultTable(
+        title, tuple(KERNEL_TIMES[at] for at in kept), tuple(tuple(row[at] for at in kept) for row in rows)
+    )
+
+
+def _scope_table(top: _Scope, measure: str, builder: TraceBuilder) -> ResultTable:
+    rows: list[tuple[Cell, ...]] = []
+    waiting = sorted(top.inner, key=lambda each: each.spent)
+    while waiting:
+        scope = waiting.pop()
+        if not scope.spent:
+            continue
+        name = _INDENT * min(scope.depth, _MAX_DEPTH) + scope.name
+        time = scope.spent / _NS_PER_MS if measure == _TIME else scope.spent
+        rows.append((name, time, 100 * scope.spent / top.spent))
+        waiting += sorted(scope.inner, key=lambda each: each.spent)
+    column = ResultColumn("time", "ms") if measure == _TIME else ResultColumn("clock cycles")
+    shown = rows[: rows_shown(builder.quality, len(rows))]
+    return ResultTable("Scopes", (ResultColumn("scope"), column, ResultColumn("share", "%")), tuple(shown))

@@ -1,0 +1,51 @@
+"""Reads the events of a Proton trace, however many objects it consists of."""
+
+from __future__ import annotations
+
+import re
+
+from parsers.files.base import Source
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream
+from parsers.json_lists import JsonLists
+from parsers.model import I64, Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.proton.records import ProtonEvents, ProtonRecords
+
+_START = re.compile(rb'\s*\{\s*"displayTimeUnit"\s*:\s*"\w{1,4}"\s*,\s*"traceEvents"\s*:\s*\[')
+_LIST = "traceEvents"
+_DEEPEST, _OWNER_DEPTH = 2, 1  # brackets around an event, and around what one stream wrote
+
+
+def begins_like_proton(head: bytes) -> bool:
+    """Whether a file begins with Proton's keys, in its order."""
+    return _START.match(head) is not None
+
+
+def events_of(source: Source, builder: TraceBuilder, progress: Progress) -> ProtonEvents:
+    """All events of a file; what is damaged is noted."""
+    records = ProtonRecords(builder.quality)
+    with open_bytes(source) as packed:
+        stream = LimitedStream(packed, source, progress, "reading events")
+        lists = JsonLists(stream, {_LIST}, _DEEPEST, _OWNER_DEPTH)
+        for piece in lists.pieces():
+            records.add(piece)
+    if lists.damage:
+        reason = "the file is cut off or damaged; what comes before is shown"
+        builder.quality.note("cut", Effect.NOTED, reason, lists.damage)
+    return records.events()
+
+
+def built(
+    source: Source, format: str, builder: TraceBuilder, events: ProtonEvents, shown: I64, progress: Progress
+) -> Trace:
+    """The trace, in which events that are not among the ``shown`` ones are counted."""
+    if not len(shown):
+        hint = "Call proton.finalize() at the end of the program, and write the trace again."
+        raise Malformed(source.path, "This trace of Proton holds no kernel and no scope.", hint)
+    others = len(events.start) - len(shown)
+    builder.quality.read(others)
+    builder.quality.note("unknown", Effect.QUARANTINED, "events of a kind that is not known", "", others)
+    builder.inputs.append(TraceInput(source.shown or str(source.path), format, "Triton Proton"))
+    builder.sources.append(None)
+    return builder.build(progress)
