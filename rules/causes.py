@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.cpu_time import cpu_time
+from rules.analysis.facts.longest_kernel import LongestKernel, longest_kernel
 from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause as IdleCause
 from rules.analysis.names.families import Family
@@ -32,6 +33,7 @@ LITTLE_THAT_MAY_BE_NOTHING = 0.1  # of a step
 NOTEWORTHY_IDLE = 0.15  # of the window, without a known cause
 MOSTLY_COMPUTING = 0.8  # of the window; then a problem that is small beside it is told after it
 SMALL_BESIDE_COMPUTING = 0.1
+SMALL_BESIDE_A_KERNEL = 0.3  # of the time of a single kernel that takes most of it
 _LOUD = (Severity.HIGH, Severity.MEDIUM)
 
 
@@ -108,9 +110,21 @@ def first_problem(findings: Sequence[Finding]) -> Finding | None:
 
 
 def is_small_beside_computing(analysis: Analysis, problem: Finding) -> bool:
-    """Whether the GPU computes so much of the time that a problem hardly matters."""
-    small = problem.cost < SMALL_BESIDE_COMPUTING and not problem.of_recording
-    return small and problem.kernel is None and computing(analysis) >= MOSTLY_COMPUTING
+    """Whether the GPU computes so much of the time, or one kernel takes so much, that a problem hardly matters."""
+    if problem.of_recording or problem.kernel is not None or computing(analysis) < MOSTLY_COMPUTING:
+        return False
+    small = SMALL_BESIDE_COMPUTING
+    if (longest := limiting_kernel(analysis, problem)) is not None:
+        small = max(small, longest.share * SMALL_BESIDE_A_KERNEL)
+    return problem.cost < small
+
+
+def limiting_kernel(analysis: Analysis, problem: Finding) -> LongestKernel | None:
+    """A program's own kernel that takes most of the time and that a problem is not about; None where there is none."""
+    longest = longest_kernel(analysis)
+    if longest is None or longest.share < MOSTLY or longest.family is not Family.OTHER:
+        return None
+    return None if problem.category in (Category.SMALL_GRID, Category.FP64) else longest
 
 
 def _says_what_computes(finding: Finding) -> bool:

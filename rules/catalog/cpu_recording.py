@@ -14,6 +14,7 @@ from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import complement, length, union
 from rules.analysis.facts.cpu_time import CpuTime, Shares, cpu_time
 from rules.analysis.idle.threads import ThreadActivity
+from rules.analysis.names.regions import is_loader
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule
 from rules.losses.cpu_work import MAX_NAMED, MIN_NAMED, Products, named_shares, own_lines, products_of
 from rules.remedies.cpu_work import FEWER_THREADS, LARGE_OPERATORS, SINGLE_PRECISION
@@ -36,6 +37,10 @@ _RECORD_THE_GPU = remedy(
     "See Flame and Operators for what the CPU runs. If it was meant to run on a GPU, check whether model and "
     "tensors are there.",
     code=_CODE,
+)
+_LOAD_BESIDE = (
+    "If every batch takes as long as this one, load in worker processes (num_workers), and make each sample "
+    "cheaper."
 )
 _RECORD_WITH_TIMES = remedy(
     "The driver gave the profiler no times for GPU work. Record again on another machine, or after updating the "
@@ -95,10 +100,9 @@ When it is wrong
             unknown = "Whether a GPU worked meanwhile."
         else:
             amount = _largest(trace, longest, analysis)
-            headline, advice = (
-                Headline("No GPU activity was recorded, only the CPU's", amount),
-                _RECORD_THE_GPU,
-            )
+            headline = Headline("No GPU activity was recorded, only the CPU's", amount)
+            loads = bool(longest) and is_loader(_name(trace, longest[0][0]))
+            advice = _RECORD_THE_GPU.after(_LOAD_BESIDE) if loads else _RECORD_THE_GPU
             unknown = "Whether a GPU worked meanwhile."
         yield self.finding(
             analysis,
@@ -178,7 +182,9 @@ def _largest(trace: Trace, named: Shares, analysis: Analysis) -> str:
     if not named or named[0][1] < MIN_SILENCE * analysis.window_ns:
         return ""
     event, ns = named[0]
-    return f"{percent(ns / analysis.window_ns)} in {shortened(_name(trace, event), MAX_NAME_LENGTH)}"
+    name = _name(trace, event)
+    where = "the data loader" if is_loader(name) else shortened(name, MAX_NAME_LENGTH)
+    return f"{percent(ns / analysis.window_ns)} in {where}"
 
 
 def _of_the_others(time: CpuTime, kind: CulpritKind) -> str:

@@ -6,8 +6,8 @@ import numpy as np
 
 from rules.replay.replay import Change, Replay
 
-# Where no steps were found: nearly all of it in so few places, or in such a part of the program's calls. What a program
-# does in each layer or round is spread over more of them: 6 % in a model of four layers.
+# Where no steps were found: nearly all of it in so few places of each GPU, or in such a part of the program's calls.
+# What a program does in each layer or round is spread over more of them: 6 % in a model of four layers.
 FEW, FEW_OF_CALLS = 3, 0.02
 NEARLY_ALL = 0.75  # of what is taken away
 TOO_FEW_STEPS = 2  # to tell what each has from what one of them had
@@ -21,7 +21,8 @@ def comes_once(replay: Replay, change: Change) -> bool:
     has_steps = any(span.numbers for span in replay.spans)
     if has_steps and replay.steps != TOO_FEW_STEPS:
         return False
-    few = 1 if has_steps else max(FEW, FEW_OF_CALLS * len(replay.host))
+    gpus = len(replay.analysis.active_devices)  # what happens once to a program happens to each of them
+    few = gpus if has_steps else max(FEW * gpus, FEW_OF_CALLS * len(replay.host))
     before, after = replay.usual, replay.overlay([change])
     runs = np.where(before.present, before.duration, 0.0) - np.where(after.present, after.duration, 0.0)
     host = (before.gap + before.cost) - (after.gap + after.cost)

@@ -14,7 +14,7 @@ from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.idle.device_time import Budget
 from rules.analysis.inference.serving import serving_of
-from rules.causes import NOTEWORTHY_IDLE, computing, is_small_beside_computing, leading
+from rules.causes import NOTEWORTHY_IDLE, computing, is_small_beside_computing, leading, limiting_kernel
 from rules.causes import first_problem as first_of
 from rules.diagnosis import Diagnosis
 from rules.findings.base import Category, Finding, Severity
@@ -24,7 +24,7 @@ from rules.replay.replay import WITHOUT_TIMES
 from rules.wording.compilations import of_compiler_log
 from rules.wording.headline import Headline
 from rules.wording.memory import peak_sentence
-from rules.wording.phrases import of_every_step, without_times
+from rules.wording.phrases import of_every_step, shortened, without_times
 
 MAJORITY = 0.5  # of the profiled time
 BUDGET_LABELS = {
@@ -93,7 +93,7 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     bound = next((each for each in diagnosis.findings if each.category is Category.GPU_BOUND), None)
     if first is not None:
         if first.category.accuses and is_small_beside_computing(analysis, first):
-            return f"The GPU computes {percent(computing(analysis))} of the time"
+            return _computes(analysis, first)
         return _both_ways(analysis, diagnosis, first) or first.title
     if trace.kernels and not len(trace.gpu_operations):
         return _of_kernels(trace, diagnosis)
@@ -115,6 +115,12 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         return bound.title
     unaccused = _largest_idle(analysis) or _communication_alone(analysis)
     return unaccused or "Nothing stands out: no check found a loss above 5 %"
+
+
+def _computes(analysis: Analysis, problem: Finding) -> str:
+    longest = limiting_kernel(analysis, problem)
+    mostly = f", {percent(longest.share)} in {shortened(longest.name)} alone" if longest else ""
+    return f"The GPU computes {percent(computing(analysis))} of the time{mostly}"
 
 
 def _of_requests(trace: Trace) -> str:

@@ -24,7 +24,7 @@ from rules.causes import (
     in_order,
     leading,
 )
-from rules.diagnosis import Diagnosis
+from rules.diagnosis import Diagnosis, diagnose
 from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.fixes.base import Proposal
 from rules.fixes.changes import host_time_times
@@ -35,6 +35,7 @@ from rules.replay.overlay import Overlay
 from rules.replay.recorder import buffer_requests
 from rules.replay.replay import Replay, replay_of
 from rules.verdict.promises import first_step_in_a_line, step_with, worded
+from rules.verdict.verdict import verdict
 from rules.wording.headline import Headline, Part
 from rules.wording.phrases import part_of, part_of_steps
 from tests.opened import diagnosed
@@ -315,6 +316,31 @@ def test_what_is_small_beside_computing_comes_after_it() -> None:
     large = finding(Category.COPY_H2D, SMALL_BESIDE_COMPUTING + 0.01)
     assert leading(busy, [small, bound]) is bound
     assert leading(busy, [large, bound]) is large
+
+
+@pytest.mark.parametrize(
+    ("kernel", "until", "copying", "limits"),
+    [
+        ("advance_cells", 600, 150, True),
+        ("advance_cells", 480, 150, False),  # not most of the time
+        ("advance_cells", 600, 200, False),  # too much to be small beside it
+        ("ampere_bf16_s16816gemm_bf16_128x64_tn", 600, 150, False),  # what it lacks other rules say
+    ],
+)
+def test_a_kernel_of_the_programs_own_that_takes_most_of_the_time_comes_before_what_is_small_beside_it(
+    kernel: str, until: float, copying: float, limits: bool
+) -> None:
+    trace = TinyTrace()
+    each = 1_000 - copying
+    for number in range(40):
+        at = each * number
+        trace.operation(at, at + until, kernel, at - 5 if number else 0.0)
+        trace.operation(at + until, at + each, f"other_{number}", at)
+    trace.copy(40 * each, 40_000, "DtoH", 40 * each - 300, pageable=True)
+    built = trace.build()
+    said = verdict(Analysis(built), diagnose(built))
+    assert said.startswith("Copies from the GPU") is not limits
+    assert ("60 % in advance_cells alone" in said) is limits
 
 
 @pytest.mark.parametrize(

@@ -64,3 +64,17 @@ def test_activities_without_times_are_not_called_a_recording_without_a_gpu() -> 
     (finding,) = (each for each in diagnosis.findings if each.rule == "cpu-recording")
     assert finding.unknown == ("When the GPU worked, and for how long.",)
     assert "gave the profiler no times" in str(finding.remedy)
+
+
+@pytest.mark.parametrize(
+    ("name", "loads"),
+    [("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", True), ("solve", False)],
+)
+def test_a_single_batch_that_takes_most_of_the_time_is_told_as_the_loaders(name: str, loads: bool) -> None:
+    trace = TinyTrace()
+    trace.region(0, 8_000, name)
+    trace.op(100, 300, "aten::stack")
+    trace.op(8_100, 10_000, "aten::linear")
+    finding = told(trace)
+    assert ("in the data loader" in finding.title) is loads
+    assert any("num_workers" in each for each in finding.advice) is loads

@@ -145,6 +145,16 @@ def test_calls_that_only_hand_over_a_configuration_may_be_over_at_once(call: str
     assert bool(other_units(tiny.build())) is told
 
 
+@pytest.mark.parametrize(("names", "told"), [(2 * MIN_EVENTS, False), (1, True)])
+def test_first_launches_load_code_and_are_in_no_other_unit(names: int, told: bool) -> None:
+    tiny = TinyTrace()
+    for number in range(2 * MIN_EVENTS):
+        at = 10_000.0 * number
+        takes = 4_000.0 if number % 2 else 4.0
+        tiny.operation(at + 9_000, at + 9_010, f"kernel_{number % names}", at, launch_us=takes)
+    assert bool(other_units(tiny.build())) is told
+
+
 def test_a_recording_that_is_wholly_in_another_place_of_time_is_judged(tmp_path: Path) -> None:
     assert other_units(open_trace([chrome(tmp_path, lambda *_: 1.0)])) == ()
 

@@ -54,6 +54,23 @@ def test_nothing_is_to_be_done_first_about_what_came_once() -> None:
     assert all("faster" not in each.title for each in diagnose(trace).findings)
 
 
+@pytest.mark.parametrize(("gpus", "once"), [(1, False), (4, True)])
+def test_what_happens_once_happens_to_each_gpu_of_a_program(gpus: int, once: bool) -> None:
+    trace = TinyTrace()
+    for number in range(KERNELS):
+        for gpu in range(gpus):
+            at = 60.0 * number + gpu
+            name = f"void kernel_{number}(float*)"
+            trace.operation(at + 20, at + 40, name, at, device=gpu, stream=7 + gpu)
+    replay = planned(trace).replay
+    longest = np.arange(2 * FEW)
+
+    def moved(overlay: Overlay) -> None:
+        overlay.gap[longest] = np.maximum(overlay.gap[longest] - 1.0, -1.0)
+
+    assert comes_once(replay, moved) is once
+
+
 @pytest.mark.parametrize(("count", "places", "once"), [(2, 1, True), (2, 2, False), (3, 1, False)])
 def test_of_two_steps_both_must_have_it(count: int, places: int, once: bool) -> None:
     def body(trace: TinyTrace, _: int) -> None:

@@ -11,6 +11,7 @@ from parsers.model import GPU_WORK, I64, EventKind, Trace, derived
 from parsers.model.arrays import BOOL, F64, I32, Array
 from parsers.model.names.calls import WORK_CALLS, calls_of, runs_a_kernel
 from parsers.model.names.per_name import named
+from rules.analysis.steps.first_use import first_launches
 
 # Units differ by these powers of ten: times of one part are so many decades larger than those of the others.
 _DECADES = (3, 6)
@@ -118,7 +119,11 @@ def _impossible_durations(trace: Trace) -> Iterator[OtherUnit]:
         if short >= SOME_OF_IT * len(found):
             whole = "some " if short < MAJORITY * len(found) else ""
             yield OtherUnit(f"durations of {whole}{part}", "any that are possible")
-        elif (decades := _two_sorts(events.name[found][timed], took[timed])) != 0:
+            continue
+        timed &= ~np.isin(
+            found, first_launches(trace)
+        )  # they load code, which takes a thousand times as long
+        if decades := _two_sorts(events.name[found][timed], took[timed]):
             yield OtherUnit(f"durations of some {part}", "the others of the same names", decades)
 
 

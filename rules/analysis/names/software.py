@@ -65,6 +65,8 @@ def software_of(trace: Trace) -> tuple[str, ...]:
     names = [name for number, (name, _) in enumerate(_SIGNS) if number in found]
     if names[:1] == ["SGLang"]:
         names = [name for name in names if name != "vLLM"]  # whose kernels it runs
+    if "OpenMP offloading" in names:
+        names = [name for name in names if name != "OpenACC"]  # whose runtime fills arrays for it
     if not _FRAMEWORKS & set(names):
         names = [*(name for name, made in calls.items() if made), *names]
     return tuple(names)

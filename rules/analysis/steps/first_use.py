@@ -26,7 +26,7 @@ def first_use(trace: Trace, start: int, end: int) -> tuple[Intervals, I64]:
     classes, took = calls_of(trace)[trace.events.name[calls]], durations(trace, calls)
     first = np.zeros(len(calls), bool)
     first[np.unique(trace.events.name[calls], return_index=True)[1]] = True
-    first |= np.isin(calls, _first_launches(trace))
+    first |= np.isin(calls, first_launches(trace))
     creates = np.isin(classes, (Call.ALLOCATE, Call.LAUNCH)) | named(
         trace, calls, lambda name: _CREATES.match(name) is not None
     )
@@ -43,7 +43,7 @@ def first_use(trace: Trace, start: int, end: int) -> tuple[Intervals, I64]:
     return where, events[np.argsort(-durations(trace, events), kind="stable")]
 
 
-def _first_launches(trace: Trace) -> I64:
+def first_launches(trace: Trace) -> I64:
     """The first launch of each kernel: it loads the kernel's code where code is loaded when it is needed."""
     links = trace.links
     order = np.argsort(trace.events.start[links.launch], kind="stable")
