@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model.units import duration
+from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.cpu_time import cpu_time
 from rules.analysis.names.regions import is_loader
@@ -24,6 +24,9 @@ from rules.wording.phrases import of_every_step, without_stacks
 MIN_LOADS = 2  # of one, nobody knows whether it comes again
 NEARLY = 0.05  # of a worker, or of the rest of a step: so little more makes no difference
 MAX_WORKERS = 8  # whose effect is told
+MAX_BUSY = (
+    0.8  # of a worker's time: batches differ, and one that never pauses is late as often as it is early
+)
 _OF_WORKERS = "_MultiProcessingDataLoaderIter"
 
 
@@ -34,7 +37,7 @@ class CpuLoading(Rule):
     id: ClassVar[str] = "cpu-loading"
     category: ClassVar[Category] = Category.INPUT_BOUND
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
-    explanation: ClassVar[str] = """
+    explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and its busiest thread spends much of a step in a data loader.
 
@@ -44,12 +47,13 @@ Why it costs time
 
 How it decides
     It adds up the time inside data loaders (enumerate(DataLoader)#...) and ranges named like one, such as load,
-    fetch, read or preprocess, and takes out what the profiler costs. Below {least-share} of the step nothing is
+    fetch, read or preprocess, and takes out what the profiler costs. Below {{least-share}} of the step nothing is
     reported, nor if only one batch is loaded.
 
 What to try
     Load in other processes, or in more of them, and make each sample cheaper. A step then takes at least as long as
-    the rest of it, and at least the loading time divided by the number of workers.
+    the rest of it, and at least the loading time divided by the number of workers. Workers that would have less than
+    {percent(1 - MAX_BUSY)} of their time to spare get one more beside them.
 
 When it is wrong
     Workers need CPU cores. If the training threads use all of them, more workers slow it down.
@@ -67,7 +71,9 @@ When it is wrong
         has_workers, is_of_torch = _OF_WORKERS in name, is_loader(name)
         steps = max(analysis.steps_in_window, 1)
         loading_ns, rest_ns = time.loading_ns / steps, (time.step_ns - time.loading_ns) / steps
-        workers = min(max(math.ceil(loading_ns / max(rest_ns, 1.0) - NEARLY), 1), MAX_WORKERS)
+        load = loading_ns / max(rest_ns, 1.0)
+        workers = min(max(math.ceil(load - NEARLY), 1), MAX_WORKERS)
+        advised = min(workers + (load > MAX_BUSY * workers), MAX_WORKERS)
         yield self.finding(
             analysis,
             ceiling_ns=time.loading_ns,
@@ -77,8 +83,9 @@ When it is wrong
             ),
             account=_in_workers(loading_ns, rest_ns)
             if has_workers
-            else _in_the_main_process(loading_ns, rest_ns, workers) + inside(analysis, time, time.loading),
-            remedy=loaded_beside(workers, has_workers=has_workers) if is_of_torch else region_beside(name),
+            else _in_the_main_process(loading_ns, rest_ns, workers, advised)
+            + inside(analysis, time, time.loading),
+            remedy=loaded_beside(advised, has_workers=has_workers) if is_of_torch else region_beside(name),
             culprit=culprit_of(
                 analysis,
                 [] if has_workers else own_lines(analysis, time, time.loading),
@@ -112,8 +119,8 @@ def _in_workers(waiting_ns: float, rest_ns: float) -> str:
     )
 
 
-def _in_the_main_process(loading_ns: float, rest_ns: float, workers: int) -> str:
-    """``workers``: with more of them a step takes as long."""
+def _in_the_main_process(loading_ns: float, rest_ns: float, workers: int, advised: int) -> str:
+    """``workers``: with more of them a step takes as long, where each batch takes the same time to make."""
     whole = loading_ns + rest_ns
     least = max(rest_ns, loading_ns / workers)
     alone = max(rest_ns, loading_ns)
@@ -124,4 +131,11 @@ def _in_the_main_process(loading_ns: float, rest_ns: float, workers: int) -> str
     if workers > 1:
         text += f", with {workers} of them {duration(least)}"
     any_number = ", with any number" if least <= rest_ns * (1 + NEARLY) else ""
-    return f"{text}: at most {whole / max(least, 1.0):.2g} times faster{any_number}."
+    spare = (
+        f" Try {advised}: {'a worker' if workers == 1 else 'workers'} with hardly any time to spare would keep steps "
+        "waiting whenever a batch takes longer than usual."
+    )
+    return (
+        f"{text}: at most {whole / max(least, 1.0):.2g} times faster{any_number}."
+        f"{spare if advised > workers else ''}"
+    )

@@ -124,6 +124,12 @@ def per_step(replay: Replay, amount: float) -> float:
     return amount / max(replay.steps, 1) / max(len(replay.spans), 1)
 
 
+def most_per_step(replay: Replay, ns: F64) -> float:
+    """Host time, ``ns`` at each host node, in a step of the rank that spends most: the others wait for it."""
+    rank = replay.host.span_of_thread[replay.host.thread]
+    return float(np.bincount(rank, ns, minlength=1).max()) / max(replay.steps, 1)
+
+
 def of_nodes(replay: Replay, operations: BOOL) -> BOOL:
     """Which host nodes launched any of these operations."""
     found = np.zeros(len(replay.host), bool)

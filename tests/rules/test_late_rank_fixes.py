@@ -34,6 +34,24 @@ def test_a_rank_with_more_work_of_its_own_is_mended(late: float, found: bool) ->
         assert promise.proposal.rank == 1
 
 
+def test_loading_takes_what_the_rank_that_loads_longest_waits_for() -> None:
+    trace = TinyTrace()
+    for rank in range(3):
+        loads = 3_000 if rank == 1 else 400
+
+        def body(made: TinyTrace, _: int, loads: float = loads, rank: int = rank) -> None:
+            made.op(5, 5 + loads, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+            made.kernels(20 + loads, 12, 20, 50, device=rank)
+            made.collective(700 + loads, 3_800, 690 + loads, device=rank, stream=7)
+            made.call(700 + loads, 3_810, "cudaDeviceSynchronize")
+
+        trace.rank = rank
+        steps(6, 4_000, body, into=trace)
+    promises = make_plan(Analysis(trace.build())).promises
+    (loading,) = (each for each in promises if each.proposal.fix == "load-data-in-workers")
+    assert "loading a batch takes 3.00 ms in a step" in loading.proposal.title
+
+
 def mended_ranks(extra: int = 0, slow: float = 20.0, waited_for: bool = True) -> Plan:
     """Three ranks, of which rank 1 launches more, and for longer kernels; else the others begin late."""
     trace = TinyTrace()

@@ -11,7 +11,7 @@ from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
-from rules.fixes.changes import less_host_time, per_step
+from rules.fixes.changes import less_host_time, most_per_step
 from rules.remedies.host_work import COLLECT_SELDOM
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
@@ -43,7 +43,7 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         garbage = surroundings_of(analysis).garbage_ns
         nodes = garbage > 0
-        each = per_step(replay, float(garbage.sum()))
+        each = most_per_step(replay, garbage)
         if each < MIN_SHARE * replay.usual_ns:
             return
         hit = len(np.unique(replay.host.step[nodes]))

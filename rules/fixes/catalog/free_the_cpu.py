@@ -9,7 +9,7 @@ from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
-from rules.fixes.changes import less_host_time, per_step
+from rules.fixes.changes import less_host_time, most_per_step
 from rules.fixes.interrupted import interrupted_ns, interruptions_in_a_step
 from rules.replay.replay import Replay
 from rules.wording.words import for_python, for_pytorch
@@ -46,7 +46,7 @@ What makes it more or less
         yield Proposal(
             title=(
                 f"Give the program its own CPU cores: it stalls {often:.0f} times {replay.in_step}, "
-                f"{duration(per_step(replay, float(stopped.sum())))}, at places that change"
+                f"{duration(most_per_step(replay, stopped))}, at places that change"
             ),
             categories=(Category.LAUNCH_BOUND, Category.HOST_BOUND),
             culprit="the CPU",

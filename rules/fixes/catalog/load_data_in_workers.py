@@ -12,7 +12,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.names.software import names_that_ran
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
-from rules.fixes.changes import less_host_time, per_step
+from rules.fixes.changes import less_host_time, most_per_step
 from rules.remedies.waiting import prepared_input
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
@@ -50,11 +50,10 @@ What makes it more or less
         if not nodes.any():
             return
         hidden = np.maximum(loading - FETCH_NS, 0.0)
-        milliseconds = per_step(replay, float(loading.sum())) / 1e6
         workers = any(_OF_WORKERS in name for name in names_that_ran(analysis.trace))
         what = "Let more workers load the data" if workers else "Load the data in other processes"
         yield Proposal(
-            title=f"{what}: loading a batch takes {duration(milliseconds * 1e6)} {replay.in_step}",
+            title=f"{what}: loading a batch takes {duration(most_per_step(replay, loading))} {replay.in_step}",
             categories=(Category.INPUT_BOUND,),
             culprit="data loader",
             remedy=prepared_input("", loader=True, workers=workers).and_then(

@@ -20,8 +20,8 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import (
     copies,
     less_host_time,
+    most_per_step,
     of_nodes,
-    per_step,
     together,
     without_calls,
     without_waiting,
@@ -108,7 +108,7 @@ def _proposal(
         categories.append(Category.COPY_D2H)
     elif (waits & stops).any():
         categories.append(Category.SYNCHRONIZATION)
-    milliseconds = per_step(replay, float(own[nodes].sum())) / 1e6
+    taken = duration(most_per_step(replay, np.where(nodes, own, 0.0)))
     shown = shortened(name, MAX_NAME_LENGTH)  # as findings name it
     what = (
         f"the work of {shortened(name)}"
@@ -120,9 +120,9 @@ def _proposal(
         key=name or phase.when,
         title=(
             f"Pad to a few lengths: {shortened(name) or plans.who} builds a plan for each new one, "
-            f"{duration(milliseconds * 1e6)} of CPU work {replay.in_step}"
+            f"{taken} of CPU work {replay.in_step}"
             if plans
-            else f"Move {what} off the critical path: {duration(milliseconds * 1e6)} of CPU work {replay.in_step}"
+            else f"Move {what} off the critical path: {taken} of CPU work {replay.in_step}"
         ),
         categories=tuple(categories),
         culprit=shown or f"{analysis.idle.host} outside any region",

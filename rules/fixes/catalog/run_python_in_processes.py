@@ -13,7 +13,7 @@ from rules.analysis.facts.lock_waits import busiest_frame, lock_waits
 from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
-from rules.fixes.changes import less_host_time, per_step
+from rules.fixes.changes import less_host_time, most_per_step
 from rules.remedies.host_work import PROCESSES_FOR_THREADS
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
@@ -44,7 +44,7 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         waited = surroundings_of(analysis).lock_ns
-        each = per_step(replay, float(waited.sum()))
+        each = most_per_step(replay, waited)
         if each < MIN_SHARE * replay.usual_ns or not is_python(analysis.trace):
             return
         nodes = waited > 0
