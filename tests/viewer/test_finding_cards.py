@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,12 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers.model.units import percent
+from rules.causes import OTHER_BASIS
 from rules.verdict.absent import absent_in_a_line
 from rules.verdict.promises import gain
 from viewer.look.labels import unbroken
 from viewer.panels.findings.check_list import CheckList, check_name
-from viewer.panels.findings.finding_card import ShareBar
+from viewer.panels.findings.share_bar import ShareBar
 from viewer.panels.tabs.query import QueryPanel
 from viewer.query.explained import can_be_explained
 from viewer.reports.finding_ticket import finding_ticket
@@ -39,6 +41,22 @@ def test_share_and_gain_stand_beside_the_bar_of_a_card_so_that_its_title_is_one_
     middles = [each.mapTo(card, each.rect().center()) for each in (card.share, bar, card.gives)]
     assert [each.x() for each in middles] == sorted(each.x() for each in middles)
     assert max(each.y() for each in middles) - min(each.y() for each in middles) < 4
+
+
+@pytest.mark.parametrize(("more", "told"), [(OTHER_BASIS + 1e-6, True), (OTHER_BASIS - 1e-6, False)])
+def test_a_card_says_how_much_of_a_step_goes_with_what_its_cause_delays(
+    window: MainWindow, qtbot: QtBot, more: float, told: bool
+) -> None:
+    qtbot.waitUntil(lambda: window.document.plan is not None)
+    card = window.diagnosis.cards[0]
+    own = card.finding.share
+    finding = replace(card.finding, with_delays=own + more)
+    card.tell_as(finding)
+    amount = f"{percent(own)} of every step"
+    assert card.share.text() == (f"{amount}, {percent(own + more)} with delays" if told else amount)
+    (bar,) = card.findChildren(ShareBar)
+    assert bar.share == pytest.approx(own)
+    assert bar.with_delays == pytest.approx(own + more if told else own)
 
 
 def test_what_is_no_problem_stands_in_a_line_below_the_cards(empty_window: MainWindow, qtbot: QtBot) -> None:

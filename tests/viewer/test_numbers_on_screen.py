@@ -50,7 +50,13 @@ def shown_numbers(window: MainWindow) -> list[Shown]:
         finding = card.finding
         amount = finding.headline.amount
         if isinstance(amount, Part) and amount.is_of_a_step:
-            rows.append(Shown(f"card {number}", card.share.text(), f"share of {finding.rule} {number}"))
+            rows.append(
+                Shown(
+                    f"card {number}",
+                    card.share.text().partition(", ")[0],
+                    f"share of {finding.rule} {number}",
+                )
+            )
         if (promise := promise_for(finding, plan)) is not None and finding.leads and card.gives.text():
             rows.append(Shown(f"card {number}", card.gives.text(), f"gain of {promise.id}"))
     first = window.diagnosis.cards[0].finding

@@ -108,7 +108,7 @@ def _promise_lines(number: int, promise: Promise, reader: Reader, mends: Sequenc
     lines = textwrap.wrap(f"{number}. {proposal.title}", WIDTH, subsequent_indent="   ")
     lines += textwrap.wrap(worded(promise), WIDTH, initial_indent="   ", subsequent_indent="   ")
     for each in mends:
-        lines += textwrap.wrap(f"mends: {each}", WIDTH, initial_indent="   ", subsequent_indent="      ")
+        lines += textwrap.wrap(f"also fixes: {each}", WIDTH, initial_indent="   ", subsequent_indent="      ")
     if number > 1 and not proposal.redesign and abs(promise.after_others - promise.expected) > 0.02:
         after = promise.after_others
         adds = f"{factor(after)} more" if after >= ADDS_LITTLE else "hardly anything more"

@@ -233,7 +233,7 @@ def facts_of_gap(trace: Trace, analysis: Analysis, row: int) -> list[Fact]:
     share = percent(total / max(analysis.window_ns, 1))
     facts.append(
         Fact(
-            "All like it",
+            "Same culprit",
             f"{count:,} gap{'s' * (count != 1)}, {duration(total)}, {share} of the analysed time",
         )
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
-    QColor,
     QFont,
     QKeyEvent,
     QMouseEvent,
@@ -19,98 +18,27 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from parsers.model.units import duration, percent, size
+from parsers.model.units import duration, percent
 from rules import Finding
 from rules.terms.culprit import SourceLine
 from rules.verdict.promises import gain
-from rules.wording.headline import Part
 from rules.wording.phrases import short_place
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label, breakable, tooltip, unbroken
-from viewer.look.painted_text import TextCache
 from viewer.look.tab_order import LIST_ITEM
 from viewer.panels.findings.code_box import CodeBox
+from viewer.panels.findings.share_bar import ShareBar, share_in_words
+from viewer.panels.findings.stairs import Stairs
 from viewer.query.explained import can_be_explained
 
 if TYPE_CHECKING:
     from rules.fixes.plan import Plan
     from viewer.capture.request import CaptureRequest
 
-
-HEIGHT, TEXT = 84, 15
-MAX_STEPS = 12  # the last steps; more are too narrow to read
-_GAP = 6
-
-
-class Stairs(QWidget):
-    """Bytes after each step; of many steps the first and the last ones."""
-
-    def __init__(self, after_steps: Sequence[int], color: QColor) -> None:
-        super().__init__()
-        self._levels, self._color = tuple(after_steps), color
-        self._first = max(len(self._levels) - MAX_STEPS, 0)
-        self._text = TextCache(theme.font(theme.SECONDARY_PX, tabular=True))
-        self.setFixedHeight(HEIGHT)
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(
-            "After the steps: " + ", ".join(size(each) for each in self._levels[self._first :])
-        )
-
-    def sizeHint(self) -> QSize:
-        return QSize(300, HEIGHT)
-
-    def paintEvent(self, _: QPaintEvent) -> None:
-        painter = QPainter(self)
-        colors, shown = theme.current(), self._levels[self._first :]
-        most, base = max(*shown, 1), min(shown)
-        width = self.width() / len(shown)
-        room = HEIGHT - 2 * TEXT - 2
-        painter.setPen(Qt.PenStyle.NoPen)
-        for place, level in enumerate(shown):
-            left, high = place * width, room * level / most
-            low = room * min(base, level) / most
-            painter.fillRect(QRectF(left, TEXT + room - low, width - _GAP, low), colors.line_strong)
-            painter.fillRect(QRectF(left, TEXT + room - high, width - _GAP, high - low), self._color)
-        painter.setFont(self._text.font)
-        painter.setPen(colors.text_secondary)
-        for place, level in enumerate(shown):
-            top = TEXT + room - room * level / most - TEXT
-            self._text.draw(painter, size(level), place * width, round(top), width)
-            step = f"step {self._first + place + 1}"
-            self._text.draw(painter, step, place * width, HEIGHT - TEXT, width)
-
-
 SHORT_LINES = 2
 TextAround = Callable[[SourceLine], str]
 NextRecording = Callable[[Finding], "tuple[str, CaptureRequest] | None"]
-
-
-class ShareBar(QWidget):
-    """A thin bar: which share of the window the finding could give back at most."""
-
-    def __init__(self, share: float, color: QColor) -> None:
-        super().__init__()
-        self._color = color
-        self.setFixedHeight(5)
-        self.show_share(share)
-
-    def show_share(self, share: float) -> None:
-        """A part of the step between 0 and 1."""
-        self.share = min(max(share, 0.0), 1.0)
-        self.setAccessibleName(f"At most {percent(self.share)} of the time")
-        self.update()
-
-    def paintEvent(self, _: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(theme.current().strip)
-        whole = QRectF(0, 0.5, self.width(), 4)
-        painter.drawRoundedRect(whole, 2, 2)
-        if self.share > 0:
-            painter.setBrush(self._color)
-            painter.drawRoundedRect(QRectF(0, 0.5, max(self.width() * self.share, 4.0), 4), 2, 2)
 
 
 class LineClampedLabel(QLabel):
@@ -231,9 +159,9 @@ class FindingCard(QFrame):
         """Say the finding with its share of another step: with the recorder, or without."""
         self._told = told
         self.title.setText(self._title)
-        self.share.setText(self._share_beside)
+        self.share.setText(share_in_words(self._told))
         if self._bar is not None:
-            self._bar.show_share(told.share)
+            self._bar.show_finding(told)
         self.gives.setText(self.ceiling)
         self.setAccessibleName(f"{told.title}. {self.ceiling}")
 
@@ -242,21 +170,15 @@ class FindingCard(QFrame):
         """What happens; the share of a step stands in the row of the bar, so that this is one line."""
         return unbroken(self._told.headline.beside_its_cost(self._told.reader).removesuffix("."))
 
-    @property
-    def _share_beside(self) -> str:
-        """ "57 % of every step", where the title leaves it out."""
-        amount = self._told.headline.amount
-        return str(amount) if isinstance(amount, Part) and amount.is_of_a_step else ""
-
     def _build(self) -> None:
         finding = self.finding
         self.title = Label(self._title, weight=QFont.Weight.DemiBold, pixels=14, wrap=True)
         self._layout.addWidget(self.title)
-        self.share = Label(self._share_beside, "secondary", pixels=12, parent=self)
-        self.share.setVisible(bool(self._share_beside))
+        self.share = Label(share_in_words(self._told), "secondary", pixels=12, parent=self)
+        self.share.setVisible(bool(share_in_words(self._told)))
         self.gives = Label(self.ceiling, "secondary", pixels=12, parent=self)
         self.gives.setVisible(bool(self.ceiling))
-        self._bar = ShareBar(finding.share, self._color) if finding.share > 0 else None
+        self._bar = ShareBar(finding, self._color) if finding.share > 0 else None
         row = horizontal(spacing=12)
         row.addWidget(self.share)
         if self._bar is not None:
