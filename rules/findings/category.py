@@ -105,6 +105,10 @@ class Category(StrEnum):
         "gpu-bound",
         _Traits(Family.GEMM, accuses=False, next_recording=NextRecording.KERNEL_COUNTERS),
     )
+    KERNEL_LIMITS = (
+        "kernel-limits",
+        _Traits(Family.GEMM, accuses=False, next_recording=NextRecording.KERNEL_COUNTERS),
+    )
     MEMORY_BOUND = "memory-bound", _Traits(Family.COPY)
     COMPUTE_BOUND = "compute-bound", _Traits(Family.GEMM)
     LATENCY_BOUND = "latency-bound", _Traits(Cause.HOST)
