@@ -107,6 +107,15 @@ HOLLOW = [
         "triton-server-trace",
         b'[{"id": 1, "model_name": "a"}, {"id": 1, "timestamps": [{"name": "REQUEST_START", "ns": 5}]}]',
     ),
+    (
+        "proton-trace",
+        b'{"displayTimeUnit":"us","traceEvents":[{"args":{"call_stack":["ROOT","k"]},"name":"k","ph":"M"}]}',
+    ),
+    (
+        "proton-inside",
+        b'{"displayTimeUnit":"ns","traceEvents":[{"name":"k","ph":"X","pid":"k Core1 CTA2","tid":"warp 0","ts":-1}]}',
+    ),
+    ("proton-tree", b'[{"frame": {"name": "ROOT"}, "children": [], "metrics": {"time (ns)": 0}}]'),
     ("torch-compiler-log", headed("compiler/torch_trace.log", 20)),
     (
         "speedscope",
