@@ -25,28 +25,39 @@ from viewer.capture import process_tree
 from viewer.capture.commands import RUNNER
 from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import CaptureRequest, Target, TargetKind, Window
+from viewer.capture.torch_runner.stallscope_recorder.attaching import (
+    POLLED_WITHIN,
+    Process,
+    are_together,
+    environment_of,
+    ranks_among,
+    step_times,
+)
+from viewer.capture.torch_runner.stallscope_recorder.session import rank_in
 from viewer.cli import main
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Kineto asks on Linux only")
 
 
 class PretendedKineto:
-    """Asks as libkineto does, in the name of this process, and writes what it is told to."""
+    """Asks as libkineto does, in the name of a process, and writes what it is told to."""
 
-    def __init__(self, folder: Path, steps: list[int]) -> None:
+    def __init__(self, folder: Path, steps: list[int], pid: int = 0, parent: int = 0) -> None:
         self.orders: list[dict[str, str]] = []
         self._folder = folder
         self._steps = steps
+        self._pid = pid or os.getpid()
+        self._parent = parent or os.getppid()
         self._thread = threading.Thread(target=self._ask, daemon=True)
         self._thread.start()
 
     def _ask(self) -> None:
         own = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        own.bind(str(self._folder / "dynoconfigclient"))
+        own.bind(str(self._folder / f"dynoconfigclient{self._pid}"))
         own.settimeout(1.0)
         with own:
             while self._steps:
-                body = struct.pack("<iiqii", 3, 2, 77, os.getpid(), os.getppid())
+                body = struct.pack("<iiqii", 3, 2, 77, self._pid, self._parent)
                 try:
                     own.sendto(struct.pack("<Q32s", len(body), b"req") + body, str(self._folder / "dynolog"))
                     answer = own.recv(1 << 16)
@@ -62,8 +73,12 @@ class PretendedKineto:
 
     def _record(self, order: dict[str, str]) -> None:
         self.orders.append(order)
-        events = [{"ph": "X", "name": "Optimizer.step#SGD.step", "ts": n} for n in range(self._steps.pop(0))]
-        path = order["ACTIVITIES_LOG_FILE"].replace(".json", f"_{os.getpid()}.json")
+        events = [
+            {"ph": "X", "cat": cat, "name": "Optimizer.step#SGD.step", "ts": n}
+            for n in range(self._steps.pop(0))
+            for cat in ("user_annotation", "gpu_user_annotation")
+        ]
+        path = order["ACTIVITIES_LOG_FILE"].replace(".json", f"_{self._pid}.json")
         Path(path).write_text(json.dumps({"traceEvents": events}))
 
 
@@ -77,7 +92,9 @@ def attach(folder: Path, out: Path, *words: str) -> subprocess.CompletedProcess[
 def steps_in(path: Path) -> int:
     with gzip.open(path, "rt") as file:
         names: Counter[str] = Counter(
-            each["name"].split(".")[-1] for each in json.load(file)["traceEvents"] if each.get("ph") == "X"
+            each["name"].split(".")[-1]
+            for each in json.load(file)["traceEvents"]
+            if each.get("ph") == "X" and not each["cat"].startswith("gpu_")
         )
     return names["step"]
 
@@ -159,6 +176,64 @@ def prepared(*words: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, 9)
         program.communicate()
+
+
+@pytest.mark.thorough
+def test_a_launcher_that_asks_before_its_ranks_are_there_is_not_what_is_recorded(tmp_path: Path) -> None:
+    ranks = "for rank in 0 1; do RANK=$rank LOCAL_WORLD_SIZE=2 sleep 300 & done"
+    words = ["sh", "-c", f"until [ -e {tmp_path}/go ]; do sleep 0.05; done; {ranks}; wait"]
+    with prepared(*words) as launcher:
+        asked = PretendedKineto(tmp_path, [0, 0], launcher.pid)
+        threading.Thread(target=start_ranks_once, args=(asked, launcher.pid, tmp_path), daemon=True).start()
+        done = attach(tmp_path, tmp_path / "out", "--pid", str(launcher.pid))
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "it.rank0.pt.trace.json.gz",
+        "it.rank1.pt.trace.json.gz",
+    ]
+
+
+def start_ranks_once(asked: PretendedKineto, launcher: int, folder: Path) -> None:
+    """Let the launcher start its ranks as soon as it was told to record, and let them ask then."""
+    while not asked.orders:
+        time.sleep(0.02)
+    (folder / "go").touch()
+    children = Path(f"/proc/{launcher}/task/{launcher}/children")
+    while (
+        len(ranks := [pid for pid in children.read_text().split() if rank_in(environment_of(int(pid))) >= 0])
+        < 2
+    ):
+        time.sleep(0.02)
+    for pid in ranks:
+        PretendedKineto(folder, [2, 5], int(pid), launcher)
+
+
+def test_the_ranks_are_recorded_without_their_launcher_and_loaders_only_if_they_make_steps(
+    tmp_path: Path,
+) -> None:
+    processes = {}
+    with contextlib.ExitStack() as running:
+        for name, rank in (("launcher", ""), ("rank 0", "0"), ("rank 1", "1"), ("loader of rank 1", "1")):
+            program = running.enter_context(prepared("sleep", "300", **({"RANK": rank} if rank else {})))
+            processes[name] = Process(program.pid)
+        for name, process in processes.items():
+            process.ancestors = [process.pid, processes["launcher"].pid]
+            if "loader" in name:
+                process.ancestors.insert(1, processes["rank 1"].pid)
+        found = ranks_among(processes.values())
+    assert found == [processes[name] for name in ("rank 0", "rank 1", "loader of rank 1")]
+
+
+def test_ranks_that_began_at_other_steps_are_told_by_the_clock(tmp_path: Path) -> None:
+    def written(name: str, seconds: float) -> str:
+        event = {"cat": "user_annotation", "name": "Optimizer.step#SGD.step", "ts": 1e6 * seconds}
+        (tmp_path / name).write_text(json.dumps({"baseTimeNanoseconds": 10**9, "traceEvents": [event]}))
+        return str(tmp_path / name)
+
+    first = written("first", 100.0)
+    assert step_times(first) == [101.0]
+    assert are_together([first, written("second", 100.0 + 0.99 * POLLED_WITHIN)])
+    assert not are_together([first, written("second", 100.0 + 1.01 * POLLED_WITHIN)])
 
 
 @pytest.mark.thorough

@@ -16,7 +16,7 @@ import shutil
 import socket
 import struct
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterable, List, Optional
 
 from .session import rank_in
 from .status import Status
@@ -32,11 +32,15 @@ POLLED_WITHIN = 6.0
 SETTLED_AFTER = 30.0
 """A launcher that is so old, in seconds, has started its ranks."""
 COMPLETE_WITHIN = 300.0
+WARMUP = 2
+"""Steps before those that are recorded, in which switching the GPU's tracing on is paid for."""
 WITHOUT_ITERATIONS_MS = 2000
 """How long is recorded of a program that has no optimizer, whose iterations Kineto cannot count."""
 TRIES = 4
-_STEP = re.compile(rb'"Optimizer\.step#')
-_STEP_TIMES = re.compile(rb'"name": "Optimizer\.step#[^"]*"[^}]*?"ts": ([0-9.]+)')
+_STEP = re.compile(
+    rb'"cat": "(?!gpu_)[a-z_]*",\s*"name": "Optimizer\.step#[^"]*"[^}]*?"ts": ([0-9.]+)'  # the GPU has a copy
+)
+_BASE = re.compile(rb'"baseTimeNanoseconds": ([0-9]+)')
 
 
 class Process:
@@ -59,9 +63,14 @@ class Process:
 
     @property
     def ranks(self) -> int:
-        """How many ranks its launcher starts on this machine, or it itself does; 1 where nothing is said of that."""
+        """How many ranks its launcher starts on this machine, or it itself; 1 where nothing is said of that."""
         said = [environment_of(pid).get("LOCAL_WORLD_SIZE", "") for pid in [self.pid, *self.children]]
         return max([int(each) for each in said if each.isdigit()] or [1])
+
+    @property
+    def is_launcher(self) -> bool:
+        """Whether it started ranks and is none itself."""
+        return self.ranks > 1 and self.rank < 0
 
     @property
     def children(self) -> List[int]:
@@ -141,31 +150,36 @@ class Attached:
         self._options = options
         self._server = server
         self._status = status
+        self._processes: List[Process] = []
+        self._together = 0  # a multiple of so many steps is where all begin; 0 while it is unknown
         self.written: List[str] = []
 
     @property
     def _stopped(self) -> bool:
         return bool(self._options.control) and os.path.exists(self._options.control)
 
-    def find(self) -> List[Process]:
-        """Who is to be recorded, once all of them have asked."""
+    def find(self) -> bool:
+        """Wait until all have asked who are to be recorded; whether there is anybody."""
         self._status.say("waiting", text="for the program to ask")
         began = time.monotonic()
         first = None
+        self._together = 0
         while not self._stopped and time.monotonic() - began < self._options.wait:
             self._server.serve(0.5)
-            found = self._wanted()
+            found = self._processes = self._wanted()
             if found:
                 first = first or time.monotonic()
                 ranks = max(each.ranks for each in found)
                 settled = found[0].age > SETTLED_AFTER and not found[0].children
-                if len(found) >= ranks > 1 or (settled and found[0].pid == self._options.pid):
-                    return found
+                if len({each.rank for each in found}) >= ranks > 1:
+                    break
+                if settled and found[0].pid == self._options.pid:
+                    break
                 if ranks == 1 and time.monotonic() - first > 2 * POLLED_WITHIN:
-                    return found
+                    break
             if self._options.pid and not os.path.isdir("/proc/{}".format(self._options.pid)):
                 break
-        return self._wanted()
+        return bool(self._processes)
 
     def _wanted(self) -> List[Process]:
         pid, job = self._options.pid, self._options.job
@@ -174,37 +188,42 @@ class Attached:
             for each in self._server.known.values()
             if each.is_alive and (not pid or pid in each.ancestors) and (not job or each.job == job)
         ]
-        launchers = {pid for each in found for pid in each.ancestors if pid != each.pid}
-        ranks = [each for each in found if each.pid not in launchers]
-        return sorted(ranks, key=lambda each: (each.rank, each.pid))
+        return sorted(ranks_among(found), key=lambda each: (each.rank, each.pid))
 
-    def record(self, processes: List[Process], number: int) -> bool:
+    def record(self, number: int) -> bool:
         """One recording of each; whether there was any."""
-        together = 1
-        if len(processes) > 1:
-            self._status.say("warming-up", step=1, of=1)
-            together = self._steps_ahead(processes[0])
-        files = self._asked(processes, self._options.active, together, "{}-{}".format(number, together))
-        for process in processes:
+        files: Dict[int, str] = {}
+        for attempt in range(TRIES):
+            if len(self._processes) > 1 and not self._together:
+                self._find_steps()
+            files = self._asked(self._options.active, self._together or 1, "{}.{}".format(number, attempt))
+            launched = any(each.is_launcher for each in self._processes)
+            if self._stopped or attempt == TRIES - 1 or (not launched and are_together(list(files.values()))):
+                break
+            for file in files.values():
+                os.remove(file)
+            if launched and not self.find():
+                return False
+        for process in self._processes:
             if process.pid in files:
-                self._keep(files[process.pid], process, number, len(processes))
+                self._keep(files[process.pid], process, number, len(self._processes))
         return bool(files)
 
-    def _steps_ahead(self, process: Process) -> int:
-        """A multiple of so many steps is far enough ahead for all ranks to hear of it: from a short recording."""
-        file = self._asked([process], 2, 1, "rate").get(process.pid)
-        if file is None:
-            return 1
-        with open(file, "rb") as content:
-            times = [float(each) for each in _STEP_TIMES.findall(content.read())]
-        os.remove(file)
-        if len(times) < 2 or times[-1] <= times[0]:
-            return 1
-        return max(2, int(2 * POLLED_WITHIN * 1e6 * (len(times) - 1) / (times[-1] - times[0])))
+    def _find_steps(self) -> None:
+        """From a short recording: who makes steps, and how far ahead a step lies that all have heard of in time."""
+        self._status.say("warming-up", step=1, of=1)
+        files = self._asked(2, 1, "rate")
+        times = {pid: step_times(file) for pid, file in files.items()}
+        for file in files.values():
+            os.remove(file)
+        self._processes = [each for each in self._processes if times.get(each.pid)] or self._processes
+        lengths = [(each[-1] - each[0]) / (len(each) - 1) for each in times.values() if len(each) > 1]
+        known = [each for each in lengths if each > 0]
+        self._together = max(2, int(2 * POLLED_WITHIN / min(known))) if known else 1
 
-    def _asked(self, processes: List[Process], steps: int, multiple: int, label: str) -> Dict[int, str]:
+    def _asked(self, steps: int, multiple: int, label: str) -> Dict[int, str]:
         """What Kineto wrote for each process; again where its program had not made a step yet when it was asked."""
-        left = list(processes)
+        left = list(self._processes)
         found: Dict[int, str] = {}
         for attempt in range(TRIES):
             stem = os.path.join(self._options.out, ".{}.{}.{}".format(self._options.name, label, attempt))
@@ -216,7 +235,7 @@ class Attached:
                 file = files.get(process.pid)
                 if file is None:
                     continue
-                counted = count_steps(file)
+                counted = len(step_times(file))
                 if counted == steps or (counted == 0 and attempt > 0) or attempt == TRIES - 1:
                     found[process.pid] = file
                 else:
@@ -257,18 +276,40 @@ class Attached:
         self._status.say("written", path=path)
 
 
+def ranks_among(found: Iterable[Process]) -> List[Process]:
+    """All but launchers, which are of another rank than what they started, or of none."""
+    known = {each.pid: each for each in found}
+    launchers = {
+        ancestor
+        for each in known.values()
+        for ancestor in each.ancestors
+        if ancestor in known and known[ancestor].rank != each.rank
+    }
+    return [each for each in known.values() if each.pid not in launchers]
+
+
 def order(path: str, steps: int, multiple: int) -> str:
     """What Kineto is told; it puts the process into the file's name."""
     return (
         "ACTIVITIES_LOG_FILE={}\nPROFILE_START_ITERATION=0\nPROFILE_START_ITERATION_ROUNDUP={}\n"
-        "ACTIVITIES_ITERATIONS={}\nACTIVITIES_DURATION_MSECS={}\n"
-    ).format(path, multiple, steps, WITHOUT_ITERATIONS_MS)
+        "ACTIVITIES_WARMUP_ITERATIONS={}\nACTIVITIES_ITERATIONS={}\nACTIVITIES_DURATION_MSECS={}\n"
+    ).format(path, multiple, WARMUP, steps, WITHOUT_ITERATIONS_MS)
 
 
-def count_steps(file: str) -> int:
-    """Steps of optimizers in a file of Kineto's."""
+def step_times(file: str) -> List[float]:
+    """When the steps of optimizers in a file of Kineto's began, in seconds of the machine's clock."""
     with open(file, "rb") as content:
-        return len(_STEP.findall(content.read()))
+        text = content.read()
+    base = _BASE.search(text)
+    return sorted(
+        (int(base.group(1)) if base else 0) / 1e9 + float(each) / 1e6 for each in _STEP.findall(text)
+    )
+
+
+def are_together(files: List[str]) -> bool:
+    """Whether the recordings of all ranks begin at the same step; one that heard too late began a multiple later."""
+    firsts = [times[0] for times in map(step_times, files) if times]
+    return not firsts or max(firsts) - min(firsts) < POLLED_WITHIN
 
 
 def is_complete(path: str) -> bool:
@@ -310,11 +351,10 @@ def main(arguments: List[str]) -> int:
         return _give_up(status, said)
     attached = Attached(options, server, status)
     try:
-        processes = attached.find()
-        if not processes:
+        if not attached.find():
             return _give_up(status, _why_nobody(options))
         for number in range(1, options.times + 1):
-            if not attached.record(processes, number):
+            if not attached.record(number):
                 break
     finally:
         server.close()
