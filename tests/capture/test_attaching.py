@@ -7,13 +7,11 @@ import gzip
 import json
 import os
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +19,13 @@ from typing import Any
 import pytest
 
 from tests.capture.pretend import SCRIPTS
+from tests.capture.pretended_kineto import PretendedKineto, steps_in
 from viewer.capture import process_tree
 from viewer.capture.commands import RUNNER
+from viewer.capture.failures import CaptureProblem
+from viewer.capture.plan import command_for
 from viewer.capture.recording import Outcome, Recording
-from viewer.capture.request import CaptureRequest, Target, TargetKind, Window
+from viewer.capture.request import CaptureRequest, Target, TargetKind, Tool, Window
 from viewer.capture.torch_runner.stallscope_recorder.attaching import (
     POLLED_WITHIN,
     Process,
@@ -39,64 +40,11 @@ from viewer.cli import main
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Kineto asks on Linux only")
 
 
-class PretendedKineto:
-    """Asks as libkineto does, in the name of a process, and writes what it is told to."""
-
-    def __init__(self, folder: Path, steps: list[int], pid: int = 0, parent: int = 0) -> None:
-        self.orders: list[dict[str, str]] = []
-        self._folder = folder
-        self._steps = steps
-        self._pid = pid or os.getpid()
-        self._parent = parent or os.getppid()
-        self._thread = threading.Thread(target=self._ask, daemon=True)
-        self._thread.start()
-
-    def _ask(self) -> None:
-        own = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        own.bind(str(self._folder / f"dynoconfigclient{self._pid}"))
-        own.settimeout(1.0)
-        with own:
-            while self._steps:
-                body = struct.pack("<iiqii", 3, 2, 77, self._pid, self._parent)
-                try:
-                    own.sendto(struct.pack("<Q32s", len(body), b"req") + body, str(self._folder / "dynolog"))
-                    answer = own.recv(1 << 16)
-                except OSError:
-                    time.sleep(0.05)
-                    continue
-                size, kind = struct.unpack_from("<Q32s", answer)
-                assert kind.rstrip(b"\0") == b"req"
-                assert size == len(answer) - 40
-                if size:
-                    self._record(dict(line.split("=", 1) for line in answer[40:].decode().splitlines()))
-                time.sleep(0.05)
-
-    def _record(self, order: dict[str, str]) -> None:
-        self.orders.append(order)
-        events = [
-            {"ph": "X", "cat": cat, "name": "Optimizer.step#SGD.step", "ts": n}
-            for n in range(self._steps.pop(0))
-            for cat in ("user_annotation", "gpu_user_annotation")
-        ]
-        path = order["ACTIVITIES_LOG_FILE"].replace(".json", f"_{self._pid}.json")
-        Path(path).write_text(json.dumps({"traceEvents": events}))
-
-
 def attach(folder: Path, out: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(RUNNER), "--attach", "--out", str(out), "--name", "it", *words]
     return subprocess.run(
         [*command, "--socket-dir", str(folder)], capture_output=True, text=True, timeout=60, check=False
     )
-
-
-def steps_in(path: Path) -> int:
-    with gzip.open(path, "rt") as file:
-        names: Counter[str] = Counter(
-            each["name"].split(".")[-1]
-            for each in json.load(file)["traceEvents"]
-            if each.get("ph") == "X" and not each["cat"].startswith("gpu_")
-        )
-    return names["step"]
 
 
 def test_what_holds_too_few_steps_is_asked_for_again(tmp_path: Path) -> None:
@@ -110,6 +58,12 @@ def test_what_holds_too_few_steps_is_asked_for_again(tmp_path: Path) -> None:
     assert [steps_in(path) for path in (tmp_path / "out").iterdir()] == [5, 5]
     assert [order["ACTIVITIES_ITERATIONS"] for order in kineto.orders] == ["5", "5", "5"]
     assert {order["PROFILE_START_ITERATION"] for order in kineto.orders} == {"0"}
+
+
+def test_nsight_records_no_program_that_runs_already() -> None:
+    request = CaptureRequest(tool=Tool.NSYS, target=Target(TargetKind.RUNNING, "12"))
+    with pytest.raises(CaptureProblem, match="Nsight Systems can't record a program that already runs"):
+        command_for(request, "out", "it")
 
 
 def test_a_program_without_an_optimizer_is_recorded_for_a_time(tmp_path: Path) -> None:

@@ -53,6 +53,11 @@ def command_for(
     """The recording's argument list; ``tool_path`` is where nsys or ncu is, their plain name by default."""
     target = request.target
     if target.kind is TargetKind.RUNNING:
+        if request.tool is not Tool.TORCH:
+            raise CaptureProblem(
+                f"{request.tool.title} can't record a program that already runs.",
+                "Choose the PyTorch profiler.",
+            )
         return commands.attach_command(request, out, name, runner, status, control)
     if request.tool is Tool.TORCH:
         if not target.is_python:
@@ -137,6 +142,8 @@ def prepare(request: CaptureRequest, check_interpreter: bool = True) -> Plan:
 
 def needs_interpreter(request: CaptureRequest) -> bool:
     """Whether the target's own interpreter is asked to run the recorder."""
+    if request.target.kind is TargetKind.RUNNING:
+        return False
     return commands.needs_runner(request) and not starts_python_itself(request.target)
 
 

@@ -25,7 +25,7 @@ def members(mark: str, root: int = 0) -> set[int]:
     found: set[int] = set()
     needle = f"{MARK}={mark}".encode()
     for pid in _processes():
-        state, parent = _state_and_parent(pid)
+        state, parent = state_and_parent(pid)
         if state in ("Z", "X", ""):
             continue
         parents[pid] = parent
@@ -50,7 +50,7 @@ def kill(mark: str, root: int = 0) -> list[int]:
     known: set[int] = set()
     while True:
         alive = members(mark, root)
-        alive |= {pid for pid in known if _state_and_parent(pid)[0] not in ("", "Z", "X")}
+        alive |= {pid for pid in known if state_and_parent(pid)[0] not in ("", "Z", "X")}
         known = alive
         if not alive or time.monotonic() > deadline:
             return sorted(alive)
@@ -109,7 +109,8 @@ def _processes() -> list[int]:
         return []
 
 
-def _state_and_parent(pid: int) -> tuple[str, int]:
+def state_and_parent(pid: int) -> tuple[str, int]:
+    """The letter of the kernel for a process's state, empty where it is gone, and its parent."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             after_name = file.read().rpartition(")")[2].split()

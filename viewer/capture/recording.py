@@ -21,7 +21,7 @@ from viewer.capture.left_there import FarRun
 from viewer.capture.output_stream import Event, OutputStream
 from viewer.capture.places import Place, ThisMachine
 from viewer.capture.plan import Plan
-from viewer.capture.request import FOUND_NOTHING, CaptureRequest, Tool, retry_after
+from viewer.capture.request import FOUND_NOTHING, CaptureRequest, TargetKind, Tool, retry_after
 from viewer.capture.running import Running
 from viewer.capture.storage import LAST_USED, History, Presets, Run, data_folder
 from viewer.places.names import HERE, Unreachable
@@ -100,7 +100,7 @@ class Recording:
         began = time.monotonic()
         plan = self._plan = self._place.prepare(self.request)
         try:
-            if not self.request.trial:
+            if not self.request.trial and self.request.target.kind is not TargetKind.RUNNING:
                 Presets().save(LAST_USED, self.request)
             run = self._history.begin(self.request)
             log = run.log.open("wb", buffering=0)  # nothing is left to be written when it closes

@@ -80,6 +80,19 @@ def read_target(words: Sequence[str], folder: str = "", interpreter: str = "") -
     return Target(TargetKind.COMMAND, words[0], tuple(words[1:]), "", folder=folder)
 
 
+def read_running(text: str) -> str:
+    """The program that already runs, as ``Target.program`` names it: ``1234``, ``job 77`` or ``any``.
+
+    Raises ``UnreadableCommand``.
+    """
+    process = text.strip().replace("job:", "job ")
+    if process != "any" and not process.removeprefix("job ").isdecimal():
+        raise UnreadableCommand(
+            f"{text.strip() or 'Nothing'} is not a process. Use its process ID, as shown by ps or nvidia-smi."
+        )
+    return process
+
+
 def _python_options(words: list[str]) -> tuple[tuple[str, ...], list[str]]:
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] not in ("-m", "-c", "-"):

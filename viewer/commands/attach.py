@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from viewer.capture.failures import CaptureProblem
+from viewer.capture.target_words import UnreadableCommand, read_running
 from viewer.commands.capture import diagnose_and_keep
 from viewer.terminal.capture_command import record_and_tell
 from viewer.terminal.console import complain
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     if options.process:
         try:
             request = _request(options)
-        except CaptureProblem as problem:
+        except UnreadableCommand as problem:
             complain(problem)
             return BAD_INPUT
         return record_and_tell(
@@ -106,11 +106,7 @@ def _request(options: argparse.Namespace) -> CaptureRequest:
     from viewer.capture.interpreters import default_interpreter
     from viewer.capture.request import CaptureRequest, Target, TargetKind, Window
 
-    process = options.process.replace("job:", "job ")
-    if process != "any" and not process.removeprefix("job ").isdecimal():
-        raise CaptureProblem(
-            f"{options.process} is no process.", "Use its process ID, as shown by ps or nvidia-smi."
-        )
+    process = read_running(options.process)
     interpreter = options.python or ("" if options.on else default_interpreter(None))
     return CaptureRequest(
         target=Target(TargetKind.RUNNING, process, interpreter=interpreter),

@@ -29,6 +29,7 @@ def window_commands(parts: Parts, acts: WindowActions) -> list[Command]:
             Command(
                 "record", "Record a script ...", acts.recording.record, "Ctrl+R", always=True, separated=True
             ),
+            Command("attach", "Attach to a running program ...", acts.recording.attach, always=True),
             Command("record-again", "Record again and compare ...", acts.recording.again, "Ctrl+Shift+R"),
             Command("compare", "Compare with another recording ...", acts.compare, "Ctrl+D"),
             Command(

@@ -43,6 +43,12 @@ class WindowRecording(QObject):
         """Open the dialog that runs a script under a profiler, set up for ``request``; its files are opened."""
         self._ask(request, self._open)
 
+    def attach(self) -> None:
+        """Open the dialog to record a program that already runs."""
+        from viewer.capture.request import CaptureRequest, Target, TargetKind
+
+        self.record(CaptureRequest(target=Target(TargetKind.RUNNING, "any")))
+
     def again(self) -> None:
         """Record the program of the open files once more, and compare: the open ones came before."""
         from viewer.capture.trials.journal import run_that_made

@@ -25,6 +25,7 @@ from parsers.model import Progress
 from viewer.capture import advice, commands, tools
 from viewer.capture.commands import FILE_NAME, save_runner
 from viewer.capture.failures import CaptureProblem
+from viewer.capture.form.attaching import AttachingForm
 from viewer.capture.form.history import HistoryView
 from viewer.capture.form.options import OptionsForm
 from viewer.capture.form.run import RunView
@@ -37,7 +38,7 @@ from viewer.capture.plan import (
     portable_lines,
 )
 from viewer.capture.recording import Outcome
-from viewer.capture.request import CaptureRequest, Tool
+from viewer.capture.request import CaptureRequest, TargetKind, Tool
 from viewer.capture.storage import History, Presets
 from viewer.capture.tools import ToolFound
 from viewer.capture.trials.launch import trial_request
@@ -50,6 +51,8 @@ from viewer.places.remembered import find_place
 
 SIZE = (880, 744)
 CHOOSE_PRESET = "Presets"
+MISSING_PROGRAM = "Pick the script or module to record."
+MISSING_PROCESS = "Name the process to attach to."
 
 
 class CaptureDialog(QDialog):
@@ -77,6 +80,7 @@ class CaptureDialog(QDialog):
         self._out = ""
         self.target = TargetForm(self._jobs)
         self.options = OptionsForm()
+        self.attaching = AttachingForm()
         self.run_view = RunView(self._jobs)
         self.history = HistoryView(History())
         self.presets = QComboBox()
@@ -112,7 +116,8 @@ class CaptureDialog(QDialog):
             on=self.target.where.place,
             setup=self.target.where.setup.text().strip(),
         )
-        return self.options.apply_to(filled)
+        form = self.attaching if filled.target.kind is TargetKind.RUNNING else self.options
+        return form.apply_to(filled)
 
     def _with_target(self, preset: CaptureRequest | None) -> CaptureRequest:
         """What to show first: options without a program, from a finding, are for the program recorded last."""
@@ -127,6 +132,7 @@ class CaptureDialog(QDialog):
         self._out = request.out
         self.target.show_target(request.target, request.on, request.setup)
         self.options.show_request(request)
+        self.attaching.show_request(request)
         self.tabs.setCurrentIndex(0)
         self._refresh()
 
@@ -216,7 +222,8 @@ class CaptureDialog(QDialog):
             request = self.request()
             self.command.setPlainText(self._preview(request))
             self.warnings.setText("\n".join(f"• {warning}" for warning in advice.warnings(request)))
-            missing = "" if request.target.program else "Pick the script or module to record."
+            running = request.target.kind is TargetKind.RUNNING
+            missing = "" if request.target.program else MISSING_PROCESS if running else MISSING_PROGRAM
             found = self._found.get(request.tool)
             if not missing and found is not None and found.problem and not request.on:
                 missing = found.problem
@@ -228,9 +235,17 @@ class CaptureDialog(QDialog):
             )
             self.command.clear()
             self.warnings.clear()
+        self._follow_kind()
         self.problem.setText(missing)
         self.warnings.setVisible(bool(self.warnings.text()))
         self._allow(not missing and not self.run_view.running)
+
+    def _follow_kind(self) -> None:
+        running = self.target.chosen_kind is TargetKind.RUNNING
+        self.options.setVisible(not running)
+        self.attaching.setVisible(running)
+        self.record.setText("Attach" if running else "Record")
+        self.try_button.setVisible(not running)
 
     def _preview(self, request: CaptureRequest) -> str:
         target = request.target
@@ -310,7 +325,7 @@ class CaptureDialog(QDialog):
         self._refresh()
 
     def _connect(self) -> None:
-        for form in (self.target, self.options):
+        for form in (self.target, self.options, self.attaching):
             form.changed.connect(lambda: self._refresh_soon.start(0))
         self.run_view.ended.connect(self._ended)
         self.run_view.retry_wanted.connect(self._retry)
@@ -327,6 +342,7 @@ class CaptureDialog(QDialog):
         column.addWidget(HorizontalLine())
         column.addLayout(self._heading("How to record it"))
         column.addWidget(self.options)
+        column.addWidget(self.attaching)
         column.addWidget(self.warnings)
         column.addStretch(1)
         scroll = scrolling(form, sideways=True)

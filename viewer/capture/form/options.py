@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import (
     QButtonGroup,
     QCheckBox,
     QComboBox,
-    QDoubleSpinBox,
     QLineEdit,
     QSizePolicy,
     QSpinBox,
@@ -19,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from viewer.capture.form.spins import number, seconds
 from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, TorchOptions
 from viewer.capture.tools import ToolFound
 from viewer.look import theme
@@ -162,7 +162,7 @@ class OptionsForm(QWidget):
 
     def _make_nsys(self) -> None:
         self.nsys_range = self._combo(list(RANGES))
-        self.duration = _seconds(1, 3600)
+        self.duration = seconds(1, 3600)
         self.duration.valueChanged.connect(self._edited)
         self.nvtx_range = self._line("message@domain")
         self.traces = self._line("cuda,nvtx")
@@ -209,8 +209,8 @@ class OptionsForm(QWidget):
             self._spin(0, 10_000),
             self._spin(1, 100_000),
         )
-        self.time_limit = _seconds(1, 3600)
-        self.delay = _seconds(0, 86_400)
+        self.time_limit = seconds(1, 3600)
+        self.delay = seconds(0, 86_400)
         for spin in (self.time_limit, self.delay):
             spin.valueChanged.connect(self._edited)
         self.phases = self._check("Name the phases", "ranges for data, forward, backward and optimizer")
@@ -224,12 +224,12 @@ class OptionsForm(QWidget):
     def _lay_out(self) -> None:
         column = vertical(self, NO_MARGINS, 8)
         buttons = horizontal(spacing=8)
-        for number, tool in enumerate(Tool):
+        for position, tool in enumerate(Tool):
             button = QToolButton()
             button.setText(tool.title)
             button.setCheckable(True)
             button.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-            self.tools.addButton(button, number)
+            self.tools.addButton(button, position)
             buttons.addWidget(button, 1)
         self.tools.idToggled.connect(lambda _, on: self._edited() if on else None)
         column.addLayout(buttons)
@@ -300,22 +300,9 @@ class OptionsForm(QWidget):
         return line
 
     def _spin(self, least: int, most: int) -> QSpinBox:
-        spin = QSpinBox()
-        spin.setRange(least, most)
-        spin.setFixedWidth(72)
-        spin.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        spin = number(least, most)
         spin.valueChanged.connect(self._edited)
         return spin
-
-
-def _seconds(least: float, most: float) -> QDoubleSpinBox:
-    spin = QDoubleSpinBox()
-    spin.setRange(least, most)
-    spin.setDecimals(0)
-    spin.setSuffix(" s")
-    spin.setFixedWidth(80)
-    spin.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-    return spin
 
 
 def _index(table: dict[str, str], value: str) -> int:

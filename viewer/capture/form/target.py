@@ -12,21 +12,37 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
     QLineEdit,
+    QMenu,
     QPlainTextEdit,
     QPushButton,
     QWidget,
 )
 
+from viewer.capture.attachable import attachable_programs
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.form.where import WhereField
 from viewer.capture.interpreters import Probe, found_interpreters, probe
 from viewer.capture.request import Target, TargetKind
-from viewer.capture.target_words import UnreadableCommand, read_target
+from viewer.capture.target_words import UnreadableCommand, read_running, read_target
 from viewer.desktop.jobs import Jobs
-from viewer.look.boxes import NO_MARGINS, Form, vertical
+from viewer.look.boxes import NO_MARGINS, Form, beside, vertical
 from viewer.look.labels import Label
 
-KINDS = {"Script": TargetKind.SCRIPT, "Module (-m)": TargetKind.MODULE, "Program": TargetKind.COMMAND}
+KINDS = {
+    "Script": TargetKind.SCRIPT,
+    "Module (-m)": TargetKind.MODULE,
+    "Program": TargetKind.COMMAND,
+    "Running program": TargetKind.RUNNING,
+}
+NOBODY_RUNS = "No program of this machine was started with KINETO_USE_DAEMON=1"
+MORE = "More: folder, launcher, environment, other machine"
+MORE_OF_RUNNING = "More: environment, other machine"
+PROGRAM_HINT = "train.py, or a command: torchrun --nproc_per_node=2 train.py"
+RUNNING_HINT = "process ID, job:77 for a Slurm job, or any"
+RUNNING_NOTE = (
+    "The program must have been started with KINETO_USE_DAEMON=1. "
+    "Attaching waits until it answers, and leaves it running."
+)
 
 
 STARTS_PYTHON = frozenset(
@@ -50,12 +66,13 @@ class TargetForm(QWidget):
         self._jobs = jobs
         self.kind = QComboBox()
         self.kind.addItems(list(KINDS))
-        self.program = _field("train.py, or a command: torchrun --nproc_per_node=2 train.py")
+        self.program = _field(PROGRAM_HINT)
         self.arguments = _field('--epochs 1 --name "first run"')
         self.interpreter = QComboBox()
         self.interpreter.setEditable(True)
         self.interpreter.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         self.interpreter_note = Label("", "secondary", wrap=True)
+        self.running_note = Label(RUNNING_NOTE, "secondary", wrap=True)
         self.folder = _field("the folder of the script")
         self.launcher = _field("torchrun --nproc_per_node=2")
         self.where = WhereField()
@@ -63,7 +80,7 @@ class TargetForm(QWidget):
         self.environment.setPlaceholderText("CUDA_VISIBLE_DEVICES=0")
         self.environment.setMaximumHeight(56)
         self.environment.setTabChangesFocus(True)
-        self._more = QPushButton("More: folder, launcher, environment, other machine")
+        self._more = QPushButton(MORE)
         self._more.setFlat(True)
         self._more.setAutoDefault(False)
         self._more.setCheckable(True)
@@ -84,7 +101,9 @@ class TargetForm(QWidget):
             raise CaptureProblem(
                 "A quotation mark is not closed.", "Close it, or put a \\ before it."
             ) from error
-        kind = list(KINDS.values())[self.kind.currentIndex()]
+        kind = self.chosen_kind
+        if kind is TargetKind.RUNNING:
+            return self._running()
         interpreter = self._interpreter_path() if kind is not TargetKind.COMMAND else ""
         if launcher and launcher[0].rpartition("/")[2] in STARTS_PYTHON:
             if not self.where.place:
@@ -100,6 +119,21 @@ class TargetForm(QWidget):
             self._folder_or_the_scripts(kind),
             self._environment(),
         )
+
+    @property
+    def chosen_kind(self) -> TargetKind:
+        """How the program is started, or that it runs already."""
+        return list(KINDS.values())[self.kind.currentIndex()]
+
+    def _running(self) -> Target:
+        if not self.program.text().strip():
+            return Target(TargetKind.RUNNING)
+        try:
+            process = read_running(self.program.text())
+        except UnreadableCommand as problem:
+            raise CaptureProblem(str(problem)) from problem
+        interpreter = "" if self.where.place else self._interpreter_path()
+        return Target(TargetKind.RUNNING, process, interpreter=interpreter, environment=self._environment())
 
     def show_target(self, target: Target, place: str = "", setup: str = "") -> None:
         self.kind.setCurrentIndex(list(KINDS.values()).index(target.kind))
@@ -131,13 +165,16 @@ class TargetForm(QWidget):
 
     def _lay_out(self) -> None:
         self.kind.setAccessibleName("What is run")
-        form = Form()
+        self._form = form = Form()
         form.add("Program", self.kind, self.program, _button("Browse ...", self._browse_program))
         form.add("Arguments", self.arguments)
         form.add("Python", self.interpreter, _button("Browse ...", self._browse_interpreter))
         form.add("", self.interpreter_note)
-        extra = Form(self._extra)
-        extra.add("Working folder", self.folder, _button("Browse ...", self._browse_folder))
+        form.add("", self.running_note)
+        form.setRowVisible(self.running_note, False)
+        self._more_form = extra = Form(self._extra)
+        self._folder_row = beside(self.folder, _button("Browse ...", self._browse_folder))
+        extra.add("Working folder", self._folder_row)
         extra.add("Launcher", self.launcher)
         extra.add("Environment", self.environment)
         extra.add("Where", self.where)
@@ -169,14 +206,23 @@ class TargetForm(QWidget):
         self._extra.setVisible(shown)
 
     def _kind_changed(self) -> None:
-        python = list(KINDS.values())[self.kind.currentIndex()] is not TargetKind.COMMAND
+        python = self.chosen_kind is not TargetKind.COMMAND
+        running = self.chosen_kind is TargetKind.RUNNING
         self.interpreter.setEnabled(python)
-        self.interpreter_note.setVisible(python)
+        self._form.setRowVisible(self.interpreter_note, python and not running)
+        self._form.setRowVisible(self.running_note, running)
+        self.program.setPlaceholderText(RUNNING_HINT if running else PROGRAM_HINT)
+        self._form.setRowVisible(self.arguments, not running)
+        for field in (self._folder_row, self.launcher):
+            self._more_form.setRowVisible(field, not running)
+        self._more.setText(MORE_OF_RUNNING if running else MORE)
         self.changed.emit()
 
     def _program_entered(self) -> None:
         """A whole command typed or pasted into the field is taken apart into the other fields."""
         text = self.program.text().strip()
+        if self.chosen_kind is TargetKind.RUNNING:
+            return
         try:
             words = shlex.split(text)
             if len(words) > 1 and not Path(text).exists():
@@ -247,12 +293,26 @@ class TargetForm(QWidget):
         return settings
 
     def _browse_program(self) -> None:
+        if self.chosen_kind is TargetKind.RUNNING:
+            self._offer_running()
+            return
         name, _ = QFileDialog.getOpenFileName(
             self, "Script to record", self.program.text(), "Python (*.py);;All (*)"
         )
         if name:
             self.program.setText(name)
             self._program_entered()
+
+    def _offer_running(self) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        found = [] if self.where.place else attachable_programs()
+        for program in found:
+            action = menu.addAction(f"{program.pid}  {program.command}".replace("&", "&&"))
+            action.triggered.connect(lambda _=False, pid=program.pid: self.program.setText(str(pid)))
+        if not found:
+            menu.addAction(NOBODY_RUNS).setEnabled(False)
+        menu.popup(self.program.mapToGlobal(self.program.rect().bottomLeft()))
 
     def _browse_interpreter(self) -> None:
         name, _ = QFileDialog.getOpenFileName(self, "Python interpreter", self._interpreter_path())
