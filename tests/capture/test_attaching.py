@@ -207,7 +207,7 @@ def test_ranks_are_recorded_in_the_same_steps(tmp_path: Path, torch_python: str)
     words += [str(SCRIPTS / "steady.py"), str(tmp_path / "over")]
     with (
         tempfile.TemporaryDirectory() as short,  # the names of sockets are short
-        prepared(torch_python, *words, KINETO_IPC_SOCKET_DIR=short) as program,
+        prepared(torch_python, *words, KINETO_IPC_SOCKET_DIR=short, GLOO_SOCKET_IFNAME="lo") as program,
     ):
         folder = {"KINETO_IPC_SOCKET_DIR": short}
         outcome = recorded(program, tmp_path / "out", 1, **folder)

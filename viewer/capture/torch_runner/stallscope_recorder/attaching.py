@@ -28,7 +28,7 @@ _REQUEST = struct.Struct("<iiq")  # wanted, number of processes, job; then the p
 _ACTIVITIES = 2
 _POLL = 0.1
 POLLED_WITHIN = 6.0
-"""Kineto asks every five seconds: after so many everybody has asked who will."""
+"""Kineto asks every five seconds, or ten while nobody answers: after twice this everybody has asked."""
 SETTLED_AFTER = 30.0
 """A launcher that is so old, in seconds, has started its ranks."""
 COMPLETE_WITHIN = 300.0
@@ -51,6 +51,8 @@ class Process:
         self.ancestors: List[int] = []
         self.job = 0
         self.address: Any = b""
+        self.asked = 0.0
+        self.interval = 0.0  # seconds between the last two times it asked
         self.answer: Optional[str] = None  # the next time it asks for activities
 
     @property
@@ -134,6 +136,8 @@ class Server:
             pids = struct.unpack_from("<{}i".format(count), body, _REQUEST.size)
             process = self.known.setdefault(pids[0], Process(pids[0]))
             process.ancestors, process.job, process.address = list(pids), job, address
+            before, process.asked = process.asked, time.monotonic()
+            process.interval = process.asked - before if before else 0.0
             text = ""
             if wanted & _ACTIVITIES and process.answer is not None:
                 text, process.answer = process.answer, None
@@ -219,7 +223,8 @@ class Attached:
         self._processes = [each for each in self._processes if times.get(each.pid)] or self._processes
         lengths = [(each[-1] - each[0]) / (len(each) - 1) for each in times.values() if len(each) > 1]
         known = [each for each in lengths if each > 0]
-        self._together = max(2, int(2 * POLLED_WITHIN / min(known))) if known else 1
+        heard = 2 * max([POLLED_WITHIN, *(each.interval for each in self._processes)])
+        self._together = max(2, int(heard / min(known))) if known else 1
 
     def _asked(self, steps: int, multiple: int, label: str) -> Dict[int, str]:
         """What Kineto wrote for each process; again where its program had not made a step yet when it was asked."""
