@@ -48,7 +48,15 @@ class PretendedKineto:
     def _record(self, order: dict[str, str]) -> None:
         self.orders.append(order)
         events = [
-            {"ph": "X", "cat": cat, "name": "Optimizer.step#SGD.step", "ts": n, "dur": 0.5, "pid": 1, "tid": 1}
+            {
+                "ph": "X",
+                "cat": cat,
+                "name": "Optimizer.step#SGD.step",
+                "ts": n,
+                "dur": 0.5,
+                "pid": 1,
+                "tid": 1,
+            }
             for n in range(self._steps.pop(0))
             for cat in ("user_annotation", "gpu_user_annotation")
         ]

@@ -87,6 +87,15 @@ def test_a_program_that_does_not_ask_is_told(tmp_path: Path, words: list[str], s
     assert not (tmp_path / "dynolog").exists()
 
 
+def test_a_program_that_has_ended_is_told_although_its_parent_has_not_asked_after_it(tmp_path: Path) -> None:
+    program = subprocess.Popen(["true"])
+    while Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.01)
+    done = attach(tmp_path, tmp_path / "out", "--pid", str(program.pid))
+    program.wait()
+    assert f"there is no process {program.pid}" in done.stderr
+
+
 def test_two_who_answer_kineto_at_once_are_refused(tmp_path: Path) -> None:
     other = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     with other:
@@ -96,7 +105,13 @@ def test_two_who_answer_kineto_at_once_are_refused(tmp_path: Path) -> None:
     assert "another program answers Kineto here" in done.stderr
 
 
-def recorded(program: subprocess.Popen[str], out: Path, times: int, **environment: str) -> Outcome:
+def recorded(
+    program: subprocess.Popen[str], over: Path, out: Path, times: int, **environment: str
+) -> Outcome:
+    """Recordings of a program that makes steps already."""
+    while not over.with_suffix(".begun").exists():
+        assert program.poll() is None, "the program ended before its first step"
+        time.sleep(0.05)
     target = Target(TargetKind.RUNNING, str(program.pid), interpreter=sys.executable, environment=environment)
     window = Window(active=5, repeat=times)
     return Recording(CaptureRequest(target=target, window=window, out=str(out))).run()
@@ -195,7 +210,7 @@ def test_an_unmodified_script_is_recorded_three_times_and_runs_to_its_end(
     tmp_path: Path, torch_python: str
 ) -> None:
     with prepared(torch_python, str(SCRIPTS / "steady.py"), str(tmp_path / "over")) as program:
-        outcome = recorded(program, tmp_path / "out", 3)
+        outcome = recorded(program, tmp_path / "over", tmp_path / "out", 3)
         assert outcome.problem == ""
         assert [steps_in(path) for path in outcome.recordings] == [5, 5, 5]
         assert "ended by itself" in ended(program, tmp_path / "over")
@@ -210,7 +225,7 @@ def test_ranks_are_recorded_in_the_same_steps(tmp_path: Path, torch_python: str)
         prepared(torch_python, *words, KINETO_IPC_SOCKET_DIR=short, GLOO_SOCKET_IFNAME="lo") as program,
     ):
         folder = {"KINETO_IPC_SOCKET_DIR": short}
-        outcome = recorded(program, tmp_path / "out", 1, **folder)
+        outcome = recorded(program, tmp_path / "over", tmp_path / "out", 1, **folder)
         assert outcome.problem == ""
         names = [
             path.name.removesuffix(".pt.trace.json.gz").rpartition(".")[2] for path in outcome.recordings

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.capture.pretend import SCRIPTS
+from viewer.capture.incidents import SAME_WITHIN, Incidents
+from viewer.capture.output_stream import Event
 from viewer.capture.torch_runner.stallscope_recorder.options import parse
 from viewer.capture.torch_runner.stallscope_recorder.slow_steps import (
     DEVIATIONS,
@@ -19,7 +23,6 @@ from viewer.capture.torch_runner.stallscope_recorder.slow_steps import (
 )
 from viewer.cli import main
 from viewer.kept.history import History, Series
-from viewer.terminal.capture_command import incidents_of
 
 
 class Clock:
@@ -94,12 +97,31 @@ def test_a_factor_that_says_nothing_is_refused(words: list[str]) -> None:
         parse(["--out", "x", *words, "--", "train.py"])
 
 
-def test_the_files_of_all_ranks_of_one_slow_step_belong_together() -> None:
-    names = ["a.rank0.pt.trace.json.gz", "a.rank1.pt.trace.json.gz", "a.2.rank0.pt.trace.json.gz"]
-    assert [[path.name for path in each] for each in incidents_of(list(map(Path, names)))] == [
-        names[:2],
-        names[2:],
-    ]
+def told(phase: str, rank: int, step: int = 0, path: str = "") -> Event:
+    return Event(phase, rank, {"step_number": step, "text": f"step {step}", "path": path})
+
+
+def test_the_recordings_that_ranks_make_of_one_slow_step_belong_together() -> None:
+    incidents = Incidents()
+    assert incidents.take(told("incident", 1, 500)) is None
+    assert incidents.take(told("incident", 0, 500 + SAME_WITHIN)) is None
+    assert incidents.take(told("written", 1, path="/out/a.rank1.pt.trace.json.gz")) is None
+    first = incidents.take(told("written", 0, path="/out/a.rank0.pt.trace.json.gz"))
+    assert first is not None
+    assert sorted(first.names) == ["a.rank0.pt.trace.json.gz", "a.rank1.pt.trace.json.gz"]
+    incidents.take(told("incident", 0, 900))
+    alone = incidents.take(told("written", 0, path="/out/a.2.rank0.pt.trace.json.gz"))
+    incidents.take(told("incident", 1, 901 + SAME_WITHIN))
+    later = incidents.take(told("written", 1, path="/out/a.2.rank1.pt.trace.json.gz"))
+    assert incidents.all == [first, alone, later], "two ranks may each have a second one that is not the same"
+
+
+def let_it_end(over: Path) -> None:
+    """Only what the journal already tells of lets the program end."""
+    until = time.monotonic() + 150
+    while not History().entries(Series.INCIDENT, "mine") and time.monotonic() < until:
+        time.sleep(0.05)
+    over.touch()
 
 
 def test_a_step_made_slow_is_recorded_once_diagnosed_and_kept_in_the_journal(
@@ -109,7 +131,7 @@ def test_a_step_made_slow_is_recorded_once_diagnosed_and_kept_in_the_journal(
         "capture",
         "torch",
         "--when-slow",
-        "20",
+        "40",
         "--active",
         "3",
         "--journal",
@@ -117,7 +139,9 @@ def test_a_step_made_slow_is_recorded_once_diagnosed_and_kept_in_the_journal(
         "--out",
         str(tmp_path / "out"),
     ]
-    script = [torch_python, str(SCRIPTS / "sometimes_slow.py"), "200", "120"]
+    over = tmp_path / "over"
+    script = [torch_python, str(SCRIPTS / "sometimes_slow.py"), "120", "80", str(over)]
+    threading.Thread(target=let_it_end, args=(over,), daemon=True).start()
     assert main([*words, "--", *script]) == 0
     shown = capsys.readouterr()
     assert "ended by itself" in shown.err, "the script goes on to its end"
@@ -137,3 +161,19 @@ def test_a_run_without_a_slow_step_is_a_good_one(
     assert main([*words, "--", torch_python, str(SCRIPTS / "sometimes_slow.py"), "60"]) == 0
     assert "No step took 1000 times as long as usual, in 6" in capsys.readouterr().err
     assert not list(tmp_path.glob("out/*"))
+
+
+def test_a_step_made_slow_on_one_of_two_ranks_is_one_incident_of_both(
+    tmp_path: Path, torch_python: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["capture", "torch", "--when-slow", "40", "--active", "3", "--journal", "two"]
+    script = [str(SCRIPTS / "sometimes_slow.py"), "120", "80"]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    words += ["--out", str(tmp_path / "out"), "--env", "GLOO_SOCKET_IFNAME=lo", "--env", "OMP_NUM_THREADS=1"]
+    assert main([*words, "--", torch_python, *launcher, *script]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.count("Slow step ") == 1
+    names = sorted(path.name for path in (tmp_path / "out").glob("*.pt.trace.json.gz"))
+    assert names == [f"sometimes_slow.rank{rank}.pt.trace.json.gz" for rank in (0, 1)]
+    (entry,) = History().entries(Series.INCIDENT, "two")
+    assert all(name in entry.reason for name in names)

@@ -195,12 +195,13 @@ class Elsewhere:
         finally:
             self._far.close()
 
-    def keep_for_later(self) -> None:
-        """Its files could not all be fetched: they stay there until somebody asks for them."""
-        if self._run is not None:
-            self._run.let_go(unwanted=False)
-            self._run = None
-            self._far.close()
+    def keep_for_later(self) -> FarRun | None:
+        """Its files could not all be fetched: they stay there until somebody asks for them, by what is returned."""
+        run, self._run = self._run, None
+        if run is None:
+            return None
+        self._far.close()
+        return run.let_go(unwanted=False)
 
     def _settle_what_was_left(self, place: str) -> None:
         """Bring home what earlier runs left there and remove it; what still runs and is wanted goes on."""

@@ -59,9 +59,16 @@ class FarRun:
         with contextlib.suppress(OSError):
             (_folder() / f"{self.mark}.json").unlink(missing_ok=True)
 
-    def let_go(self, unwanted: bool) -> None:
-        """Nobody looks after it from now on."""
-        replace(self, owner=0, unwanted=unwanted).keep()
+    def let_go(self, unwanted: bool) -> FarRun:
+        """Nobody looks after it from now on; as it is written down."""
+        left = replace(self, owner=0, unwanted=unwanted)
+        left.keep()
+        return left
+
+    @property
+    def can_be_fetched(self) -> bool:
+        """Whether somebody would want it, and nobody looks after it."""
+        return self.is_abandoned and not self.unwanted
 
 
 def far_runs(place: str = "") -> list[FarRun]:

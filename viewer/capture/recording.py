@@ -43,7 +43,7 @@ class Outcome:
     """How a recording ended.
 
     ``traceback`` is the script's own; ``problem`` is empty when there are recordings; ``retry`` is a request that
-    should work where this one found nothing.
+    should work where this one found nothing; ``left`` is what a lost connection left elsewhere, to be fetched.
     """
 
     recordings: tuple[Path, ...]
@@ -55,6 +55,7 @@ class Outcome:
     traceback: str = ""
     killed: bool = False
     retry: CaptureRequest | None = None
+    left: FarRun | None = None
 
 
 class Recording:
@@ -88,6 +89,7 @@ class Recording:
         self._tail_length = 0
         self._traceback = ""
         self._problem: Mapping[str, Any] = {}
+        self._left: FarRun | None = None
         self._log: BinaryIO | None = None
 
     @property
@@ -141,6 +143,7 @@ class Recording:
             self._traceback,
             self._killed.is_set(),
             None if recordings else retry_after(self.request, self._problem),
+            self._left,
         )
         self._remember(run, outcome)
         return outcome
@@ -284,7 +287,7 @@ class Recording:
         assert self._elsewhere is not None
         if self._killed.is_set():
             return self._why_nothing(-9)
-        self._elsewhere.keep_for_later()
+        self._left = self._elsewhere.keep_for_later()
         place = commands.shell_line([self.request.on])
         return (
             f"The connection to {self._elsewhere.name} was lost, but the run continues there.",

@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
         return record_and_tell(
             request, None if options.no_diagnosis else _diagnose_last(options.times), options.journal
         )
-    left = [each for each in far_runs(options.on) if each.is_abandoned and not each.unwanted]
+    left = [each for each in far_runs(options.on) if each.can_be_fetched]
     if not left:
         complain("No recording is left to finish there. Name a process to record: stallscope attach PID.")
     code = DONE

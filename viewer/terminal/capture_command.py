@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from parsers.model import TraceError
 from viewer.capture import advice
 from viewer.capture.commands import FILE_NAME, save_runner
 from viewer.capture.failures import CaptureProblem
@@ -33,7 +31,6 @@ from viewer.terminal.command_parser import NamesOutput
 from viewer.terminal.console import complain
 from viewer.terminal.interruption import run_stoppably
 
-_OF_RANK = re.compile(r"\.rank\d+\.")
 DONE, FAILED, BAD_USE, INTERRUPTED = 0, 1, 2, 130
 
 Part = TypeVar("Part", Window, TorchOptions, NsysOptions, NcuOptions)
@@ -314,11 +311,13 @@ def record_and_tell(
     again: FarRun | None = None,
 ) -> int:
     """Record, or take up ``again`` what goes on elsewhere, print the paths, diagnose; the exit code."""
-    slow = []
+    from viewer.terminal.slow_step_report import SlowStepReport
+
+    slow = SlowStepReport(request, diagnose, journal) if request.torch.when_slow else None
 
     def show(event: Event) -> None:
-        if event.phase == "incident":
-            slow.append(str(event.values.get("text", "")))
+        if slow is not None:
+            slow.take(event)
         _show_event(event)
 
     try:
@@ -329,9 +328,7 @@ def record_and_tell(
     except CaptureProblem as error:
         complain(error)
         return BAD_USE
-    if request.torch.when_slow:
-        return _report_incidents(outcome, slow, request, diagnose, journal)
-    return _report(outcome, diagnose, journal)
+    return _report(outcome, diagnose, journal) if slow is None else slow.finish(outcome)
 
 
 def _show_text(text: str) -> None:
@@ -344,39 +341,6 @@ def _show_event(event: Event) -> None:
         return
     rank = f" (rank {event.rank})" if event.rank >= 0 else ""
     complain(f"{event.sentence}{rank}")
-
-
-def _report_incidents(
-    outcome: Outcome,
-    slow: Sequence[str],
-    request: CaptureRequest,
-    diagnose: Callable[[Sequence[Path], str], int] | None,
-    journal: str,
-) -> int:
-    """Each incident is diagnosed for itself, with the files of all its ranks; a run without any went well."""
-    from viewer.capture.trials.journal import keep_incident
-
-    if not outcome.recordings:
-        complain(f"{outcome.problem} {outcome.fix}".rstrip())
-        return FAILED if outcome.exit_code or outcome.traceback else DONE
-    code = DONE
-    for number, paths in enumerate(incidents_of(outcome.recordings)):
-        said = slow[number] if number < len(slow) else ""
-        print(f"\nSlow step {number + 1}: {said}" if said else f"\nSlow step {number + 1}")
-        code = max(code, _report(replace(outcome, recordings=tuple(paths)), diagnose, journal))
-        try:
-            keep_incident(request, said, paths, journal)
-        except TraceError as error:
-            complain(error)
-    return code
-
-
-def incidents_of(paths: Sequence[Path]) -> list[list[Path]]:
-    """The files of each incident, those of its ranks together."""
-    found: dict[str, list[Path]] = {}
-    for path in paths:
-        found.setdefault(_OF_RANK.sub(".", path.name), []).append(path)
-    return list(found.values())
 
 
 def _report(outcome: Outcome, diagnose: Callable[[Sequence[Path], str], int] | None, journal: str) -> int:

@@ -22,6 +22,7 @@ while not over.item():
     loss.backward()
     optimizer.step()
     steps += 1
+    Path(sys.argv[1] + ".begun").touch()
     over.fill_(float(Path(sys.argv[1]).exists()))
     if ranks > 1:
         torch.distributed.all_reduce(over)

@@ -30,6 +30,7 @@ from viewer.capture.form.history import HistoryView
 from viewer.capture.form.options import OptionsForm
 from viewer.capture.form.run import RunView
 from viewer.capture.form.target import TargetForm
+from viewer.capture.left_there import FarRun, far_runs
 from viewer.capture.plan import (
     command_for,
     lines_there,
@@ -106,6 +107,7 @@ class CaptureDialog(QDialog):
         self._connect()
         self.show_request(self._with_target(preset))
         self._fill_presets()
+        self._offer_what_was_left()
         self._jobs.ask("tools", _find_tools, self._show_tools, lambda _: None)
 
     def request(self) -> CaptureRequest:
@@ -142,10 +144,22 @@ class CaptureDialog(QDialog):
         except CaptureProblem as problem:
             self.problem.setText(str(problem))
             return
+        self._run(request)
+
+    def _run(self, request: CaptureRequest, again: FarRun | None = None) -> None:
+        self._show_run()
+        self._allow(False)
+        self.run_view.start(request, again)
+
+    def _show_run(self) -> None:
         self.tabs.setTabVisible(1, True)
         self.tabs.setCurrentIndex(1)
-        self._allow(False)
-        self.run_view.start(request)
+
+    def _offer_what_was_left(self) -> None:
+        left = next((each for each in far_runs() if each.can_be_fetched), None)
+        if left is not None:
+            self._show_run()
+            self.run_view.offer(left)
 
     def try_it(self) -> None:
         """Hand the program over to be tried; nothing is recorded here."""
@@ -329,6 +343,7 @@ class CaptureDialog(QDialog):
             form.changed.connect(lambda: self._refresh_soon.start(0))
         self.run_view.ended.connect(self._ended)
         self.run_view.retry_wanted.connect(self._retry)
+        self.run_view.fetch_wanted.connect(lambda left: self._run(left.request, left))
         self.history.open_wanted.connect(self._reopen)
         self.history.reuse_wanted.connect(self.show_request)
         self.presets.activated.connect(self._pick_preset)

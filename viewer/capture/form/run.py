@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QProgressBar, QPushBu
 from parsers.model import Progress
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.gpu_use import GpuUse, gpu_use
+from viewer.capture.left_there import FarRun
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import CaptureRequest, Tool
@@ -30,6 +31,7 @@ class RunView(QWidget):
 
     ended = Signal(object)
     retry_wanted = Signal(object)
+    fetch_wanted = Signal(object)  # FarRun
 
     def __init__(self, jobs: Jobs) -> None:
         super().__init__()
@@ -67,7 +69,13 @@ class RunView(QWidget):
         self.retry.setAutoDefault(False)
         self.retry.hide()
         self._retry_request: CaptureRequest | None = None
+        self.fetch = QPushButton("Fetch")
+        self.fetch.setToolTip("Reconnects, waits for the end of the run there and brings its recording here")
+        self.fetch.setAutoDefault(False)
+        self.fetch.hide()
+        self._left: FarRun | None = None
         self._lay_out()
+        self.fetch.clicked.connect(lambda: self.fetch_wanted.emit(self._left))
         self.retry.clicked.connect(lambda: self.retry_wanted.emit(self._retry_request))
         self.finish.clicked.connect(self.finish_now)
         self.kill.clicked.connect(self.kill_now)
@@ -81,21 +89,32 @@ class RunView(QWidget):
     def running(self) -> bool:
         return self._recording is not None
 
-    def start(self, request: CaptureRequest) -> None:
-        """Begin; a recording that already runs is left alone."""
+    def offer(self, left: FarRun) -> None:
+        """Show what an earlier connection left elsewhere, and let it be fetched."""
+        self.phase.setText(f"{left.request.target.program} was left on {left.request.on}")
+        self.advice.setText("The connection to it was lost.")
+        self._left = left
+        self.fetch.show()
+
+    def start(self, request: CaptureRequest, again: FarRun | None = None) -> None:
+        """Begin, or follow ``again`` what goes on elsewhere; a recording that already runs is left alone."""
         if self._recording is not None:
             return
         self.output.clear()
         self.advice.clear()
         self.gpu.clear()
         self.retry.hide()
-        self.phase.setText("Starting")
+        self.fetch.hide()
+        self.phase.setText("Starting" if again is None else "Connecting")
         self.progress.setRange(0, 0)
         self._began = time.monotonic()
         try:
             from_thread = self._jobs.on_gui_thread
             recording = Recording(
-                request, on_text=from_thread(self._take_text), on_event=from_thread(self._take_event)
+                request,
+                on_text=from_thread(self._take_text),
+                on_event=from_thread(self._take_event),
+                again=again,
             )
         except CaptureProblem as problem:
             self._failed(problem)
@@ -150,6 +169,8 @@ class RunView(QWidget):
             self.phase.setText(outcome.problem)
             self.advice.setText(outcome.fix)
             self._offer_retry(outcome)
+            self._left = outcome.left
+            self.fetch.setVisible(outcome.left is not None)
         if outcome.traceback:
             failure = outcome.traceback.rstrip()
             before = self.output.toPlainText().replace(failure, "", 1).strip()
@@ -263,7 +284,8 @@ class RunView(QWidget):
         column.addLayout(head)
         column.addWidget(self.progress)
         column.addWidget(self.advice)
-        column.addWidget(self.retry, alignment=Qt.AlignmentFlag.AlignLeft)
+        for button in (self.retry, self.fetch):
+            column.addWidget(button, alignment=Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self.output, 1)
         foot = QHBoxLayout()
         foot.addWidget(self.gpu, 1)

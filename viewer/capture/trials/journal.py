@@ -31,6 +31,7 @@ from viewer.kept.history import Entry, History, Series
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 MAX_NAME_LENGTH = 400
+MAX_NAMED = 3  # files of a slow step, beside the first
 
 
 def program_of(request: CaptureRequest) -> str:
@@ -58,12 +59,17 @@ def keep_trials(
 def keep_incident(
     request: CaptureRequest,
     said: str,
-    paths: Sequence[Path],
+    names: Sequence[str],
     name: str = "",
     history: History | None = None,
 ) -> Entry:
-    """Write that a step was slow, how slow, and which files tell of it. Raises TraceError."""
-    files = " ".join(path.name for path in paths)
+    """Write that a step was slow, how slow, and how the files that tell of it are called. Raises TraceError."""
+    first, *others = sorted(names) or [""]
+    files = (
+        f"{first} and {len(others)} more"
+        if len(others) > MAX_NAMED
+        else " ".join(filter(None, [first, *others]))
+    )
     entry = Entry(
         name or program_of(request), (), Series.INCIDENT, reason=f"{said} ({files})" if said else files
     )

@@ -87,8 +87,7 @@ class Process:
     def age(self) -> float:
         """Seconds since it was started."""
         try:
-            with open("/proc/{}/stat".format(self.pid), encoding="utf-8", errors="replace") as file:
-                began = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+            began = int(_stat(self.pid)[19]) / os.sysconf("SC_CLK_TCK")
             with open("/proc/uptime", encoding="ascii") as file:
                 return float(file.read().split()[0]) - began
         except (OSError, ValueError, IndexError):
@@ -96,7 +95,7 @@ class Process:
 
     @property
     def is_alive(self) -> bool:
-        return os.path.isdir("/proc/{}".format(self.pid))
+        return is_running(self.pid)
 
 
 class Server:
@@ -181,7 +180,7 @@ class Attached:
                     break
                 if ranks == 1 and time.monotonic() - first > 2 * POLLED_WITHIN:
                     break
-            if self._options.pid and not os.path.isdir("/proc/{}".format(self._options.pid)):
+            if self._options.pid and not is_running(self._options.pid):
                 break
         return bool(self._processes)
 
@@ -331,6 +330,20 @@ def is_complete(path: str) -> bool:
     return True
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process is there and has not ended, as one has that its parent has not asked after."""
+    return _stat(pid)[:1] not in ([], ["Z"], ["X"])
+
+
+def _stat(pid: int) -> List[str]:
+    """What the kernel says of a process, from its state on; empty where there is none."""
+    try:
+        with open("/proc/{}/stat".format(pid), encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
 def environment_of(pid: int) -> Dict[str, str]:
     """The variables that a process was started with, as far as this user may see them."""
     try:
@@ -347,7 +360,7 @@ def main(arguments: List[str]) -> int:
     status = Status(options.status, -1)
     status.say("starting", text="attaching", pid=os.getpid())
     os.makedirs(options.out, exist_ok=True)
-    if options.pid and not os.path.isdir("/proc/{}".format(options.pid)):
+    if options.pid and not is_running(options.pid):
         return _give_up(status, "there is no process {}".format(options.pid))
     try:
         server = Server(options.socket_dir)
