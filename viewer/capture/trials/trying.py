@@ -77,7 +77,6 @@ class Trying:
         on_text: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._wish = wish
-        self._promises = promises
         self._on_progress = on_progress
         self._choice = choice_of(promises, wish.fixes)
         self._launcher = Launcher(wish.request, folder, self._heard, on_text)

@@ -226,11 +226,6 @@ class InstancesPanel(Panel):
         """What is listed now."""
         return next((kind for kind in KINDS if kind.title == self.choice.currentText()), None)
 
-    def show_kind(self, title: str) -> None:
-        """List another kind of instance."""
-        self.choice.setCurrentText(title)
-        self.invalidate()
-
     def has_data(self) -> bool:
         analysis = self.document.analysis
         return analysis is not None and len(analysis.trace.gpu_operations) > 0
