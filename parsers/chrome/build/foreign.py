@@ -10,7 +10,7 @@ from parsers.chrome.build.lanes import Names
 from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
-from parsers.model import I64, EventKind, LaneKind
+from parsers.model import I64, Effect, EventKind, LaneKind
 from parsers.model.arrays import rows_by
 
 _DEVICE_PROCESS = re.compile(
@@ -21,6 +21,10 @@ _STREAM_PROCESS = re.compile(r"^/.*/stream:(\d+) Compute$")  # of TensorFlow's t
 _COPY_OF_STREAMS = re.compile(r"^/.*/(?:stream:all|memcpy) Compute$")
 _EXECUTOR_PROCESS = re.compile(r"^(?:/job:.* Compute|CPU functions)$")
 _KERNELS_OF_AUTOGRAD = "CUDA functions"  # a thread for each GPU; its operators are "CPU functions"
+_BETWEEN_EVENTS = (
+    "GPU times were taken between events around each operator, so they include waiting for its launch: "
+    "a GPU that waits for the CPU looks busy"
+)
 _NPU_COLLECTIVES = re.compile(r"^Group \d+ Communication$")
 _NPU_WAITS = re.compile(
     r"^(?:Event|Notify|Write|Profiling)[ _](?:Wait|Record|Reset|Value|(?:En|Dis)able)$", re.IGNORECASE
@@ -42,6 +46,7 @@ def claim_streams(columns: Columns, names: Names, strings: list[str], table: Tab
     """
     moved: dict[int, int] = {}
     copying: list[tuple[int, object]] = []
+    of_autograd: dict[int, None] = {}
     first = None
     npu = npu_of(names)
     has_streams = any(map(_STREAM_PROCESS.match, names.processes.values()))
@@ -52,6 +57,7 @@ def claim_streams(columns: Columns, names: Names, strings: list[str], table: Tab
         if process == _KERNELS_OF_AUTOGRAD:
             its_number = int(tid) if str(tid).isdigit() else 0
             moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, its_number, 0]
+            of_autograd[moved[number]] = None
             first = its_number if first is None else first
             continue
         if process == _COPIES_OF_ROCPROF:
@@ -94,7 +100,24 @@ def claim_streams(columns: Columns, names: Names, strings: list[str], table: Tab
     table.track[mine] = target[table.track[mine]]
     if npu:
         _set_waits_aside(columns, strings, table, mine)
+    for stream in of_autograd:
+        _set_outer_operators_aside(columns, stream, table)
+    if of_autograd:
+        columns.quality.note("between-events", Effect.NOTED, _BETWEEN_EVENTS)
     return moved
+
+
+def _set_outer_operators_aside(columns: Columns, stream: int, table: Table) -> None:
+    """Of operators that call one another, all measured on the GPU, the innermost did the work; others are ranges."""
+    mine = np.flatnonzero(table.track == stream)
+    end = table.start[mine] + table.duration[mine]
+    order = np.lexsort((-end, table.start[mine]))
+    mine, end = mine[order], end[order]
+    holds_next = (table.start[mine[1:]] < end[:-1]) & (end[1:] <= end[:-1])
+    outer = mine[:-1][holds_next]
+    _, _, device, queue = list(columns.tracks)[stream]
+    table.kind[outer] = EventKind.GPU_REGION
+    table.track[outer] = columns.tracks[Where.STREAM, LaneKind.GPU_REGION, device, queue]
 
 
 def _set_waits_aside(columns: Columns, strings: list[str], table: Table, mine: I64) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,39 @@ def test_timelines_of_tensorflow_count_each_kernel_once(tmp_path: Path) -> None:
     assert {trace.name(each) for each in trace.events.of_kind(EventKind.CPU_OP).tolist()} == {"Conv2D"}
     lanes = {trace.lanes[each].stream for each in trace.events.lane[trace.gpu_operations].tolist()}
     assert (len(trace.gpu_operations), lanes) == (2, {13, 14})
+
+
+def test_operators_that_call_one_another_are_not_counted_twice_on_the_gpu(tmp_path: Path) -> None:
+    """The profiler states the times on the GPU of outer operators, too: as export_chrome_trace of torch 1.7 writes."""
+    events: list[Event] = []
+    for number in range(3):
+        for depth, name in enumerate(("conv2d", "convolution", "cudnn_convolution", "relu")):
+            on_cpu = {"name": name, "ph": "X", "ts": 60 * number + depth, "dur": 9 - depth, "tid": 1}
+            start, took = (
+                (100 * number + depth, 50 - 2 * depth) if name != "relu" else (100 * number + 50, 10)
+            )
+            on_gpu = {"name": name, "ph": "X", "ts": start, "dur": took, "tid": 0}
+            events += [{**on_cpu, "pid": "CPU functions"}, {**on_gpu, "pid": "CUDA functions"}]
+    trace = opened(tmp_path, text_of(events))
+    kernels = trace.events.of_kind(EventKind.KERNEL)
+    assert Counter(map(trace.name, kernels.tolist())) == {"cudnn_convolution": 3, "relu": 3}
+    assert Counter(map(trace.name, trace.events.of_kind(EventKind.GPU_REGION).tolist())) == {
+        "conv2d": 3,
+        "convolution": 3,
+    }
+    assert any("include waiting for its launch" in note.reason for note in trace.quality.notes)
+
+
+def test_operators_on_the_gpu_that_overlap_in_part_are_all_kept(tmp_path: Path) -> None:
+    spans = [("a", 0, 10), ("b", 5, 10), ("c", 15, 0), ("d", 20, 5), ("e", 20, 5)]
+    events = [
+        {"name": name, "ph": "X", "ts": start, "dur": took, "tid": 0, "pid": "CUDA functions"}
+        for name, start, took in spans
+    ]
+    trace = opened(tmp_path, text_of(events))
+    kernels = {trace.name(each) for each in trace.events.of_kind(EventKind.KERNEL).tolist()}
+    assert {"a", "b", "c"} <= kernels
+    assert len(kernels & {"d", "e"}) == 1
 
 
 def test_the_autograd_profiler_of_torch_1_has_operators_and_a_stream_for_each_gpu(tmp_path: Path) -> None:
