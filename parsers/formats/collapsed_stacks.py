@@ -28,7 +28,10 @@ _LINE = re.compile(rb"([^\s;][^;]*(?:;[^;]+)*) (\d{1,12})\r?")
 _LOOKED_AT = 50  # lines
 _MIN_NESTED = 0.5  # of these lines: others are words and numbers
 _FRAME = re.compile(r"(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?\)")
-_GROUP = re.compile(r"(?:process|thread) .*|thread \(.*\).*")
+_PYTHON = re.compile(
+    r"(?P<file>[^:]+\.\w+|<[^<>]+>):(?P<function>[^:]+):(?P<line>\d{1,9})"
+)  # profiling.sampling
+_GROUP = re.compile(r"(?:process|thread) .*|thread \(.*\).*|tid:\d+")
 _MAX_BYTES, _MAX_STACKS = 128 << 20, 2_000_000
 _MAX_NAME_LENGTH = 1_000
 _MAX_SAMPLES = 1 << 36
@@ -40,10 +43,10 @@ class CollapsedStacks:
 
     format: ClassVar[str] = "collapsed-stacks"
     title: ClassVar[str] = "CPU profilers"
-    files: ClassVar[str] = "collapsed stacks (py-spy record -f raw, stackcollapse-*.pl)"
+    files: ClassVar[str] = "collapsed stacks (py-spy record -f raw, python -m profiling.sampling --collapsed)"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".folded", ".collapsed", ".raw")
     priority: ClassVar[int] = 70
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]
@@ -113,12 +116,13 @@ def _split(stack: bytes) -> tuple[str, list[bytes]]:
         leading += 1
     if leading == 0 and len(frames) == 1 and _GROUP.fullmatch(_text(frames[0])):
         return _text(frames[0]), frames
-    return ", ".join(map(_text, frames[:leading])) or "samples", frames[leading:]
+    thread = ", ".join(_text(each).replace("tid:", "thread ") for each in frames[:leading])
+    return thread or "samples", frames[leading:]
 
 
 def _named(frame: bytes) -> str:
     text = _text(frame)
-    found = _FRAME.fullmatch(text)
+    found = _FRAME.fullmatch(text) or _PYTHON.fullmatch(text)
     return frame_name(found["function"], found["file"], int(found["line"] or 0)) if found else text
 
 

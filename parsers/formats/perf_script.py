@@ -21,7 +21,9 @@ from parsers.stacks.timeline import (
     add_thread,
     allow_threads,
     frame_name,
+    sample_ends,
     set_aside,
+    usual_distance,
 )
 
 _SAMPLE = re.compile(
@@ -37,8 +39,6 @@ _LOOKED_AT = 60  # lines
 _MAX_BYTES = 512 << 20
 _MAX_LINE_LENGTH = 1 << 16
 _MAX_FRAMES = 40_000_000  # in all stacks
-_MAX_SAMPLE = 1.5  # times the usual distance of samples: a thread that did not run is not sampled
-_LONE_NS = 10_000_000  # for which a thread's only sample stands
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class PerfScript:
                 source.path, "These samples contain no stacks.", "Record them with stacks: perf record -g."
             )
         set_aside(builder, "lines that are not part of a sample", wrong)
-        usual = _usual_distance(list(threads.values()))
+        usual = usual_distance(np.array(each.time, np.int64) for each in threads.values())
         for (name, thread), each in threads.items():
             add_thread(builder, _sampled(name, thread, each, usual))
         return builder.build(progress.part(0.8, 1.0))
@@ -165,13 +165,6 @@ def _named(found: re.Match[bytes]) -> str:
     return f"{symbol} ({binary})" if binary else symbol
 
 
-def _usual_distance(threads: list[_Thread]) -> int:
-    """The median time between two samples of a thread that follow one another, ns."""
-    apart = [np.diff(np.sort(np.array(each.time, np.int64))) for each in threads if len(each.time) > 1]
-    every = np.concatenate(apart) if apart else np.empty(0, np.int64)
-    return max(int(np.median(every)), 1) if len(every) else _LONE_NS
-
-
 def _sampled(name: str, thread: int, each: _Thread, usual: int) -> SampledThread:
     """Each sample stands for the time until the next one, if the thread ran until then."""
     time, length = np.array(each.time, np.int64), np.array(each.length, np.int64)
@@ -180,7 +173,5 @@ def _sampled(name: str, thread: int, each: _Thread, usual: int) -> SampledThread
     time, length, first = time[order], length[order], first[order]
     offset = np.append(0, np.cumsum(length))
     place = np.arange(int(offset[-1])) - np.repeat(offset[:-1] - first, length)
-    follow = np.append(time[1:], np.iinfo(np.int64).max)
-    end = np.where(follow - time > round(_MAX_SAMPLE * usual), time + usual, follow)
     frame = np.array(each.frame, np.int32)[place]
-    return SampledThread(name, time, end, offset, frame, each.process, thread)
+    return SampledThread(name, time, sample_ends(time, usual), offset, frame, each.process, thread)

@@ -13,6 +13,7 @@ from parsers.model.builder import TraceBuilder
 from parsers.model.errors import Excessive
 
 _LATEST_NS = 1 << 62
+_MAX_SAMPLE = 1.5  # times the usual distance: where the next sample comes later, the thread did not run
 MAX_THREADS = 20_000  # of one file
 MAX_DEPTH = 4_000  # frames of one stack; Python's own limit is 1,000
 
@@ -122,6 +123,19 @@ def add_calls(builder: TraceBuilder, lane: Lane, marks: Iterable[tuple[bool, int
             EventKind.SAMPLED_FRAME,
         )
     return wrong
+
+
+def usual_distance(times: Iterable[I64]) -> int:
+    """The median time between two samples of a thread that follow one another, ns."""
+    apart = [np.diff(np.sort(each)) for each in times if len(each) > 1]
+    every = np.concatenate(apart) if apart else np.empty(0, np.int64)
+    return max(int(np.median(every)), 1) if len(every) else COUNTED_NS
+
+
+def sample_ends(time: I64, usual: int) -> I64:
+    """Until when each sample stands: until the next one, if the thread ran until then; times are ascending."""
+    follow = np.append(time[1:], np.iinfo(np.int64).max)
+    return np.where(follow - time > round(_MAX_SAMPLE * usual), time + usual, follow)
 
 
 def set_aside(builder: TraceBuilder, what: str, count: int) -> None:

@@ -100,8 +100,8 @@ def claim_streams(columns: Columns, names: Names, strings: list[str], table: Tab
     table.track[mine] = target[table.track[mine]]
     if npu:
         _set_waits_aside(columns, strings, table, mine)
-    for stream in of_autograd:
-        _set_outer_operators_aside(columns, stream, table)
+    for measured in of_autograd:
+        _set_outer_operators_aside(columns, measured, table)
     if of_autograd:
         columns.quality.note("between-events", Effect.NOTED, _BETWEEN_EVENTS)
     return moved
