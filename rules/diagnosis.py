@@ -12,6 +12,7 @@ import numpy as np
 
 from parsers.model import I64, Attribute, Cancelled, EventKind, LaneKind, Progress, Trace
 from parsers.model.results import KERNEL_TIMES_TITLE
+from parsers.model.threads import give_back
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains, of_pairs
 from rules.analysis.facts.clocks import has_clocks
@@ -96,6 +97,7 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagno
         findings += found
         if not found:
             quiet.append(each.id)
+    give_back(len(trace.events))
     told = in_order(
         analysis,
         _plan(analysis, progress.part(0.9, 1.0)),

@@ -23,7 +23,7 @@ from parsers.model.nesting import in_row_order
 from parsers.model.progress import Progress
 from parsers.model.quality import Effect, QualityRecorder
 from parsers.model.results import ResultTable
-from parsers.model.threads import side_by_side
+from parsers.model.threads import give_back, side_by_side
 from parsers.model.trace import ArgumentSource, Trace
 
 MIN_GAP_NS = 3_600 * 1_000_000_000  # recordings do not pause longer than this ...
@@ -201,6 +201,7 @@ class TraceBuilder:
         kind: U8 = self._column(4, np.uint8)
         row: I64 = self._column(5, np.int64)
         self._chunks.clear()
+        give_back(len(start))
         if (away := far_away(start, end)) is not None:
             self._set_aside(away, start, name)
             near = ~away

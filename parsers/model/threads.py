@@ -1,4 +1,4 @@
-"""Threads for a piece of work."""
+"""Threads for a piece of work, and the memory that it leaves to the next one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 _AT_ONCE = 2  # numpy moves numbers without holding the interpreter
 _M_ARENA_MAX = -8  # malloc.h of glibc
+_WORTH_GIVING_BACK = 1 << 20  # rows: fewer leave a few MB
 _WORTH_THREADS = 1 << 14  # events: what is to be done with fewer is done before a thread has started
 
 
@@ -33,11 +34,21 @@ class Threads(ThreadPoolExecutor):
 @cache
 def _share_one_heap() -> None:
     """A heap of a thread gives memory back after each large column, and the system clears it anew for the next one."""
+    _tell_the_heap("mallopt", _M_ARENA_MAX, 1)
+
+
+def give_back(rows: int) -> None:
+    """Return to the system what work on columns of so many rows left free between those that stay."""
+    if rows >= _WORTH_GIVING_BACK:
+        _tell_the_heap("malloc_trim", 0)
+
+
+def _tell_the_heap(function: str, *arguments: int) -> None:
     if sys.platform == "linux":
         import ctypes
 
-        if hasattr(library := ctypes.CDLL(None), "mallopt"):
-            library.mallopt(_M_ARENA_MAX, 1)
+        if hasattr(library := ctypes.CDLL(None), function):
+            getattr(library, function)(*arguments)
 
 
 def side_by_side(work: Callable[[S], T], items: Iterable[S], events: int) -> Iterator[T]:

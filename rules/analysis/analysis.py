@@ -9,6 +9,7 @@ import numpy as np
 from parsers.model import U8, DerivedValues, Progress, Trace, derived
 from parsers.model.memory import UNTIMED
 from parsers.model.names.per_name import distinct
+from parsers.model.threads import give_back
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import Intervals, length, union
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
@@ -126,6 +127,7 @@ class Analysis:
             progress.step(0.02, "finding the threads")
             _ = self.threads
             Analysis.idle.keep(self, self._attributed(progress.part(0.05, 0.9)))
+            give_back(len(self.trace.events))
         if Analysis.classes.kept(self) is None and Analysis.families.kept(self) is None:
             Analysis.classes.keep(self, self._classified(progress.part(0.9, 1.0)))
 
@@ -147,6 +149,7 @@ class Analysis:
             tables.append(
                 idle_of_device(self.trace, self.threads, device, (t0, t1), self.thresholds, part, stopped)
             )
+        self.threads.forget_calls()
         table = with_neighbours(self.trace, joined_tables(tables))
         return replace(table, host=host_code(self.trace))
 

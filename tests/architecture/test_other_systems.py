@@ -174,6 +174,7 @@ def test_what_only_linux_has_is_not_touched_elsewhere(
     monkeypatch.setattr("ctypes.CDLL", refused)
     pretend(threads, "darwin")
     threads._share_one_heap.__wrapped__()
+    threads.give_back(1 << 30)
     pretend(pool, "win32")
     monkeypatch.setattr(pool.signal, "pthread_sigmask", refused)
     pool._start_tracker()

@@ -201,6 +201,11 @@ class Threads:
             self._made[thread] = ThreadActivity(self.trace, self.roles, self._events[thread])
         return self._made[thread]
 
+    def forget_calls(self) -> None:
+        """Give up who was inside which call when: only idle time is judged by it, and nothing of a thread is larger."""
+        for activity in self._made.values():
+            vars(activity).pop("calls", None)
+
     def calls(self, threads: list[int], *classes: Call) -> I64:
         """The API calls of these classes by these threads, as events sorted by start."""
         wanted = np.isin(np.arange(len(Call)), classes)
