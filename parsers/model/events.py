@@ -100,9 +100,15 @@ class EventTable:
 
     def of_kind(self, *kinds: int) -> I64:
         """Indices of the events of these kinds, in table order."""
-        wanted = np.zeros(256, bool)
-        wanted[list(kinds)] = True
-        return np.flatnonzero(wanted[self.kind])
+        return np.flatnonzero(of_kinds(self.kind, *kinds))
+
+
+def of_kinds(kind: U8, first: int, *others: int) -> BOOL:
+    """Which of a column of ``EventKind`` are one of these: compared with each, far quicker than looked up."""
+    found = np.asarray(kind == first)
+    for each in others:
+        found |= kind == each
+    return found
 
 
 _EMPTY = np.empty(0, np.int64)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from parsers.model.arrays import I32, I64
+from parsers.model.arrays import I32, I64, merged
 from parsers.model.progress import Progress
 from parsers.model.threads import side_by_side
 
@@ -33,7 +33,7 @@ def depths(start: I64, end: I64) -> I32:
     closing = np.maximum(end, start + 1)
     if np.all(closing[:-1] <= start[1:]):
         return np.zeros(count, np.int32)
-    closing = np.sort(closing)
+    closing = merged(closing)
     depth = (np.arange(count) - np.searchsorted(closing, start, side="right")).astype(np.int32)
     for first, last in _groups_with_conflict(start, end, depth):
         depth[first:last] = lowest_free_rows(start[first:last], end[first:last])

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from parsers.model import EventKind
+from parsers.model.events import of_kinds
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import judged
 from parsers.model.names.steps import numbered
@@ -89,7 +90,7 @@ def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[str, ...], tup
     length = max(step.duration, 1)
     compilers = []
     one_off = False
-    cpu = np.flatnonzero(inside & np.isin(trace.events.kind, _OF_CPU))
+    cpu = np.flatnonzero(inside & of_kinds(trace.events.kind, *_OF_CPU))
     names = trace.events.name[cpu]
     for compiler, pattern in COMPILERS:
         mine = cpu[judged(names, trace.strings, partial(_matches, pattern)) > 0]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, U8, Array, EventKind
+from parsers.model.arrays import merged
+from parsers.model.events import of_kinds
 from parsers.model.names.calls import WORK_CALLS, Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import intersect, length, union
@@ -160,7 +162,7 @@ def _begun(
     table = analysis.trace.events
     events = np.concatenate([analysis.threads.events(thread) for thread in members])
     events = events[(table.start[events] >= span.start) & (table.start[events] <= span.end)]
-    starts = np.sort(table.start[events[np.isin(table.kind[events], kinds)]])
+    starts = merged(table.start[events[of_kinds(table.kind[events], *kinds)]])
     return np.diff(np.searchsorted(starts, edges, side="right"))
 
 

@@ -9,6 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind, derived
+from parsers.model.arrays import merged
+from parsers.model.events import of_kinds
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
@@ -51,7 +53,7 @@ class Surroundings:
         trace = self.replay.analysis.trace
 
         def chosen(activity: ThreadActivity) -> Innermost:
-            events = activity.events[np.isin(activity.kind, (EventKind.CPU_OP, EventKind.REGION))]
+            events = activity.events[of_kinds(activity.kind, EventKind.CPU_OP, EventKind.REGION)]
             return Innermost.of(trace, events[named(trace, events, wanted)])
 
         return self._innermost(chosen)
@@ -112,10 +114,9 @@ class Surroundings:
         found = np.zeros(len(host))
         for thread, members in enumerate(host.members):
             events = np.concatenate([self.replay.analysis.threads.events(each) for each in members])
-            kinds = trace.events.kind[events]
-            events = events[np.isin(kinds, (EventKind.CPU_OP, EventKind.API))]
+            events = events[of_kinds(trace.events.kind[events], EventKind.CPU_OP, EventKind.API)]
             begun = self.replay.spans[int(host.span_of_thread[thread])].start
-            times = np.sort(np.append(trace.events.start[events], begun))
+            times = merged(np.append(trace.events.start[events], begun))
             apart = np.diff(times)
             long = np.flatnonzero(apart >= SILENT_NS)
             mine = slice(int(host.first[thread]), int(host.first[thread + 1]))

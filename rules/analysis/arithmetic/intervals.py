@@ -8,7 +8,7 @@ from typing import overload
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, I64, stable_order
+from parsers.model.arrays import BOOL, I64, merged, stable_order
 from rules.analysis.arithmetic.ascending_search import last_not_after
 
 Intervals = tuple[I64, I64]  # starts and ends, sorted, disjoint, no empty interval
@@ -58,7 +58,7 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
         return EMPTY
     start = np.concatenate((a[0][contains(b, a[0])], b[0][_strictly_inside(a, b[0])]))
     end = np.concatenate((a[1][contains(b, a[1] - 1)], b[1][_strictly_inside(a, b[1])]))
-    return union(np.sort(start), np.sort(end))
+    return union(merged(start), merged(end))
 
 
 def subtract(a: Intervals, b: Intervals) -> Intervals:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, derived_by
+from parsers.model.events import of_kinds
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import distinct
 from rules.analysis.analysis import Analysis
@@ -22,7 +23,7 @@ def operations(analysis: Analysis, device: int, *kinds: EventKind) -> I64:
     t0, t1 = analysis.window
     first, last = np.searchsorted(trace.events.start[found], (t0, t1)).tolist()
     found = found[first:last]
-    wanted = np.isin(trace.events.kind[found], kinds) if kinds else np.ones(1, bool)
+    wanted = of_kinds(trace.events.kind[found], *kinds) if kinds else np.ones(1, bool)
     return found if wanted.all() else found[wanted]
 
 

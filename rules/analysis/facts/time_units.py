@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import GPU_WORK, I64, EventKind, Trace, derived
-from parsers.model.arrays import BOOL, F64, I32, Array
+from parsers.model.arrays import BOOL, F64, I32, Array, merged
+from parsers.model.events import of_kinds
 from parsers.model.names.calls import WORK_CALLS, calls_of, runs_a_kernel
 from parsers.model.names.per_name import named
 from rules.analysis.steps.first_use import first_launches
@@ -64,9 +65,9 @@ def _other_courses(trace: Trace) -> Iterator[OtherUnit]:
     kind = trace.events.kind
     for rank in dict.fromkeys(lane.rank for lane in trace.lanes):
         mine = np.array([lane.rank == rank for lane in trace.lanes], bool)
-        on_gpu = _starts(trace, mine, np.isin(kind, GPU_WORK))
+        on_gpu = _starts(trace, mine, of_kinds(kind, *GPU_WORK))
         for part, kinds in _PARTS.items():
-            if decades := _decades_apart(_starts(trace, mine, np.isin(kind, kinds)), on_gpu, SAME_EXTENT):
+            if decades := _decades_apart(_starts(trace, mine, of_kinds(kind, *kinds)), on_gpu, SAME_EXTENT):
                 yield OtherUnit(part, "the GPU's operations", decades)
         for counter in trace.counters:
             of = counter.rank if counter.device is None else trace.devices[counter.device].rank
@@ -77,7 +78,7 @@ def _other_courses(trace: Trace) -> Iterator[OtherUnit]:
 
 def _starts(trace: Trace, lanes: BOOL, kinds: BOOL) -> I64:
     events = _evenly(np.flatnonzero(kinds & lanes[trace.events.lane]))
-    return np.sort(trace.events.start[events])
+    return merged(trace.events.start[events])
 
 
 def _decades_apart(times: I64, others: I64, tolerance: float) -> int:
@@ -132,7 +133,7 @@ def _overlapping(trace: Trace) -> Iterator[OtherUnit]:
     events = trace.events
     clipped = sum(note.count for note in trace.quality.notes if note.kind == "overrun")
     for part, kinds in (("the GPU's operations", GPU_WORK), (_CALLS, (EventKind.API,))):
-        found = np.isin(events.kind, kinds)
+        found = of_kinds(events.kind, *kinds)
         count = np.count_nonzero(found)
         deep = np.count_nonzero(events.depth[found] >= DEEP) + (clipped if kinds is GPU_WORK else 0)
         if count >= MIN_EVENTS and deep >= SOME_OF_IT * count:

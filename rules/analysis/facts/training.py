@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
-from parsers.model import EventKind
+from parsers.model import EventKind, derived
+from parsers.model.events import of_kinds
 from parsers.model.names.per_name import distinct
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
@@ -18,11 +17,12 @@ _OF_TRAINING = re.compile(
 )
 
 
+@derived
 def is_training(analysis: Analysis) -> bool:
     """By the names of its kernels, operators and regions: a backward pass, a loss or an optimizer."""
     trace = analysis.trace
-    kinds = (EventKind.KERNEL, EventKind.CPU_OP, EventKind.REGION)
-    names = distinct(trace.events.name[np.isin(trace.events.kind, kinds)])
+    kinds = of_kinds(trace.events.kind, EventKind.KERNEL, EventKind.CPU_OP, EventKind.REGION)
+    names = distinct(trace.events.name[kinds])
     if (analysis.family_of_string[names] == Family.OPTIMIZER).any():
         return True
     return any(_OF_TRAINING.search(trace.strings[name]) for name in names.tolist())

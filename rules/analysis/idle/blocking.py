@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from parsers.model import I64, Attribute, CopyKind, Trace
+from parsers.model import BOOL, I64, Attribute, CopyKind, Trace
 from parsers.model.names.calls import BLOCKING, Call
 from rules.analysis.idle.threads import Threads
 
@@ -54,13 +55,20 @@ def read_back_calls(trace: Trace, threads: Threads, drivers: list[int]) -> I64:
         calls, kind = threads.noted_calls(number)
         found.append(calls[:-1][(kind[:-1] == Call.COPY) & (kind[1:] == Call.SYNCHRONIZE)])
     candidates = np.concatenate(found)
-    links = trace.links
-    from_device = trace.attribute(Attribute.COPY_KIND, links.operation) == CopyKind.D2H.value
-    return np.intersect1d(candidates, links.launch[from_device])
+    from_device = _launches(trace, Attribute.COPY_KIND, lambda kind: kind == CopyKind.D2H.value)
+    return np.intersect1d(candidates, from_device)
 
 
 def scalar_read_backs(trace: Trace, calls: I64) -> I64:
     """Those of the copy calls that fetch a single number."""
-    links = trace.links
-    size = trace.attribute(Attribute.BYTES, links.operation)
-    return np.intersect1d(calls, links.launch[(size > 0) & (size <= SCALAR_BYTES)])
+    small = _launches(trace, Attribute.BYTES, lambda size: (size > 0) & (size <= SCALAR_BYTES))
+    return np.intersect1d(calls, small)
+
+
+def _launches(trace: Trace, which: Attribute, wanted: Callable[[I64], BOOL]) -> I64:
+    """What launched the operations with a wanted value of an attribute, which most operations lack."""
+    column = trace.attributes.get(which)
+    if column is None:
+        return np.empty(0, np.int64)
+    launches = trace.links.launch_of(column.event[wanted(column.value)])
+    return launches[launches >= 0]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import I64, Trace
+from parsers.model.arrays import ascending, merged
 from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call
 from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.arithmetic.intervals import Intervals, contains
@@ -97,7 +98,7 @@ class Host:
             np.maximum.accumulate(events.end[breaks]),
             _longest_launch_pause(launched, launch_pause),
             read_back_calls(threads.trace, threads, drivers),
-            np.sort(waits.until),
+            merged(waits.until),
             interrupted,
         )
 
@@ -153,8 +154,7 @@ def gaps_of(trace: Trace, device: int, idle: Intervals) -> Gaps:
 def pieces_of(host: Host, gaps: Gaps) -> Pieces:
     """The pieces of some gaps, of which there is at least one, by time."""
     edges = host.edges_within(int(gaps.start[0]), int(gaps.end[-1]))
-    cuts = np.sort(np.concatenate((*edges, gaps.start, gaps.arrival, gaps.end)))
-    cuts = cuts[np.append(True, cuts[1:] != cuts[:-1])]
+    cuts = ascending(np.concatenate((*edges, gaps.start, gaps.arrival, gaps.end)))
     first, last = np.searchsorted(cuts, gaps.start), np.searchsorted(cuts, gaps.end)
     count = last - first
     gap = np.repeat(np.arange(len(gaps)), count)

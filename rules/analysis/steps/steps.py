@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace
-from parsers.model.arrays import stable_order
+from parsers.model.arrays import merged, stable_order
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import distinct
 from parsers.model.names.steps import numbered, step_number
@@ -123,7 +123,7 @@ def _cut_off(trace: Trace, steps: list[Step], lanes: BOOL) -> BOOL:
 
 def _has_work(trace: Trace, steps: list[Step], operations: I64) -> list[bool]:
     """Whether any GPU operation runs in each step; all of them where none has any."""
-    starts = np.sort(trace.events.start[operations])
+    starts = merged(trace.events.start[operations])
     counts = [int(np.diff(np.searchsorted(starts, (step.start, step.end)))[0]) for step in steps]
     return [count > 0 for count in counts] if any(counts) else [True] * len(steps)
 
