@@ -111,12 +111,12 @@ def first_problem(findings: Sequence[Finding]) -> Finding | None:
 
 def is_small_beside_computing(analysis: Analysis, problem: Finding) -> bool:
     """Whether the GPU computes so much of the time, or one kernel takes so much, that a problem hardly matters."""
-    if problem.of_recording or problem.kernel is not None or computing(analysis) < MOSTLY_COMPUTING:
+    if problem.of_recording or problem.kernel is not None:
         return False
-    small = SMALL_BESIDE_COMPUTING
-    if (longest := limiting_kernel(analysis, problem)) is not None:
-        small = max(small, longest.share * SMALL_BESIDE_A_KERNEL)
-    return problem.cost < small
+    if problem.cost < SMALL_BESIDE_COMPUTING and computing(analysis) >= MOSTLY_COMPUTING:
+        return True
+    longest = limiting_kernel(analysis, problem)
+    return longest is not None and problem.cost < SMALL_BESIDE_A_KERNEL * longest.share
 
 
 def limiting_kernel(analysis: Analysis, problem: Finding) -> LongestKernel | None:

@@ -13,7 +13,7 @@ MIN_SAVING = 0.05
 
 @rule
 class KernelDivergence(KernelRule):
-    """Threads of one warp take different paths, or the block is no multiple of a warp."""
+    """Threads of one warp take different paths."""
 
     id: ClassVar[str] = "kernel-divergence"
     category: ClassVar[Category] = Category.DIVERGENCE
@@ -22,8 +22,7 @@ class KernelDivergence(KernelRule):
     )
     explanation: ClassVar[str] = """
 What it found
-    On average fewer than 24 of the 32 threads of a warp execute an instruction, or the block size is not a multiple
-    of 32.
+    On average fewer than 24 of the 32 threads of a warp execute an instruction.
 
 Why it costs time
     A warp executes one instruction at a time for all its threads. Threads on another path wait, and their lanes do
@@ -35,27 +34,22 @@ How it decides
 
 What to try
     Let the condition depend on the warp instead of the thread, sort the work by path, move the divergent part into a
-    kernel of its own, choose block sizes that are multiples of 32.
+    kernel of its own.
 
 When it is wrong
     When the arithmetic units are not the limit, and for triangular or ragged data where some divergence is unavoidable.
 """
 
     def fault(self, kernel: KernelProfile) -> Fault | None:
-        results = results_of(kernel, "ThreadDivergence") + results_of(
-            kernel, "LaunchConfiguration", self.category
-        )
-        loud = [each for each in results if each.saving >= MIN_SAVING]
+        loud = [each for each in results_of(kernel, "ThreadDivergence") if each.saving >= MIN_SAVING]
         if not loud:
             return None
         return Fault(
-            title="the last warp of each block is partly empty"
-            if any(each.subject for each in loud)
-            else "threads of a warp take different paths",
+            title="threads of a warp take different paths",
             explanation=" ".join(each.text for each in loud),
             remedy=remedy(
                 "Make the condition the same for all 32 threads of a warp (by warp index, not by thread index).",
-                "Sort or group the elements so that a warp handles one kind; choose block sizes divisible by 32.",
+                "Sort or group the elements so that a warp handles one kind.",
             ),
             saving=max(each.saving for each in loud),
             confidence="high",

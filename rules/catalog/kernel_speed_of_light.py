@@ -53,7 +53,9 @@ class KernelSpeedOfLight(KernelRule):
     id: ClassVar[str] = "kernel-speed-of-light"
     category: ClassVar[Category] = Category.LATENCY_BOUND
     reads: ClassVar[Reads] = Reads(
-        r"^sm__throughput|throughput\.avg\.pct_of_peak", "SpeedOfLight", "throughput"
+        r"^sm__throughput|^(gpu|dram|l1tex|lts)__\w*throughput\.avg\.pct_of_peak",
+        "SpeedOfLight",
+        "throughput",
     )
     is_verdict: ClassVar[bool] = True
     explanation: ClassVar[str] = """

@@ -6,9 +6,10 @@ from typing import ClassVar
 
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
-from rules.kernels.checks.memory import global_waste
+from rules.kernels.checks.memory import global_waste, needed_of_dram
 from rules.kernels.checks.result import KernelRuleResult
 from rules.kernels.checks.speed_of_light import (
+    HIGH_PERCENT,
     LOW_PERCENT,
     busiest_memory_unit,
     memory_percent,
@@ -42,8 +43,9 @@ Why it costs time
 
 How it decides
     From the sectors that the accesses needed against those that the same data would need in one piece; the waste
-    counts to the extent that it misses L1 and memory limits the kernel. It is reported when 5 % of the kernel's time
-    could be saved.
+    counts to the extent that it misses L1 and memory limits the kernel, but never for more than what DRAM would not
+    need for the data alone. It is reported when 5 % of the kernel's time could be saved, and not if DRAM is busy with
+    needed data for 80 % of it.
 
 What to try
     Let neighbouring threads use neighbouring addresses: make the fastest-changing index threadIdx.x, store structures
@@ -66,7 +68,11 @@ When it is wrong
         memory = memory_percent(kernel)
         hits = kernel.number(L1_HIT) or 0.0
         beyond_l1 = 1.0 if busiest_memory_unit(kernel).startswith("the L1") else 1 - min(hits, 100.0) / 100.0
+        needed = needed_of_dram(kernel)
+        if needed >= HIGH_PERCENT / 100:
+            return None
         saving = share * beyond_l1 * (1.0 if memory is None else min(1.0, memory / LOW_PERCENT))
+        saving = min(saving, 1 - needed)
         if saving < MIN_SAVING:
             return None
         return Fault(

@@ -60,10 +60,11 @@ Why it costs time
     NVIDIA's GPUs and 64 on AMD's: a block of 4 threads takes a whole warp and uses 4 lanes of it.
 
 How it decides
-    By the grid and the block of each kernel of at least 100 us during which no other kernel runs: the share of the
-    SMs that its blocks reach, times the share of a warp that a block fills, times the share of an SM's four
-    schedulers that have a warp. It is reported if this is at most a quarter of the GPU. The ceiling is the time of
-    these kernels, less what it would be with the whole GPU.
+    By the grid and the block of each kernel of at least 20 us (100 us in Python programs) during which no other
+    kernel runs: the share of the SMs that its blocks reach, times the share of a warp that a block fills, times the
+    share of an SM's four schedulers that have a warp. It is reported if this is less than half of the GPU, or if a
+    block fills no more than half of a warp. The ceiling is the time of these kernels, less what it would be with the
+    whole GPU.
 
 What to try
     Blocks of 128 to 256 threads, and as many blocks as there is work for; loops over elements belong in the grid.

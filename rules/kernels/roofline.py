@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from parsers.model import KernelProfile
 from rules.kernels.checks.compute import floating_point, pipe_percent
+from rules.kernels.checks.memory import dram_bytes
 from rules.kernels.checks.result import first_number
 from rules.kernels.gpu_peaks import SHOWN, GpuPeaks, peaks_of
 
@@ -228,11 +229,7 @@ def byte_rates(kernel: KernelProfile) -> dict[str, float]:
 
 
 def _amounts(kernel: KernelProfile) -> dict[str, float | None]:
-    dram = kernel.number("dram__bytes.sum")
-    if dram is None:
-        read = first_number(kernel, "dram__bytes_read.sum", "dram__bytes_op_read.sum")
-        written = first_number(kernel, "dram__bytes_write.sum", "dram__bytes_op_write.sum")
-        dram = None if read is None or written is None else read + written
+    dram = dram_bytes(kernel)
     sectors = kernel.number("lts__t_sectors.sum")
     l2 = kernel.number("lts__t_bytes.sum")
     return {

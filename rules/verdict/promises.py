@@ -113,7 +113,11 @@ def first_step(plan: Plan, diagnosis: Diagnosis) -> str:
     if not plan.promises:
         computes = any(each.category is Category.GPU_BOUND for each in diagnosis.findings)
         is_sound = computes and not plan.reason and first_problem(diagnosis) is None
-        return "Nothing to fix here: the GPU is computing nearly all the time." if is_sound else ""
+        return (
+            "Nothing to gain between the kernels: the GPU is computing nearly all the time."
+            if is_sound
+            else ""
+        )
     promise, first = plan.promises[0], leading(plan.replay.analysis, diagnosis.findings)
     mends = removed(promise, diagnosis)
     is_first = first is None or first.fix == promise.id or not first.category.accuses

@@ -27,6 +27,7 @@ from rules.wording.memory import peak_sentence
 from rules.wording.phrases import of_every_step, shortened, without_times
 
 MAJORITY = 0.5  # of the profiled time
+NEARLY_ALL = 0.95  # of what the GPU computes
 BUDGET_LABELS = {
     "compute": "compute",
     "communication": "exposed communication",
@@ -118,9 +119,13 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
 
 
 def _computes(analysis: Analysis, problem: Finding) -> str:
-    longest = limiting_kernel(analysis, problem)
-    mostly = f", {percent(longest.share)} in {shortened(longest.name)} alone" if longest else ""
-    return f"The GPU computes {percent(computing(analysis))} of the time{mostly}"
+    whole, longest = computing(analysis), limiting_kernel(analysis, problem)
+    text = f"The GPU computes {percent(whole)} of the time"
+    if longest is None:
+        return text
+    if longest.share >= NEARLY_ALL * whole:
+        return f"{text}, nearly all of it in {shortened(longest.name)}"
+    return f"{text}, {percent(longest.share)} in {shortened(longest.name)} alone"
 
 
 def _of_requests(trace: Trace) -> str:

@@ -343,6 +343,18 @@ def test_a_kernel_of_the_programs_own_that_takes_most_of_the_time_comes_before_w
     assert ("60 % in advance_cells alone" in said) is limits
 
 
+def test_one_kernel_is_all_that_a_gpu_computes_between_its_copies() -> None:
+    trace = TinyTrace()
+    trace.copy(0, 6_000, "HtoD", -10, pageable=True)
+    for number in range(40):
+        at = 6_000 + 700 * number
+        trace.operation(at, at + 700, "advance_cells", at - 500)
+    trace.copy(34_000, 40_000, "DtoH", 33_900, pageable=True)
+    built = trace.build()
+    said = verdict(Analysis(built), diagnose(built))
+    assert said == "The GPU computes 70 % of the time, nearly all of it in advance_cells"
+
+
 @pytest.mark.parametrize(
     ("name", "of_recorder"), [("Activity Buffer Request", True), ("Lazy Function Loading", False)]
 )

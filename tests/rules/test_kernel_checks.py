@@ -192,6 +192,20 @@ def test_scattered_sectors() -> None:
     assert result.speedup_percent == pytest.approx(37.5)
 
 
+def test_scattered_sectors_are_weighed_by_the_throughput_of_l2_where_its_cycles_were_not_counted() -> None:
+    sectors: dict[str, MetricValue] = {
+        "memory_l2_theoretical_sectors_global": 1000,
+        "memory_l2_theoretical_sectors_global_ideal": 250,
+    }
+    (result,) = results(kernel(sectors), "UncoalescedGlobalAccess")
+    assert result.speedup_percent == pytest.approx(0.75 * 60)
+    (unknown,) = results(
+        kernel(sectors, without=("lts__throughput.avg.pct_of_peak_sustained_elapsed",)),
+        "UncoalescedGlobalAccess",
+    )
+    assert unknown.speedup_percent is None
+
+
 def fp(single: float, double: float) -> dict[str, MetricValue]:
     rates: dict[str, MetricValue] = {
         f"smsp__sass_thread_inst_executed_op_{letter}{op}_pred_on.sum.per_cycle_elapsed": 0.0

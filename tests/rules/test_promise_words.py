@@ -146,7 +146,7 @@ def test_a_gpu_that_computes_and_that_no_change_makes_faster_is_sound(empty: Pla
     empty = replace(empty, replay=replace(empty.replay, reason=""))
     computes = replace(finding(Category.GPU_BOUND), severity=Severity.INFO)
     little, much = finding(Category.COPY_D2H, 3), finding(Category.COPY_D2H, 30)
-    sound = "Nothing to fix here: the GPU is computing nearly all the time."
+    sound = "Nothing to gain between the kernels: the GPU is computing nearly all the time."
     assert first_step(empty, Diagnosis((little, computes))) == sound
     assert first_step(empty, Diagnosis((much, computes))) == ""
     assert first_step(empty, Diagnosis((little,))) == ""

@@ -33,7 +33,7 @@ def finding(trace: Trace, rule: str) -> Finding | None:
     return next((each for each in diagnose(trace).findings if each.rule == rule), None)
 
 
-@pytest.mark.parametrize(("blocks", "starved"), [(1, True), (33, True), (34, False)])
+@pytest.mark.parametrize(("blocks", "starved"), [(1, True), (65, True), (66, False)])
 def test_one_launch_is_judged_where_its_blocks_leave_the_gpu_empty(blocks: int, starved: bool) -> None:
     trace = ran_once(blocks, 256)  # on 132 SMs
     assert bool(len(nearly_empty(Analysis(trace), 0)[0])) is starved
@@ -41,6 +41,27 @@ def test_one_launch_is_judged_where_its_blocks_leave_the_gpu_empty(blocks: int, 
     assert (finding(trace, "too-few-threads") is not None) is starved
     if starved:
         assert verdict(Analysis(trace), diagnose(trace)).startswith("Kernels leave most of the GPU empty")
+
+
+@pytest.mark.parametrize(("threads", "starved"), [(1, True), (16, True), (17, False), (32, False)])
+def test_blocks_that_leave_half_of_each_warp_empty_starve_a_gpu_however_many_they_are(
+    threads: int, starved: bool
+) -> None:
+    trace = ran_once(100_000, threads)
+    assert bool(len(nearly_empty(Analysis(trace), 0)[0])) is starved
+
+
+@pytest.mark.parametrize(
+    ("took", "python", "starved"), [(20, False, True), (19, False, False), (99, True, False)]
+)
+def test_what_takes_long_for_one_warp_is_starved_sooner_in_a_native_program(
+    took: float, python: bool, starved: bool
+) -> None:
+    trace = TinyTrace()
+    trace.operation(50, 50 + took, "solve_level", 45, grid=7, block=32)
+    if python:
+        trace.op(0, 30, "aten::mm")
+    assert bool(len(nearly_empty(Analysis(trace.build()), 0)[0])) is starved
 
 
 def test_the_starved_kernel_must_be_most_of_what_ran() -> None:
@@ -62,14 +83,14 @@ def test_a_product_of_a_native_program_is_a_kernel_like_any_other(python: bool) 
 @pytest.mark.parametrize("python", [False, True])
 def test_products_in_few_blocks_are_told_in_the_words_of_the_program(python: bool) -> None:
     def body(trace: TinyTrace, _: int) -> None:
-        trace.operation(50, 5_050, "matmul_naive", 45, grid=60, block=256)
-        trace.operation(5_060, 5_070, "other", 5_055, grid=600, block=256)
+        trace.operation(50, 65, "matmul_naive", 45, grid=60, block=256)  # too short to be starved alone
+        trace.operation(66, 70, "other", 60, grid=600, block=256)
         if python:
             trace.op(0, 30, "aten::mm")
 
     trace = TinyTrace()
     for index in range(20):
-        trace.shift = index * 6_000
+        trace.shift = index * 80
         body(trace, index)
     told = finding(trace.build(), "awkward-matrix-shapes")
     assert told is not None

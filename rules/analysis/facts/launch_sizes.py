@@ -12,10 +12,11 @@ from rules.analysis.facts.inside_window import operations
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
 
-# a shorter kernel takes as long as it takes to start and to end, however many threads it has
-LONG_NS = 100_000
+# a shorter kernel takes as long as it takes to start and to end, however many threads it has; a library's need not be
+# called with more
+LONG_NS, LONG_OF_A_LIBRARY_NS = 20_000, 100_000
 SCHEDULERS = 4  # of a multiprocessor or compute unit, each with warps of its own
-MOSTLY_EMPTY = 0.25  # of the GPU: what fills more of it may have reasons
+MOSTLY_EMPTY = 0.5  # of the GPU
 MIN_SMS = 16  # of a GPU whose size is not recorded
 # what libraries divide by the shapes of tensors, of which other rules speak; a native program's own are like any kernel
 _DIVIDED_BY_SHAPE = (Family.GEMM, Family.CONVOLUTION)
@@ -35,13 +36,15 @@ def nearly_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
     """The long kernels of a device whose launch uses little of it, and the part (0 to 1) that each uses."""
     trace = analysis.trace
     kernels = operations(analysis, device, EventKind.KERNEL)
-    others = (Family.COLLECTIVE, *(_DIVIDED_BY_SHAPE if is_python(trace) else ()))
+    of_libraries = is_python(trace)
+    others = (Family.COLLECTIVE, *(_DIVIDED_BY_SHAPE if of_libraries else ()))
     family = analysis.family_of_string[trace.events.name[kernels]]
-    kernels = kernels[(durations(trace, kernels) >= LONG_NS) & ~np.isin(family, others)]
+    long = LONG_OF_A_LIBRARY_NS if of_libraries else LONG_NS
+    kernels = kernels[(durations(trace, kernels) >= long) & ~np.isin(family, others)]
     blocks, threads = trace.attribute(Attribute.GRID, kernels), trace.attribute(Attribute.BLOCK, kernels)
     sms, lanes = multiprocessors_of(analysis, device), lanes_of(trace)
     used = np.minimum(blocks / sms, 1.0) * np.minimum(threads / lanes, 1.0)
     on_each = np.maximum(blocks / sms, 1.0) * threads
     used *= np.minimum(np.maximum(on_each, lanes) / (SCHEDULERS * lanes), 1.0)
-    little = (blocks > 0) & (threads > 0) & (used <= MOSTLY_EMPTY)
+    little = (blocks > 0) & (threads > 0) & ((used < MOSTLY_EMPTY) | (threads <= MOSTLY_EMPTY * lanes))
     return kernels[little], used[little]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from parsers.model import KernelProfile
 from rules.findings.base import Category
-from rules.kernels.checks.result import KernelRuleResult, check, numbers
-from rules.kernels.checks.speed_of_light import L1
+from rules.kernels.checks.result import KernelRuleResult, check, first_number, numbers
+from rules.kernels.checks.speed_of_light import L1, dram_percent
 
 CONFLICT_SHARE = 0.10
 MAX_WAYS = 40.0  # more means that the requests were counted incompletely
@@ -20,6 +20,28 @@ _L1_ELAPSED = "l1tex__throughput.avg.pct_of_peak_sustained_elapsed"
 _L2 = "lts__throughput.avg.pct_of_peak_sustained_elapsed"
 _DRAM = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
 _OPERATIONS = {"ld": ("loads", "read"), "st": ("stores", "write")}
+
+
+def dram_bytes(kernel: KernelProfile) -> float | None:
+    """What the kernel moves between L2 and DRAM, both ways; None where it was not counted."""
+    whole = kernel.number("dram__bytes.sum")
+    if whole is not None:
+        return whole
+    read = first_number(kernel, "dram__bytes_read.sum", "dram__bytes_op_read.sum")
+    written = first_number(kernel, "dram__bytes_write.sum", "dram__bytes_op_write.sum")
+    return None if read is None or written is None else read + written
+
+
+def needed_of_dram(kernel: KernelProfile) -> float:
+    """The part of the kernel's time (0 to 1) that DRAM needs for its data alone; 0 where that was not counted.
+
+    What L1 and L2 put together again costs DRAM nothing: no order of the accesses makes the kernel faster than this.
+    """
+    moved, busy = dram_bytes(kernel), dram_percent(kernel)
+    ideal = kernel.number("memory_l2_theoretical_sectors_global_ideal")
+    if not moved or busy is None or ideal is None:
+        return 0.0
+    return min(busy, 100.0) / 100.0 * min(ideal * SECTOR_BYTES / moved, 1.0)
 
 
 @check
@@ -195,8 +217,11 @@ def _excess(
     if fired:
         excess = kernel.number(excess_metric)
         excess = total - ideal if excess is None else excess
+        busy = first_number(kernel, f"{unit}__throughput.avg.pct_of_peak_sustained_elapsed")
         if cycles is not None and cycles[1] > 0:
             percent = 100.0 * cycles[0] / cycles[1] * excess / total
+        elif busy is not None:
+            percent = busy * excess / total
         text = text.format(total=total, ideal=ideal, share=100.0 * excess / total)
     else:
         text = "The addresses of each warp lie as closely together as they can."

@@ -1,0 +1,49 @@
+"""What an order of accesses or a size of blocks wastes: never more than what memory leaves to save."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.findings.base import Category
+from tests.rules.kernel_profiles import COMPUTE, DRAM, MEMORY, SOUND, kernel, trace_of
+from tests.rules.test_kernel_findings import found, scattered
+
+
+@pytest.mark.parametrize(
+    ("busy", "moved", "saving"),
+    [
+        (
+            85.0,
+            500,
+            0.0,
+        ),  # caches put the scattered pieces together again: DRAM moves what is needed, all the time
+        (79.0, 500, 0.21),  # no order of the accesses makes DRAM faster
+        (85.0, 1000, 0.5),
+    ],
+)
+def test_scattered_accesses_cost_no_more_than_what_dram_does_not_need(
+    busy: float, moved: int, saving: float
+) -> None:
+    traffic = {DRAM: busy, "dram__bytes_read.sum": 16.0 * moved, "dram__bytes_write.sum": 16.0 * moved}
+    told = [
+        each
+        for each in found(trace_of(kernel({**scattered(500), **traffic})))
+        if each.category is Category.UNCOALESCED_ACCESS
+    ]
+    assert [round(each.share, 2) for each in told] == ([saving] if saving else [])
+
+
+@pytest.mark.parametrize(
+    ("threads", "title"),
+    [
+        (1, "blocks of 1 thread leave 31 of 32 lanes idle"),
+        (31, ""),  # 3 % of the lanes
+        (32, ""),
+        (48, "the last warp of each block is partly empty"),
+    ],
+)
+def test_the_launch_alone_tells_lanes_without_a_thread(threads: int, title: str) -> None:
+    counters = tuple(each for each in SOUND if each not in (COMPUTE, MEMORY, DRAM, "gpu__time_duration.sum"))
+    launched = kernel({"launch__block_size": threads, DRAM: 50.0}, without=counters, block=(threads, 1, 1))
+    told = [each.title for each in found(trace_of(launched)) if each.category is Category.DIVERGENCE]
+    assert [each.partition(": ")[2] for each in told] == ([title] if title else [])
