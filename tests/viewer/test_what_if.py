@@ -195,13 +195,13 @@ def test_a_selected_event_says_how_much_later_it_could_be(slow: MainWindow, qtbo
     assert analysis is not None
     slack = slack_of(analysis)
     show_tab(slow, qtbot, "Selection")
-    facts = slow.panels.tabs.currentWidget().facts
+    panel = slow.panels.tabs.currentWidget()
     for event, text in (
         (int(slack.event[slack.ns.argmax()]), "later would make no step longer"),
         (int(slack.event[slack.ns.argmin()]), "none: it is on the critical path"),
     ):
         slow.document.select_event(event)
-        qtbot.waitUntil(lambda: any(text in each.text for each in facts.facts))  # noqa: B023
+        qtbot.waitUntil(lambda: any(text in each.text for each in panel.facts.facts))  # noqa: B023
 
 
 def test_the_prediction_in_json_says_why_the_gpu_would_still_idle(slow: MainWindow) -> None:

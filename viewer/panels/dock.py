@@ -17,6 +17,7 @@ from viewer.panels.panel import Panel, tabs
 FILTER_WIDTH, NARROW_FILTER = 180, 108
 SPACING = 6
 MIN_WIDTH = 440  # px, whatever a tab would like
+MIN_HEIGHT = 150  # px, so that nothing moves when another tab is looked at for the first time
 PADDING, TIGHT = 24, 12  # px of a tab beside its title, where there is room and where there is not
 
 
@@ -27,7 +28,7 @@ class BottomPanels(QWidget):
         super().__init__(parent)
         self._document = document
         self.panels: tuple[Panel, ...] = ()
-        self.setMinimumWidth(MIN_WIDTH)
+        self.setMinimumSize(MIN_WIDTH, MIN_HEIGHT)
         self._coming = tabs(document, self, made)
         self._by_user = False  # whether the user, not the data, decided which tab is shown
         self.tabs = QTabWidget()
@@ -73,6 +74,7 @@ class BottomPanels(QWidget):
         self.more_families.setCheckable(True)
         self.more_families.toggled.connect(self.by_family.setChecked)
         self.by_family.toggled.connect(self.more_families.setChecked)
+        self.by_family.toggled.connect(lambda _: self._group_current())
         self.more_export = menu.addAction("Export as CSV ...", self.export_table)
         self.more.setMenu(menu)
         corner = QWidget()
@@ -112,12 +114,11 @@ class BottomPanels(QWidget):
         self.update_tabs()
 
     def _take(self, panel: Panel) -> None:
-        panel.setParent(self)
+        if panel.parent() is not self:
+            panel.setParent(self)
         panel.hide()
         panel.tables_shown.connect(self._on_current)
         self.panels = (*self.panels, panel)
-        if panel.has_families:
-            self.by_family.toggled.connect(panel.group_by_family)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -198,6 +199,7 @@ class BottomPanels(QWidget):
             self.tabs, QEvent(QEvent.Type.LayoutRequest)
         )  # the titles take what got free
         self._filter_current()
+        self._group_current()
 
     def _arrange_tabs(self) -> int:
         """Titles close to each other, and the last ones in a menu, rather than cut off; returns the room left over.
@@ -246,6 +248,11 @@ class BottomPanels(QWidget):
         panel = self._current()
         if panel is not None:
             panel.set_filter(self.filter.text())
+
+    def _group_current(self) -> None:
+        panel = self._current()
+        if panel is not None and panel.has_families:
+            panel.group_by_family(self.by_family.isChecked())
 
     def export_table(self) -> None:
         """Ask for a file and write the shown table into it."""

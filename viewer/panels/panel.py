@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QShowEvent
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
 from parsers.model import Progress
@@ -25,7 +25,10 @@ T = TypeVar("T")
 
 
 class Panel(QWidget):
-    """Base of the tabs. ``refresh`` is called when the panel is visible and what it shows is out of date."""
+    """Base of the tabs. ``build`` is called before the panel is shown for the first time, which most never are;
+
+    ``refresh`` when it is visible and what it shows is out of date.
+    """
 
     title: ClassVar[str] = ""
     lacks: ClassVar[str] = ""  # where it has no data: what is missing, and which recording has it
@@ -41,10 +44,21 @@ class Panel(QWidget):
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.document = document
+        self._built = False
         self._stale = True
         self._seen: tuple[object, int] = (None, -1)
         self.setAccessibleName(self.title)
         self.column = vertical(self, NO_MARGINS, 0)
+
+    def build(self) -> None:
+        """Make the widgets in ``column``, and listen to what changes them."""
+
+    def ensure_built(self) -> None:
+        """Build the panel, unless that has been done."""
+        if self._built:
+            return
+        self._built = True
+        document = self.document
         document.trace_changed.connect(lambda _: self._to_top())
         document.trace_changed.connect(self.invalidate)
         document.analysis_changed.connect(self._on_document)
@@ -53,11 +67,26 @@ class Panel(QWidget):
         self.scope = Label("", "secondary", pixels=12)
         self.scope.setContentsMargins(14, 5, 10, 5)
         self.scope.hide()
-        self.column.addWidget(self.scope)
+        self.column.insertWidget(0, self.scope)
         document.step_changed.connect(lambda _: self._say_scope())
         document.trace_changed.connect(lambda _: self._say_scope())
         if self.follows_area:
             document.area_changed.connect(self._follow)
+        self.build()
+        self._say_scope()
+
+    def fit(self) -> None:
+        """Arrange the widgets for another size; only asked of a panel that is built."""
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self._built:
+            self.fit()
+
+    def setVisible(self, visible: bool) -> None:
+        if visible:
+            self.ensure_built()
+        super().setVisible(visible)
 
     @property
     def span(self) -> tuple[int, int]:
@@ -121,6 +150,7 @@ class Panel(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
+        self.ensure_built()
         if self._stale:
             self._refresh_now()
 

@@ -118,11 +118,10 @@ class WindowActions(QObject):
     def copy_selection(self) -> None:
         """Put what is told of the selection on the clipboard."""
         from viewer.panels.tabs.selection import SelectionPanel
-        from viewer.statistics.event_facts import as_text
 
         for panel in self._parts.panels.panels:
-            if isinstance(panel, SelectionPanel) and panel.facts.facts:
-                QGuiApplication.clipboard().setText(as_text(panel.facts.title, panel.facts.facts))
+            if isinstance(panel, SelectionPanel) and panel.text:
+                QGuiApplication.clipboard().setText(panel.text)
 
     def offer_comparison(self) -> None:
         """What the open recording may be compared with: a file, what was opened before, a sample."""

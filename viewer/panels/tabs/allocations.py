@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QComboBox,
@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model.units import duration, percent, size
-from viewer.documents.document import Document
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import ElidedLabel
@@ -52,8 +51,7 @@ class AllocationsPanel(Panel):
     )
     order: ClassVar[int] = 82
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self._about = ElidedLabel("", "secondary", pixels=12)
         self.gpu = QComboBox()
         self.gpu.setAccessibleName("GPU")
@@ -102,7 +100,7 @@ class AllocationsPanel(Panel):
         self._segments: Segments | None = None
         self.gpu.activated.connect(lambda _: self._show_gpu())
         self.groupings.buttonClicked.connect(lambda _: self._fill_table())
-        document.moment_changed.connect(self._on_moment)
+        self.document.moment_changed.connect(self._on_moment)
         theme.changed.connect(self.invalidate)
         self.table.installEventFilter(self)  # a table takes letters for the beginning of what is searched
 
@@ -114,11 +112,7 @@ class AllocationsPanel(Panel):
             and self.document.analysis is not None
         )
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit_groupings()
-
-    def _fit_groupings(self) -> None:
+    def fit(self) -> None:
         """The groupings as buttons beside each other, or where there is not room as a list."""
         beside = sum(each.sizeHint().width() for each in (self.to_peak, self.gpu) if not each.isHidden())
         self._apart.setVisible(self._apart.sizeHint().width() + beside + MIN_ABOUT_WIDTH <= self.width())
@@ -208,7 +202,7 @@ class AllocationsPanel(Panel):
         self.grouped.clear()
         self.grouped.addItems([each.text() for each in self.groupings.buttons() if not each.isHidden()])
         self.grouped.setCurrentText(self.grouping)
-        self._fit_groupings()
+        self.fit()
         account = summary.account
         self._segments = segments_of(account)
         self._right.setVisible(self._segments is not None)

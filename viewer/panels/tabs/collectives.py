@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtWidgets import QWidget
-
-from viewer.documents.document import Document
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Show, described
 from viewer.panels.tables.table_view import TableView
@@ -38,8 +35,7 @@ class CollectivesPanel(Panel):
     order: ClassVar[int] = 70
     says_whole_run: ClassVar[bool] = True
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self.table = TableView(COLLECTIVES, "Collectives")
         self.tables = (self.table,)
         self.column.addWidget(self.table)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtWidgets import QWidget
-
-from viewer.documents.document import Document
 from viewer.look.labels import Label
 from viewer.panels.panel import Panel, tab
 
@@ -24,14 +21,13 @@ class CountersPanel(Panel):
     )
     order: ClassVar[int] = 90
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self._note = Label("", "secondary", pixels=12, wrap=True)
         self._note.setContentsMargins(14, 6, 14, 2)
         self.details: KernelDetails | None = None
         self.column.addWidget(self._note)
         self.column.addStretch(0)
-        document.event_changed.connect(self.invalidate)
+        self.document.event_changed.connect(self.invalidate)
 
     def has_data(self) -> bool:
         trace = self.document.trace

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtWidgets import QWidget
-
 from rules.findings.base import Evidence
-from viewer.documents.document import Document
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
@@ -38,15 +35,14 @@ class CriticalPathPanel(Panel):
     lacks: ClassVar[str] = "Launches are not linked to their kernels. Record API calls and GPU work together."
     order: ClassVar[int] = 55
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self.table = TableView(COLUMNS, "Critical path")
         self.tables = (self.table,)
         self.column.addWidget(self.table)
         self._path: CriticalPath | None = None
         self._rows: list[PathRow] = []
         self.table.chosen.connect(self._select)
-        document.plan_changed.connect(self.invalidate)
+        self.document.plan_changed.connect(self.invalidate)
 
     def has_data(self) -> bool:
         plan = self.document.plan

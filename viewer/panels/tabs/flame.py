@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from PySide6.QtWidgets import QComboBox, QPushButton, QWidget
+from PySide6.QtWidgets import QComboBox, QPushButton
 
 from parsers.model import LaneKind, Trace
 from parsers.model.units import duration
-from viewer.documents.document import Document
 from viewer.look.boxes import horizontal, scrolling
 from viewer.look.key_names import key_names
 from viewer.look.labels import ElidedLabel
@@ -29,10 +28,9 @@ class FlamePanel(Panel):
     order: ClassVar[int] = 40
     follows_step: ClassVar[bool] = True
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self.view = IcicleView()
-        self.view.chosen.connect(document.show_event)
+        self.view.chosen.connect(self.document.show_event)
         self.view.focused.connect(self._say)
         self.kind = QComboBox()
         self.kind.setAccessibleName("What to measure")
@@ -47,7 +45,7 @@ class FlamePanel(Panel):
         scroll = scrolling(self.view, sideways=True)
         self.column.addLayout(top)
         self.column.addWidget(scroll, 1)
-        document.area_changed.connect(self.invalidate)
+        self.document.area_changed.connect(self.invalidate)
 
     def _lanes(self, kind: LaneKind) -> list[int]:
         trace = self.document.trace

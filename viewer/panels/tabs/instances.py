@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from PySide6.QtWidgets import QComboBox, QStackedLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QStackedLayout
 
 from parsers.model import EventKind
 from parsers.model.units import duration, size
 from rules.analysis.idle.causes import Cause
-from viewer.documents.document import Document
 from viewer.look.boxes import horizontal
 from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
@@ -203,8 +202,7 @@ class InstancesPanel(Panel):
     follows_step: ClassVar[bool] = True
     follows_area: ClassVar[bool] = True
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self.choice = QComboBox()
         self.choice.setAccessibleName("What to list")
         self.summary = ElidedLabel("", "secondary", pixels=12)
@@ -217,9 +215,10 @@ class InstancesPanel(Panel):
         self._rows: Rows | None = None
         self._filter = ""
         self.choice.activated.connect(lambda _: self.invalidate())
-        document.analysis_changed.connect(lambda _: self._offer())
-        document.event_changed.connect(lambda event: self._mark("event", event))
-        document.gap_changed.connect(lambda row: self._mark("gap", row))
+        self.document.analysis_changed.connect(lambda _: self._offer())
+        self.document.event_changed.connect(lambda event: self._mark("event", event))
+        self.document.gap_changed.connect(lambda row: self._mark("gap", row))
+        self._offer()
 
     @property
     def kind(self) -> Kind | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QSplitter, QStackedLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QStackedLayout
 
-from viewer.documents.document import Document
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Show, described
 from viewer.panels.tables.table_view import TableView
@@ -53,8 +52,7 @@ class KernelsPanel(Panel):
     has_families: ClassVar[bool] = True
     follows_area: ClassVar[bool] = True
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self.by_name = TableView(BY_NAME, "Kernels")
         self.by_family = TableView(BY_FAMILY, "Kernel families")
         self.tables = (self.by_name, self.by_family)
@@ -69,7 +67,7 @@ class KernelsPanel(Panel):
         for table in self.tables:
             table.chosen.connect(lambda row, table=table: self.select_event_of(table, row))
         self.by_name.selectionModel().selectionChanged.connect(lambda *_: self._set_side_by_side())
-        document.event_changed.connect(self._mark)
+        self.document.event_changed.connect(self._mark)
 
     def has_data(self) -> bool:
         trace = self.document.trace

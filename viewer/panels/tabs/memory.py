@@ -6,11 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout
 
 from parsers.model import Counter
 from parsers.model.units import base_unit, percent, size
-from viewer.documents.document import Document
 from viewer.look import theme
 from viewer.look.boxes import horizontal
 from viewer.look.labels import ElidedLabel
@@ -55,8 +54,7 @@ class MemoryPanel(Panel):
     )
     order: ClassVar[int] = 80
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self._legend = horizontal(margins=(14, 6, 14, 0), spacing=20)
         self._room = QVBoxLayout()
         self._hint = ElidedLabel(

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtWidgets import QWidget
-
 from parsers.model import EventKind
-from viewer.documents.document import Document
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Show, described
 from viewer.panels.tables.table_view import TableView
@@ -39,13 +36,12 @@ class OperatorsPanel(Panel):
     follows_step: ClassVar[bool] = True
     follows_area: ClassVar[bool] = True
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self.table = TableView(COLUMNS, "Operators")
         self.tables = (self.table,)
         self.column.addWidget(self.table)
         self.table.chosen.connect(lambda row: self.select_event_of(self.table, row))
-        document.event_changed.connect(self._mark)
+        self.document.event_changed.connect(self._mark)
 
     def has_data(self) -> bool:
         trace = self.document.trace

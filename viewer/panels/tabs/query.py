@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
 
 from parsers.model import Progress, TraceError
 from rules.findings.base import Evidence
-from viewer.documents.document import Document
 from viewer.kept import own_questions
 from viewer.kept.storage import write_pieces
 from viewer.loading.questions import ENDINGS, all_rows, costliest_condition, first_rows, how_many
@@ -61,8 +60,7 @@ class QueryPanel(Panel):
     title: ClassVar[str] = "Query"
     order: ClassVar[int] = 107
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self.list = QuestionList()
         self.list.chosen.connect(self.ask)
         self.list.removed.connect(self._remove)
@@ -89,7 +87,7 @@ class QueryPanel(Panel):
         split.setSizes([WIDTH, 480, 560])
         split.setChildrenCollapsible(False)
         self.column.addWidget(split)
-        document.trace_changed.connect(self._start_anew)
+        self.document.trace_changed.connect(self._start_anew)
         self._list_questions()
 
     def _middle(self) -> QWidget:

@@ -8,7 +8,6 @@ import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSplitter, QWidget
 
-from viewer.documents.document import Document
 from viewer.look.boxes import vertical
 from viewer.look.labels import Label
 from viewer.panels.panel import Panel, tab
@@ -43,8 +42,7 @@ class RanksPanel(Panel):
     order: ClassVar[int] = 60
     says_whole_run: ClassVar[bool] = True
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self.table = TableView(RANKS, "Ranks")
         self.heat = RankHeat()
         self.heat.selected.connect(self._choose_step)

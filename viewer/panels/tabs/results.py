@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from PySide6.QtWidgets import QComboBox, QWidget
+from PySide6.QtWidgets import QComboBox
 
 from parsers.model import ResultTable
 from parsers.model.results import Cell
-from viewer.documents.document import Document
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
@@ -23,8 +22,7 @@ class ResultsPanel(Panel):
     lacks: ClassVar[str] = "No results were opened. Open those of a benchmark together with the recording."
     order: ClassVar[int] = 95
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self.choice = QComboBox()
         self.choice.setAccessibleName("Table of results")
         self.choice.currentIndexChanged.connect(self._show_chosen)

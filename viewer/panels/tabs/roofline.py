@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtWidgets import QWidget
-
 from parsers.model import Attribute
-from viewer.documents.document import Document
 from viewer.panels.panel import Panel, tab
 
 if TYPE_CHECKING:
@@ -27,8 +24,7 @@ class RooflinePanel(Panel):
     order: ClassVar[int] = 100
     says_whole_run: ClassVar[bool] = True
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self.plot: RooflinePlot | None = None
         self._estimated: Roofline | None = None
 

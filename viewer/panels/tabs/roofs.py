@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtWidgets import QWidget
-
 from parsers.model import Attribute
-from viewer.documents.document import Document
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show, described
 from viewer.panels.tables.table_view import TableView
@@ -40,8 +37,7 @@ class RoofsPanel(Panel):
     follows_step: ClassVar[bool] = True
     follows_area: ClassVar[bool] = True
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self.table = TableView(COLUMNS, "Roofs")
         self.tables = (self.table,)
         self.column.addWidget(self.table)

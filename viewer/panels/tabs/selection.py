@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QPushButton,
@@ -31,6 +32,7 @@ from viewer.panels.tables.table_model import Column
 from viewer.panels.tables.table_view import TableView
 from viewer.statistics.event_facts import (
     Fact,
+    as_text,
     call_stack,
     called,
     fact_of_slack,
@@ -63,6 +65,11 @@ class SelectionPanel(Panel):
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)
+        document.event_changed.connect(self.show_event)
+        document.gap_changed.connect(self.show_gap)
+        document.area_changed.connect(self.show_area)
+
+    def build(self) -> None:
         self._walk: Walk | None = None
         self._has_arguments = False
         self._area: Area | None = None
@@ -70,16 +77,18 @@ class SelectionPanel(Panel):
         self._stack = QStackedLayout()
         self._stack.currentChanged.connect(lambda _: self.tables_shown.emit())
         self.column.addLayout(self._stack)
-        hint = Label("Click an event or a gap, or drag over an area, to see what it is.", "secondary")
-        hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._stack.addWidget(hint)
-        self._stack.addWidget(self._build_single())
-        self._stack.addWidget(self._build_area())
-        document.event_changed.connect(self.show_event)
-        document.gap_changed.connect(self.show_gap)
-        document.area_changed.connect(self.show_area)
+        self._hint = Label("Click an event or a gap, or drag over an area, to see what it is.", "secondary")
+        self._hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._stack.addWidget(self._hint)
 
-    def _build_single(self) -> QWidget:
+    @property
+    def text(self) -> str:
+        """What is told of the event or the gap, as text; empty before there was one."""
+        return as_text(self.facts.title, self.facts.facts) if "single" in vars(self) else ""
+
+    @cached_property
+    def single(self) -> QWidget:
+        """The page of an event or a gap."""
         self.facts = FactList()
         self.facts.event_wanted.connect(self.document.select_event)
         self.arguments = TableView(ARGUMENT_COLUMNS, "Arguments")
@@ -87,7 +96,7 @@ class SelectionPanel(Panel):
         self.histogram.chosen.connect(self._walk_bin)
         self._alike = ElidedLabel("", weight=QFont.Weight.DemiBold)
         self._alike_text = Label("", "secondary", pixels=12, wrap=True)
-        side = QWidget()
+        side = self._side = QWidget()
         column = vertical(side, (12, 10, 12, 8), 4)
         self.profile_button = QPushButton("Profile it ...")
         self.profile_button.setAccessibleName("Profile this kernel")
@@ -103,20 +112,24 @@ class SelectionPanel(Panel):
             "Opens the recorder of Nsight Compute with this kernel's name and the launches to skip"
         )
         self.profile_button.clicked.connect(self._profile)
-        self._single = QSplitter(Qt.Orientation.Horizontal)
+        split = QSplitter(Qt.Orientation.Horizontal)
         for index, (widget, stretch) in enumerate(((self.facts, 4), (self.arguments, 4), (side, 3))):
-            self._single.addWidget(widget)
-            self._single.setStretchFactor(index, stretch)
-        self._single.setSizes([400, 400, 300])
-        self._single.setChildrenCollapsible(False)
-        self._side = side
-        return self._single
+            split.addWidget(widget)
+            split.setStretchFactor(index, stretch)
+        split.setSizes([400, 400, 300])
+        split.setChildrenCollapsible(False)
+        self.tables = (*self.tables, self.arguments)
+        self._stack.addWidget(split)
+        return split
 
-    def _build_area(self) -> QWidget:
-        self.area = SelectedArea(self.document)
-        self.area.wanted.connect(self._fill_area)
-        self.tables = (self.area.table, self.arguments)
-        return self.area
+    @cached_property
+    def area(self) -> SelectedArea:
+        """The page of an area."""
+        area = SelectedArea(self.document)
+        area.wanted.connect(self._fill_area)
+        self.tables = (area.table, *self.tables)
+        self._stack.addWidget(area)
+        return area
 
     def _profile(self) -> None:
         from viewer.capture.next_recording import kernel_recording
@@ -127,15 +140,17 @@ class SelectionPanel(Panel):
 
     def refresh(self) -> None:
         if self.document.selected_event < 0 and self.document.area is None and self.document.selected_gap < 0:
-            self._stack.setCurrentIndex(0)
+            self._stack.setCurrentWidget(self._hint)
 
     def show_event(self, event: int) -> None:
         """Show one event; -1 shows the hint."""
+        self.ensure_built()
         trace = self.document.trace
         if trace is None or event < 0:
             if self.document.area is None:
-                self._stack.setCurrentIndex(0)
+                self._stack.setCurrentWidget(self._hint)
             return
+        single = self.single
         name = trace.name(event)
         gpu = bool(trace.events.kind[event] == EventKind.KERNEL)
         title = called(trace, event)
@@ -149,7 +164,7 @@ class SelectionPanel(Panel):
         self._show_alike(event)
         self.profile_button.setVisible(gpu)
         self._side.show()
-        self._stack.setCurrentIndex(1)
+        self._stack.setCurrentWidget(single)
 
     def _fetch_slack(self, event: int, title: str, facts: list[Fact]) -> None:
         """Add how much later the event could be; the steps are gone through backwards for it once."""
@@ -217,9 +232,9 @@ class SelectionPanel(Panel):
         self.arguments.setVisible(self._has_arguments and self.width() >= NARROW)
         self.tables_shown.emit()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._arrange()
+    def fit(self) -> None:
+        if "single" in vars(self):
+            self._arrange()
 
     def _show_alike(self, event: int) -> None:
         from viewer.statistics.area import instances
@@ -249,27 +264,29 @@ class SelectionPanel(Panel):
 
     def show_gap(self, row: int) -> None:
         """Show one row of the idle table; -1 shows the hint."""
+        self.ensure_built()
         trace, analysis = self.document.trace, self.document.analysis
         if trace is None or analysis is None or row < 0:
             self.refresh()
             return
-        facts = facts_of_gap(trace, analysis, row)
+        single, facts = self.single, facts_of_gap(trace, analysis, row)
         self.facts.show_facts("The GPU is idle", facts)
         self._has_arguments = False
         self._arrange()
         self._side.hide()
-        self._stack.setCurrentIndex(1)
+        self._stack.setCurrentWidget(single)
 
     def show_area(self, area: Area | None) -> None:
         """Show the totals of an area; None goes back to the event."""
+        self.ensure_built()
         self._area = area
         if area is None:
-            if self._stack.currentIndex() == 2:
-                self._stack.setCurrentIndex(1)
+            if "single" in vars(self):
+                self._stack.setCurrentWidget(self.single)
             self.refresh()
             return
         self.area.begin(area)
-        self._stack.setCurrentIndex(2)
+        self._stack.setCurrentWidget(self.area)
         self._fill_area()
 
     def _fill_area(self) -> None:

@@ -25,7 +25,6 @@ from parsers.model.units import duration, percent, three_digits
 from rules.analysis.inference.capacity import capacity_of
 from rules.analysis.inference.engine_steps import StepKind, engine_steps
 from rules.analysis.inference.requests import AllowedTimes, Lateness, RequestSource
-from viewer.documents.document import Document
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label
@@ -162,8 +161,7 @@ class ServingPanel(Panel):
     order: ClassVar[int] = 45
     says_whole_run: ClassVar[bool] = True
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self._found: ServingTables | None = None
         self._order = 0  # of the requests on the timeline: how often another one was asked for
         grid = QGridLayout()
@@ -208,7 +206,7 @@ class ServingPanel(Panel):
         self.pages.currentChanged.connect(lambda _: self.tables_shown.emit())
         self.steps.chosen.connect(self._show_steps)
         self.requests.chosen.connect(self._fly_to_request)
-        document.request_chosen.connect(self._choose_request)
+        self.document.request_chosen.connect(self._choose_request)
         by_key = QShortcut(QKeySequence("R"), self)
         by_key.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         by_key.activated.connect(self._sort_lanes)

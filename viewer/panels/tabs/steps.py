@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtWidgets import QWidget
-
-from viewer.documents.document import Document
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show, described
 from viewer.panels.tables.table_view import TableView
@@ -43,13 +40,12 @@ class StepsPanel(Panel):
     )
     order: ClassVar[int] = 50
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self.table = TableView(COLUMNS, "Steps")
         self.tables = (self.table,)
         self.column.addWidget(self.table)
-        self.table.chosen.connect(document.select_step)
-        document.step_changed.connect(self.table.select_frame_row)
+        self.table.chosen.connect(self.document.select_step)
+        self.document.step_changed.connect(self.table.select_frame_row)
 
     def has_data(self) -> bool:
         return len(self.document.steps) > 1

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtWidgets import QComboBox, QWidget
+from PySide6.QtWidgets import QComboBox
 
 from parsers.model import TraceError
-from viewer.documents.document import Document
 from viewer.look.boxes import horizontal
 from viewer.look.labels import ElidedLabel
 from viewer.panels.charts.trend_chart import TrendChart, TrendPoint
@@ -59,8 +58,7 @@ class TrendPanel(Panel):
     lacks: ClassVar[str] = "This is the first recording of the program. The next one is compared with it."
     order: ClassVar[int] = 105
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
+    def build(self) -> None:
         self.names = QComboBox()
         self.names.setAccessibleName("Baseline or program")
         self.names.activated.connect(lambda _: self.refresh())
@@ -76,7 +74,7 @@ class TrendPanel(Panel):
         side_by_side.addWidget(self.table, 1)
         self.column.addLayout(row)
         self.column.addLayout(side_by_side, 1)
-        document.trace_changed.connect(lambda _: self.names.clear())
+        self.document.trace_changed.connect(lambda _: self.names.clear())
 
     def has_data(self) -> bool:
         from viewer.kept.history import History
