@@ -126,6 +126,7 @@ class Document(QObject):
 
     def show(self, trace: Trace, paths: Sequence[Path] = ()) -> None:
         """Make ``trace`` the content of this document and start to analyse it."""
+        self._enter(Stage.LOADING)
         self._take(Opened(trace), tuple(paths))
 
     def look_at_rank(self, row: int) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtGui import QFont, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from viewer.kept.recent import Recent, forget, left_open, recent_files
@@ -44,10 +44,16 @@ class StartPage(QScrollArea):
         self.recent_tiles: list[RecentTile] = []
         self.left_open = left_open()
         self._scale = 1.0
-        self.refresh()
+        self._built = False
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if not self._built:
+            self.refresh()
 
     def refresh(self) -> None:
         """Build the page anew: recent files may have changed."""
+        self._built = True
         body = QWidget()
         outer = horizontal(body, (24, 28, 24, 24))
         page = QWidget()
@@ -103,7 +109,8 @@ class StartPage(QScrollArea):
         scale = round(min(max(room**0.65, 1.0), MAX_SCALE), 1)
         if scale != self._scale:
             self._scale = scale
-            self.refresh()
+            if self._built:
+                self.refresh()
 
     def _scaled(self, pixels: int) -> int:
         return round(pixels * self._scale)

@@ -91,28 +91,30 @@ class MainWindow(QMainWindow):
         self.jobs = Jobs(self)
         self.document = Document(self.jobs, self)
         self.document.use_thresholds(self.preferences.thresholds)
-        self.toolbar = ToolBar(self.document, self)
-        self.verdict = VerdictStrip(self.document)
+        # Each part is made inside its place: moved there later, it and all in it would be styled once more.
+        top = QWidget(self)
+        self.setMenuWidget(top)
+        self.menu_bar = QMenuBar(top)
+        self.toolbar = ToolBar(self.document, self, top)
+        self.verdict = VerdictStrip(self.document, top)
         self.verdict.set_price(self.preferences.cost_per_hour)
         self.what_if = WhatIf(self.document)
-        self.prediction = PredictionStrip(self.what_if)
-        self.banner = Banner()
-        self.timeline = TimelineView(jobs=self.jobs, selection=self.document.selection)
-        self.start_page = StartPage()
+        self.prediction = PredictionStrip(self.what_if, top)
+        self._fill_top(top)
+        middle = QWidget(self)
+        self.setCentralWidget(middle)
+        self._middle = column = vertical(middle, NO_MARGINS, 0)
+        self.banner = Banner(middle)
+        column.addWidget(self.banner)
         self.pages = QStackedWidget()
-        self.pages.addWidget(self.start_page)
-        self.pages.addWidget(self.timeline)
         self.side = QTabWidget()
         self.ranks = RankViews(self.document, self.pages, self.side, self)
-        self.kernel_report: KernelReport | None = None
-        middle = QWidget()
-        column = vertical(middle, NO_MARGINS, 0)
-        column.addWidget(self.banner)
         column.addWidget(self.ranks.area, 1)
-        self._middle = column
-        self.setCentralWidget(middle)
-        self.menu_bar = QMenuBar()
-        self.setMenuWidget(self._top())
+        self.start_page = StartPage(self.pages)
+        self.pages.addWidget(self.start_page)
+        self.timeline = TimelineView(self.pages, jobs=self.jobs, selection=self.document.selection)
+        self.pages.addWidget(self.timeline)
+        self.kernel_report: KernelReport | None = None
         self.diagnosis = DiagnosisPanel(self.document)
         self.fixes = WhatIfPanel(self.what_if)
         self.side.setDocumentMode(True)
@@ -168,8 +170,7 @@ class MainWindow(QMainWindow):
         self.docks.restore()
         self._show_pages()
 
-    def _top(self) -> QWidget:
-        top = QWidget()
+    def _fill_top(self, top: QWidget) -> None:
         column = vertical(top, NO_MARGINS, 0)
         for widget in (
             self.menu_bar,
@@ -180,7 +181,6 @@ class MainWindow(QMainWindow):
             HorizontalLine(),
         ):
             column.addWidget(widget)
-        return top
 
     def _connect(self) -> None:
         document, acts = self.document, self.acts

@@ -121,8 +121,8 @@ class StepBars(QWidget):
 class PredictionStrip(QWidget):
     """Hidden while nothing is ticked."""
 
-    def __init__(self, model: WhatIf) -> None:
-        super().__init__()
+    def __init__(self, model: WhatIf, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
         self.setObjectName("prediction")
         self.setAutoFillBackground(True)
         self.sentence = Label("", pixels=theme.VERDICT_PX + 1, weight=QFont.Weight.DemiBold)

@@ -170,8 +170,8 @@ class ToolBar(QWidget):
     record_wanted = Signal()
     compare_wanted = Signal()
 
-    def __init__(self, document: Document, window: QWidget) -> None:
-        super().__init__(window)
+    def __init__(self, document: Document, window: QWidget, parent: QWidget) -> None:
+        super().__init__(parent)
         self.setObjectName("toolrow")
         self._brand = Label("Stallscope", pixels=14, weight=QFont.Weight.DemiBold)
         self._brand.setContentsMargins(0, 0, 16, 0)

@@ -43,6 +43,7 @@ class DiagnosisPanel(QWidget):
         self.text_around: Callable[[SourceLine], str] = lambda _: ""
         self._body_layout: QVBoxLayout | None = None
         self.setAccessibleName("Diagnosis")
+        self._wait: Label | None = None  # what is said while there is no diagnosis
         self._count = ElidedLabel("", "secondary", pixels=12)
         self.absent: Label | None = None  # what is no problem
         self._told = ("", "")  # what it says, in short and in full
@@ -114,12 +115,16 @@ class DiagnosisPanel(QWidget):
 
     def _fill(self, _: object = None) -> None:
         diagnosis = self._document.diagnosis
+        if diagnosis is None and self._wait is not None:
+            self._wait.setText(self._waiting())
+            return
         body = QWidget()
         layout = vertical(body, (10, 8, 10, 10), 8)
-        self.cards = []
+        self.cards, self._wait = [], None
         if diagnosis is None:
             self._told = ("", "")
-            layout.addWidget(Label(self._waiting(), "secondary", wrap=True))
+            self._wait = Label(self._waiting(), "secondary", wrap=True)
+            layout.addWidget(self._wait)
         else:
             from viewer.panels.findings.finding_card import FindingCard
 

@@ -29,6 +29,7 @@ class WhatIfPanel(QWidget):
         super().__init__()
         self._model = model
         self.cards: list[FixCard] = []
+        self._filled = False
         self.setAccessibleName("What if")
         self._scroll = scrolling()
         self.together = Label("", wrap=True, weight=QFont.Weight.DemiBold)
@@ -48,7 +49,6 @@ class WhatIfPanel(QWidget):
         model.predicted.connect(lambda _: self._say())
         model.measured_changed.connect(self._show_measured)
         model.document.recorder_changed.connect(lambda _: self._tell_shares())
-        self._fill()
 
     def has_data(self) -> bool:
         """Whether there is anything to tick, or a reason why there is not."""
@@ -57,6 +57,9 @@ class WhatIfPanel(QWidget):
 
     def _fill(self) -> None:
         document, plan = self._model.document, self._model.plan
+        if plan is None and not self._filled:
+            return
+        self._filled = plan is not None
         for kept in (self.together, self.limit, self.next_button, self.copy_button, self.try_button):
             kept.setParent(None)
         body = QWidget()
