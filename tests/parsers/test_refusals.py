@@ -165,14 +165,14 @@ def test_every_format_is_recognised_under_every_name(tmp_path: Path, form: str) 
     assert found["plain", "run"] > 0
 
 
-LARGE: dict[str, bytes] = {
-    "json": text_of([complete(f"op{number}", number * 10, 5) for number in range(12_000)]).encode(),
-    "ncu csv": raw_page([(str(launch), f"k{launch}", "1.5") for launch in range(9_000)]).encode(),
-    "ncu report": report(
+LARGE: dict[str, Callable[[], bytes]] = {
+    "json": lambda: text_of([complete(f"op{number}", number * 10, 5) for number in range(12_000)]).encode(),
+    "ncu csv": lambda: raw_page([(str(launch), f"k{launch}", "1.5") for launch in range(9_000)]).encode(),
+    "ncu report": lambda: report(
         *(result(metric(0, number(5, each)), name=b"k%d" % each * 20) for each in range(9_000)),
         names=("a.sum",),
     ),
-    "log": LOG * 30,
+    "log": lambda: LOG * 30,
 }
 
 
@@ -180,11 +180,12 @@ LARGE: dict[str, bytes] = {
 def test_of_a_cut_packed_file_everything_before_the_cut_is_kept_with_a_warning(
     tmp_path: Path, form: str
 ) -> None:
-    assert len(LARGE[form]) > 5 * 131_072, "zstd packs blocks of 128 KB"
-    (tmp_path / "whole").write_bytes(LARGE[form])
+    large = LARGE[form]()
+    assert len(large) > 5 * 131_072, "zstd packs blocks of 128 KB"
+    (tmp_path / "whole").write_bytes(large)
     whole = amount(open_trace([tmp_path / "whole"]))
     for pack in (gzip.compress, zstandard.compress):
-        packed = pack(LARGE[form])
+        packed = pack(large)
         (tmp_path / "cut").write_bytes(packed[: len(packed) * 4 // 5])
         trace = open_trace([tmp_path / "cut"])
         assert whole // 4 < amount(trace) < whole

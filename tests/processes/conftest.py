@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +20,9 @@ PATIENCE_S = 600  # whatever has no end is told by the place, with what it was d
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test here starts many processes, and on a busy machine each takes long."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+    here = os.path.dirname(__file__) + os.sep
+    for item in items:  # of all folders
+        if str(item.path).startswith(here) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(PATIENCE_S))
 
 

@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 DOCUMENTS = ("README.md", "docs/*.md")
@@ -69,14 +70,15 @@ class Documented:
         return f"{self.where}: {shlex.join(self.words)}"
 
 
-def documented(repository: Path) -> list[Documented]:
+@cache
+def documented(repository: Path) -> tuple[Documented, ...]:
     """Every command of the documents, without its options, with all of them, and with each other choice."""
     found = {}
     for path in sorted(each for pattern in DOCUMENTS for each in repository.glob(pattern)):
         for line in _lines(path.read_text("utf-8")):
             for words in _typed(line):
                 found.setdefault(words, Documented(path.name, words))
-    return list(found.values())
+    return tuple(found.values())
 
 
 def _lines(text: str) -> Iterator[str]:
