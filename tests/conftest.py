@@ -49,9 +49,9 @@ def _home_environment(home: Path) -> dict[str, str]:
     return environment
 
 
-# A commit is judged by the same examples everywhere, and by more of them in .ci/run;
+# A commit is judged by the same examples everywhere, and by more of them in .ci/run (tests/examples.py);
 # `--hypothesis-profile=search` looks for new ones.
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=20)
 settings.register_profile("more", derandomize=True, deadline=None, max_examples=100)
 settings.register_profile("search", max_examples=1000, deadline=None)
 settings.load_profile("repeatable")

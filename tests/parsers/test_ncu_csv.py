@@ -6,11 +6,12 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from parsers import open_trace
 from parsers.model import KernelProfile, Trace, TraceError, UnknownFormat
+from tests.examples import examples
 
 DURATION = "gpu__time_duration.sum"
 MEMORY = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
@@ -320,7 +321,7 @@ def test_of_a_cut_gzip_the_part_before_the_cut_is_kept(tmp_path: Path, fixtures:
     assert any(note.kind == "cut-file" for note in trace.quality.notes)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_text_never_crashes(tmp_path: Path, data: st.DataObject) -> None:
     page = bytearray(raw_page([("0", "a", "1.5"), ("1", "b", "2.5"), ("2", "c", "3.5")]).encode())

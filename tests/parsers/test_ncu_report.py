@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from parsers import open_trace
 from parsers.model import Malformed, Trace, TraceError
 from parsers.ncu.results import plain_text
 from parsers.protobuf.wire import Damaged, fields, float32, float64, text
+from tests.examples import examples
 
 SCALED_DIGITS = {"byte": 1e9, "byte/s": 1e12, "byte/cycle": 1e3, "sector/s": 1e9, "hz": 1e9, "ns": 1e6}
 
@@ -203,7 +204,7 @@ def test_a_report_that_unpacks_to_far_more_than_recordings_do_is_refused(
     assert opened(tmp_path, report(padded)).kernels
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_anywhere_never_crashes(tmp_path: Path, data: st.DataObject) -> None:
     intact = report(

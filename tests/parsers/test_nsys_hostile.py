@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from parsers import open_trace
 from parsers.files.unpacking_limit import available_bytes
 from parsers.model import Cancelled, Malformed, Progress, TraceError, UnknownFormat
 from parsers.sqlite import private_copy
+from tests.examples import examples
 from tests.parsers.nsys_exports import call, export, kernel, nvtx, write_table
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -307,7 +308,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return recording(tmp_path_factory.mktemp("healthy"), 60).read_bytes()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_bytes_never_crash_the_reader(tmp_path: Path, healthy: bytes, data: st.DataObject) -> None:
     damaged = bytearray(healthy)

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from parsers.files.base import HEAD_BYTES
 from parsers.files.packed import GzipStream
 from parsers.files.source import identify, open_bytes
 from parsers.model import TraceError
+from tests.examples import examples
 
 CONTENT = os.urandom(300_000) + b"a" * 700_000
 
@@ -53,7 +54,7 @@ def test_several_members_are_one_content_and_what_follows_them_is_ignored(tmp_pa
             assert stream.read() == b"first second"
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.floats(0.0, 0.999))
 def test_a_cut_stream_gives_what_it_holds_and_then_an_error(tmp_path: Path, share: float) -> None:
     data = gzip.compress(CONTENT, 1)

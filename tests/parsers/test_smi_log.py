@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from parsers import open_trace
 from parsers.model import Counter, TraceError, UnknownFormat
 from parsers.smi.clock import NS, local_ns, moment_of
 from parsers.smi.readings import number
+from tests.examples import examples
 from tests.parsers.nsys_exports import export, kernel
 
 DMON = """#Date        Time         gpu    pwr  gtemp     sm    mem   pclk  rxpci     fb
@@ -349,7 +350,7 @@ def test_written_times(date: str, time: str, ns: int | None) -> None:
     assert local_ns(date, time) == ns
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(alphabet="#gpu, 0123456789:-/[]%WN\n\tDateTime.xInf", max_size=300))
 def test_any_text_after_a_header_is_read_or_refused(tmp_path: Path, tail: str) -> None:
     path = tmp_path / "log.txt"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from parsers import open_trace
@@ -24,6 +24,7 @@ from rules.analysis.arithmetic.innermost import Innermost
 from rules.findings.base import Category, Finding, Severity
 from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
+from tests.examples import examples
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace
 
 YEAR_US = 365 * 24 * 3600 * 1_000_000
@@ -87,7 +88,7 @@ def summary(diagnosis: Diagnosis) -> list[tuple[Any, ...]]:
     )
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@examples(150, suppress_health_check=list(HealthCheck))
 @given(events)
 def test_budgets_add_up_and_idle_rows_cover_the_idle_time(
     described: list[tuple[str, int, int, int, bool]],
@@ -108,7 +109,7 @@ def test_budgets_add_up_and_idle_rows_cover_the_idle_time(
         assert all(start < end for start, end in finding.intervals)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@examples(60, suppress_health_check=list(HealthCheck))
 @given(events, st.randoms(use_true_random=False))
 def test_the_order_of_events_in_a_file_does_not_matter(
     described: list[tuple[str, int, int, int, bool]], chance: random.Random
@@ -119,7 +120,7 @@ def test_the_order_of_events_in_a_file_does_not_matter(
     assert summary(diagnose(built(distinct))) == summary(diagnose(built(distinct, order)))
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@examples(60, suppress_health_check=list(HealthCheck))
 @given(events)
 def test_when_it_was_recorded_does_not_matter(described: list[tuple[str, int, int, int, bool]]) -> None:
     assert summary(diagnose(built(described))) == summary(diagnose(built(described, shift=YEAR_US)))
@@ -146,7 +147,7 @@ def test_a_file_shuffled_shifted_and_renamed_gets_the_same_diagnosis(
     assert before == after
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=25))
 def test_the_innermost_open_event_is_the_one_that_began_last(described: list[tuple[int, int]]) -> None:
     """Of those that began together it is the one that ends first; events nest, else the trace splits them."""

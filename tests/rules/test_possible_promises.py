@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import HealthCheck, assume, example, given
 from hypothesis import strategies as st
 
 from parsers.model import Trace
@@ -18,6 +18,7 @@ from rules.findings.base import MAX_SPEEDUP
 from rules.fixes.plan import HOST_UNSURE, MAX_GAIN, MAX_GAIN_ONCE, Plan, make_plan
 from rules.replay.replay import Change
 from rules.verdict.promises import about_replay, first_step, worded
+from tests.examples import examples
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace
 
 KERNELS = (
@@ -125,9 +126,7 @@ def leaves_the_gpu(plan: Plan, changes: list[Change]) -> bool:
     )
 
 
-@settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
-)
+@examples(50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(
     body=pieces,
     count=st.sampled_from([1, 2, 3, 6]),

@@ -7,10 +7,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from parsers.model import Trace, TraceError
+from tests.examples import examples
 from tests.parsers.chrome.traces import balanced, complete, kernel, launch, opened, packed, text_of
 
 SCALARS: Any = st.one_of(
@@ -51,7 +52,7 @@ KEYS = st.dictionaries(
     ),
     VALUES, max_size=4,
 )  # fmt: skip
-BUDGET = settings(max_examples=150, suppress_health_check=list(HealthCheck))
+BUDGET = examples(150, suppress_health_check=list(HealthCheck))
 
 SOUND = text_of(
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers.model import (
@@ -20,6 +20,7 @@ from parsers.model import (
     TraceInput,
 )
 from parsers.model.builder import TraceBuilder
+from tests.examples import examples
 
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
 EVENTS = st.lists(
@@ -36,7 +37,7 @@ def stream_lane(builder: TraceBuilder, stream: int = 7) -> int:
     return builder.lane(Lane(LaneKind.GPU_STREAM, f"stream {stream}", device=device, stream=stream))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(EVENTS, st.integers(1, 5))
 def test_indices_lead_to_the_same_events_after_sorting(events: list[tuple[int, int, int]], size: int) -> None:
     builder = TraceBuilder()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers.model import Progress
 from parsers.model.nesting import depths, in_row_order
+from tests.examples import examples
 
 INTERVALS = st.lists(
     st.tuples(st.integers(0, 60), st.one_of(st.integers(0, 6), st.integers(0, 60))), min_size=1, max_size=40
@@ -34,7 +35,7 @@ def nested_only(start: np.ndarray, end: np.ndarray) -> bool:
     return True
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(INTERVALS)
 def test_events_of_one_row_never_overlap(intervals: list[tuple[int, int]]) -> None:
     start, end = sorted_columns(intervals)
@@ -45,7 +46,7 @@ def test_events_of_one_row_never_overlap(intervals: list[tuple[int, int]]) -> No
     assert sorted(np.unique(depth).tolist()) == list(range(int(depth.max()) + 1))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(INTERVALS)
 def test_depth_of_nested_events_is_the_number_of_events_around_them(intervals: list[tuple[int, int]]) -> None:
     start, end = sorted_columns([(start, length + 1) for start, length in intervals])
@@ -68,7 +69,7 @@ def test_touching_events_share_a_row_and_nothing_gives_nothing() -> None:
     assert depths(np.empty(0, np.int64), np.empty(0, np.int64)).tolist() == []
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(LANES)
 def test_the_table_order_is_lane_then_row_then_start(events: list[tuple[int, int, int]]) -> None:
     lane = np.array([each[0] for each in events], np.int32)

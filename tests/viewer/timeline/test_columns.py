@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from viewer.timeline.geometry.columns import PHASES, columns, grid
 from viewer.timeline.geometry.row_index import SHORT, Row, row_index
 from viewer.timeline.geometry.scale import Scale
@@ -92,7 +93,7 @@ def test_every_event_at_least_two_columns_wide_is_listed_with_its_edges(
         assert np.all(seen.right - seen.left >= 2)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(SHORT, 3 * SHORT), st.integers(0, 1000), st.floats(0, 0.9), st.floats(0.001, 1.0))
 def test_the_index_of_a_long_row_agrees_with_the_events(
     count: int, seed: int, at: float, share: float

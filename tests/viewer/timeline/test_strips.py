@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
@@ -16,6 +16,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import IdleTable
 from rules.analysis.steps.analysed_time import AnalysedTime
 from rules.terms.culprit import Culprit, CulpritKind
+from tests.examples import examples
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.frame import FramePainter, Options
 from viewer.timeline.geometry.columns import Columns, Grid, columns, grid
@@ -46,7 +47,7 @@ def assert_same(one: Columns | None, other: Columns | None) -> None:
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(
     st.sampled_from((3, 40, 700, 3000, 40_000)),
     st.integers(0, 10**6),
@@ -87,7 +88,7 @@ def test_a_crowd_beside_it_does_not_change_what_a_column_shows() -> None:
     assert_same(beside_it.shown(view), alone.shown(view))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.sampled_from((5, 700, 5000)),
     st.integers(0, 10**6),
@@ -180,7 +181,7 @@ def test_while_zooming_every_row_takes_its_turn_to_be_exact(by: float) -> None:
         assert_same(kept.shown(view), Strip.of(row, view, kept.first, kept.last).shown(view))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.sampled_from((40, 700, 5000)), st.integers(0, 10**6), st.floats(0.9, 0.999))
 def test_a_stretched_row_shows_what_is_a_column_away_at_most(count: int, seed: int, factor: float) -> None:
     row = random_row(count, seed)

@@ -1,0 +1,15 @@
+"""How many examples a property is tried on: every day a third of those that continuous integration draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+
+MORE = 100  # examples of a property that names no number, in the profile of .ci/run
+
+
+def examples(count: int, **named: Any) -> settings:
+    """Settings for ``count`` examples, and for a third of them in the profile of every day."""
+    every_day = settings.default is not None and settings.default.max_examples < MORE
+    return settings(max_examples=count // 3 if every_day else count, **named)
