@@ -137,13 +137,15 @@ def make_window(qtbot: QtBot, qapp: object) -> Iterator[Callable[..., MainWindow
     theme.apply(qapp, "dark")  # type: ignore[arg-type]
     made: list[MainWindow] = []
 
-    def make(size: tuple[int, int] | None = (1200, 800)) -> MainWindow:
+    def make(size: tuple[int, int] | None = (1200, 800), shows: Trace | None = None) -> MainWindow:
         preferences = Preferences()
         preferences.animate = False
         window = MainWindow(preferences)
         qtbot.addWidget(window)
         if size is not None:
             window.resize(*size)
+        if shows is not None:
+            window.document.show(shows)
         window.show()
         window.activateWindow()
         qtbot.waitUntil(window.isActiveWindow)
@@ -164,8 +166,7 @@ def empty_window(make_window: Callable[..., MainWindow]) -> MainWindow:
 @pytest.fixture
 def window(make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot) -> MainWindow:
     """The window on the training run, analysed."""
-    shown = make_window()
-    shown.document.show(trace)
+    shown = make_window(shows=trace)
     wait_until_ready(qtbot, shown)
     return shown
 
