@@ -33,6 +33,7 @@ def test_pauses_are_counted_between_beats() -> None:
     assert window_loading.longest_pause(beats[:1]) == (0.0, 0.0)
 
 
+@pytest.mark.thorough
 def test_a_window_that_opens_a_recording_is_watched_to_its_diagnosis(tmp_path: Path) -> None:
     path = tmp_path / "made.pt.trace.json"
     kineto_like.write(path, 5_000)

@@ -27,6 +27,7 @@ def test_a_limit_that_is_left_on_is_named_and_set_back() -> None:
         assert set_back(usual) == ["RLIMIT_FSIZE"]
 
 
+@pytest.mark.thorough
 def test_what_is_said_of_tests_on_a_full_disk_may_go_to_a_long_file(repository: Path, tmp_path: Path) -> None:
     output = tmp_path / "output"
     output.write_bytes(LONG * b"\n")

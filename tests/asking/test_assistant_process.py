@@ -20,7 +20,6 @@ import pytest
 from viewer.assistant import recordings
 from viewer.assistant.answers import MAX_BYTES
 from viewer.assistant.recordings import MAX_PATHS, Recordings, Refused
-from viewer.assistant.server import MAX_SAID
 
 from .test_limits import FOR_EVER, busy, helpers_of, is_alive, until, until_dead
 
@@ -189,6 +188,7 @@ def test_others_are_answered_while_one_recording_is_read_and_its_reading_has_an_
     assert len(helpers_of(client.process.pid)) == 1
 
 
+@pytest.mark.thorough
 def test_a_question_has_an_end_and_the_recording_stays_open(start: Start) -> None:
     client = start(answering_s=60.0)
     client.text(client.call("open_recording", path="quick.json"))
@@ -202,6 +202,8 @@ def test_a_question_has_an_end_and_the_recording_stays_open(start: Start) -> Non
 
 
 def test_what_is_said_of_a_long_call_is_short_and_so_is_an_answer(start: Start) -> None:
+    from viewer.assistant.server import MAX_SAID
+
     client = start()
     long = "x" * 2_000_000
     for number in (
@@ -232,7 +234,7 @@ def test_what_is_said_of_a_long_call_is_short_and_so_is_an_answer(start: Start) 
     "how",
     [
         "input ends",
-        "SIGKILL",
+        pytest.param("SIGKILL", marks=pytest.mark.thorough),
         pytest.param("output is closed", marks=pytest.mark.thorough),
         pytest.param("SIGTERM", marks=pytest.mark.thorough),
     ],
@@ -276,6 +278,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.thorough
 def test_a_client_that_is_killed_leaves_nothing(fixtures: Path, repository: Path, tmp_path: Path) -> None:
     code = KILLED.format(file=str(fixtures / "rocm/rocprofv3.json"), sql=FOR_EVER)
     client = subprocess.Popen(
@@ -305,6 +308,7 @@ def test_a_call_that_is_cancelled_is_stopped(start: Start) -> None:
     until(lambda: len(helpers_of(client.process.pid)) == 1)
 
 
+@pytest.mark.thorough
 def test_what_was_opened_is_bounded_in_number_and_memory(
     fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,6 +378,8 @@ def test_a_path_is_opened_once_however_often_it_is_named(fixtures: Path, tmp_pat
 
 
 def test_limits_of_the_server_are_those_that_the_documentation_states(repository: Path) -> None:
+    from viewer.assistant.server import MAX_SAID
+
     text = " ".join((repository / "docs/assistants.md").read_text("utf-8").split())
     for said in (
         f"{recordings.MAX_OPENING_S:g} s to read",
@@ -387,6 +393,7 @@ def test_limits_of_the_server_are_those_that_the_documentation_states(repository
         assert said in text, said
 
 
+@pytest.mark.thorough
 def test_time_is_what_a_slow_answer_is_refused_for(start: Start) -> None:
     client = start(answering_s=0.001)
     assert "longer than the limit of 0.001 s" in client.text(client.call("diagnose", path="quick.json"))

@@ -217,6 +217,7 @@ def test_an_unmodified_script_is_recorded_three_times_and_runs_to_its_end(
 
 
 @pytest.mark.thorough
+@pytest.mark.thorough
 def test_ranks_are_recorded_in_the_same_steps(tmp_path: Path, torch_python: str) -> None:
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     words += [str(SCRIPTS / "steady.py"), str(tmp_path / "over")]

@@ -71,6 +71,7 @@ def test_bad_use_is_one_sentence_and_exit_code_2(
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.thorough
 def test_the_command_for_another_machine_runs_with_the_saved_runner(
     tmp_path: Path, torch_python: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -231,6 +231,7 @@ def test_one_button_records_a_loader_with_workers_and_hands_the_files_over(
     )
 
 
+@pytest.mark.thorough
 def test_every_rank_of_torchrun_is_recorded_from_the_window_and_they_open_as_one_run(
     make_dialog: MakeDialog, torch_python: str, tmp_path: Path, qtbot: QtBot
 ) -> None:
@@ -270,6 +271,7 @@ def test_a_failing_script_shows_its_traceback_first(
     assert not dialog.history.open.isEnabled()
 
 
+@pytest.mark.thorough
 def test_a_script_without_steps_is_recorded_whole_by_one_more_button(
     make_dialog: MakeDialog, torch_python: str, tmp_path: Path, qtbot: QtBot
 ) -> None:
@@ -310,6 +312,7 @@ def test_closing_asks_and_killing_leaves_nothing(
     assert not any(alive(int(pid)) for pid in pids_file.read_text().split())
 
 
+@pytest.mark.thorough
 def test_finishing_an_endless_script_from_the_window_keeps_its_steps(
     make_dialog: MakeDialog, torch_python: str, tmp_path: Path, qtbot: QtBot
 ) -> None:
@@ -325,6 +328,7 @@ def test_finishing_an_endless_script_from_the_window_keeps_its_steps(
     assert History().runs()[0].recordings == tuple(caught.args[0])
 
 
+@pytest.mark.thorough
 def test_a_recording_that_runs_is_finished_and_kept_when_its_dialog_is_closed(
     make_dialog: MakeDialog, torch_python: str, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,8 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.capture.pretend import SCRIPTS, alive, annotations, script_request
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
@@ -20,6 +22,7 @@ def record(request: CaptureRequest) -> tuple[Outcome, list[Event], str]:
     return outcome, events, "".join(text)
 
 
+@pytest.mark.thorough
 def test_a_script_may_run_on_to_its_own_end(tmp_path: Path, torch_python: str) -> None:
     request = script_request("inference.py", tmp_path / "out", python=torch_python)
     outcome, events, text = record(replace(request, window=Window(keep_running=True)))
@@ -39,6 +42,7 @@ def test_a_failing_script_shows_its_own_traceback_first_and_keeps_what_was_recor
     assert annotations(outcome.recordings[0])["ProfilerStep"] == 4
 
 
+@pytest.mark.thorough
 def test_steps_that_are_never_reached_are_said_not_written(tmp_path: Path, torch_python: str) -> None:
     request = script_request("inference.py", tmp_path / "out", python=torch_python)
     outcome, _, _ = record(replace(request, window=Window(skip_first=50)))
@@ -64,6 +68,7 @@ def test_ranks_that_are_told_to_finish_end_at_the_same_step(tmp_path: Path, torc
     ]
 
 
+@pytest.mark.thorough
 def test_processes_that_torch_spawns_record_themselves(tmp_path: Path, torch_python: str) -> None:
     outcome, _, _ = record(script_request("spawning.py", tmp_path / "out", python=torch_python))
     names = [path.name for path in outcome.recordings]

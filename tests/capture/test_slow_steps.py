@@ -154,6 +154,7 @@ def test_a_step_made_slow_is_recorded_once_diagnosed_and_kept_in_the_journal(
     assert "usually" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_a_run_without_a_slow_step_is_a_good_one(
     tmp_path: Path, torch_python: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,6 +121,7 @@ def judged(shared_data: Path) -> list[Judged]:
     return found
 
 
+@pytest.mark.thorough
 def test_every_labelled_recording_is_judged_right(judged: list[Judged]) -> None:
     wrong = []
     for each in judged:
@@ -142,6 +143,7 @@ def test_every_labelled_recording_is_judged_right(judged: list[Judged]) -> None:
     assert wrong == []
 
 
+@pytest.mark.thorough
 def test_every_recording_is_diagnosed_and_its_budget_adds_up(shared_data: Path, judged: list[Judged]) -> None:
     public = [
         path for folder in ("chrome", "nsys") for path in sorted((shared_data / "public" / folder).iterdir())
@@ -166,6 +168,7 @@ def test_every_recording_is_diagnosed_and_its_budget_adds_up(shared_data: Path, 
     assert checked >= 60
 
 
+@pytest.mark.thorough
 def test_no_finding_claims_more_than_the_time_it_rests_on(judged: list[Judged]) -> None:
     for each in judged:
         analysis = each.analysis
@@ -191,6 +194,7 @@ def test_no_finding_claims_more_than_the_time_it_rests_on(judged: list[Judged]) 
             assert finding.ceiling_ns <= most, (each.name, finding.title)
 
 
+@pytest.mark.thorough
 def test_two_recorders_of_one_program_agree_on_what_comes_first(judged: list[Judged]) -> None:
     by_section = {
         section: {

@@ -84,6 +84,7 @@ def test_what_comes_first_does_not_depend_on_the_recorder(pair: tuple[str, list[
         assert not diagnosis.crashed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("program", RECORDED_TWICE)
 def test_what_is_called_the_bottleneck_does_not_depend_on_the_recorder(
     program: str, shared_data: Path
@@ -148,6 +149,7 @@ def test_the_same_cause_comes_first_and_promises_as_much(program: str, fixtures:
     assert promises_alike(paths) is (program not in DIFFER)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("program", FULL_SIZE)
 def test_the_same_cause_comes_first_and_promises_as_much_at_full_size(
     program: str, shared_data: Path

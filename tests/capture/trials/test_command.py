@@ -172,6 +172,7 @@ def test_a_real_script_is_tried_from_the_recording_to_the_table(
     assert told["program"]["device"] == "cpu"
 
 
+@pytest.mark.thorough
 def test_a_script_that_fails_and_one_without_steps_are_told(
     tmp_path: Path, torch_python: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,6 +204,7 @@ def test_ctrl_c_stops_and_what_is_known_is_told(
     assert "1.15" in shown.out
 
 
+@pytest.mark.thorough
 def test_a_trial_that_is_stopped_keeps_its_blocks_and_leaves_no_process(
     tmp_path: Path, torch_python: str
 ) -> None:

@@ -79,6 +79,7 @@ def test_switches_are_seen_by_the_script_and_put_back(runs: Runs) -> None:
         assert last[key] == first[key], key
 
 
+@pytest.mark.thorough
 def test_ceilings_take_away_and_give_back(runs: Runs) -> None:
     launched = runs.launch(
         order("same-batch", "no-read-backs", "no-optimizer", "no-evaluation", "no-logging")
@@ -100,6 +101,7 @@ def test_ceilings_take_away_and_give_back(runs: Runs) -> None:
     assert any(one == other for one, other in pairwise(weights)), "nothing is updated"
 
 
+@pytest.mark.thorough
 def test_a_model_is_compiled_and_called_as_it_was_again(runs: Runs) -> None:
     launched = runs.launch(order("compile", "no-such-change"))
     assert blocks(launched, "compile")[:4] == "ABBA" or launched.account.refused["compile"]
@@ -109,6 +111,7 @@ def test_a_model_is_compiled_and_called_as_it_was_again(runs: Runs) -> None:
     assert states[-1]["compiled"] is False
 
 
+@pytest.mark.thorough
 def test_a_change_that_fails_is_told_by_its_first_line_and_the_run_goes_on_with_batches_of_any_size(
     runs: Runs,
 ) -> None:
@@ -122,6 +125,7 @@ def test_a_change_that_fails_is_told_by_its_first_line_and_the_run_goes_on_with_
     assert min(sizes) >= 8
 
 
+@pytest.mark.thorough
 def test_a_change_that_brings_the_script_down_is_named_and_put_back(runs: Runs) -> None:
     launched = runs.launch(order("threads", "foreach-optimizer"), FAILS_WITH="threads")
     if "threads" in launched.account.against:
@@ -132,6 +136,7 @@ def test_a_change_that_brings_the_script_down_is_named_and_put_back(runs: Runs) 
     assert blocks(launched, "control")[:4] == "ABBA"
 
 
+@pytest.mark.thorough
 def test_starts_are_made_before_the_script_makes_its_objects(runs: Runs) -> None:
     launched = runs.launch(order(starts=("num-workers", "omp-num-threads"), losses=3, seed=True))
     assert launched.account.ended == "complete"
@@ -140,6 +145,7 @@ def test_starts_are_made_before_the_script_makes_its_objects(runs: Runs) -> None
     assert len(launched.account.losses) == 3
 
 
+@pytest.mark.thorough
 def test_the_same_seeds_give_the_same_losses_and_what_is_always_on_is_on_from_the_first_step(
     runs: Runs,
 ) -> None:
@@ -154,6 +160,7 @@ def test_the_same_seeds_give_the_same_losses_and_what_is_always_on_is_on_from_th
     assert runs.states()[5]["autocast"] is True
 
 
+@pytest.mark.thorough
 def test_a_script_that_ends_by_itself_leaves_what_is_known(runs: Runs) -> None:
     launched = runs.launch(order("foreach-optimizer"), STEPS="30", EXIT_CODE="3")
     assert launched.account.ended == "stopped"
@@ -163,12 +170,14 @@ def test_a_script_that_ends_by_itself_leaves_what_is_known(runs: Runs) -> None:
     assert runs.states()[-1]["foreach"] is False
 
 
+@pytest.mark.thorough
 def test_a_script_of_too_few_steps_is_told_so(runs: Runs) -> None:
     launched = runs.launch(order("foreach-optimizer"), STEPS="3")
     assert launched.account.blocks == ()
     assert "the script ended after 3 steps" in launched.error
 
 
+@pytest.mark.thorough
 def test_two_ranks_change_at_the_same_step(runs: Runs, tmp_path: Path) -> None:
     script = script_request("trial_ranks.py", tmp_path).target.program
     launcher = (runs.python, str(SCRIPTS / "two_ranks.py"))

@@ -43,6 +43,7 @@ def compared(display: Screen, running: Program, after: Path) -> Observation:
     return seen
 
 
+@pytest.mark.thorough
 def test_zoom_and_pan_go_to_the_other_side_and_counterparts_are_marked(
     display: Screen, repository: Path, fixtures: Path
 ) -> None:
