@@ -15,10 +15,11 @@ from parsers.model.results import KERNEL_TIMES_TITLE
 from parsers.model.threads import give_back
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains, of_pairs
+from rules.analysis.beside.gpu_metrics import has_gpu_metrics
+from rules.analysis.beside.recorded_work import has_execution_trace
 from rules.analysis.facts.clocks import has_clocks
 from rules.analysis.facts.compilations import has_compiler_log
 from rules.analysis.facts.device_log import device_logs
-from rules.analysis.facts.gpu_metrics import has_gpu_metrics
 from rules.analysis.facts.subject import subject_of
 from rules.analysis.ranks.flight_recorders import recorded
 from rules.causes import Cause, in_order
@@ -170,6 +171,7 @@ def _unmet(analysis: Analysis) -> dict[Need, Words]:
         Need.COMPILER_LOG: has_compiler_log(trace),
         Need.SAMPLED_STACKS: EventKind.SAMPLED_FRAME in kinds,
         Need.SERVED_REQUESTS: any(lane.kind is LaneKind.SERVED for lane in trace.lanes),
+        Need.EXECUTION_TRACE: has_execution_trace(trace),
         Need.GPU_METRICS: has_gpu_metrics(trace.counters),
         Need.KERNEL_TIMES: any(table.title == KERNEL_TIMES_TITLE for table in trace.tables),
         Need.INSIDE_KERNELS: any(lane.kind is LaneKind.INSIDE_KERNEL for lane in trace.lanes),

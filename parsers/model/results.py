@@ -76,3 +76,16 @@ KERNEL_TIMES = (  # one row for each kernel in each scope of the program, the lo
     ResultColumn("possible", "GB/s"),
     ResultColumn("computed", "TFLOP/s"),
 )
+
+CALLED_BY = " < "  # between an operator's callers, the innermost first
+OPERATORS_TITLE = "Operators of the execution trace"
+OPERATORS = (  # one row for each operator with inputs of one shape and type, the most frequent first
+    ResultColumn("operator"),
+    ResultColumn("called by"),
+    ResultColumn("calls"),
+    ResultColumn("shapes"),  # JSON, as PyTorch's profiler states them
+    ResultColumn("types"),
+    ResultColumn("numbers"),
+)
+COPIES_TITLE = "Copies between devices"
+COPIES = (ResultColumn("from"), ResultColumn("to"), ResultColumn("copies"), ResultColumn("size", "MB"))

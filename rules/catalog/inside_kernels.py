@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.inside_kernels import KernelInside, inside_kernels
+from rules.analysis.beside.inside_kernels import KernelInside, inside_kernels
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import evidence_of
 from rules.terms.culprit import Culprit, CulpritKind

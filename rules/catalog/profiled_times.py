@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.kernel_times import KernelTime, KernelTimes, kernel_times
+from rules.analysis.beside.kernel_times import KernelTime, KernelTimes, kernel_times
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline

@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.gpu_metrics import (
+from rules.analysis.beside.gpu_metrics import (
     MIN_SAMPLES,
     NEAR_THE_LIMIT,
     DeviceUse,

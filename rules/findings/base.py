@@ -60,6 +60,7 @@ class Need(Enum):
     FLIGHT_RECORDER = "no flight recorder dump"
     COMPILER_LOG = "no compiler log"
     SERVED_REQUESTS = "no inference server trace"
+    EXECUTION_TRACE = "no execution trace"
     GPU_METRICS = "no GPU metrics were sampled"
     KERNEL_TIMES = "no profile of kernel times"
     INSIDE_KERNELS = "no kernel was measured from the inside"

@@ -153,7 +153,14 @@ def of_the_cpu_alone(diagnosis: Diagnosis) -> Finding | None:
             each
             for each in diagnosis.findings
             if each.rule
-            in ("cpu-recording", "sampled-cpu", "served-requests", "inside-kernels", "profiled-times")
+            in (
+                "cpu-recording",
+                "sampled-cpu",
+                "served-requests",
+                "inside-kernels",
+                "profiled-times",
+                "recorded-work",
+            )
         ),
         None,
     )

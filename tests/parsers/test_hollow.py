@@ -124,6 +124,7 @@ HOLLOW = [
     ("collapsed-stacks", b"main;load 0\n"),
     ("perf-script", b"python 8 100.000000: 1 cpu-clock:\n"),
     ("py-spy-trace", b'[{"cat": "py-spy", "name": "load", "ph": "E", "ts": 1}]'),
+    ("execution-trace", b'{"schema": "1.1.1-chakra.0.0.4", "pid": 5, "nodes": []}'),
     ("firefox-profile", b'{"meta": {"preprocessedProfileVersion": 57}, "threads": []}'),
     ("memory-snapshot", pickle.dumps(SNAPSHOT)),
     ("memory-snapshot", json.dumps(SNAPSHOT).encode()),

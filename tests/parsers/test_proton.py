@@ -14,7 +14,7 @@ from parsers.model import EventKind, LaneKind, Trace, TraceError
 from parsers.model.names.mangled import spelled_out
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.inside_kernels import inside_kernels
+from rules.analysis.beside.inside_kernels import inside_kernels
 from rules.catalog.inside_kernels import UNEVEN
 from rules.catalog.profiled_times import NEAR_THE_LIMIT
 from rules.verdict.verdict import lacks_a_gpu, verdict

@@ -11,7 +11,7 @@ from parsers import open_trace
 from parsers.model import Counter, Trace
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.gpu_metrics import FEW_ACTIVE, MIN_SAMPLES, NEAR_THE_LIMIT, Limit, gpu_use
+from rules.analysis.beside.gpu_metrics import FEW_ACTIVE, MIN_SAMPLES, NEAR_THE_LIMIT, Limit, gpu_use
 from rules.catalog.sampled_metrics import MIN_LIMIT, MIN_TOLD
 from tests.rules.builder import TinyTrace, ns
 
