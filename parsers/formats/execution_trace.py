@@ -7,10 +7,11 @@ an operator stands after those that it called.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -61,6 +62,7 @@ class _Node(msgspec.Struct, gc=False):
 
 
 _WHOLE, _SINGLE = msgspec.json.Decoder(list[_Node]), msgspec.json.Decoder(_Node)
+_SHAPES = msgspec.json.Decoder(list[list[Annotated[int, msgspec.Meta(ge=0, lt=1 << 40)]]])
 _RAW = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -151,9 +153,10 @@ class _Nodes:
             at = np.where(at >= 0, caller[at], _NONE)
         pairs, count = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
         kinds, titles = list(self._kinds), list(names)
-        frequent = np.argsort(-count, kind="stable")[: rows_shown(builder.quality, len(pairs))]
+        elements = np.array([_elements_of(shapes) for _, shapes, _, _ in kinds], np.float64)
+        largest = np.argsort(-count * elements[pairs[:, 0]], kind="stable")
         rows: list[tuple[Cell, ...]] = []
-        for row in frequent.tolist():
+        for row in largest[: rows_shown(builder.quality, len(pairs))].tolist():
             kind, *callers = pairs[row].tolist()
             name, shapes, types, numbers = kinds[kind]
             by = CALLED_BY.join(titles[each] for each in callers if each >= 0)
@@ -205,6 +208,13 @@ def _without_tensors(key: tuple[str, bytes, bytes, bytes]) -> tuple[str, bytes, 
                 ["" if "Tensor" in str(of) else value for of, value in zip(stated, values, strict=False)]
             )
     return name, shapes, types, numbers
+
+
+def _elements_of(shapes: bytes) -> float:
+    """Of all tensors that a call is given, at most."""
+    with contextlib.suppress(*_UNREADABLE):
+        return float(sum(math.prod(map(float, each)) for each in _SHAPES.decode(shapes) if each))
+    return 0.0
 
 
 def _as_the_profiler_states(shapes: bytes, types: bytes, numbers: bytes) -> tuple[str, str, str | None]:

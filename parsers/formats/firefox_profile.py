@@ -35,6 +35,10 @@ _LOCATION = re.compile(r"(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9
 _NS_PER_MS = 1e6
 _WALL_CLOCK_MS = 1e12  # since 1970 in 2001; what is less counts from somewhere else
 _LATEST_MS = 4e12
+_PYTHON = "Python"
+_WITHOUT_FOLDERS = (
+    "Python's profiler states files without their folders, so some of Python's own modules look like yours."
+)
 _MAX_NAME = 200  # characters
 _HINT = "Write it again: python -m profiling.sampling run --gecko -o profile.json train.py"
 
@@ -96,6 +100,8 @@ class FirefoxProfile:
                 name = (thread.name or f"thread {thread.tid}")[:_MAX_NAME]
                 sampled = SampledThread(name, each.start, each.end, offset, frame, process, identity)
                 add_thread(builder, sampled)
+        if profile.meta.product == _PYTHON:
+            builder.quality.note("no-folders", Effect.NOTED, _WITHOUT_FOLDERS)
         if cut:
             builder.quality.note(
                 "deep", Effect.NOTED, "stacks are shown without their innermost frames", "", cut

@@ -79,7 +79,7 @@ KERNEL_TIMES = (  # one row for each kernel in each scope of the program, the lo
 
 CALLED_BY = " < "  # between an operator's callers, the innermost first
 OPERATORS_TITLE = "Operators of the execution trace"
-OPERATORS = (  # one row for each operator with inputs of one shape and type, the most frequent first
+OPERATORS = (  # one row for each operator with inputs of one shape and type, those with most elements first
     ResultColumn("operator"),
     ResultColumn("called by"),
     ResultColumn("calls"),

@@ -139,6 +139,7 @@ def test_beside_a_timeline_samples_are_a_lane_of_it(tmp_path: Path, fixtures: Pa
 def test_what_python_sampled_is_told_by_function_and_line(fixtures: Path) -> None:
     trace = open_trace([fixtures / "stacks" / "feed.firefox.json"])
     assert trace.inputs[0].producer == "Tachyon Sampling Profiler"
+    assert any("without their folders" in note.reason for note in trace.quality.notes)
     names = {trace.name(event) for event in range(len(trace.events))}
     assert any(name.startswith("feed.py(") and name.endswith(": prepare") for name in names)
     assert verdict(Analysis(trace), diagnose(trace)).endswith("(decoder.py:353)")

@@ -47,3 +47,19 @@ def test_the_tab_shows_one_table_and_a_list_where_there_are_several(
     assert [panel.choice.itemText(place)[-4:] for place in range(2)] == ["gemm", "conv"]
     panel.choice.setCurrentIndex(1)
     assert panel.table.model().rowCount() == 1
+
+
+def test_a_text_that_a_tool_does_not_state_is_empty(
+    window: MainWindow, trace: Trace, qtbot: QtBot, fixtures: Path
+) -> None:
+    tables = open_trace([fixtures / "operators" / "execution_trace.json.gz"]).tables
+    window.document.show(replace(trace, tables=tables))
+    wait_until_ready(qtbot, window)
+    show_tab(window, qtbot, "Results")
+    panel = window.findChild(ResultsPanel)
+    assert isinstance(panel, ResultsPanel)
+    assert isinstance(panel.table, TableView)
+    model = panel.table.model()
+    texts = {str(model.index(row, 1).data()) for row in range(model.rowCount())}
+    assert "" in texts
+    assert not texts & {"nan", "None"}

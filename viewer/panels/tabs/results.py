@@ -67,16 +67,17 @@ def _shown(cells: Sequence[Cell]) -> Show:
 def _view_of(table: ResultTable) -> TableView:
     import pandas as pd
 
+    cells = [[row[place] for row in table.rows] for place in range(len(table.columns))]
     columns = tuple(
-        Column(
-            str(place),
-            column.title,
-            _shown([row[place] for row in table.rows]),
-        )
-        for place, column in enumerate(table.columns)
+        Column(str(place), column.title, _shown(cells[place])) for place, column in enumerate(table.columns)
     )
     view = TableView(columns, table.title)
     view.set_frame(
-        pd.DataFrame({str(place): [row[place] for row in table.rows] for place in range(len(table.columns))})
+        pd.DataFrame(
+            {
+                column.key: [cell or "" for cell in own] if column.show is Show.TEXT else own
+                for column, own in zip(columns, cells, strict=True)
+            }
+        )
     )
     return view
