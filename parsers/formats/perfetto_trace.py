@@ -20,17 +20,19 @@ class PerfettoTrace:
 
     format: ClassVar[str] = "perfetto"
     title: ClassVar[str] = "Perfetto"
-    files: ClassVar[str] = "binary traces (.pftrace), of ROCm too: slices, counters and tracks"
+    files: ClassVar[str] = "binary traces (.pftrace), of ROCm too: slices, GPU work and counters"
     suffixes: ClassVar[tuple[str, ...]] = (".pftrace", ".perfetto-trace")
     priority: ClassVar[int] = 90
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def recognises(self, source: Source) -> bool:
         return _is_packets(source.head)
 
     def read(self, source: Source, progress: Progress) -> Trace:
         from parsers.files.unpacking_limit import require_memory
-        from parsers.perfetto.packets import inflated, read_packets
+        from parsers.perfetto.gpu_events import add_gpu_counters, add_gpu_work
+        from parsers.perfetto.inflating import inflated
+        from parsers.perfetto.packets import read_packets
         from parsers.perfetto.timeline import ANNOTATIONS, TrackTimeline
 
         builder = TraceBuilder()
@@ -42,6 +44,8 @@ class PerfettoTrace:
         require_memory(source.path, len(content), _BYTES_A_BYTE, "Record a shorter time.")
         packets = read_packets(content, ANNOTATIONS, progress.part(0.2, 0.7))
         TrackTimeline(builder, packets).add()
+        add_gpu_work(builder, packets, progress.part(0.7, 0.75))
+        add_gpu_counters(builder, packets, progress.part(0.75, 0.8))
         if limited.damage or not packets.whole:
             builder.quality.note(
                 "cut",
@@ -55,12 +59,12 @@ class PerfettoTrace:
         if not builder.lanes and not builder.counters:
             raise Malformed(
                 source.path,
-                "This Perfetto trace contains no slices or counters of track events.",
+                "This Perfetto trace contains no slices, GPU work or counters.",
                 "Record track events, or open it in Perfetto: data from the system's own sources is not shown here.",
             )
         builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "Perfetto"))
         builder.sources.append(None)
-        return builder.build(progress.part(0.7, 1.0))
+        return builder.build(progress.part(0.8, 1.0))
 
 
 def _is_packets(head: bytes) -> bool:

@@ -5,13 +5,11 @@ Field numbers are those of Perfetto's ``trace_packet.proto``, ``track_event.prot
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from parsers.files.unpacking_limit import PART_BYTES, UnpackingLimit
 from parsers.model import F64, I64, U8, Progress
 from parsers.model.arrays import rows_by
 from parsers.protobuf.columns import Fields, Spans, buffer_of, decode, parts_of
@@ -19,14 +17,18 @@ from parsers.protobuf.wire import FIXED64, VARINT
 
 _PACKET = 1
 _CLOCKS, _TIME, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _CLEARED = 6, 8, 10, 11, 12, 13, 41
-_PROCESS, _THREAD, _COMPRESSED, _CLOCK, _DEFAULTS, _TRACK = 43, 44, 50, 58, 59, 60
+_PROCESS, _THREAD, _CLOCK, _DEFAULTS, _TRACK = 43, 44, 58, 59, 60
+_GPU_COUNTERS, _GPU_WORK = 52, 53
 _WANTED = (
+    *(_GPU_COUNTERS, _GPU_WORK),
     *(_CLOCKS, _TIME, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _CLEARED),
     *(_PROCESS, _THREAD, _CLOCK, _DEFAULTS, _TRACK),
 )
+_SHOWN = (_EVENT, _TRACK, _INTERNED, _CLOCKS, _GPU_COUNTERS, _GPU_WORK)
 _STATE_CLEARED = 1
 _CATEGORIES, _NAMES, _ANNOTATION_NAMES = 1, 2, 3
 _IID, _TEXT = 1, 2
+_GPU_DESCRIPTORS, _DESCRIPTOR = 47, 2
 _E_DELTA_US, _E_CATEGORY_IDS, _E_ANNOTATIONS, _E_KIND, _E_NAME_ID, _E_TRACK = 1, 3, 4, 9, 10, 11
 _E_ABSOLUTE_US, _E_CATEGORY, _E_NAME, _E_COUNTER, _E_DOUBLE = 16, 22, 23, 30, 44
 _E_FLOWS_OLD, _E_ENDING_OLD, _E_FLOWS, _E_ENDING = 36, 42, 47, 48
@@ -70,12 +72,27 @@ class Track:
     unit: str = ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnPackets:
+    """Packets of one kind that are no track events: times in ns, and the epochs in which interned ids hold."""
+
+    time: I64
+    epoch: I64
+    spans: Spans
+
+
 @dataclass(slots=True)
 class Packets:
     """Everything that is shown of a trace."""
 
     texts: list[str]
     events: Events
+    gpu_work: OwnPackets
+    gpu_counters: OwnPackets
+    gpu_descriptors: Spans  # of counters, where they are interned
+    interned: Callable[
+        [int, int], dict[tuple[int, int], str]
+    ]  # field and its text -> text of each (epoch, id)
     tracks: dict[int, Track]
     epoch_ns: int | None  # wall clock of the trace's time zero
     damaged: int
@@ -94,52 +111,16 @@ def read_packets(content: bytes, numbers: frozenset[str], progress: Progress) ->
     return Packets(
         reading.texts,
         events,
+        reading.own(_GPU_WORK),
+        reading.own(_GPU_COUNTERS),
+        reading.interned_messages(_GPU_DESCRIPTORS, _DESCRIPTOR),
+        reading.interned_texts,
         reading.tracks(),
         reading.epoch_ns(),
         fields.damaged,
-        len(packets)
-        - len(np.unique(fields.message[np.isin(fields.number, (_EVENT, _TRACK, _INTERNED, _CLOCKS))])),
+        len(packets) - len(np.unique(fields.message[np.isin(fields.number, _SHOWN)])),
         trace.whole,
     )
-
-
-def inflated(content: bytes, limit: UnpackingLimit, progress: Progress) -> tuple[bytes, int]:
-    """The trace with what its compressed packets hold in their place, and how many of them are damaged."""
-    outer = parts_of(memoryview(content), 0, progress)
-    data = buffer_of(content)
-    packed = decode(outer.of(_PACKET, data), progress, (_COMPRESSED,))
-    owners, spans = packed.spans(_COMPRESSED)
-    if not len(spans):
-        return content, 0
-    packets = outer.of(_PACKET, data)
-    inside = {owner: place for place, owner in enumerate(owners.tolist())}
-    parts: list[bytes] = []
-    damaged = 0
-    for number in range(len(packets)):
-        progress.step(number / len(packets), "unpacking packets")
-        if number in inside:
-            packer, data_left = zlib.decompressobj(), spans.raw(inside[number])
-            try:
-                while part := packer.decompress(data_left, PART_BYTES):
-                    limit.add(len(part))
-                    progress.step(number / len(packets), "unpacking packets")
-                    parts.append(part)
-                    data_left = packer.unconsumed_tail
-                damaged += not packer.eof
-            except zlib.error:
-                damaged += 1
-        else:
-            begin, end = int(packets.begin[number]), int(packets.end[number])
-            parts.append(b"\x0a" + _varint(end - begin) + content[begin:end])
-    return b"".join(parts), damaged
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes((*out, number))
 
 
 @dataclass(slots=True)
@@ -172,14 +153,32 @@ class _Reading:
         epoch[order] = np.cumsum(starts | cleared[order])
         return epoch
 
-    def _interned(self, which: int, epoch: I64) -> dict[tuple[int, int], int]:
+    def interned_texts(self, which: int, text: int) -> dict[tuple[int, int], str]:
+        """(epoch, interning id) -> text, of any kind of interned data."""
+        table = self._interned(which, self._epochs(), text)
+        return {key: self.texts[place] for key, place in table.items()}
+
+    def interned_messages(self, which: int, inner: int) -> Spans:
+        """The messages inside interned data of one kind, whatever their ids."""
+        _, interned = self.fields.spans(_INTERNED)
+        _, entries = decode(interned, self.progress, (which,)).spans(which)
+        return decode(entries, self.progress, (inner,)).spans(inner)[1]
+
+    def own(self, number: int) -> OwnPackets:
+        """Packets that hold a message of this number."""
+        epoch = self._epochs()
+        owners, spans = self.fields.spans(number)
+        clocks, _ = self._defaults(epoch)
+        return OwnPackets(self._times(epoch, clocks)[owners], epoch[owners], spans)
+
+    def _interned(self, which: int, epoch: I64, text: int = _TEXT) -> dict[tuple[int, int], int]:
         """(epoch, interning id) -> text, of one kind of names."""
         owners, interned = self.fields.spans(_INTERNED)
         entries = decode(interned, self.progress.part(0.0, 0.1), (which,))
         of_entry, spans = entries.spans(which)
-        named = decode(spans, self.progress.part(0.1, 0.2), (_IID, _TEXT))
+        named = decode(spans, self.progress.part(0.1, 0.2), (_IID, text))
         ids = named.numbers(_IID, len(spans))
-        of_name, names = named.spans(_TEXT)
+        of_name, names = named.spans(text)
         found: dict[tuple[int, int], int] = {}
         packet = owners[of_entry][of_name] if len(of_name) else NONE
         rows = zip(epoch[packet].tolist(), ids[of_name].tolist(), range(len(names)), strict=True)
