@@ -6,8 +6,10 @@ imported and nothing is called: a pickle is a list of instructions, and only tho
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Protocol
 
 from parsers.model import Progress
@@ -17,7 +19,7 @@ _FREE_CONTAINERS, _MIN_BYTES = 200_000, 8  # of the file for each further contai
 _LARGE_TABLE = 64  # entries: more of them take as much as a table each
 MAX_VALUES = 60_000_000  # in all containers together
 MAX_NUMBER_LENGTH = 16  # bytes
-_STEPS = 1 << 18  # instructions between two looks at the progress
+_STEPS = 1 << 16  # instructions between two looks at the progress, and at what was made so far
 
 
 class NotData(ValueError):
@@ -87,11 +89,13 @@ def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
     memo: list[Any] = []  # picklers number what they memoise from 0
     rows.begin(data, memo, progress)
     made = rows.made
+
     while True:
         watch -= 1
         if not watch:
             watch = _STEPS
             progress.step(at / len(data), "reading the snapshot")
+            _require_room(memo, stack)
         code = data[at]
         at += 1
         # The most frequent first: a snapshot repeats the same keys and frames.
@@ -111,7 +115,10 @@ def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
             at += 1 + length
         elif code == 0x28:  # MARK
             below.append(stack)
-            stack = []
+            if (run := _REFERENCES.match(data, at)) is None:
+                stack = []
+            else:
+                stack, at = _referred(run[0], memo), run.end()
             if len(below) > MAX_CONTAINERS:
                 raise TooMuch("it nests endlessly")
         elif code == 0x4B:  # BININT1
@@ -200,6 +207,7 @@ def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
         elif code == 0x2E:  # STOP
             if below or len(stack) != 1:
                 raise NotData("it is damaged")
+            _require_room(memo)
             return stack[0]
         else:
             name = _NAMES_CODE.get(bytes((code,)))
@@ -208,10 +216,28 @@ def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
                 if name
                 else f"it has an unknown instruction {code:#x}"
             )
-        if containers > most_containers or len(memo) > MAX_VALUES or len(stack) > MAX_VALUES:
+        if containers > most_containers:
             raise TooMuch(f"it holds more than {most_containers:,} tables")
 
 
+def _require_room(*lists: list[Any]) -> None:
+    if max(map(len, lists)) > MAX_VALUES:
+        raise TooMuch(f"it holds more than {MAX_VALUES:,} values")
+
+
+def _referred(run: bytes, memo: list[Any]) -> list[Any]:
+    """What a run of instructions fetches from the memo."""
+    count = len(run) // 5
+    if run[::5] == b"j" * count and len(run) == 5 * count:
+        numbers = struct.unpack("<" + "xI" * count, run)
+    else:
+        numbers = tuple([int.from_bytes(each[1:], "little") for each in _REFERENCE.findall(run)])
+    return list(itemgetter(*numbers)(memo))
+
+
+# BINGET and LONG_BINGET, one after the other, as a list of frames that were met before begins
+_REFERENCE = re.compile(rb"h.|j.{4}", re.DOTALL)
+_REFERENCES = re.compile(rb"(?:h.|j.{4}){4,256}+", re.DOTALL)
 _KEYS = {str, int}  # hashing a tuple of tuples of tuples ... would overflow the stack
 _SIZED = {0x58: (4, True), 0x8D: (8, True), 0x43: (1, False), 0x42: (4, False), 0x8E: (8, False)}
 

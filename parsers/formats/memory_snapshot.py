@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 import numpy as np
 
+from parsers.collecting import without_garbage_collection
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import MAX_RATIO, LimitedStream, UnpackingLimit
@@ -44,6 +45,7 @@ class MemorySnapshot:
     def recognises(self, source: Source) -> bool:
         return _PICKLE.match(source.head) is not None or _JSON.match(source.head) is not None
 
+    @without_garbage_collection()  # of millions of tables, none of which is garbage
     def read(self, source: Source, progress: Progress) -> Trace:
         from parsers.memory.history import History
         from parsers.memory.snapshot import DeviceHistory, memory_of

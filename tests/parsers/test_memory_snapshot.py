@@ -311,6 +311,18 @@ def test_damaged_pickles_end_with_a_sentence(data: bytes) -> None:
         read_data(data)
 
 
+def test_references_in_a_row_fetch_what_each_of_them_fetches() -> None:
+    texts = [str(number) for number in range(400)]
+    value = [texts, texts[::-1], [*texts[300:], *texts[:10], *texts[290:]], texts[:3], texts[256:259]]
+    assert read_data(pickle.dumps(value, 4)) == value
+
+
+@pytest.mark.parametrize("code", [b"h\xff", b"j\xff\xff\xff\xff"])
+def test_references_in_a_row_to_what_was_never_remembered_are_refused(code: bytes) -> None:
+    with pytest.raises(NotData):
+        read_data(b"\x80\x04]\x94(" + code * 9 + b"e.")
+
+
 def test_a_key_nested_very_deep_is_not_hashed() -> None:
     nested = b"\x80\x04})" + b"\x85" * 100_000 + b"K\x01s."
     with pytest.raises(NotData):
