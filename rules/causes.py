@@ -113,10 +113,11 @@ def is_small_beside_computing(analysis: Analysis, problem: Finding) -> bool:
     """Whether the GPU computes so much of the time, or one kernel takes so much, that a problem hardly matters."""
     if problem.of_recording or problem.kernel is not None:
         return False
-    if problem.cost < SMALL_BESIDE_COMPUTING and computing(analysis) >= MOSTLY_COMPUTING:
+    cost = max(problem.cost, weight(problem))
+    if cost < SMALL_BESIDE_COMPUTING and computing(analysis) >= MOSTLY_COMPUTING:
         return True
     longest = limiting_kernel(analysis, problem)
-    return longest is not None and problem.cost < SMALL_BESIDE_A_KERNEL * longest.share
+    return longest is not None and cost < SMALL_BESIDE_A_KERNEL * longest.share
 
 
 def limiting_kernel(analysis: Analysis, problem: Finding) -> LongestKernel | None:

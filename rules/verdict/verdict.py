@@ -213,7 +213,8 @@ def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:
     if "kernel-speed-of-light" in diagnosis.skipped and is_amd(trace):
         return f"{kernels}, no verdict: kernels are judged by Nsight Compute's counters"
     if "kernel-speed-of-light" in diagnosis.skipped:
-        return f"{kernels}, no verdict: their throughput was not measured (--section SpeedOfLight)"
+        whose = "their" if count != 1 else "its"
+        return f"{kernels}, no verdict: {whose} throughput was not measured (--section SpeedOfLight)"
     unmeasured = [rule for rule in diagnosis.skipped if rule.startswith("kernel-")]
     checked = "" if not unmeasured else " among what was measured"
     return f"{kernels}, none with a problem worth fixing first{checked}"

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from parsers import open_trace
-from parsers.model import Trace
+from parsers.model import EventKind, Trace
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.completeness import MIN_LAUNCHES, completeness_of
+from rules.analysis.facts.completeness import MIN_LAUNCHES, completeness_of, numbers_missing
 from rules.verdict.verdict import verdict
 from tests.growing_recordings import complete, kernel, launch, trace
+from tests.rules.builder import TinyTrace
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
 
@@ -168,3 +169,15 @@ def test_several_short_recordings_in_one_file_are_no_sample(tmp_path: Path) -> N
     path.write_bytes(trace(events, schemaVersion=1))
     diagnosis = diagnosis_of(Analysis(open_trace([path])))
     assert "sample" not in " ".join(finding.title for finding in diagnosis.findings)
+
+
+@pytest.mark.parametrize(("fills", "missing"), [(0, 200), (49, 151), (50, 0), (100, 0)])
+def test_numbers_that_the_drivers_own_kernels_took_are_not_missing(fills: int, missing: int) -> None:
+    tiny = TinyTrace()
+    for number in range(100):
+        at = 20.0 * number
+        tiny.operation(at, at + 5, "insert", launch_number=3 * number)
+        if number < fills:
+            tiny.operation(at + 6, at + 8, "Memset (Device)", kind=EventKind.MEMSET)
+    tiny.operation(2_000, 2_005, "insert", launch_number=300)
+    assert numbers_missing(tiny.build()) == missing

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
+from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, Trace, derived
 from parsers.model.arrays import ascending, stable_order
 from parsers.model.names.calls import Call, calls_of, runs_a_kernel
 from parsers.model.names.per_name import distinct, named
@@ -49,20 +49,31 @@ class Completeness:
 def numbers_missing(trace: Trace) -> int:
     """Kernels that the driver numbered between those that were recorded, and that are not there; 0 where few lack.
 
-    Kernels of one graph share their number, so numbers are counted and not kernels.
+    Kernels of one graph share their number, so numbers are counted and not kernels. Filling memory is a kernel of the
+    driver's own, and so is copying it on the GPU: it takes a number, and stands among the other operations.
     """
     column = trace.attributes.get(Attribute.LAUNCH_NUMBER)
     if column is None or not len(column.event):
         return 0
     lanes = [(lane.rank, lane.process) for lane in trace.lanes]
     processes = {each: number for number, each in enumerate(dict.fromkeys(lanes))}
-    process = np.array([processes[each] for each in lanes], np.int32)[trace.events.lane[column.event]]
+    of_lane = np.array([processes[each] for each in lanes], np.int32)
+    process = of_lane[trace.events.lane[column.event]]
+    drivers_own = np.bincount(
+        of_lane[trace.events.lane[_kernels_of_the_driver(trace)]], minlength=len(processes)
+    )
     missing = given = 0
     for each in distinct(process).tolist():
         numbers = ascending(column.value[process == each])
         given += int(numbers[-1] - numbers[0]) + 1
-        missing += int(numbers[-1] - numbers[0]) + 1 - len(numbers)
+        missing += max(int(numbers[-1] - numbers[0]) + 1 - len(numbers) - int(drivers_own[each]), 0)
     return missing if given >= MIN_LAUNCHES and missing > (1 - MIN_NUMBERED) * given else 0
+
+
+def _kernels_of_the_driver(trace: Trace) -> I64:
+    copies = trace.events.of_kind(EventKind.MEMCPY)
+    on_gpu = trace.attribute(Attribute.COPY_KIND, copies) == CopyKind.D2D
+    return np.concatenate((trace.events.of_kind(EventKind.MEMSET), copies[on_gpu]))
 
 
 def copies_asked_for(trace: Trace) -> int:
