@@ -96,6 +96,10 @@ class Plan:
                 raise KeyError(each)
         return [each for each in self.promises if each.id in ids]
 
+    def most(self, promise: Promise) -> float:
+        """How many times faster a step can be at most with one fix made, however fast the CPU is."""
+        return _limit(self.replay, [promise.proposal])
+
     def predict(self, ids: Sequence[str]) -> Outcome:
         """What these fixes do together; KeyError for an unknown id."""
         mine = [each.proposal for each in self.chosen(ids)]
@@ -224,11 +228,17 @@ def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tup
         low = min(low, *(replay.gain(least, host=host) for host in on_hosts))
     if any(each.high for each in proposals):
         high = max(high, replay.gain(most))
+    return low, max(expected, min(high, _limit(replay, proposals)))
+
+
+def _limit(replay: Replay, proposals: Sequence[Proposal]) -> float:
+    """How many times faster a step is at most, by the work that some proposals leave the GPU."""
+    likely = [each.expected for each in proposals]
+    most = [each.high or each.expected for each in proposals]
     work = [replay.gpu_work(changes) for changes in (likely, most)]
     limit = max(replay.limit(each) for each in [each for each in work if each > 0] or work[:1])
     known = limit < MOSTLY_BUSY and replay.leaves_gpu_work(likely) and replay.leaves_gpu_work(most)
-    high = max(expected, min(high, limit if known else HOST_UNSURE * limit))
-    return low, high
+    return limit if known else HOST_UNSURE * limit
 
 
 def margin(gain: float) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rules.trials.kept import KeptTrial
-from rules.trials.trial import Kind
+from rules.trials.trial import Kind, Promised
 
 MIN_TRIALS = 5  # fewer say too little of how far a promise is off
 COVERAGE = 0.8
@@ -46,6 +46,20 @@ class FixRecord:
             np.quantile(logs, [outside, 0.5, 1 - outside], method="median_unbiased")
         ).tolist()
         return Correction(low, middle, high)
+
+
+def here(promised: Promised, record: FixRecord, most: float) -> Promised | None:
+    """A promise as the machine of a record keeps it, at most ``most`` times as fast; None after too few trials.
+
+    Its band holds what the trials measured of other promises, and is no narrower than the promise's own.
+    """
+    found = record.correction
+    if found is None:
+        return None
+    expected = promised.expected * found.middle
+    low = min(promised.expected * found.low, promised.low * found.middle)
+    high = max(promised.expected * found.high, promised.high * found.middle)
+    return Promised(*(min(each, most) for each in (low, expected, high)))
 
 
 def records_by_fix(trials: Iterable[KeptTrial]) -> tuple[FixRecord, ...]:

@@ -8,6 +8,7 @@ from parsers.model.units import duration, percent, size
 from rules.trials.blocks import Gain
 from rules.trials.kept import KeptTrial
 from rules.trials.likeness import Likeness, LossComparison
+from rules.trials.record import FixRecord
 from rules.trials.trial import Kind, Promised, Trial, Trials, Verdict
 from rules.verdict.promises import factor
 from rules.wording.phrases import listed
@@ -69,6 +70,20 @@ def beside_promise(kept: KeptTrial) -> str:
         return measured
     least, _, most = kept.promised
     return f"promised {factor(least)} to {factor(most)}, {measured}"
+
+
+def kept_here(record: FixRecord, expected_here: Promised | None) -> str:
+    """ "On this machine, 7 trials measured 0.85 to 1.10 times the promise: expect 1.1x (1.0 to 1.3)"."""
+    found = record.correction
+    if found is None or expected_here is None:
+        if record.trials == 1:
+            return f"The promise {'held' if record.held else 'did not hold'} in the one trial on this machine"
+        return f"The promise held in {record.held} of {record.trials} trials on this machine"
+    times_of_promise = " to ".join(dict.fromkeys((f"{found.low:.2f}", f"{found.high:.2f}")))
+    return (
+        f"On this machine, {len(record.ratios)} trials measured {times_of_promise} times the promise: "
+        f"expect {promise(expected_here)}"
+    )
 
 
 def result(trial: Trial) -> str:

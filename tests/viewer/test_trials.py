@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -21,6 +22,7 @@ from rules.fixes.base import switches_of
 from rules.trials.blocks import Gain
 from rules.trials.kept import KeptTrial
 from rules.trials.likeness import Likeness, LossComparison
+from rules.trials.record import MIN_TRIALS
 from rules.trials.trial import Candidate, Kind, Promised, Trial, Trials, trial_of
 from rules.verdict import trials as wording
 from tests.capture.pretend import script_request
@@ -30,15 +32,18 @@ from viewer.capture.request import CaptureRequest, Target, TargetKind
 from viewer.capture.storage import History as Runs
 from viewer.capture.trials.journal import earlier_trials
 from viewer.capture.trials.launch import Launched, Launcher, Order
+from viewer.dialogs.trials import window
 from viewer.dialogs.trials.rows import color_of
 from viewer.dialogs.trials.session import Subject
 from viewer.dialogs.trials.window import TrialsWindow
+from viewer.kept.history import Entry, History, Series
 from viewer.look import theme
 from viewer.panels.charts import gain_axis
 from viewer.panels.charts.gain_axis import GainAxis
 from viewer.reports.rendering.markdown_report import as_markdown
 from viewer.reports.trial_report import trials_report
 from viewer.window.main_window import MainWindow
+from viewer.window.trials import RECORDS
 
 from .conftest import wait_until_ready
 
@@ -193,6 +198,47 @@ def test_rows_fill_while_it_runs_and_agree_with_the_report(
     }
 
 
+def test_columns_have_headings_once_there_are_rows(
+    make_trial: Callable[..., TrialsWindow], pretend: Callable[..., PretendedLaunches], qtbot: QtBot
+) -> None:
+    runner = pretend(hold="tf32")
+    shown = make_trial("tf32")
+    assert not shown.axis.isVisible()
+    click(shown.start_button)
+    qtbot.waitUntil(runner.holds.is_set)
+    qtbot.waitUntil(lambda: bool(shown.rows.rows))
+    assert shown.axis.isVisible()
+
+
+def test_the_time_left_counts_down_between_two_reports(
+    make_trial: Callable[..., TrialsWindow],
+    pretend: Callable[..., PretendedLaunches],
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runner = pretend(hold="tf32")
+    shown = make_trial("tf32")
+    now = 1000.0
+    monkeypatch.setattr(window, "monotonic", lambda: now)
+    click(shown.start_button)
+    assert shown.clock.isActive()
+    qtbot.waitUntil(runner.holds.is_set)
+    qtbot.waitUntil(lambda: shown.rows.rows["tf32"].trial is not None)
+    shown._tell("TF32: block 1 of 12", now + 60.4)
+    assert shown.state.text() == "TF32: block 1 of 12 · about 60 s left"
+    used = shown.bar.value()
+    now += 40.0
+    shown.clock.timeout.emit()
+    assert shown.state.text() == "TF32: block 1 of 12 · about 20 s left"
+    assert shown.bar.value() == used + round(1000 * 40 / shown.seconds.value())
+    now += 40.0
+    shown.clock.timeout.emit()
+    assert shown.state.text() == "TF32: block 1 of 12 · finishing"
+    runner.go_on.set()
+    wait_until_ended(qtbot, shown)
+    assert not shown.clock.isActive()
+
+
 def test_how_sure_it_is_so_far_is_told(
     make_trial: Callable[..., TrialsWindow], pretend: Callable[..., PretendedLaunches], qtbot: QtBot
 ) -> None:
@@ -325,12 +371,15 @@ def test_the_measured_band_lies_on_that_of_the_promise(make_trial: Callable[...,
     assert pale == at(1.8, 8)
 
 
-def test_marks_of_the_axis_are_apart_and_hold_no_difference() -> None:
-    for gains in ((1.01,), (0.5, 3.0), (1.1, 40.0), ()):
+@pytest.mark.parametrize("pixels", [60, 110, 400])
+def test_marks_of_the_axis_are_apart_and_hold_no_difference(pixels: int) -> None:
+    for gains in ((1.01,), (0.5, 3.0), (1.1, 40.0), (0.8, 2.5), ()):
         axis = GainAxis.around(gains)
-        shares = [axis.share(each) for each in axis.marks]
-        assert 1.0 in axis.marks
+        marks = axis.marks(pixels)
+        shares = [axis.share(each) for each in marks]
+        assert 1.0 in marks
         assert all(right - left >= gain_axis.MIN_APART for left, right in pairwise(shares))
+        assert all((right - left) * pixels >= gain_axis.MARK_PX for left, right in pairwise(shares))
         assert all(0 <= axis.share(each) <= 1 for each in (*gains, 1.0))
 
 
@@ -386,6 +435,40 @@ def test_what_was_measured_stands_beside_the_promise_on_its_card(
     again = next(each for each in slow.fixes.cards if each.promise.id == card.promise.id)
     qtbot.waitUntil(lambda: bool(again.measured.text()))
     assert again.measured.text() == told
+
+
+@pytest.mark.parametrize(
+    ("trials", "elsewhere", "said"),
+    [
+        (0, MIN_TRIALS, ""),
+        (
+            MIN_TRIALS - 1,
+            0,
+            f"The promise held in {MIN_TRIALS - 1} of {MIN_TRIALS - 1} trials on this machine",
+        ),
+        (MIN_TRIALS, 1, f"On this machine, {MIN_TRIALS} trials measured 0.90 times the promise: expect "),
+    ],
+)
+def test_how_promises_held_on_this_machine_stands_on_the_card(
+    slow: MainWindow, qtbot: QtBot, trials: int, elsewhere: int, said: str
+) -> None:
+    promise = slow.fixes.cards[0].promise
+    bounds = (promise.low, promise.expected, promise.high)
+    gain = 0.9 * promise.expected
+    kept = KeptTrial("a", "switch", "A", promise.id, bounds, (0.5 * gain, gain, 1.5 * gain))
+    for host, count in ((socket.gethostname(), trials), ("another", elsewhere)):
+        for number in range(count):
+            History().keep(Entry(f"torch: train{number}.py on {host}", (), Series.TRIAL, trials=(kept,)))
+    slow.open([resources.path(SAMPLE)])
+    wait_until_ready(qtbot, slow)
+    qtbot.waitUntil(lambda: len(slow.fixes.cards) > 0 and not slow.document.jobs.is_running(RECORDS))
+    qtbot.waitUntil(lambda: slow.fixes.cards[0].kept.text().replace("\u00a0", " ").startswith(said))
+    card = slow.fixes.cards[0]
+    assert card.promise.id == promise.id
+    assert card.kept.isHidden() is not bool(said)
+    told = card.kept.text().replace("\u00a0", " ")
+    assert ("expect" in told) is (trials >= MIN_TRIALS)
+    assert not told or said
 
 
 def test_a_ceiling_never_hides_a_change_that_can_be_kept(slow: MainWindow) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
 from parsers.model import Progress
 from rules.trials.kept import KeptTrial
+from rules.trials.record import FixRecord
 from rules.trials.trial import Kind
 from viewer.documents.document import Document
 
@@ -34,6 +35,7 @@ class WhatIf(QObject):
         self.ticked: tuple[str, ...] = ()
         self.prediction: Prediction | None = None
         self._measured: dict[str, KeptTrial] = {}
+        self._records: Mapping[str, FixRecord] = {}
         document.plan_changed.connect(lambda _: self._start_anew())
         document.trace_changed.connect(lambda _: self._forget_measured())
         document.trace_changed.connect(lambda _: self._start_anew())
@@ -50,7 +52,7 @@ class WhatIf(QObject):
         self.plan_changed.emit()
 
     def _forget_measured(self) -> None:
-        self._measured = {}
+        self._measured, self._records = {}, {}
 
     def measured(self, promise: Promise) -> KeptTrial | None:
         """What a trial made of a promise; None where it was not tried."""
@@ -61,6 +63,15 @@ class WhatIf(QObject):
         for each in sorted(trials, key=_rank_of):
             if each.fix and each.measured is not None:
                 self._measured[each.fix] = each
+        self.measured_changed.emit()
+
+    def record(self, promise: Promise) -> FixRecord | None:
+        """How promises of the same fix held on the machine of what is open; None where none was tried there."""
+        return self._records.get(promise.proposal.fix)
+
+    def keep_records(self, records: Sequence[FixRecord]) -> None:
+        """Let these stand beside the promises of their fixes."""
+        self._records = {each.fix: each for each in records}
         self.measured_changed.emit()
 
     def tick(self, fix: str, on: bool) -> None:

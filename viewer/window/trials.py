@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from PySide6.QtCore import QObject, Qt
 
@@ -10,15 +11,18 @@ from parsers.model import Progress, TraceError
 
 if TYPE_CHECKING:
     from rules.trials.kept import KeptTrial
+    from rules.trials.record import FixRecord
     from rules.trials.trial import Trials
     from viewer.capture.request import CaptureRequest
+    from viewer.capture.storage import Run
     from viewer.dialogs.trials.session import Subject
     from viewer.dialogs.trials.window import TrialsWindow
     from viewer.documents.what_if import WhatIf
     from viewer.window.parts import Parts
     from viewer.window.recording import WindowRecording
 
-REMEMBERED = "earlier trials"
+T = TypeVar("T")
+REMEMBERED, RECORDS = "earlier trials", "promises on this machine"
 
 
 class WindowTrials(QObject):
@@ -93,26 +97,49 @@ class WindowTrials(QObject):
         from rules.trials.kept import kept_trials
 
         self._model.keep_measured(kept_trials(trials))
+        self._read_records()
 
     def _remember(self) -> None:
         """What earlier trials of the program measured stands beside its promises, too."""
+
+        def work(run: Run | None) -> list[KeptTrial]:
+            from viewer.capture.trials.journal import earlier_trials
+
+            return earlier_trials(run.request) if run is not None else []
+
+        self._from_journal(REMEMBERED, work, self._model.keep_measured)
+        self._read_records()
+
+    def _read_records(self) -> None:
+        """How promises of each fix held on the machine of what is open."""
+
+        def work(run: Run | None) -> list[FixRecord]:
+            from viewer.capture.trials.journal import records_on
+
+            return records_on(run.request if run is not None else None)
+
+        self._from_journal(RECORDS, work, self._model.keep_records)
+
+    def _from_journal(
+        self, name: str, ask: Callable[[Run | None], list[T]], take: Callable[[list[T]], None]
+    ) -> None:
+        """``ask`` the journal of the run that made what is open, and ``take`` what it finds, if it is still open."""
         paths = self._parts.document.paths
         if self._model.plan is None or not paths:
             return
 
-        def work(progress: Progress) -> list[KeptTrial]:
-            from viewer.capture.trials.journal import earlier_trials, run_that_made
+        def work(progress: Progress) -> list[T]:
+            from viewer.capture.trials.journal import run_that_made
 
             progress.step(0.0, "reading the journal")
-            run = run_that_made(paths)
-            return earlier_trials(run.request) if run is not None else []
+            return ask(run_that_made(paths))
 
         def failed(error: Exception) -> None:
             if not isinstance(error, TraceError):
                 raise error
 
-        def answer(trials: list[KeptTrial]) -> None:
-            if trials and paths == self._parts.document.paths:
-                self._model.keep_measured(trials)
+        def answer(found: list[T]) -> None:
+            if found and paths == self._parts.document.paths:
+                take(found)
 
-        self._parts.document.jobs.ask(REMEMBERED, work, answer, failed, in_turn=True)
+        self._parts.document.jobs.ask(name, work, answer, failed, in_turn=True)

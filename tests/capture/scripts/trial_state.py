@@ -10,6 +10,7 @@ import torch
 
 WIDTH = int(os.environ.get("WIDTH", "8"))
 FAILS_WITH = os.environ.get("FAILS_WITH", "")
+COLLECTS = bool(os.environ.get("COLLECTS"))
 STEPS = int(os.environ.get("STEPS", "1000000"))
 
 
@@ -75,6 +76,11 @@ try:
         loss.backward()
         weight = float(model.layer.weight.detach().sum())
         optimizer.step()
+        if COLLECTS:
+            cycle = []
+            cycle.append(cycle)
+            del cycle
+            state["found"] = gc.collect()
         note(value=loss.item(), batch=float(batch[0][0]), zeroed=model.layer.weight.grad is not None)
         state["weight"] = weight
 finally:

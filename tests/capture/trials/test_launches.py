@@ -80,6 +80,16 @@ def test_switches_are_seen_by_the_script_and_put_back(runs: Runs) -> None:
 
 
 @pytest.mark.thorough
+def test_collections_that_the_script_starts_itself_are_left_out_as_well(runs: Runs) -> None:
+    launched = runs.launch(order("gc-freeze"), COLLECTS="1")
+    assert launched.account.ended == "complete"
+    assert blocks(launched, "gc-freeze")[:4] == "ABBA"
+    steps = [each for each in runs.states() if "found" in each and "end" not in each]
+    assert {each["found"] > 0 for each in steps if each["collects"]} == {True}
+    assert {each["found"] for each in steps if not each["collects"]} == {0}
+
+
+@pytest.mark.thorough
 def test_ceilings_take_away_and_give_back(runs: Runs) -> None:
     launched = runs.launch(
         order("same-batch", "no-read-backs", "no-optimizer", "no-evaluation", "no-logging")

@@ -47,6 +47,18 @@ def ended(**more: Any) -> Outcome:
     return replace(Outcome((Path("x"),), 0, 1.0, Path("log")), **more)
 
 
+def line_of(block: Block) -> dict[str, Any]:
+    """As the recorder says it."""
+    return {
+        "kind": "block",
+        "candidate": block.candidate,
+        "variant": "B" if block.changed else "A",
+        "changes": [block.candidate] if block.changed else [],
+        "steps": block.steps,
+        "slowest_ns": block.ns,
+    }
+
+
 class Pretended:
     """Launches that give what a test says, and remember what was ordered."""
 
@@ -123,6 +135,30 @@ def test_winners_are_held_against_two_runs_without_them(
     assert ordered == [(), (), ("tf32", "fused-optimizer"), ("tf32",), ("fused-optimizer",)]
     assert all(each.seed and each.losses for each in orders[1:])
     assert trials.best is trials.together
+
+
+def test_a_change_that_got_more_rounds_is_told_once_and_not_left_as_being_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("control", "gc-freeze", "threads", "gc-freeze", "threads")
+
+    def launch(launcher: Launcher, order: Order) -> Launched:
+        rounds = [replace(each, candidate=name) for name in names for each in blocks("x", 1.0)]
+        for each in rounds:
+            launcher._on_line(line_of(each))
+        return Launched(Account(tuple(rounds), ended="complete", steps=8), ended())
+
+    monkeypatch.setattr(Launcher, "launch", launch)
+    progress: list[Progress] = []
+    wish = Wish(script_request("training.py", tmp_path), ("gc-freeze", "threads"), blocks=6, seconds=60.0)
+    Trying(wish, tmp_path, on_progress=progress.append).run()
+    told = [each.trial.candidate.switch for each in progress if each.trial is not None]
+    assert told == ["control", "gc-freeze", "threads"]
+    last = {known.candidate.switch: each for each in progress if (known := each.trial or each.so_far)}
+    assert {name: each.block for name, each in last.items()} == dict.fromkeys(told, 0)
+    assert last["gc-freeze"].so_far is not None
+    assert last["gc-freeze"].so_far.blocks == 2 * len(blocks("x", 1.0))
+    assert all(0 < each.seconds_left <= 60.0 for each in progress)
 
 
 def test_starts_alternate_with_launches_without_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from rules.gates.against_kept import judgement_on
 from rules.gates.figures import figures_of
 from rules.gates.kept_promises import promises_of, since_then
 from rules.trials.kept import KeptTrial, kept_trials
+from rules.trials.record import FixRecord, records_by_fix
 from rules.trials.trial import Trials
 from rules.verdict.verdict import verdict
 from viewer.capture.request import CaptureRequest
@@ -41,8 +42,15 @@ def program_of(request: CaptureRequest) -> str:
         str(Path(target.folder or ".", target.program).resolve()) if "/" in target.program else target.program
     )
     arguments = " ".join(_NUMBER.sub("_", word) for word in target.arguments)
-    host = request.on.removeprefix("ssh:") or socket.gethostname()
-    return f"{request.tool.value}: {script} {arguments} on {host}".replace("  ", " ")[:MAX_NAME_LENGTH]
+    return f"{request.tool.value}: {script} {arguments}{_ending(request)}".replace("  ", " ")[
+        :MAX_NAME_LENGTH
+    ]
+
+
+def _ending(request: CaptureRequest | None) -> str:
+    """How the names of all programs end that run where this one does, or here."""
+    host = request.on.removeprefix("ssh:") if request is not None else ""
+    return f" on {host or socket.gethostname()}"
 
 
 def keep_trials(
@@ -87,6 +95,13 @@ def earlier_trials(request: CaptureRequest, history: History | None = None) -> l
         return []
     entries = (history or History()).entries(Series.TRIAL, program_of(trial_request(request)))
     return list({each.switch: each for entry in entries for each in entry.trials}.values())
+
+
+def records_on(request: CaptureRequest | None, history: History | None = None) -> list[FixRecord]:
+    """How promises held, by fix, on the machine where a program runs, or on this one. Raises TraceError."""
+    entries = (history or History()).entries(Series.TRIAL)
+    ending = _ending(request)
+    return list(records_by_fix(each for one in entries if one.name.endswith(ending) for each in one.trials))
 
 
 def run_that_made(paths: Sequence[Path]) -> Run | None:

@@ -286,7 +286,7 @@ class Trying:
         sides: dict[str, list[Launched]] = {"A": [], "B": []}
         spent, trial = 0.0, trial_of(candidate, [])
         for number, variant in enumerate(ORDER_OF_LAUNCHES, 1):
-            self._on_progress(Progress(candidate.title, number, len(ORDER_OF_LAUNCHES), so_far=trial))
+            self._say(candidate.title, number, len(ORDER_OF_LAUNCHES), so_far=trial)
             if number == 1 and len(self._baselines) == 1:
                 launched = self._baselines[0]
             else:
@@ -342,14 +342,14 @@ class Trying:
         order = Order(rounds=0, losses=LOSSES, seed=True)
         while len(self._baselines) < BASELINES and not self._launcher.is_stopped():
             run = f"run {len(self._baselines) + 1} of {BASELINES}"
-            self._on_progress(Progress(f"comparing losses: unchanged program, {run}"))
+            self._say(f"comparing losses: unchanged program, {run}")
             self._baselines.append(self._launcher.launch(order))
         told: dict[str, Trial] = {}
         curves = [("", each.account.losses) for each in self._baselines[:BASELINES]]
         for each in winners:
             if self._launcher.is_stopped() or (told and not self._have_time_for(1)):
                 break
-            self._on_progress(Progress(f"comparing losses: {each.candidate.title}"))
+            self._say(f"comparing losses: {each.candidate.title}")
             changes = each.members or (each.candidate.switch,)
             launched = self._launcher.launch(replace(order, changes=changes))
             if self._launcher.is_stopped():
@@ -373,7 +373,7 @@ class Trying:
         name = str(line.get("candidate") or "")
         block = block_of(line)
         if line.get("kind") == "steps" and not self._live:
-            self._on_progress(Progress(f"a step takes {duration(float(line.get('step_ns') or 0.0))}"))
+            self._say(f"a step takes {duration(float(line.get('step_ns') or 0.0))}")
         if line.get("kind") == "candidate" and line.get("against"):
             self._pass_over(str(line.get("name")), str(line["against"]))
         if block is not None:
@@ -381,38 +381,47 @@ class Trying:
                 self._finish_telling()
                 self._trying = name
             self._live[name].append(block)
-            left = max(self._deadline - time.monotonic(), 0.0) if self._deadline < float("inf") else 0.0
             blocks = self._live[name]
             of = max(self._wish.rounds * BLOCKS_A_ROUND, len(blocks))
             candidate = self._candidate(name)
             so_far = trial_of(candidate, blocks) if candidate is not None else None
             title = candidate.title if candidate is not None else name
-            self._on_progress(Progress(title, len(blocks), of, left, so_far=so_far))
+            self._say(title, len(blocks), of, so_far=so_far)
+
+    def _say(
+        self, text: str, block: int = 0, of: int = 0, trial: Trial | None = None, so_far: Trial | None = None
+    ) -> None:
+        left = max(self._deadline - time.monotonic(), 0.0) if self._deadline < float("inf") else 0.0
+        self._on_progress(Progress(text, block, of, left, trial, so_far))
 
     def _pass_over(self, name: str, reason: str) -> None:
         """Say that a change makes no sense in the program."""
         candidate = self._candidate(name)
         if candidate is not None:
             no_trial = trial_of(replace(candidate, against=reason), [])
-            self._on_progress(Progress("finding out what can be tried", so_far=no_trial))
+            self._say("finding out what can be tried", so_far=no_trial)
 
     def _finish_telling(self) -> None:
-        """Say what became of the candidate whose blocks ended."""
+        """Say what became of the candidate whose blocks ended; after more rounds of one, only what is known by now."""
         name, self._trying = self._trying, ""
         candidate = self._candidate(name)
-        if candidate is None or name in self._told:
+        if candidate is None:
             return
-        self._told.add(name)
         trial = trial_of(candidate, self._live[name])
         if candidate.kind is Kind.CONTROL and trial.gain is not None and trial.gain.is_seen:
             self._restless = True
             self._launcher.end_launch()
-        if not self._restless:
-            self._tell(trial)
+        if self._restless:
+            return
+        if name in self._told:
+            self._say(candidate.title, so_far=trial)
+            return
+        self._told.add(name)
+        self._tell(trial)
 
     def _tell(self, trial: Trial) -> None:
         if trial.gain is not None or trial.refused:
-            self._on_progress(Progress(trial.candidate.title, trial=trial))
+            self._say(trial.candidate.title, trial=trial)
 
     def _candidate(self, name: str) -> Candidate | None:
         every: Iterable[Candidate] = (CONTROL_CANDIDATE, TOGETHER_CANDIDATE, *self._choice.changes)

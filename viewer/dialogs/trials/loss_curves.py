@@ -16,6 +16,7 @@ from viewer.look import theme
 LEFT, RIGHT, TOP, FOOT = 52, 14, 10, 22
 LEGEND_SHARE, LINE_HEIGHT = 0.42, 16
 MAX_NAMED = 6
+MIN_WIDTH = 260  # less has no room for the numbers of two steps
 GREEN = 2  # of the series of colours: it would be taken for the whole
 AS_IT_IS = "unchanged (two runs)"
 
@@ -47,7 +48,7 @@ class LossCurves(QWidget):
         super().__init__()
         self.curves: list[Curve] = []
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.setMinimumHeight(110)
+        self.setMinimumSize(MIN_WIDTH, 110)
         self.setAccessibleName("Loss of the program, step by step")
 
     def sizeHint(self) -> QSize:

@@ -56,12 +56,12 @@ class MeasuredCell(QWidget):
 
     def x_of(self, gain: float) -> float:
         """Where a gain lies in the cell, in pixels."""
-        return FIGURE_WIDTH + self.axis.share(gain) * (self.width() - FIGURE_WIDTH - SIDE)
+        return FIGURE_WIDTH + self.axis.share(gain) * _axis_width(self)
 
     def paintEvent(self, _: QPaintEvent) -> None:
         painter, colors, middle = QPainter(self), theme.current(), self.height() / 2
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        for mark in self.axis.marks:
+        for mark in self.axis.marks(_axis_width(self)):
             painter.setPen(QPen(colors.line_strong if mark == 1.0 else colors.line, 1))
             painter.drawLine(QPointF(self.x_of(mark), 0), QPointF(self.x_of(mark), self.height()))
         trial, color = self.trial, color_of(self.trial)
@@ -191,8 +191,9 @@ class _Scale(QWidget):
         room = QRectF(0, 0, FIGURE_WIDTH, self.height())
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, "Measured")
         painter.setFont(theme.font(theme.SECONDARY_PX, tabular=True))
-        for mark in self.axis.marks:
-            x = FIGURE_WIDTH + self.axis.share(mark) * (self.width() - FIGURE_WIDTH - SIDE)
+        width = _axis_width(self)
+        for mark in self.axis.marks(width):
+            x = FIGURE_WIDTH + self.axis.share(mark) * width
             painter.drawText(
                 QRectF(x - 24, 0, 48, self.height()), Qt.AlignmentFlag.AlignCenter, f"{_short(mark)}x"
             )
@@ -209,6 +210,7 @@ class TrialRows(QWidget):
     def __init__(self, axis: AxisRow) -> None:
         super().__init__()
         self._axis = axis
+        axis.hide()
         self.rows: dict[str, TrialRow] = {}
         self._column = vertical(self, NO_MARGINS, 0)
         self._column.addStretch(1)
@@ -253,6 +255,7 @@ class TrialRows(QWidget):
         axis = GainAxis.around(
             gain for row in self.rows.values() if not row.isHidden() for gain in row.gains()
         )
+        self._axis.setVisible(bool(self.rows))
         self._axis.cell.axis = axis
         self._axis.cell.update()
         for row in self.rows.values():
@@ -268,6 +271,11 @@ class TrialRows(QWidget):
         for number, row in enumerate(shown):
             if number % 2 == 0:
                 painter.fillRect(row.geometry(), colors.strip)
+
+
+def _axis_width(cell: QWidget) -> int:
+    """What is left for the axis beside the figure, in pixels."""
+    return max(cell.width() - FIGURE_WIDTH - SIDE, 1)
 
 
 def _stack(*labels: Label) -> QVBoxLayout:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QGuiApplication
 from PySide6.QtWidgets import QDialog, QMessageBox, QProgressBar, QPushButton, QSpinBox, QWidget
 
@@ -32,6 +33,7 @@ OUT_OF_THE_WAY = (
     "Use its own arguments or environment to keep those out of the way, as in WANDB_MODE=offline."
 )
 FOOT_HEIGHT = 230
+TICK_MS = 1000
 
 
 class TrialsWindow(QDialog):
@@ -44,6 +46,9 @@ class TrialsWindow(QDialog):
         self.session = TrialSession(subject, self)
         self._jobs = Jobs(self)
         self._asked_to_stop = False
+        self._doing, self._ends = "", 0.0
+        self.clock = QTimer(self)
+        self.clock.setInterval(TICK_MS)
         self.name = Path(subject.request.target.program).name
         self.setWindowTitle(f"Try it: {self.name}")
         self.heading = Label(f"Try it: {self.name}", pixels=18, weight=QFont.Weight.DemiBold)
@@ -92,8 +97,8 @@ class TrialsWindow(QDialog):
         self.rows.show_candidates(())
         self._show_results(None)
         self.summary.setText(HOW)
-        self.state.setText("Starting")
-        self.bar.setRange(0, 0)
+        self._tell("Starting", 0.0)
+        self.clock.start()
         self.session.start(float(self.seconds.value()))
         self._show_state(running=True)
 
@@ -101,6 +106,7 @@ class TrialsWindow(QDialog):
         """End it at the next step and show what is known."""
         self._asked_to_stop = True
         self.stop_button.setEnabled(False)
+        self.clock.stop()
         self.state.setText("Stopping; results so far are kept")
         self.session.stop()
 
@@ -147,27 +153,35 @@ class TrialsWindow(QDialog):
         known = far.trial or far.so_far
         if known is not None:
             doing = ""
-            if far.trial is None and not known.candidate.against:
+            if far.trial is None and far.block:
                 doing = f"measuring: {far.block} of {far.of} blocks"
             self.rows.show_trial(known, doing)
         if far.trial is not None or self._asked_to_stop:
             return
-        if far.seconds_left:
-            whole = self.seconds.value()
-            self.bar.setRange(0, 1000)
-            self.bar.setValue(round(1000 * (1 - min(far.seconds_left / whole, 1.0))))
-        else:
-            self.bar.setRange(0, 0)
         parts = [far.text]
         if far.of:
             parts[0] += f": block {far.block} of {far.of}"
         if known is not None and known.gain is not None:
             parts.append(f"{wording.times(known.gain)} so far")
-        if far.seconds_left:
-            parts.append(f"about {far.seconds_left:.0f} s left")
-        self.state.setText(" · ".join(parts))
+        self._tell(" · ".join(parts), monotonic() + far.seconds_left if far.seconds_left else 0.0)
+
+    def _tell(self, doing: str, ends: float) -> None:
+        """What is done now, and when the time is up, in seconds of the monotonic clock; 0 if that is not known."""
+        self._doing, self._ends = doing, ends
+        self._tell_time()
+
+    def _tell_time(self) -> None:
+        left = max(self._ends - monotonic(), 0.0) if self._ends else 0.0
+        if self._ends:
+            self.bar.setRange(0, 1000)
+            self.bar.setValue(round(1000 * (1 - min(left / self.seconds.value(), 1.0))))
+        else:
+            self.bar.setRange(0, 0)
+        in_time = f" · about {left:.0f} s left" if left >= 1 else " · finishing" if self._ends else ""
+        self.state.setText(self._doing + in_time)
 
     def _on_ended(self, trials: Trials) -> None:
+        self.clock.stop()
         self._show_state(running=False)
         self.bar.setRange(0, 1)
         self.bar.setValue(1)
@@ -219,7 +233,8 @@ class TrialsWindow(QDialog):
 
     def _connect(self) -> None:
         session = self.session
-        session.said.connect(self.state.setText)
+        self.clock.timeout.connect(self._tell_time)
+        session.said.connect(lambda text: self._tell(text, 0.0))
         session.candidates_known.connect(self._on_candidates)
         session.progressed.connect(self._on_progress)
         session.ended.connect(self._on_ended)
@@ -258,15 +273,15 @@ class TrialsWindow(QDialog):
         lines.addWidget(self.notes)
         lines.addStretch(1)
         row = horizontal(self._foot, (0, 0, 0, 0), 24)
-        for title, part, content in (
-            ("Loss of the program, step by step", self._of_losses, self.losses),
-            (f"Patch for {self.name}", self._of_patch, self.patch),
-            ("Notes", self._of_notes, scrolling(notes)),
+        for title, part, content, share in (
+            ("Loss of the program, step by step", self._of_losses, self.losses, 3),
+            (f"Patch for {self.name}", self._of_patch, self.patch, 4),
+            ("Notes", self._of_notes, scrolling(notes), 2),
         ):
             column = vertical(part, (0, 0, 0, 0), 4)
             column.addWidget(Label(title, weight=QFont.Weight.DemiBold, pixels=12))
             column.addWidget(content, 1)
-            row.addWidget(part, 1)
+            row.addWidget(part, share)
         return self._foot
 
     def _fit_screen(self) -> None:

@@ -24,6 +24,7 @@ MARKS = (
     0.2,
 )  # the first are marked first
 MIN_APART = 0.11  # of the axis, between two marks
+MARK_PX = 36  # what the number of a mark needs
 MIN_GAIN, MAX_GAIN = 0.1, 12.0  # what is beyond ends at the end
 MARGIN = 1.06
 NARROWEST = (0.9, 1.4)
@@ -49,12 +50,12 @@ class GainAxis:
         """Where a gain lies, from 0 to 1."""
         return math.log(min(max(gain, self.least), self.most) / self.least) / math.log(self.most / self.least)
 
-    @property
-    def marks(self) -> tuple[float, ...]:
-        """Gains to mark, in their order, none too near to another."""
+    def marks(self, pixels: float) -> tuple[float, ...]:
+        """Gains to mark on an axis of so many pixels, in their order, none too near to another."""
         chosen: list[float] = []
+        least = max(MIN_APART, MARK_PX / max(pixels, 1.0))
         for mark in MARKS:
-            apart = all(abs(self.share(mark) - self.share(each)) >= MIN_APART for each in chosen)
+            apart = all(abs(self.share(mark) - self.share(each)) >= least for each in chosen)
             if self.least <= mark <= self.most and apart:
                 chosen.append(mark)
         return tuple(sorted(chosen))

@@ -9,8 +9,10 @@ from PySide6.QtGui import QColor, QFont, QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from rules.fixes.base import switches_of
+from rules.trials.record import here
+from rules.trials.trial import Promised
 from rules.verdict.promises import depends_on, factor, step_with, worded, worded_shortly
-from rules.verdict.trials import beside_promise
+from rules.verdict.trials import beside_promise, kept_here
 from rules.wording.words import Reader
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from rules import Finding
     from rules.fixes.plan import Plan, Promise
     from rules.trials.kept import KeptTrial
+    from rules.trials.record import FixRecord
 
 RANGE_WIDTH, RANGE_HEIGHT = 132, 20
 MAX_REMOVED = 2
@@ -38,6 +41,7 @@ class GainRange(QWidget):
         super().__init__()
         self.promise = promise
         self._measured: tuple[float, float, float] | None = None
+        self._here: Promised | None = None
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(worded(promise))
         self.setToolTip(f"From {factor(promise.low)} to {factor(promise.high)}, on one axis for all fixes")
@@ -52,6 +56,11 @@ class GainRange(QWidget):
     def show_measured(self, measured: tuple[float, float, float] | None) -> None:
         """(low, gain, high) of a trial, drawn over the promise."""
         self._measured = measured
+        self.update()
+
+    def show_here(self, expected_here: Promised | None) -> None:
+        """The promise as earlier trials on this machine would have it, drawn around it."""
+        self._here = expected_here
         self.update()
 
     def paintEvent(self, _: QPaintEvent) -> None:
@@ -69,6 +78,12 @@ class GainRange(QWidget):
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(band)
         painter.drawRoundedRect(QRectF(left, middle - 4, max(right - left, 4), 8), 4, 4)
+        if self._here is not None:
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(colors.text_secondary, 1))
+            left, right = self.x_of(self._here.low), self.x_of(self._here.high)
+            painter.drawRoundedRect(QRectF(left, middle - 6.5, max(right - left, 4), 13), 4, 4)
+            painter.setPen(Qt.PenStyle.NoPen)
         if self._measured is not None:
             low, gain, high = self._measured
             painter.setPen(QPen(colors.accent, 3, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
@@ -112,6 +127,7 @@ class FixCard(QFrame):
     def __init__(self, promise: Promise, plan: Plan, removed: list[Finding], reader: Reader) -> None:
         super().__init__()
         self.promise = promise
+        self._plan = plan
         proposal = promise.proposal
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setAccessibleName(f"{proposal.title}. {worded(promise)}")
@@ -143,6 +159,9 @@ class FixCard(QFrame):
         self.measured = Label("", pixels=12, wrap=True, weight=QFont.Weight.DemiBold)
         self.measured.hide()
         layout.addWidget(self.measured)
+        self.kept = Label("", "secondary", pixels=12, wrap=True)
+        self.kept.hide()
+        layout.addWidget(self.kept)
         if unknown := depends_on(promise):
             layout.addWidget(Label(f"Depends on {unknown}.", "faint", pixels=12, wrap=True))
         self.try_button = self._make_try_button() if switches_of(proposal.fix) else None
@@ -163,6 +182,18 @@ class FixCard(QFrame):
         self.measured.setText(unbroken(f"{told[:1].upper()}{told[1:]}"))
         self.measured.setVisible(bool(told))
         self.range.show_measured(trial.measured if trial is not None else None)
+
+    def show_record(self, record: FixRecord | None) -> None:
+        """How promises of this fix held on this machine, and what that makes of this one."""
+        promise = self.promise
+        expected_here = None
+        if record is not None and not promise.proposal.redesign:
+            promised = Promised(promise.low, promise.expected, promise.high)
+            expected_here = here(promised, record, self._plan.most(promise))
+        told = kept_here(record, expected_here) if record is not None else ""
+        self.kept.setText(unbroken(told))
+        self.kept.setVisible(bool(told))
+        self.range.show_here(expected_here)
 
     @property
     def _range_text(self) -> str:

@@ -114,6 +114,7 @@ class WhatIfPanel(QWidget):
     def _show_measured(self) -> None:
         for card in self.cards:
             card.show_measured(self._model.measured(card.promise))
+            card.show_record(self._model.record(card.promise))
 
     def _say(self) -> None:
         prediction, plan = self._model.prediction, self._model.plan

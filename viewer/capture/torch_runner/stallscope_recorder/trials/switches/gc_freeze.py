@@ -11,7 +11,10 @@ from ..program import Program
 
 @change
 class GcFreeze(Change):
-    """``gc.freeze()`` and ``gc.disable()``; what was left over is collected when it is taken back."""
+    """``gc.freeze()`` and ``gc.disable()``, and the script's own ``gc.collect()`` does nothing.
+
+    What was left over is collected when it is taken back.
+    """
 
     name = "gc-freeze"
     title = "Turn off garbage collection during steps"
@@ -26,3 +29,4 @@ class GcFreeze(Change):
         gc.collect()
         gc.freeze()
         gc.disable()
+        self.put(gc, "collect", lambda generation=2: 0)
