@@ -208,6 +208,8 @@ def test_columns_have_headings_once_there_are_rows(
     qtbot.waitUntil(runner.holds.is_set)
     qtbot.waitUntil(lambda: bool(shown.rows.rows))
     assert shown.axis.isVisible()
+    runner.go_on.set()
+    wait_until_ended(qtbot, shown)
 
 
 def test_the_time_left_counts_down_between_two_reports(
