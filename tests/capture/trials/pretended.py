@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from rules.trials.blocks import Block
 from viewer.capture.torch_runner.stallscope_recorder.trials.driver import Driver, Limits, Machine
 from viewer.capture.torch_runner.stallscope_recorder.trials.schedule import Candidate, Names
 
@@ -85,10 +86,11 @@ class PretendedProcess(Machine):
         steps: int = 4,
         skip: int = 3,
         most: int = 100_000,
+        turn: int = 0,
         at_step: Callable[[Driver, int], None] = lambda driver, step: None,
     ) -> Driver:
         """Make steps until the driver has enough."""
-        driver = Driver(self, candidates, Limits(seconds, skip, rounds, steps), self.lines.append)
+        driver = Driver(self, candidates, Limits(seconds, skip, rounds, steps, turn=turn), self.lines.append)
         while not driver.over and self.step < most:
             driver.boundary()
             at_step(driver, self.step)
@@ -105,3 +107,17 @@ class PretendedProcess(Machine):
 
     def end(self) -> dict[str, Any]:
         return self.lines[-1]
+
+
+def line_of(block: Block, spent: float = 0.0) -> dict[str, Any]:
+    """A block as the recorder says it, after so many seconds."""
+    return {
+        "kind": "block",
+        "candidate": block.candidate,
+        "variant": "B" if block.changed else "A",
+        "steps": block.steps,
+        "slowest_ns": block.ns,
+        "elements": block.elements,
+        "spent_s": spent,
+        "changes": list(block.changes),
+    }

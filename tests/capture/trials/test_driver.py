@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 import pytest
@@ -102,8 +103,8 @@ def test_the_first_steps_are_left_alone() -> None:
         (0.1, 1000.0, USUAL_STEPS),
         (MIN_BLOCK / 39.5, 1000.0, 40),
         (MIN_BLOCK / 1e6, 1000.0, MAX_STEPS),
-        (0.1, 9.7, 4),
-        (0.1, 9.5, 3),
+        (0.1, 16.6, 4),
+        (0.1, 16.4, 3),
         (SLOW_STEP - 0.01, 20.0, MIN_STEPS),
         (SLOW_STEP, 20.0, 1),
     ],
@@ -114,6 +115,39 @@ def test_a_block_is_as_long_as_fits_the_time_and_long_enough_to_tell(
     process = PretendedProcess(lambda changes, number: step)
     process.drive([Candidate("nothing")], seconds=seconds, steps=0)
     assert [each["steps"] for each in process.lines if each["kind"] == "steps"] == [steps]
+
+
+@pytest.mark.parametrize(("workers", "steps"), [(0, USUAL_STEPS), (2, USUAL_STEPS), (3, 12), (99, MAX_STEPS)])
+def test_a_block_holds_several_turns_of_the_workers_of_a_loader(workers: int, steps: int) -> None:
+    process = PretendedProcess(lambda changes, number: 0.1)
+    process.drive([], seconds=10_000.0, steps=0, turn=workers)
+    assert [each["steps"] for each in process.lines if each["kind"] == "steps"] == [steps]
+
+
+def test_the_winners_are_timed_together_before_the_time_is_up() -> None:
+    gains = {"a": 2.0, "b": 1.2, **{f"nothing{number}": 1.0 for number in range(6)}}
+    compiled: list[int] = []
+
+    def taken(changes: Names, step: int) -> float:
+        compiles = "compile" in changes and not compiled
+        if compiles:
+            compiled.append(step)
+        noise = 1 + 0.02 * ((step * 7919 + step * step * 104729) % 101 / 100 - 0.5)
+        return 20.0 if compiles else 0.1 * noise / math.prod(gains.get(each, 1.0) for each in changes)
+
+    process = PretendedProcess(taken)
+    candidates = [
+        *(Candidate(name) for name in gains),
+        Candidate("compile", compiles=True),
+        Candidate("never reached"),
+    ]
+    process.drive(candidates, seconds=75.0, steps=0)
+    end = process.end()
+    assert end["together"] == ["a", "b"]
+    assert process.order(TOGETHER)[:8] == "ABBABAAB"
+    assert all(process.order(name)[:8] == "ABBABAAB" for name in gains)
+    assert process.clock - 100.0 < 80.0
+    assert (end["reason"], process.blocks("never reached")) == ("time", [])
 
 
 @pytest.mark.parametrize(

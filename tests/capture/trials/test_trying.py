@@ -14,6 +14,7 @@ from rules.trials.blocks import Block
 from rules.trials.likeness import Likeness
 from rules.trials.trial import Kind, Promised, Trials, Verdict
 from tests.capture.pretend import script_request
+from tests.capture.trials.pretended import line_of
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.recording import Outcome
 from viewer.capture.request import CaptureRequest
@@ -45,18 +46,6 @@ def blocks(candidate: str, gain: float, changes: tuple[str, ...] = (), seed: int
 
 def ended(**more: Any) -> Outcome:
     return replace(Outcome((Path("x"),), 0, 1.0, Path("log")), **more)
-
-
-def line_of(block: Block) -> dict[str, Any]:
-    """As the recorder says it."""
-    return {
-        "kind": "block",
-        "candidate": block.candidate,
-        "variant": "B" if block.changed else "A",
-        "changes": [block.candidate] if block.changed else [],
-        "steps": block.steps,
-        "slowest_ns": block.ns,
-    }
 
 
 class Pretended:

@@ -9,9 +9,14 @@ from rules.fixes.base import fixes, switches_of
 from rules.fixes.plan import Promise
 from rules.trials.trial import Candidate, Kind, Promised
 from viewer.capture.failures import CaptureProblem
-from viewer.capture.torch_runner.stallscope_recorder.trials.catalogue import START, SWITCH, Change, catalogue
+from viewer.capture.torch_runner.stallscope_recorder.trials.catalogue import (
+    SLOW_SETTLING,
+    START,
+    SWITCH,
+    Change,
+    catalogue,
+)
 
-SLOW_SETTLING = 4  # steps; what takes longer to settle, such as compiling, comes after what is quick
 MAX_WEIGHT = 4.0  # of the time that a change gets of which nothing is promised
 
 
@@ -41,7 +46,7 @@ def choice_of(promises: Sequence[Promise], asked: Sequence[str]) -> Choice:
     else:
         usual = [name for name, change in known.items() if change.usual]
         behind = [known[name].ceiling for name in promised if known[name].ceiling]
-        names = sorted(
+        names = sorted(  # what compiles comes after what is quick
             dict.fromkeys([*promised, *behind, *usual]),
             key=lambda name: (known[name].level != SWITCH, known[name].first_settle > SLOW_SETTLING),
         )

@@ -84,7 +84,7 @@ class Trying:
         self._told: set[str] = set()
         self._trying = ""
         self._restless = False
-        self._skip = SKIP
+        self._skip, self._steps = SKIP, 0
         self._baselines: list[Launched] = []
         self._deadline = float("inf")
         self.program: Mapping[str, Any] = {}
@@ -176,7 +176,7 @@ class Trying:
                 if time_left <= 0:
                     whole = replace(whole, ended="time")
                     break
-                self._skip = plan.skip
+                self._skip, self._steps = plan.skip, plan.steps
                 order = replace(
                     order,
                     seconds=time_left,
@@ -243,7 +243,7 @@ class Trying:
         found: list[Trial] = []
         if not starts:
             return found
-        against = self._launch_for_reasons(starts, account)
+        against = self._launch_for_reasons(starts)
         for candidate in starts:
             reason = against.get(candidate.switch, "")
             if reason:
@@ -251,24 +251,24 @@ class Trying:
             elif self._launcher.is_stopped() or (found and not self._have_time_for(MIN_LAUNCHES)):
                 trial = trial_of(candidate, [])
             else:
-                trial = self._alternate(candidate, (candidate.switch,), (), account)
+                trial = self._alternate(candidate, (candidate.switch,), ())
             found.append(trial)
             self._tell(trial)
         won = [each for each in found if each.is_a_gain]
         changes = account.together if not known.restless else ()
         if won and (len(won) > 1 or changes) and not self._launcher.is_stopped():
             names = tuple(each.candidate.switch for each in won)
-            whole = self._alternate(TOGETHER_CANDIDATE, names, changes, account)
+            whole = self._alternate(TOGETHER_CANDIDATE, names, changes)
             found.append(replace(whole, members=(*changes, *names)))
             self._tell(found[-1])
         return found
 
-    def _launch_for_reasons(self, starts: Sequence[Candidate], account: Account) -> Mapping[str, str]:
+    def _launch_for_reasons(self, starts: Sequence[Candidate]) -> Mapping[str, str]:
         """Why some make no sense, from the first launch without any, whose blocks count as well."""
         order = Order(
             tuple((each.switch, 1.0) for each in starts),
             rounds=LAUNCH_ROUNDS,
-            steps=account.steps,
+            steps=self._steps,
             skip=self._skip,
             losses=LOSSES,
             seed=True,
@@ -280,9 +280,7 @@ class Trying:
         self.source = Source(known.sites or told.sites, {**known.edits, **told.edits})
         return told.against
 
-    def _alternate(
-        self, candidate: Candidate, starts: tuple[str, ...], changes: tuple[str, ...], account: Account
-    ) -> Trial:
+    def _alternate(self, candidate: Candidate, starts: tuple[str, ...], changes: tuple[str, ...]) -> Trial:
         sides: dict[str, list[Launched]] = {"A": [], "B": []}
         spent, trial = 0.0, trial_of(candidate, [])
         for number, variant in enumerate(ORDER_OF_LAUNCHES, 1):
@@ -290,7 +288,7 @@ class Trying:
             if number == 1 and len(self._baselines) == 1:
                 launched = self._baselines[0]
             else:
-                launched = self._launch_with(variant, starts, changes, account)
+                launched = self._launch_with(variant, starts, changes)
             refused = next(iter(launched.account.refused.values()), "") or launched.error
             if variant == "B" and refused and not self._launcher.is_stopped():
                 return trial_of(candidate, [], refused)
@@ -303,15 +301,13 @@ class Trying:
                 break
         return self._with_loss(trial, next((each.account.losses for each in sides["B"]), ()))
 
-    def _launch_with(
-        self, variant: str, starts: tuple[str, ...], changes: tuple[str, ...], account: Account
-    ) -> Launched:
+    def _launch_with(self, variant: str, starts: tuple[str, ...], changes: tuple[str, ...]) -> Launched:
         """One launch with the settings (B), or without them (A), which is a baseline for losses, too."""
         order = Order(
             starts=starts if variant == "B" else (),
             changes=changes if variant == "B" else (),
             rounds=LAUNCH_ROUNDS,
-            steps=account.steps,
+            steps=self._steps,
             skip=self._skip,
             losses=LOSSES,
             seed=True,

@@ -14,6 +14,8 @@ SWITCH, START, CEILING = "switch", "start", "ceiling"
 FAMILIES = ("switches", "starts", "ceilings")
 SETTLE = 2
 """Steps after a change that are not timed: caches, the allocator and the clocks of the GPU follow."""
+SLOW_SETTLING = 4
+"""Steps; what takes longer to settle for the first time compiles."""
 
 
 class Change:

@@ -5,7 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from .schedule import BLOCKS_A_ROUND, CONTROL, MIN_ROUNDS, Block, Candidate, Names, Schedule, Timed
+from .schedule import (
+    BLOCKS_A_ROUND,
+    COMPILING,
+    CONTROL,
+    MIN_ROUNDS,
+    TOGETHER_SHARE,
+    Block,
+    Candidate,
+    Names,
+    Schedule,
+    Timed,
+)
 
 WARM_STEPS = 4
 """Timed before the first block, to know how long a step is."""
@@ -16,6 +27,10 @@ SLOW_STEP = 1.0
 MAX_STEPS = 128
 MIN_BLOCK = 0.1
 """Seconds: a shorter block of quick steps is lost among the interruptions of a usual system."""
+TURNS = 4
+"""In a block, of the workers of a loader: their batches come in bursts."""
+CHANGES = 6
+"""From A to B or back in the first rounds of a candidate and before the next."""
 ELSEWHERE = "it failed on another rank"
 
 
@@ -54,7 +69,8 @@ class Machine:
 class Limits(NamedTuple):
     """Seconds of measuring, steps left alone at first, rounds a candidate, and steps a block (0: by time).
 
-    ``known`` are the whole rounds that earlier launches timed, ``warm`` the steps that tell how long one is.
+    ``known`` are the whole rounds that earlier launches timed, ``warm`` the steps that tell how long one is, ``turn``
+    those for which every worker of a loader makes one batch.
     """
 
     seconds: float
@@ -63,6 +79,7 @@ class Limits(NamedTuple):
     steps: int = 0
     known: "Optional[Dict[str, List[Tuple[str, Timed]]]]" = None
     warm: int = WARM_STEPS
+    turn: int = 0
 
     def within(self, share: float, step: float) -> "Limits":
         """The same for steps of so many seconds, with no more than a share of the time to skip, or to warm up."""
@@ -210,12 +227,14 @@ class Driver:
         limits = self._limits
         self._first, self._step = self._began, step
         self._spent = self._machine.seconds() - self._first
-        fitting = (
-            limits.seconds / (len(self._candidates) + 2) / (MIN_ROUNDS * BLOCKS_A_ROUND * max(step, 1e-9))
-        )
-        most = max(USUAL_STEPS, math.ceil(MIN_BLOCK / max(step, 1e-9)))
+        joining = any(each.joins for each in self._candidates)
+        mine = limits.seconds * (1 - TOGETHER_SHARE) if joining else limits.seconds
+        parts = len(self._candidates) + 2 + sum(COMPILING for each in self._candidates if each.compiles)
+        fitting = mine / parts / max(step, 1e-9) - CHANGES * self._machine.settle(())
+        usual = max(USUAL_STEPS, math.ceil(MIN_BLOCK / max(step, 1e-9)), TURNS * limits.turn)
         least = MIN_STEPS if step < SLOW_STEP else 1
-        fixed = limits.steps or max(least, min(most, int(fitting), MAX_STEPS))
+        fitting /= MIN_ROUNDS * BLOCKS_A_ROUND
+        fixed = limits.steps or max(least, min(usual, int(fitting), MAX_STEPS))
         told = self._machine.exchange([float(fixed), self._spent, limits.seconds])
         self._steps = int(max(each[0] for each in told))
         self._spent = max(each[1] for each in told)

@@ -102,6 +102,16 @@ class Program:
         return [each for model in self.models for each in model.parameters()]
 
 
+def workers_of(loader: Any) -> int:
+    """How many processes make the batches of a loader."""
+    return int(getattr(loader, "num_workers", 0) or 0)
+
+
+def batches_in_store(loader: Any) -> int:
+    """How many batches the workers of a loader make ahead."""
+    return workers_of(loader) * int(getattr(loader, "prefetch_factor", 0) or 0)
+
+
 def elements_of(value: Any) -> int:
     """How many numbers the tensors in a batch hold."""
     if isinstance(value, (list, tuple)):

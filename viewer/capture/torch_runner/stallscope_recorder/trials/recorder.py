@@ -13,10 +13,10 @@ from typing import Any, Callable, Dict, List, Optional
 
 from ..options import Options
 from ..ranges import Ranges
-from .catalogue import CEILING, START, Changes, catalogue, first_line
+from .catalogue import CEILING, SLOW_SETTLING, START, Changes, catalogue, first_line
 from .driver import Driver, Limits, Machine
 from .observation import Observation
-from .program import Program, torch_module
+from .program import Program, batches_in_store, torch_module, workers_of
 from .schedule import Candidate, Names, Timed
 
 SUFFIX = ".trial.jsonl"
@@ -266,11 +266,16 @@ class TrialRecorder:
             )
             if against is None and cls.level != START:
                 weight = max(float(each.get("weight") or 1.0), 0.1)
-                fit.append(Candidate(cls.name, weight, cls.level != CEILING, cls.group))
+                compiles = cls.first_settle > SLOW_SETTLING
+                fit.append(Candidate(cls.name, weight, cls.level != CEILING, cls.group, compiles))
         seconds = order.seconds_of_measuring(time.monotonic() - _LOADED)
         looked = (time.monotonic() - self._looked_from) / max(self._steps - 1, 1)
         slowest = max(each[0] for each in machine.exchange([looked]))
-        limits = Limits(seconds, order.skip, order.rounds, order.steps, order.known).within(
+        loaders = self.program.loaders
+        turn = max(map(workers_of, loaders), default=0)
+        stored = max(map(batches_in_store, loaders), default=0)
+        skip = order.skip if order.steps else max(order.skip, stored)
+        limits = Limits(seconds, skip, order.rounds, order.steps, order.known, turn=turn).within(
             MAX_UNTIMED, slowest
         )
         driver = Driver(machine, fit, limits, self._write)

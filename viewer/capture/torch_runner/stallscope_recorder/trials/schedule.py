@@ -17,6 +17,8 @@ MAX_CLOSE_ROUNDS = 3
 """Rounds more for what is close, where time is left."""
 TOGETHER_SHARE = 0.2
 """Of the time, kept for the winners together."""
+COMPILING = 3.0
+"""Times as long as a usual candidate is what compiling is reckoned to take."""
 MIN_LEAD = 0.9
 """Of all pairs of a block without and one with it, the second is the shorter (Mann and Whitney, 1947)."""
 
@@ -24,13 +26,19 @@ MIN_LEAD = 0.9
 class Candidate(NamedTuple):
     """A change to try; ``weight`` is its part of the time, ``joins`` whether a winner is tried with others.
 
-    ``group`` names what excludes each other.
+    ``group`` names what excludes each other, ``compiles`` what takes long to settle for the first time.
     """
 
     name: str
     weight: float = 1.0
     joins: bool = True
     group: str = ""
+    compiles: bool = False
+
+    @property
+    def share(self) -> float:
+        """Its part of the time with that of compiling."""
+        return self.weight + COMPILING * self.compiles
 
 
 class Block(NamedTuple):
@@ -157,9 +165,12 @@ class Schedule:
             yield from self._round(CONTROL, (), ())
         waiting = list(self._candidates)
         while waiting:
+            if self._elapsed() >= mine and len(self._won()) > 1:
+                self.out_of_time = True
+                break
             candidate = waiting.pop(0)
-            weights = candidate.weight + sum(each.weight for each in waiting)
-            until = self._elapsed() + max(mine - self._elapsed(), 0.0) * candidate.weight / weights
+            shares = candidate.share + sum(each.share for each in waiting)
+            until = self._elapsed() + max(mine - self._elapsed(), 0.0) * candidate.share / shares
             yield from self._candidate(candidate.name, (), (candidate.name,), self._rounds, until=until)
             if self._is_over():
                 self.out_of_time = bool(waiting)
@@ -170,7 +181,9 @@ class Schedule:
     def _close_ones(self, until: float) -> "Generator[Block, Optional[Timed], None]":
         """More rounds for what might still be a gain, the likeliest first."""
         while True:
-            standings = [(self.standings[each.name], each) for each in self._candidates]
+            standings = [
+                (self.standings[each.name], each) for each in self._candidates if each.name in self.standings
+            ]
             close = [
                 (standing, each)
                 for standing, each in standings
@@ -186,14 +199,7 @@ class Schedule:
 
     def _winners_together(self) -> "Generator[Block, Optional[Timed], None]":
         """The best first, then what adds to it by more than chance; at last all of them against nothing."""
-        won = [
-            each
-            for each in self._candidates
-            if each.joins
-            and not self.standings[each.name].refused
-            and self.standings[each.name].lead >= MIN_LEAD
-        ]
-        won.sort(key=lambda each: -self.standings[each.name].gain)
+        won = self._won()
         if not won:
             return
         chosen = [won[0]]
@@ -211,6 +217,15 @@ class Schedule:
         self.together = tuple(each.name for each in chosen)
         if len(chosen) > 1:
             yield from self._candidate(TOGETHER, (), self.together, self._rounds)
+
+    def _won(self) -> List[Candidate]:
+        """What can be kept and is faster in nearly all pairs, the best first."""
+        won = []
+        for each in self._candidates:
+            standing = self.standings.get(each.name)
+            if each.joins and standing is not None and not standing.refused and standing.lead >= MIN_LEAD:
+                won.append(each)
+        return sorted(won, key=lambda each: -self.standings[each.name].gain)
 
     def _candidate(
         self,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Optional
 
 from ..catalogue import CEILING, Change, change
-from ..program import Program
+from ..program import Program, batches_in_store
 
 MAX_SETTLE = 128
 """Steps; more would take longer than they are worth."""
@@ -27,9 +27,5 @@ class SameBatch(Change):
 
     def settle_after(self, program: Program) -> int:
         """The workers went on meanwhile: what they have in store is no sign of how fast they are."""
-        stored = max((_stored(loader) for loader in program.loaders), default=0)
+        stored = max(map(batches_in_store, program.loaders), default=0)
         return max(super().settle_after(program), min(stored + 1, MAX_SETTLE))
-
-
-def _stored(loader: Any) -> int:
-    return int(getattr(loader, "num_workers", 0) or 0) * int(getattr(loader, "prefetch_factor", 0) or 0)
