@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +109,18 @@ def test_a_change_that_fails_halfway_is_put_back_even_where_putting_back_fails()
     assert not hasattr(Thing, "added")
     assert changes.made == ()
     assert changes.reason_against("other") == "this recorder doesn't know it"
+
+
+def test_no_collection_of_garbage_happens_even_where_the_script_starts_one() -> None:
+    changes, thing = Changes(Program()), Thing()
+    thing.itself = thing  # type: ignore[attr-defined]
+    left = weakref.ref(thing)
+    assert changes.turn(("gc-freeze",)) == ""
+    del thing
+    try:
+        assert (gc.isenabled(), gc.collect()) == (False, 0)
+        assert left() is not None
+    finally:
+        changes.take_all_back()
+    assert gc.isenabled()
+    assert left() is None, "what was left over is collected in the end"
