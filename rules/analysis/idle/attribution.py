@@ -129,12 +129,11 @@ def _causes(
     doing, event = _first(_what_the_cpu_does(host, pieces, waits, around), Cause.LAUNCH, around.innermost)
 
     queued = (gaps.launch >= 0) & (events.end[np.maximum(gaps.launch, 0)] <= gaps.start)
-    same_graph = (gaps.launch >= 0) & (gaps.launch == gaps.previous_launch)
     unlinked = ((gaps.launch < 0) & (gaps.next_operation >= 0))[pieces.gap]
     moved = _migrations(host.threads.trace)[events.name[np.maximum(gaps.next_operation, 0)]][pieces.gap]
     arrived = pieces.start >= gaps.arrival[pieces.gap]
     waited = arrived & (gaps.end - gaps.arrival >= START_UP_NS)[pieces.gap]
-    depends = waited | (queued | same_graph)[pieces.gap]
+    depends = waited | (queued | gaps.same_launch)[pieces.gap]
     nobody = np.full(len(event), -1, np.int64)
     cause, event = _first(
         (
@@ -147,7 +146,7 @@ def _causes(
         event,
     )
     names = culprits.of(cause, event, pieces.call, around.region, around.operator, pieces.start, pieces.end)
-    reasons = _dependency_reasons(host.threads.trace, gaps, culprits, same_graph)
+    reasons = _dependency_reasons(host.threads.trace, gaps, culprits)
     names = np.where(depends, reasons[pieces.gap], names)
     names = np.where(unlinked, culprits.index_of(_NO_LAUNCH), names)
     names = np.where(unlinked & moved, culprits.index_of(TOUCHES_PAGES), names)
@@ -264,7 +263,7 @@ def _launches_nothing(trace: Trace, region: I64, launched: I64) -> BOOL:
     return np.asarray(alone[of_run])
 
 
-def _dependency_reasons(trace: Trace, gaps: Gaps, culprits: Culprits, same_graph: BOOL) -> I32:
+def _dependency_reasons(trace: Trace, gaps: Gaps, culprits: Culprits) -> I32:
     following = np.maximum(gaps.next_operation, 0)
     in_graph = trace.attribute(Attribute.GRAPH_NODE, following) != 0
     short = gaps.end - gaps.start < START_UP_NS
@@ -274,7 +273,7 @@ def _dependency_reasons(trace: Trace, gaps: Gaps, culprits: Culprits, same_graph
     by_graph = (gaps.launch >= 0) & (calls_of(trace)[trace.events.name[launch]] == Call.GRAPH_LAUNCH)
     long = gaps.end - gaps.start >= LONG_IN_GRAPH_NS
     return np.select(
-        [(same_graph | in_graph) & ~long, by_graph & long, short, collective, copy],
+        [(gaps.same_launch | in_graph) & ~long, by_graph & long, short, collective, copy],
         [
             culprits.index_of(_BETWEEN_NODES),
             culprits.index_of(WAIT_IN_GRAPH),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parsers.model import I64, Trace
+from parsers.model import BOOL, I64, Trace
 from parsers.model.arrays import ascending, merged
 from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call
 from rules.analysis.arithmetic.ascending_search import last_not_after
@@ -29,7 +29,7 @@ class Gaps:
     end: I64
     next_operation: I64
     launch: I64  # event that launched it; -1
-    previous_launch: I64  # launch of the operation before; -1
+    same_launch: BOOL  # whether that launched the operation before as well
     arrival: (
         I64  # when the launch call was over, clipped to the gap; the gap's end where nothing was launched
     )
@@ -43,7 +43,7 @@ class Gaps:
             self.end[which],
             self.next_operation[which],
             self.launch[which],
-            self.previous_launch[which],
+            self.same_launch[which],
             self.arrival[which],
         )
 
@@ -139,16 +139,16 @@ def gaps_of(trace: Trace, device: int, idle: Intervals) -> Gaps:
     operations = trace.operations_of_device(device)
     if not len(operations):
         none = np.full(len(end), -1, np.int64)
-        return Gaps(start, end, none, none, none, end)
+        return Gaps(start, end, none, none, np.zeros(len(end), bool), end)
     launches = trace.launches_of_device(device)
     starts = trace.events.start[operations]
     place = np.searchsorted(starts, end, side="left")
     following = np.minimum(place, len(operations) - 1)
     exists = (place < len(operations)) & (starts[following] == end)
     launch = np.where(exists, launches[following], -1)
-    previous = np.where(place > 0, launches[np.maximum(place - 1, 0)], -1)
+    same = (launch >= 0) & (place > 0) & (launch == launches[np.maximum(place - 1, 0)])
     arrival = np.where(launch >= 0, np.clip(trace.events.end[np.maximum(launch, 0)], start, end), end)
-    return Gaps(start, end, np.where(exists, operations[following], -1), launch, previous, arrival)
+    return Gaps(start, end, np.where(exists, operations[following], -1), launch, same, arrival)
 
 
 def pieces_of(host: Host, gaps: Gaps) -> Pieces:
