@@ -222,6 +222,9 @@ def choose_from_menu(window: MainWindow, place: QPoint, wanted: str) -> None:
 
     def choose() -> None:
         menu = QApplication.activePopupWidget()
+        if menu is None:
+            QTimer.singleShot(50, choose)
+            return
         assert isinstance(menu, QMenu)
         for _ in menu.actions():
             QTest.keyClick(menu, Qt.Key.Key_Down)
@@ -234,6 +237,8 @@ def choose_from_menu(window: MainWindow, place: QPoint, wanted: str) -> None:
     QTimer.singleShot(50, choose)
     event = QContextMenuEvent(QContextMenuEvent.Reason.Mouse, place, canvas.mapToGlobal(place), NONE)
     QApplication.sendEvent(canvas, event)
+    window.activateWindow()  # keys find their command in the active window, which the menu was until now
+    assert QTest.qWaitForWindowActive(window, 60_000)
 
 
 def test_a_right_click_on_a_lane_pins_and_hides_it(window: MainWindow) -> None:
