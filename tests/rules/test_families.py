@@ -208,17 +208,14 @@ OWN_NAMES = list(
 )
 
 
-@pytest.mark.parametrize(
-    "row", OWN_NAMES, ids=[f"{number}-{row['name'][:50]}" for number, row in enumerate(OWN_NAMES)]
-)
-def test_each_kernel_of_our_own_recordings_is_known(row: dict[str, str]) -> None:
-    known = classify(row["name"])
-    tensor_core = {True: "yes", False: "no", None: ""}[known.tensor_core]
-    assert (known.family.name.lower(), tensor_core, known.dtype or "") == (
-        row["family"],
-        row["tensor_core"],
-        row["dtype"],
-    )
+def test_each_kernel_of_our_own_recordings_is_known() -> None:
+    def told(name: str) -> dict[str, str]:
+        known = classify(name)
+        tensor_core = {True: "yes", False: "no", None: ""}[known.tensor_core]
+        return {"family": known.family.name.lower(), "tensor_core": tensor_core, "dtype": known.dtype or ""}
+
+    assert len(OWN_NAMES) > 500
+    assert [row for row in OWN_NAMES if not told(row["name"]).items() <= row.items()] == []
 
 
 # Parts of names in other people's recordings, and the family of every kernel that has them.
@@ -271,6 +268,7 @@ def public_names(shared_data: Path) -> set[str]:
     return names
 
 
+@pytest.mark.thorough
 def test_kernels_of_other_people_s_recordings_belong_where_an_expert_puts_them(
     public_names: set[str],
 ) -> None:

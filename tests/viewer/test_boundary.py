@@ -40,7 +40,12 @@ def is_one_sentence(said: bytes) -> bool:
 
 @needs_full_device
 @pytest.mark.parametrize(
-    "command", [["diagnose", str(SAMPLE), "--json"], ["diagnose", str(SAMPLE)], ["self-check"]]
+    "command",
+    [
+        ["diagnose", str(SAMPLE), "--json"],
+        pytest.param(["diagnose", str(SAMPLE)], marks=pytest.mark.thorough),
+        pytest.param(["self-check"], marks=pytest.mark.thorough),
+    ],
 )
 def test_an_output_for_which_there_is_no_room_is_said(command: list[str]) -> None:
     with FULL.open("wb") as full:

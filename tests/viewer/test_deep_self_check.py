@@ -68,6 +68,7 @@ def test_sizes_grow_up_to_the_largest() -> None:
     assert sizes_up_to(1_000_000) == [1_000, 1_000_000]
 
 
+@pytest.mark.thorough
 def test_every_way_of_opening_is_tried_and_nothing_is_left(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -334,6 +334,7 @@ def killed_while_it_reads(command: list[str], path: Path, folder: Path) -> bool:
 @pytest.mark.skipif(
     not os.path.isdir("/proc/self/fd"), reason="only Linux tells which files a process has open"
 )
+@pytest.mark.thorough
 def test_a_load_that_is_killed_leaves_nothing_that_hurts_the_next_one(
     tmp_path: Path, repository: Path, fresh_home: Path
 ) -> None:

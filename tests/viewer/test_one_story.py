@@ -135,7 +135,7 @@ def test_a_share_of_idle_time_is_that_of_the_bar(name: str) -> None:
         assert share == pytest.approx(of_bar, abs=0.005), title
 
 
-@pytest.mark.parametrize("folder", ["ddp", "second/ddp"])
+@pytest.mark.parametrize("folder", [pytest.param("ddp", marks=pytest.mark.thorough), "second/ddp"])
 def test_of_several_ranks_the_share_is_that_of_the_bar_of_the_rank_that_idles_most(
     folder: str, shared_data: Path
 ) -> None:

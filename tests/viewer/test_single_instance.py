@@ -326,6 +326,7 @@ def test_what_is_no_rank_of_the_run_is_not_offered_as_one(
     assert offered == [["Compare the two"], ["Show both together"]]
 
 
+@pytest.mark.thorough
 def test_another_program_is_not_offered_for_comparison(windows: list[MainWindow], qtbot: QtBot) -> None:
     viewer.app.answer(Request((ONE,)))
     read(windows[0], qtbot)
@@ -347,6 +348,7 @@ def test_what_is_no_recording_makes_no_offer(windows: list[MainWindow], qtbot: Q
     assert windows[0].document.paths == (ONE,)
 
 
+@pytest.mark.thorough
 def test_another_file_in_the_window_ends_the_offer(windows: list[MainWindow], qtbot: QtBot) -> None:
     viewer.app.answer(Request((ONE,)))
     read(windows[0], qtbot)

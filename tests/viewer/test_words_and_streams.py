@@ -42,7 +42,7 @@ def is_one_sentence(said: str) -> bool:
     ("redirected", "words", "said"),
     [
         (">&-", ["diagnose", SAMPLE], "standard output: It is closed"),
-        (">&-", ["--help"], "standard output: It is closed"),
+        pytest.param(">&-", ["--help"], "standard output: It is closed", marks=pytest.mark.thorough),
         ("<&-", ["diagnose", "-"], "standard input: It is closed"),
         (">&- <&-", ["query", SAMPLE, "select 1", "--format", "json"], "standard output: It is closed"),
         (">/dev/full", ["diagnose", "--json", SAMPLE], "standard output: There is no space left"),
@@ -57,7 +57,7 @@ def test_a_stream_that_fails_is_named_and_no_gate_has_failed(
     assert said in ended.stderr
 
 
-@pytest.mark.parametrize("redirected", ["2>&-", "2>/dev/full <&-"])
+@pytest.mark.parametrize("redirected", [pytest.param("2>&-", marks=pytest.mark.thorough), "2>/dev/full <&-"])
 def test_complaints_that_nobody_hears_cost_nothing(redirected: str) -> None:
     ended = started(redirected, "diagnose", SAMPLE)
     assert ended.returncode == DONE
@@ -75,7 +75,10 @@ def test_a_file_does_not_take_the_place_of_a_closed_stream(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space hold on Linux")
-@pytest.mark.parametrize("limit", ["ulimit -v 60000;", "ulimit -v 150000;", "ulimit -d 100000;"])
+@pytest.mark.parametrize(
+    "limit",
+    ["ulimit -v 60000;", "ulimit -v 150000;", pytest.param("ulimit -d 100000;", marks=pytest.mark.thorough)],
+)
 def test_too_little_memory_to_start_is_one_sentence(limit: str) -> None:
     ended = started("", "diagnose", SAMPLE, before=limit)
     assert (ended.returncode, ended.stdout) == (BAD_INPUT, "")

@@ -95,6 +95,7 @@ def test_the_rules_decide_by_the_thresholds_of_the_window(fixtures: Path) -> Non
     assert diagnosis == diagnose(opened(here), thresholds=chosen) != diagnosed(here)
 
 
+@pytest.mark.thorough
 def test_what_was_read_is_analysed_again_by_other_thresholds_without_reading_it_again(
     loading: LoadingProcess, recording: Path, before_it_reads: Callable[[str], None]
 ) -> None:
@@ -122,6 +123,7 @@ def test_columns_that_are_gone_cannot_be_analysed_again_there(loading: LoadingPr
     another.close()
 
 
+@pytest.mark.thorough
 def test_progress_comes_through(loading: LoadingProcess) -> None:
     said: list[str] = []
     trace = loading.trace(Progress(lambda _, doing: said.append(doing)), ignore)

@@ -239,6 +239,7 @@ def test_a_full_disk_is_no_reason_to_fail(
     assert not window.banner.isVisible()
 
 
+@pytest.mark.thorough
 def test_a_preview_that_fails_is_left_out(
     window: MainWindow, qtbot: QtBot, recording: Path, before_it_reads: Callable[[str], None]
 ) -> None:
@@ -308,6 +309,7 @@ def test_other_thresholds_are_tried_out_by_a_process_of_its_own_and_nothing_is_r
     assert not any(is_alive(each.number) for each in started)
 
 
+@pytest.mark.thorough
 def test_columns_that_were_removed_meanwhile_are_analysed_in_the_window(
     window: MainWindow,
     qtbot: QtBot,
