@@ -198,6 +198,7 @@ def _taken(
     plan: Plan, promise: Promise, findings: Sequence[Finding], left: Sequence[int]
 ) -> tuple[list[int], bool]:
     """The findings that a fix takes away, first the one it is named for; and whether only a part of that goes."""
+    left = [index for index in left if _may_go(findings[index], promise)]
     removal = removal_of(plan.replay, promise.proposal)
     parts = {index: removed_share(removal, promise.proposal, findings[index]) for index in left}
     named = [index for index in left if findings[index].category in promise.proposal.categories]
@@ -218,6 +219,11 @@ def _taken(
     if first < 0 or (mine and parts[first] < IN_PART):
         return mine, False
     return [first, *(index for index in mine if index != first)], parts[first] < MOSTLY
+
+
+def _may_go(finding: Finding, promise: Promise) -> bool:
+    """Whether a fix can mend a finding: how a kernel is launched stays as it is, however often it then runs."""
+    return finding.category is not Category.SMALL_GRID or Category.SMALL_GRID in promise.proposal.categories
 
 
 def _passes_meanwhile(finding: Finding, promise: Promise) -> bool:

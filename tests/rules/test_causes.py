@@ -126,6 +126,15 @@ def test_a_finding_goes_with_the_fix_that_takes_most_of_its_time(analysis: Analy
     ]
 
 
+@pytest.mark.parametrize(("category", "goes"), [(Category.SMALL_GRID, False), (Category.HOST_BOUND, True)])
+def test_how_a_kernel_is_launched_stays_whatever_else_goes_at_the_same_time(
+    analysis: Analysis, category: Category, goes: bool
+) -> None:
+    phase = promise(1, 1.4, Category.VARIABILITY, change=before_launches(replay_of(analysis), 0, 400))
+    fixes = {name: fix for name, fix, _ in told(analysis, [finding(category, 0.3, (10, 395))], phase)}
+    assert fixes[category.value] == ("change-1" if goes else "")
+
+
 @pytest.mark.parametrize(
     ("until", "belongs"), [(400 + 490 * (MOSTLY + 0.1), True), (400 + 490 * (MOSTLY - 0.1), False)]
 )
