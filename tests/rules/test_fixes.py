@@ -206,6 +206,21 @@ def test_inference_is_promised_what_16_bits_give_and_training_what_tf32_gives() 
     assert promise(training=False) > 1.1 * promise(training=True)
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_tensor_cores_may_reach_half_of_what_their_peak_rate_gives(training: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        if training:
+            trace.region(1, 2, "Optimizer.step#SGD.step")
+        for place in range(9):
+            trace.operation(20 + place * 215, 235 + place * 215, SGEMM, 5 + place * 6)
+        trace.call(70, 1985, "cudaDeviceSynchronize")
+
+    made = plan_of_body(body, into=TinyTrace(capability=(9, 0)))
+    (promise,) = (each for each in made.promises if each.proposal.fix == "use-tensor-cores")
+    products, rest = 9 * 215, 2000 - 9 * 215
+    assert promise.low == pytest.approx(2000 / (products / (0.5 * 7.4) + rest), rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("name", "found"), [("void vectorized_elementwise_kernel<4>", True), (TENSOR, False)]
 )

@@ -85,7 +85,7 @@ What makes it more or less
                 convolutions=bool((single & (families[names] == Family.CONVOLUTION)).any()),
             ),
             expected=tf32 if training else in_16_bits,
-            low=faster(replay, single, ratio * REACHED_AT_LEAST) if training else tf32,
+            low=faster(replay, single, ratio * REACHED_AT_LEAST),
             high=None if training and share < NEARLY_ALL else most,
             depends_on="whether the model tolerates 16 bits or only TF32",
         )
