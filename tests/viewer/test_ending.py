@@ -151,6 +151,39 @@ def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
+_IS_TOLD_WHILE_IT_REMOVES = """
+import os, signal, sys, threading, weakref
+from viewer.desktop.ending import end_tidily_when_told
+
+class Held:
+    pass
+
+def remove():
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("removed")
+
+end_tidily_when_told()
+held = Held()
+weakref.finalize(held, remove)
+del held
+print("goes on")
+threading.Event().wait(60)
+"""
+
+
+def test_a_signal_lets_a_removal_come_to_its_end_and_ends_the_process_then(repository: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _IS_TOLD_WHILE_IT_REMOVES],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 128 + signal.SIGTERM
+    assert "removed" in done.stdout
+    assert done.stderr == ""
+
+
 _CLEANS_UP = """
 import atexit, os, signal, sys
 from viewer.desktop.ending import end_is_near, end_tidily_when_told

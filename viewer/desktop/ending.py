@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+_AGAIN_S = 0.02
 SIGNALLED = 128  # plus the number of the signal: what shells make of a process that a signal ended
 
 
@@ -32,9 +35,30 @@ def _known(*names: str) -> list[signal.Signals]:
     return [getattr(signal, name) for name in names if hasattr(signal, name)]
 
 
-def _end(number: int, _: object) -> None:
+def _end(number: int, frame: FrameType | None) -> None:
+    if _is_finalizing(frame):
+        _say_again(number)
+        return
     signal.signal(number, signal.SIG_DFL)
     sys.exit(SIGNALLED + number)
+
+
+def _is_finalizing(frame: FrameType | None) -> bool:
+    """Whether something is being removed that nobody holds any more: an exception would only leave the rest of it."""
+    while frame is not None:
+        if frame.f_code is weakref.finalize.__call__.__code__:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _say_again(number: int) -> None:
+    again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
+    again.daemon = True
+    with contextlib.suppress(
+        RuntimeError
+    ):  # no thread starts while Python ends, and then the process does as well
+        again.start()
 
 
 @contextlib.contextmanager
