@@ -20,6 +20,7 @@ LOGIN_SHELLS = {
     "fish": "echo Welcome to the machine; exec fish -c {line}",
     "csh": "exec tcsh -c {line}",
     "bare": "PATH=$HOME/bare; export PATH; exec /bin/sh -c {line}",
+    "login": "SLURM_CONF=$HOME/slurm.conf; export SLURM_CONF; exec /bin/sh -c {line}",
     "full": "TMPDIR=$HOME/full; export TMPDIR; exec /bin/sh -c {line}",
 }
 """What stands for the login shell of each host: the real one, or what it runs first and which shell reads the line."""

@@ -6,23 +6,29 @@ import contextlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
 
 import resources
 from parsers.files.fetched import address_of, is_address, local_copy, trim
 from parsers.model import Cancelled, Progress, TraceError
 from rules.terms.thresholds import DEFAULTS
+from tests.asking.test_assistant import text_of
 from tests.places.far_machine import FarMachine
 from tests.rank_runs import Run
+from tests.viewer.test_results_never_replace_recordings import commands
 from viewer.cli import main
 from viewer.loading.loader import opened
-from viewer.loading.ranks.far_ranks import reduced_there
+from viewer.loading.ranks.far_ranks import reduced_there, unframed
 from viewer.places import addresses
 from viewer.places.addresses import bring_here, store_of
 from viewer.places.far import Far
@@ -58,35 +64,109 @@ def sample(far: FarMachine) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["diagnose", "--json", "{}"],
-        ["whatif", "--json", "{}"],
-        ["compare", "--json", "{}", "{}"],
-        ["query", "--format", "json", "{}", "select name, count(*) as n from kernels group by 1 order by 1"],
-    ],
-    ids=lambda words: words[0],
-)
+def of_baseline(answers: Answers, path: str) -> str:
+    name = f"run {len(path)}"
+    answers("baseline", "save", name, path)
+    (run,) = json.loads(answers("trend", "--json", name))["runs"]
+    return json.dumps({**run, "name": ""})
+
+
+def of_convert(answers: Answers, path: str) -> str:
+    target = Path(os.environ["STALLSCOPE_DATA"]).parent / f"{len(path)}.csv"
+    answers("convert", path, "--to", "csv", str(target))
+    return target.read_text("utf-8")
+
+
+def of_mcp(answers: Answers, path: str) -> str:
+    async def asked() -> str:
+        words = ["-m", "viewer", "mcp", path]
+        server = StdioServerParameters(
+            command=sys.executable, args=words, cwd=REPOSITORY, env=dict(os.environ)
+        )
+        async with Client(server) as client:
+            listed = text_of(await client.call_tool("list_recordings"))
+            opened = text_of(await client.call_tool("open_recording", {"path": listed}))
+            said = text_of(await client.call_tool("diagnose", {"path": listed}))
+            return f"{opened}{said}".replace(str(local_copy(path)) if is_address(path) else path, path)
+
+    return anyio.run(asked)
+
+
+def of_reduce(answers: Answers, path: str) -> str:
+    below = local_copy(path).parent if is_address(path) else Path(path).parent
+    words = [sys.executable, "-m", "viewer", "reduce", "--below", str(below), path]
+    done = subprocess.run(words, capture_output=True, cwd=REPOSITORY, check=True)
+    ((name, reduced),) = unframed(iter([done.stdout]))
+    assert reduced.content
+    return f"{name} {reduced.problem} {reduced.content!r}"
+
+
+SQL = "select name, count(*) as n from kernels group by 1 order by 1"
+COMMANDS: dict[str, Callable[[Answers, str], str]] = {
+    "baseline save": of_baseline,
+    "compare": lambda answers, path: answers("compare", "--json", path, path),
+    "convert": of_convert,
+    "diagnose": lambda answers, path: answers("diagnose", "--json", path),
+    "mcp": of_mcp,
+    "query": lambda answers, path: answers("query", "--format", "json", path, SQL),
+    "reduce": of_reduce,
+    "whatif": lambda answers, path: answers("whatif", "--json", path),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_says_the_same_of_an_address_as_of_a_file(
-    answers: Answers, sample: Path, words: list[str]
+    answers: Answers, sample: Path, command: str
 ) -> None:
     address = f"ssh://far{sample}"
-    here = json.loads(answers(*(word.replace("{}", str(sample)) for word in words)))
-    there = answers(*(word.replace("{}", address) for word in words))
-    assert json.loads(there.replace(address, str(sample))) == here
+    here = COMMANDS[command](answers, str(sample))
+    assert len(here) > 10
+    assert COMMANDS[command](answers, address).replace(address, str(sample)) == here
 
 
-def test_it_is_converted_kept_as_a_baseline_and_told_by_its_address(
-    answers: Answers, sample: Path, tmp_path: Path
-) -> None:
+def test_no_command_that_reads_recordings_is_left_out() -> None:
+    reading = {
+        name
+        for name, parser in commands()
+        if any(
+            not action.option_strings and str(action.metavar)[:4] in ("PATH", "RUN")
+            for action in parser._actions
+        )
+    }
+    assert reading == set(COMMANDS)
+
+
+def test_what_was_kept_of_an_address_is_told_by_it(answers: Answers, sample: Path) -> None:
     address = f"ssh://far/~/{SAMPLE}"
-    answers("convert", address, "--to", "csv", str(tmp_path / "there.csv"))
-    answers("convert", str(sample), "--to", "csv", str(tmp_path / "here.csv"))
-    assert (tmp_path / "there.csv").read_bytes() == (tmp_path / "here.csv").read_bytes()
     assert SAMPLE in answers("baseline", "save", "far", address)
     (told,) = json.loads(answers("diagnose", "--json", address))["inputs"]
     assert told["path"] == address
+
+
+@pytest.mark.parametrize("command", ["diagnose", "query", "whatif"])
+def test_a_command_says_the_same_of_what_a_service_holds(
+    answers: Answers, command: str, tmp_path: Path
+) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    source = resources.path("samples") / SAMPLE
+    address = f"memory://bucket/runs/{SAMPLE}"
+    system = fsspec.filesystem("memory")
+    with system.open(f"/bucket/runs/{SAMPLE}", "wb") as target:
+        target.write(source.read_bytes())
+    try:
+        here = COMMANDS[command](answers, str(source))
+        assert COMMANDS[command](answers, address).replace(address, str(source)) == here
+    finally:
+        system.rm("/bucket", recursive=True)
+
+
+def test_a_service_whose_library_is_missing_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    assert main(["diagnose", "s3://bucket/run.json.gz"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "pip install 'stallscope[s3]'" in line
 
 
 def test_a_file_is_fetched_once_and_again_when_it_changed(

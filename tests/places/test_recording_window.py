@@ -42,11 +42,9 @@ def click(qtbot: QtBot, button: QPushButton) -> None:
 
 
 def until_it_says(qtbot: QtBot, dialog: CaptureDialog, text: str) -> None:
-    shown: list[str] = []
-
-    def says() -> bool:
-        shown.append(dialog.run_view.phase.text())
-        return text in shown[-1]
+    def says() -> None:
+        view = dialog.run_view
+        assert text in view.phase.text(), f"{view.advice.text()}\n{view.output.toPlainText()}"
 
     qtbot.waitUntil(says, timeout=MAX_WAIT_MS)
 

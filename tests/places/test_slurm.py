@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from parsers import open_trace
 from rules import diagnose
-from tests.capture.pretend import annotations, script_request
+from tests.capture.pretend import SCRIPTS, annotations, script_request
+from tests.places.far_machine import FarMachine
 from tests.places.slurm_cluster import SlurmCluster, why_not
 from tests.places.test_recording_elsewhere import OnAThread
+from tests.places.test_recording_window import MAX_WAIT_MS, click, opened, until_it_says
 from viewer.capture.left_there import far_runs
 from viewer.capture.recording import Recording
 from viewer.capture.request import CaptureRequest, NsysOptions, Target, TargetKind, Tool, Window
+from viewer.capture.trials.launch import Launcher, Order
+from viewer.look import theme
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
 
@@ -120,33 +127,119 @@ def test_options_that_slurm_refuses_are_told_in_its_words(slurm: SlurmCluster, t
     assert "Invalid partition name specified" in outcome.problem
 
 
+def two_ranks(tmp_path: Path, torch_python: str) -> CaptureRequest:
+    """One rank on each node that average their gradients until somebody stops them."""
+    request = script_request("averaging.py", tmp_path / "here", python="")
+    launcher = (torch_python, "-m", "torch.distributed.run", "--nproc_per_node=1")
+    target = replace(
+        request.target,
+        launcher=launcher,
+        interpreter="",
+        environment={"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+    )
+    return replace(request, target=target, window=Window(active=1_000_000), on=on(tmp_path))
+
+
+def are_two_ranks_of_one_run(paths: Sequence[Path]) -> None:
+    assert [path.name for path in paths] == [f"averaging.rank{rank}.pt.trace.json.gz" for rank in range(2)]
+    steps = [annotations(path)["ProfilerStep"] for path in paths]
+    assert steps[0] == steps[1] > 1
+    trace = open_trace(paths)
+    assert [rank.rank for rank in trace.ranks] == [0, 1]
+    assert not diagnose(trace).crashed
+
+
 def test_ranks_on_two_nodes_finish_early_at_one_step(
     slurm: SlurmCluster, tmp_path: Path, torch_python: str
 ) -> None:
-    request = script_request("averaging.py", tmp_path / "here", python="")
-    launcher = (torch_python, "-m", "torch.distributed.run", "--nproc_per_node=1")
-    request = replace(
-        request,
-        target=replace(
-            request.target,
-            launcher=launcher,
-            interpreter="",
-            environment={"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
-        ),
-        window=Window(active=1_000_000),
-        on=on(tmp_path),
-    )
-    run = OnAThread(request)
+    run = OnAThread(two_ranks(tmp_path, torch_python))
     run.wait_for(lambda: sum(event.phase == "recording" for event in run.events) > 5)
     time.sleep(0.5)
     run.recording.finish_now()
     outcome = run.outcome()
     assert outcome.problem == "", run.text
-    assert [path.name for path in outcome.recordings] == [
-        f"averaging.rank{rank}.pt.trace.json.gz" for rank in range(2)
-    ]
-    steps = [annotations(path)["ProfilerStep"] for path in outcome.recordings]
-    assert steps[0] == steps[1] > 1
-    trace = open_trace(outcome.recordings)
-    assert [rank.rank for rank in trace.ranks] == [0, 1]
-    assert not diagnose(trace).crashed
+    are_two_ranks_of_one_run(outcome.recordings)
+
+
+def test_a_job_of_two_nodes_is_watched_recorded_and_finished_from_the_window(
+    slurm: SlurmCluster, tmp_path: Path, torch_python: str, qtbot: QtBot, qapp: QApplication
+) -> None:
+    theme.apply(qapp, "dark")
+    slurm.hold(True)
+    try:
+        with opened(qtbot, two_ranks(tmp_path, torch_python)) as dialog:
+            click(qtbot, dialog.record)
+            until_it_says(qtbot, dialog, "is pending (")
+            assert ", since 20" in dialog.run_view.phase.text()
+            slurm.hold(False)
+            until_it_says(qtbot, dialog, "Recording step ")
+            with qtbot.waitSignal(dialog.captured, timeout=MAX_WAIT_MS) as caught:
+                click(qtbot, dialog.run_view.finish)
+    finally:
+        slurm.hold(False)
+    are_two_ranks_of_one_run(caught.args[0])
+
+
+def test_a_job_that_waits_is_cancelled_from_the_window(
+    slurm: SlurmCluster, tmp_path: Path, qtbot: QtBot, qapp: QApplication
+) -> None:
+    theme.apply(qapp, "dark")
+    slurm.hold(True)
+    try:
+        with opened(qtbot, shell_request(tmp_path, "echo begun")) as dialog:
+            click(qtbot, dialog.record)
+            until_it_says(qtbot, dialog, "is pending (")
+            click(qtbot, dialog.run_view.kill)
+            until_it_says(qtbot, dialog, "The recording was killed")
+            assert slurm.jobs == []
+    finally:
+        slurm.hold(False)
+
+
+def test_a_job_is_submitted_on_a_login_node_that_ssh_reaches(
+    slurm: SlurmCluster, far: FarMachine, tmp_path: Path
+) -> None:
+    (far.home / "slurm.conf").symlink_to(slurm.settings["SLURM_CONF"])
+    try:
+        request = shell_request(tmp_path, 'echo "node $SLURM_NODEID"')
+        heard: list[str] = []
+        there = request.on.replace("slurm ", "slurm:login ")
+        outcome = Recording(replace(request, on=there), heard.append).run()
+    finally:
+        (far.home / "slurm.conf").unlink()
+    assert outcome.problem == ""
+    assert {"node 0", "node 1"} <= set("".join(heard).split("\n"))
+    assert [path.name for path in outcome.recordings] == ["sh.sqlite"]
+
+
+def test_changes_are_tried_in_a_job(slurm: SlurmCluster, tmp_path: Path, torch_python: str) -> None:
+    settings = {"LOG": str(tmp_path / "log"), "OMP_NUM_THREADS": "1"}
+    request = script_request("trial_state.py", tmp_path / "here", python=torch_python, **settings)
+    request = replace(request, on=f"slurm --nodes=1 --ntasks=1 --shared={tmp_path / 'shared'}")
+    assert request.target.program == str(SCRIPTS / "trial_state.py")
+    launcher = Launcher(request, tmp_path / "here", lambda line: None, lambda text: None)
+    order = Order((("foreach-optimizer", 1.0),), seconds=600.0, rounds=1, steps=2, skip=2)
+    account = launcher.launch(order).account
+    assert account.ended == "complete"
+    assert {block.candidate for block in account.blocks} >= {"control", "foreach-optimizer"}
+
+
+def test_a_job_that_lost_what_slurm_runs_beside_it_is_killed_and_leaves_nothing(
+    slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    run = OnAThread(shell_request(tmp_path, "echo begun; sleep 99.9"))
+    run.wait_for(lambda: run.text.count("begun") == 2)
+    slurm.forget_steps()
+    run.recording.kill()
+    assert run.outcome().killed
+    assert processes_of("sleep 99.9") == []
+
+
+def processes_of(line: str) -> list[Path]:
+    """Processes of this machine by their command line."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip() == line:
+                found.append(entry)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import PurePath
 
 from viewer.capture.request import Target, TargetKind
@@ -138,6 +139,16 @@ def _after_launcher(words: list[str], start: int, interpreter: str, folder: str)
 def starts_python_itself(target: Target) -> bool:
     """Whether the launcher runs the interpreter (torchrun) instead of being given one (mpirun python ...)."""
     return bool(target.launcher) and not target.interpreter
+
+
+def is_launcher_of_python(launcher: Sequence[str]) -> bool:
+    """Whether words before a script name a launcher that picks the interpreter itself."""
+    names = [PurePath(word).name for word in launcher]
+    return (
+        any(name in _LAUNCHERS for name in names)
+        or names[:1] == [_ACCELERATE]
+        or any(first == "-m" and module in _LAUNCHER_MODULES for first, module in pairwise(launcher))
+    )
 
 
 def how_often(target: Target) -> str:

@@ -258,29 +258,29 @@ def _diagnose_many(run: ManyRanks, options: argparse.Namespace, progress: Progre
 def _many_ranks(options: argparse.Namespace, progress: Progress) -> ManyRanks | None:
     """The run of so many ranks that it is judged by summaries, or of any number where that is asked; else None."""
     from parsers.files.fetched import is_address
-    from viewer.loading.ranks.asking import may_be_many
+    from viewer.loading.ranks.asking import FULL_RANKS, may_be_many
     from viewer.places.addresses import SSH, bring_here, path_of
 
     paths = [path_of(name) for name in options.paths]
-    addresses = any(is_address(name) and not name.startswith(f"{SSH}://") for name in options.paths)
-    if not (addresses or options.scheduler or options.workers or may_be_many(paths)):
+    at_services = [name for name in options.paths if is_address(name) and not name.startswith(f"{SSH}://")]
+    if not (at_services or options.scheduler or options.workers or may_be_many(paths)):
         return None
     from viewer.loading.ranks.opening import FilesOfRun, Workers, files_of_many, many_ranks_of, open_many
     from viewer.loading.ranks.remote_files import listed
 
     thresholds = thresholds_of(options)
-    if addresses:
-        files: FilesOfRun | None = FilesOfRun(
-            tuple(each for name in options.paths for each in listed(name)), ()
-        )
+    always = bool(options.scheduler or options.workers)
+    there = tuple(each for name in options.paths for each in listed(name)) if at_services else ()
+    if there and (always or len(there) > FULL_RANKS):
+        files: FilesOfRun | None = FilesOfRun(there, ())
     elif "-" in options.paths:
         return None
-    elif options.scheduler or options.workers:
+    elif always:
         bring_here(paths, progress.part(0.0, 0.05))
         files = files_of_many(paths, progress.part(0.0, 0.05), always=True)
     else:
-        found = many_ranks_of(paths, progress, thresholds)
-        return found[1] if found is not None else None
+        opened = many_ranks_of(paths, progress, thresholds)
+        return opened[1] if opened is not None else None
     if files is None:
         return None
     workers = Workers(options.workers, options.scheduler)

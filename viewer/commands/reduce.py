@@ -37,9 +37,11 @@ def declare(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Reduce; the exit code."""
+    from parsers.files.fetched import address_of
     from viewer.loading.ranks.far_ranks import framed
     from viewer.loading.ranks.pool import processes, reduce_here
     from viewer.loading.ranks.wanted import Wanted
+    from viewer.places.addresses import bring_here
 
     if sys.stdout.isatty():
         raise TraceError(
@@ -48,13 +50,18 @@ def run(options: argparse.Namespace) -> int:
             "Redirect them to a file or pipe.",
         )
     chosen = tuple(sorted(thresholds_of(options).chosen.items()))
-    paths = [str(path) for path in inputs(options.paths)]
+    found = inputs(options.paths)
+    bring_here(found)
+    paths = [str(path) for path in found]
 
     def answer(number: int, reduced: Reduced) -> None:
         sys.stdout.buffer.write(framed(options.paths[number], reduced))
         sys.stdout.buffer.flush()
 
-    shown = [os.path.relpath(path, options.below) if options.below else path for path in paths]
+    shown = [
+        os.path.relpath(path, options.below) if options.below else address_of(path) or str(path)
+        for path in found
+    ]
     wanted = [Wanted((path,), name, chosen) for path, name in zip(paths, shown, strict=True)]
     reduce_here(wanted, options.workers or processes(), answer, terminal_progress())
     return DONE

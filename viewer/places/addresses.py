@@ -178,6 +178,14 @@ def unreachable(address: str, error: Exception) -> TraceError:
     """What is said of whatever the library of a file system raised."""
     if isinstance(error, TraceError):
         return error
+    if isinstance(error, ImportError):
+        scheme = address.partition("://")[0]
+        extra = "'stallscope[s3]'" if scheme == "s3" else f"what fsspec needs for {scheme}://"
+        return TraceError(
+            address,
+            f"Reading {scheme}:// needs a library that is not installed.",
+            f"Install it: pip install {extra}.",
+        )
     return TraceError(address, f"It cannot be read ({error}).", "Check the address and your access to it.")
 
 

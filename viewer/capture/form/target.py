@@ -23,7 +23,12 @@ from viewer.capture.failures import CaptureProblem
 from viewer.capture.form.where import WhereField
 from viewer.capture.interpreters import Probe, found_interpreters, probe
 from viewer.capture.request import Target, TargetKind
-from viewer.capture.target_words import UnreadableCommand, read_running, read_target
+from viewer.capture.target_words import (
+    UnreadableCommand,
+    is_launcher_of_python,
+    read_running,
+    read_target,
+)
 from viewer.desktop.jobs import Jobs
 from viewer.look.boxes import NO_MARGINS, Form, beside, vertical
 from viewer.look.labels import Label
@@ -45,14 +50,12 @@ RUNNING_NOTE = (
 )
 
 
-STARTS_PYTHON = frozenset(
-    {"torchrun", "accelerate", "deepspeed"}
-)  # scripts that are installed beside their Python
+INSTALLED_BESIDE = frozenset({"torchrun", "accelerate", "deepspeed"})  # their Python
 
 
 def _beside(interpreter: str, launcher: str) -> str:
     """The launcher that is installed with this interpreter; the bare name where there is none."""
-    found = Path(interpreter).parent / launcher if os.sep in interpreter and os.sep not in launcher else None
+    found = Path(interpreter).parent / launcher if os.sep in interpreter else None
     return str(found) if found is not None and os.access(found, os.X_OK) else launcher
 
 
@@ -105,9 +108,9 @@ class TargetForm(QWidget):
         if kind is TargetKind.RUNNING:
             return self._running()
         interpreter = self._interpreter_path() if kind is not TargetKind.COMMAND else ""
-        if launcher and launcher[0].rpartition("/")[2] in STARTS_PYTHON:
-            if not self.where.place:
-                launcher = (_beside(self._interpreter_path(), launcher[0]), *launcher[1:])
+        if launcher and launcher[0] in INSTALLED_BESIDE and not self.where.place:
+            launcher = (_beside(interpreter, launcher[0]), *launcher[1:])
+        if is_launcher_of_python(launcher):
             interpreter = ""
         return Target(
             kind,
@@ -148,6 +151,8 @@ class TargetForm(QWidget):
         if target.interpreter:
             self._pick_interpreter(target.interpreter)
             self._probe()
+        elif place:
+            self.interpreter.setEditText("")
         self._more.setChecked(bool(target.launcher or target.environment or place))
 
     def refresh_interpreters(self) -> None:
