@@ -152,6 +152,10 @@ class FarMachine:
         found = [str(path) for path in self.tmp.glob("stallscope*")]
         return sorted(found + [str(path) for path in self.home.rglob("stallscope.*")])
 
+    def listing(self) -> list[str]:
+        """Every file and folder over there."""
+        return sorted(str(path) for root in (self.home, self.tmp) for path in root.rglob("*"))
+
     def processes(self, marked: str) -> list[int]:
         """Processes over there whose command line holds the text."""
         found = []

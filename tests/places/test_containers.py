@@ -1,7 +1,8 @@
-"""Containers and pods: pretended engines that run their words as the real ones do, in a folder of their own."""
+"""Containers and pods: a real podman, and pretended engines that run their words in a folder of their own."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 from tests.capture.pretend import PretendTools
 from tests.places.far_machine import NSYS
-from tests.places.test_recording_elsewhere import shell_request
+from tests.places.podman_engine import IMAGE, PodmanEngine, Unusable
+from tests.places.test_recording_elsewhere import OnAThread, shell_request
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.recording import Recording
 from viewer.places.names import PlaceProblem, place_of
@@ -112,3 +114,60 @@ def test_a_container_on_another_machine_is_a_place() -> None:
     for text in ("container", "container:", "pod:a/b/c/d", "container:-v", "ssh:a/ssh:b"):
         with pytest.raises(PlaceProblem):
             place_of(text)
+
+
+@pytest.fixture(scope="session")
+def podman_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodmanEngine]:
+    try:
+        engine = PodmanEngine(tmp_path_factory.mktemp("podman"))
+    except Unusable as why:
+        pytest.skip(str(why))
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def podman(podman_engine: PodmanEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[PodmanEngine]:
+    """The engine, in which only the container that a test has started is left when it ends."""
+    monkeypatch.setenv("PATH", f"{podman_engine.bin}{os.pathsep}{os.environ['PATH']}")
+    before = podman_engine.run("ps", "--all", "--quiet")
+    yield podman_engine
+    assert podman_engine.run("ps", "--all", "--quiet") == before
+
+
+@pytest.fixture(scope="session")
+def started(podman_engine: PodmanEngine) -> str:
+    """The name of a container that runs."""
+    podman_engine.run("run", "-d", "--init", "--name", "trainer", "--entrypoint", "sleep", IMAGE, "infinity")
+    return "trainer"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("of_an_image", [False, True], ids=["running", "image"])
+def test_a_program_is_recorded_in_a_real_container(
+    podman_engine: PodmanEngine, podman: PodmanEngine, started: str, tmp_path: Path, of_an_image: bool
+) -> None:
+    heard: list[str] = []
+    request = shell_request("", tmp_path / "here", 'echo "$A in $(ls -d /*)"; [ ! -e /home ] && echo inside')
+    outcome = Recording(
+        replace(request, on=f"container:{IMAGE if of_an_image else started}"), heard.append
+    ).run()
+    assert outcome.problem == ""
+    assert "b c! in /bin" in "".join(heard)
+    assert "inside" in "".join(heard)
+    assert outcome.recordings[0].stat().st_size == 300_000
+    assert podman.run("exec", started, "ls", "/tmp") == ""
+
+
+@pytest.mark.thorough
+def test_killing_ends_what_runs_in_a_real_container(
+    podman: PodmanEngine, started: str, tmp_path: Path
+) -> None:
+    script = "echo begun; setsid sleep 66.6 & sleep 66.6"
+    run = OnAThread(replace(shell_request("", tmp_path / "here", script), on=f"container:{started}"))
+    run.wait_for(lambda: "begun" in run.text)
+    run.recording.kill()
+    assert run.outcome().killed
+    words = podman.run("exec", started, "sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+    assert "66.6" not in words
+    assert podman.run("exec", started, "ls", "/tmp") == ""
