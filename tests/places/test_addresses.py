@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import fsspec
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
@@ -147,7 +148,6 @@ def test_what_was_kept_of_an_address_is_told_by_it(answers: Answers, sample: Pat
 def test_a_command_says_the_same_of_what_a_service_holds(
     answers: Answers, command: str, tmp_path: Path
 ) -> None:
-    fsspec = pytest.importorskip("fsspec")
     source = resources.path("samples") / SAMPLE
     address = f"memory://bucket/runs/{SAMPLE}"
     system = fsspec.filesystem("memory")

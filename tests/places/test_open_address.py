@@ -5,13 +5,18 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import fsspec
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 import resources
+from parsers import open_trace
 from parsers.files.fetched import local_copy
+from parsers.model import Progress
+from rules.terms.thresholds import DEFAULTS
 from tests.places.far_machine import FarMachine
 from viewer.dialogs.open_address import OpenAddress, grouped
+from viewer.loading.loader import opened
 from viewer.places.addresses import Entry
 
 
@@ -30,8 +35,8 @@ def test_a_folder_there_is_listed_entered_and_opened(far: FarMachine, qtbot: QtB
     dialog = OpenAddress()
     qtbot.addWidget(dialog)
     dialog.show()
-    opened: list[list[Path]] = []
-    dialog.open_wanted.connect(opened.append)
+    wanted: list[list[Path]] = []
+    dialog.open_wanted.connect(wanted.append)
     qtbot.keyClicks(dialog.address, "ssh://far/~/work")
     qtbot.mouseClick(dialog.look, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: rows(dialog) == ["run/"])
@@ -41,8 +46,29 @@ def test_a_folder_there_is_listed_entered_and_opened(far: FarMachine, qtbot: QtB
     dialog.files.setCurrentItem(dialog.files.topLevelItem(0))
     qtbot.mouseClick(dialog.open_button, Qt.MouseButton.LeftButton)
     names = [f"ssh://far/~/work/run/train.rank{rank}.json.gz" for rank in range(4)]
-    assert opened == [[local_copy(name) for name in names]]
+    assert wanted == [[local_copy(name) for name in names]]
     assert not dialog.isVisible()
+
+
+def test_what_a_service_holds_is_listed_opened_and_read_in_full(qtbot: QtBot) -> None:
+    source = resources.path("samples") / "sync_item.pt.trace.json.gz"
+    system = fsspec.filesystem("memory")
+    system.pipe_file("/bucket/runs/one.json.gz", source.read_bytes())
+    dialog = OpenAddress()
+    qtbot.addWidget(dialog)
+    dialog.show()
+    try:
+        qtbot.keyClicks(dialog.address, "memory://bucket/runs")
+        qtbot.mouseClick(dialog.look, Qt.MouseButton.LeftButton)
+        qtbot.waitUntil(lambda: rows(dialog) == ["one.json.gz"])
+        dialog.files.setCurrentItem(dialog.files.topLevelItem(0))
+        with qtbot.waitSignal(dialog.open_wanted) as chosen:
+            qtbot.mouseClick(dialog.open_button, Qt.MouseButton.LeftButton)
+        read = opened(chosen.args[0], Progress(), lambda _: None, DEFAULTS)
+    finally:
+        system.rm("/bucket", recursive=True)
+    assert read.many is None
+    assert len(read.trace.events) == len(open_trace([source]).events)
 
 
 def test_what_cannot_be_listed_is_said_in_the_dialog(far: FarMachine, qtbot: QtBot) -> None:

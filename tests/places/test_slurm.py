@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -159,6 +162,34 @@ def test_ranks_on_two_nodes_finish_early_at_one_step(
     outcome = run.outcome()
     assert outcome.problem == "", run.text
     are_two_ranks_of_one_run(outcome.recordings)
+
+
+def test_a_job_of_two_nodes_is_finished_and_diagnosed_as_one_run_from_the_command_line(
+    slurm: SlurmCluster, tmp_path: Path, torch_python: str
+) -> None:
+    words = [sys.executable, "-m", "viewer", "capture", "torch", "--on", on(tmp_path), "--active", "1000000"]
+    words += ["--out", str(tmp_path / "here"), "--env", "OMP_NUM_THREADS=1", "--env", "GLOO_SOCKET_IFNAME=lo"]
+    words += ["--", torch_python, "-m", "torch.distributed.run", "--nproc_per_node=1"]
+    ours = subprocess.Popen(
+        [*words, str(SCRIPTS / "averaging.py")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert ours.stderr is not None
+    said = []
+    for line in ours.stderr:
+        said.append(line)
+        if "recording step 9 " in line:
+            break
+    ours.send_signal(signal.SIGINT)
+    shown, more = ours.communicate(timeout=200)
+    assert ours.returncode == 0, "".join(said) + more
+    paths = sorted((tmp_path / "here").glob("*.pt.trace.json.gz"))
+    assert all(str(path) in shown for path in paths)
+    assert shown.count("analysed:") == 1
+    are_two_ranks_of_one_run(paths)
 
 
 def test_a_job_of_two_nodes_is_watched_recorded_and_finished_from_the_window(
