@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left, insort
 from collections import deque
 from statistics import median
-from typing import Callable, Deque, Optional
+from typing import Callable, Deque, List, Optional
 
 from .options import Options
 from .recorders import TorchRecorder
@@ -32,15 +33,20 @@ class SlowSteps:
         self._factor = factor
         self._most = most
         self._clock = clock
-        self._known: Deque[float] = deque(maxlen=KNOWN_STEPS)
+        self._known: Deque[float] = deque()
+        self._in_order: List[float] = []  # the same, kept sorted: every step is held against it
         self._usual_in_a_row = USUAL_AGAIN
         self._begun: Deque[float] = deque(maxlen=max(most, 1))
-        self.usual = 0.0
+
+    @property
+    def usual(self) -> float:
+        """What a step takes, in seconds; 0 while none is known."""
+        return median(self._in_order) if self._in_order else 0.0
 
     def begins_incident(self, seconds: float) -> bool:
         """Whether a step of so many seconds is to be recorded; it then counts as usual for later ones."""
         slow = self._is_slow(seconds)
-        self._known.append(seconds)
+        self._remember(seconds)
         if not slow:
             self._usual_in_a_row += 1
             return False
@@ -52,15 +58,19 @@ class SlowSteps:
         self._begun.append(now)
         return True
 
+    def _remember(self, seconds: float) -> None:
+        if len(self._known) == KNOWN_STEPS:
+            del self._in_order[bisect_left(self._in_order, self._known.popleft())]
+        self._known.append(seconds)
+        insort(self._in_order, seconds)
+
     def _is_slow(self, seconds: float) -> bool:
-        if len(self._known) < MIN_KNOWN:
+        known = self._in_order
+        if len(known) < MIN_KNOWN or seconds <= self._factor * known[int(USUAL_PART * (len(known) - 1))]:
             return False
-        known = list(self._known)
-        self.usual = median(known)
-        if seconds <= self._factor * sorted(known)[int(USUAL_PART * (len(known) - 1))]:
-            return False
-        deviation = NORMAL_MAD * median([abs(each - self.usual) for each in known])
-        return seconds > self.usual + DEVIATIONS * deviation
+        usual = self.usual
+        deviation = NORMAL_MAD * median([abs(each - usual) for each in known])
+        return seconds > usual + DEVIATIONS * deviation
 
 
 class SlowStepRecorder(TorchRecorder):
