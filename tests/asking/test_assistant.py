@@ -1,7 +1,4 @@
-"""What assistants get: a whole session by the SDK's own client, bounded answers, and nothing beside what was named.
-
-The SDK is loaded by the tests that use it: every worker imports this module to know its tests.
-"""
+"""What assistants get: a whole session by the SDK's own client, bounded answers, and nothing beside what was named."""
 
 from __future__ import annotations
 
@@ -14,12 +11,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
 
 from parsers.model import Progress
 from rules.analysis.analysis import Analysis
 from viewer.assistant import answers
 from viewer.assistant.recordings import Recordings, Refused
+from viewer.assistant.server import guide, server
 from viewer.cli import main
 from viewer.query.errors import QueryError
 from viewer.tables.table import summary_of
@@ -36,10 +37,6 @@ def text_of(result: Any) -> str:
 def test_a_session_over_standard_input_and_output(
     fixtures: Path, tmp_path: Path, repository: Path, memory_stack: Analysis
 ) -> None:
-    import anyio
-    from mcp import Client
-    from mcp.client.stdio import StdioServerParameters
-
     for name in (RUN, OTHER):
         shutil.copy(fixtures / name, tmp_path)
     run, other = (str(tmp_path / Path(name).name) for name in (RUN, OTHER))
@@ -167,11 +164,6 @@ def test_nothing_beside_what_was_named_is_opened(fixtures: Path, tmp_path: Path)
 
 
 def test_the_guide_is_one_page_and_names_what_there_is(tmp_path: Path) -> None:
-    import anyio
-    from mcp import Client
-
-    from viewer.assistant.server import guide, server
-
     text = guide()
     assert len(text.splitlines()) < 60
 

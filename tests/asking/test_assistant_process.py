@@ -300,6 +300,7 @@ def test_a_client_that_is_killed_leaves_nothing(fixtures: Path, repository: Path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_a_call_that_is_cancelled_is_stopped(start: Start) -> None:
     client = start()
     client.text(client.call("open_recording", path="quick.json"))

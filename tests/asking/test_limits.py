@@ -247,6 +247,7 @@ def busy(process: int) -> bool:
     return threads > 3 and int(times[11]) > 2 * os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.thorough
 def test_an_answer_that_nobody_takes_does_not_pile_up(run: Path) -> None:
     asked = AskedRecording([[run]])
     sql = "SELECT repeat('x', 100) FROM range(300000)"
@@ -406,6 +407,7 @@ def test_a_question_tells_nothing_about_the_machine(
     asked.close()
 
 
+@pytest.mark.thorough
 def test_sorting_more_than_fits_writes_no_file(
     asked: AskedRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,7 +115,10 @@ COMMANDS: dict[str, Callable[[Answers, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(each, marks=pytest.mark.thorough if each == "whatif" else ()) for each in COMMANDS],
+)
 def test_a_command_says_the_same_of_an_address_as_of_a_file(
     answers: Answers, sample: Path, command: str
 ) -> None:

@@ -35,9 +35,9 @@ def long_names(count: int) -> list[Event]:
 
 More = Callable[[int], list[Event]]
 MORE: dict[More, tuple[int, int]] = {  # what is tried every day, and what is tried thoroughly
-    many_lanes: (2_000, 10_000),
-    many_levels: (1_000, 3_000),
-    long_names: (100_000, 1_000_000),
+    many_lanes: (1_000, 10_000),
+    many_levels: (500, 3_000),
+    long_names: (50_000, 1_000_000),
 }
 SIZES = [
     pytest.param(more, count, id=f"{more.__name__}-{count}", marks=pytest.mark.thorough if place else ())

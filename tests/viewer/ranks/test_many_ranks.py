@@ -208,6 +208,7 @@ def test_work_that_is_uneven_in_turn_accuses_no_rank() -> None:
     assert facts.imbalance.rotates
 
 
+@pytest.mark.thorough
 def test_one_process_several_and_a_cluster_give_the_same_answer_and_a_killed_worker_costs_a_retry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
