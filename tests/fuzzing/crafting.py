@@ -139,22 +139,25 @@ def _repeated(tree: Any, size: int, chance: Chance) -> Any:
     for _ in range(chance.choice((1, 1, 2))):
         holder = chance.choice(places)
         count = _room(max(size // 20, 30), chance) if chance.random() < 0.7 else _room(40, chance)
+        place = chance.randrange(len(holder)) if isinstance(holder, list) else chance.choice(list(holder))
+        inside = {id(each) for each in _places(holder[place])}  # as often there as what it lies in
+        places = [each for each in places if id(each) not in inside]
         if isinstance(holder, list):
-            one = chance.randrange(len(holder))
-            count = min(count, _most(holder[one]))
+            count = min(count, _most(holder[place]))
             if chance.random() < 0.2:
-                holder[one : one + 1] = [holder[one]] * count
+                holder[place : place + 1] = [holder[place]] * count
             else:
-                paths = list(_leaves(holder[one]))
+                paths = list(_leaves(holder[place]))
                 chosen = chance.sample(paths, min(len(paths), chance.choice((0, 1, 1, 2, 3))))
-                holder[one : one + 1] = [_numbered(holder[one], chosen, n) for n in range(count)]
+                holder[place : place + 1] = [_numbered(holder[place], chosen, n) for n in range(count)]
         else:
-            key = chance.choice(list(holder))
-            if isinstance(holder[key], str) and chance.random() < 0.7:
-                holder[key] = holder[key] + chance.choice(("<", "(", "::", " ", "a_", "9", "\n", "é")) * count
+            if isinstance(holder[place], str) and chance.random() < 0.7:
+                holder[place] = (
+                    holder[place] + chance.choice(("<", "(", "::", " ", "a_", "9", "\n", "é")) * count
+                )
             else:
-                count = min(count, _most(holder[key]))
-                holder.update({f"{key}{n}": holder[key] for n in range(count)})
+                count = min(count, _most(holder[place]))
+                holder.update({f"{place}{n}": holder[place] for n in range(count)})
     return tree
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import random
@@ -15,7 +16,7 @@ import pytest
 
 from parsers import open_trace
 from rules import diagnose
-from tests.fuzzing import apart
+from tests.fuzzing import apart, crafting
 from tests.fuzzing.__main__ import tried
 from tests.fuzzing.crafting import crafted
 from tests.fuzzing.injuries import injured
@@ -108,3 +109,12 @@ def test_what_is_crafted_holds_one_thing_many_times(format: str) -> None:
     sizes = [len(crafted(small_seeds()[format][0], random.Random(number))) for number in range(12)]
     assert max(sizes) > 4 * len(small_seeds()[format][0])
     assert max(sizes) < 64 << 20
+
+
+def test_what_lies_in_something_repeated_is_not_repeated_for_each_of_its_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(crafting, "MAX_BYTES", 4096)
+    tree = {"rows": [{"cells": [{"number": 1}, {"number": 2}], "name": "row"}]}
+    made = [crafting._repeated(copy.deepcopy(tree), 100, random.Random(seed)) for seed in range(300)]
+    assert max(len(json.dumps(each)) for each in made) <= 8 * 4096
