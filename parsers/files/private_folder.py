@@ -35,8 +35,14 @@ class PrivateFolder:
             being_made = self.path / f".{_OWNER}"
             lock = hold(being_made)
             being_made.rename(self.path / _OWNER)
-        weakref.finalize(self, _remove, self.path, lock)
+        self.remove = weakref.finalize(self, _remove, self.path, lock)
         self._all.add(self)
+
+    @classmethod
+    def remove_all(cls) -> None:
+        """Before a process ends without Python: whoever still holds one of them will not use it again."""
+        for each in cls._all.copy():
+            each.remove()
 
     @classmethod
     def around(cls, file: Path) -> PrivateFolder | None:

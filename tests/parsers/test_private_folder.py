@@ -31,6 +31,13 @@ def test_it_goes_with_its_object_and_whatever_is_in_it(temporary: Path) -> None:
     assert not list(temporary.iterdir())
 
 
+def test_all_can_be_removed_while_they_are_held(temporary: Path) -> None:
+    held = [PrivateFolder(), PrivateFolder()]
+    PrivateFolder.remove_all()
+    assert list(temporary.iterdir()) == []
+    del held
+
+
 def test_what_a_killed_process_left_goes_at_the_next_start(temporary: Path, repository: Path) -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(repository)!r})\n"

@@ -25,6 +25,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 import resources
+from parsers.files.private_folder import PrivateFolder
 from parsers.helper_process import HelperProcess
 from parsers.model import Cancelled, Progress, TraceError
 from viewer.assistant import answers
@@ -97,6 +98,8 @@ def serve(recordings: Recordings) -> None:
 
     def end(number: int = 0, _: FrameType | None = None) -> None:
         recordings.close()
+        with contextlib.suppress(RuntimeError):  # one is being made in this very moment
+            PrivateFolder.remove_all()  # a call that nobody waits for may have made one meanwhile
         os._exit(128 + number if number else DONE)
 
     signal.signal(signal.SIGTERM, end)
