@@ -9,7 +9,6 @@ from rules.analysis.analysis import Analysis
 from rules.fixes.base import EXPLANATION_HEADINGS, fixes
 from rules.fixes.plan import HOST_UNSURE, NARROWEST, NOTHING, Plan, make_plan
 from rules.replay.overlay import Overlay
-from rules.wording.words import Reader
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_replay import RECORDINGS, replay
 
@@ -439,19 +438,3 @@ def test_a_gpu_that_a_limit_holds_below_its_clock_is_told_to_have_it_lifted(
     made = promised(make_plan(Analysis(trace.build())))
     assert ("end-throttling" in made) is found
     assert made.get("end-throttling", 1.41) == pytest.approx(1980 / 1400, rel=0.05)
-
-
-def test_a_native_program_is_shown_no_python() -> None:
-    trace = TinyTrace()
-    for index in range(6):
-        for place in range(9):
-            at = index * 2000 + 20 + place * 215
-            trace.operation(at, at + 215, SGEMM, index * 2000 + 5 + place * 6)
-        trace.call(index * 2000 + 70, index * 2000 + 1985, "cudaDeviceSynchronize")
-    made = make_plan(Analysis(trace.build()))
-    assert "use-tensor-cores" in promised(made)
-    reader = Reader.of(made.replay.analysis.trace)
-    assert all(not each.proposal.remedy.code_for(reader) for each in made.promises)
-    assert "torch" not in " ".join(
-        text for each in made.promises for text in each.proposal.remedy.advice_for(reader)
-    )

@@ -11,7 +11,10 @@ from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category
+from rules.fixes.plan import make_plan
+from rules.wording.words import Reader
 from tests.rules.builder import TinyTrace, found, repeated
+from tests.rules.test_fixes import SGEMM, promised
 
 
 def copies(trace: TinyTrace, at: float) -> None:
@@ -149,3 +152,19 @@ def test_a_loop_on_one_thread_is_spread_in_the_words_of_its_program(
     finding = found(trace.build(), Category.SMALL_GRID)
     assert spread in finding.advice[0]
     assert code in finding.code
+
+
+def test_a_native_program_is_shown_no_python() -> None:
+    trace = TinyTrace()
+    for index in range(6):
+        for place in range(9):
+            at = index * 2000 + 20 + place * 215
+            trace.operation(at, at + 215, SGEMM, index * 2000 + 5 + place * 6)
+        trace.call(index * 2000 + 70, index * 2000 + 1985, "cudaDeviceSynchronize")
+    made = make_plan(Analysis(trace.build()))
+    assert "use-tensor-cores" in promised(made)
+    reader = Reader.of(made.replay.analysis.trace)
+    assert all(not each.proposal.remedy.code_for(reader) for each in made.promises)
+    assert "torch" not in " ".join(
+        text for each in made.promises for text in each.proposal.remedy.advice_for(reader)
+    )
