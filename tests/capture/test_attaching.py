@@ -137,10 +137,13 @@ def prepared(*words: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
         start_new_session=True,
     )
     try:
+        while program.poll() is None and "KINETO_USE_DAEMON" not in environment_of(program.pid):
+            time.sleep(0.01)  # it is started before the system can say with which environment
         yield program
     finally:
         family = process_tree.members("no mark", program.pid)
-        program.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(program.pid, 9)
         for pid in family:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, 9)
@@ -216,7 +219,6 @@ def test_an_unmodified_script_is_recorded_three_times_and_runs_to_its_end(
         assert "ended by itself" in ended(program, tmp_path / "over")
 
 
-@pytest.mark.thorough
 @pytest.mark.thorough
 def test_ranks_are_recorded_in_the_same_steps(tmp_path: Path, torch_python: str) -> None:
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]

@@ -115,7 +115,7 @@ def test_somebody_new_finds_what_is_slow_where_it_is_and_how_it_would_look_healt
     beside = comparisons()[0]
     assert "Not comparable" in beside.head.sentence.text()  # it is another program, and that is said
     assert all(view.state.scene is not None for view in beside.twins.views)
-    assert (hands.clicks, hands.keys) == counted("Somebody new")
+    assert (hands.clicks, hands.keys) == counted("A newcomer")
 
 
 def test_an_expert_finds_the_longest_exposed_all_reduce_of_a_rank_its_wait_its_launch_and_copies_its_numbers(
