@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QRect
 from PySide6.QtGui import QCursor, QGuiApplication
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QApplication, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
 from parsers import open_trace
@@ -77,8 +77,14 @@ def training_run(warm_up: int = 0) -> Trace:
 
 @pytest.fixture(autouse=True)
 def mouse_elsewhere() -> None:
-    """No test finds the mouse where another one left it: to move it there would then be no movement."""
-    if QGuiApplication.instance() is not None:
+    """No test finds the mouse where another one left it, or a menu or a hint of another one in its way.
+
+    To move it there would then be no movement, or one over the menu.
+    """
+    if isinstance(QGuiApplication.instance(), QApplication):
+        QToolTip.hideText()
+        while (popup := QApplication.activePopupWidget()) is not None and popup.close():
+            pass
         QCursor.setPos(0, 0)
 
 

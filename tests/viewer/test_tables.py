@@ -44,6 +44,7 @@ def table(qtbot: QtBot, qapp: object) -> TableView:
     qtbot.addWidget(made)
     made.resize(760, 300)
     made.show()
+    made.raise_()
     return made
 
 

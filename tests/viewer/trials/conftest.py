@@ -42,7 +42,8 @@ def make_trial(qtbot: QtBot, qapp: QApplication, tmp_path: Path) -> Iterator[Cal
 
     def make(*fixes: str, promises: tuple[Any, ...] | None = ()) -> TrialsWindow:
         shown = TrialsWindow(Subject(script_request("training.py", tmp_path), fixes, promises))
-        qtbot.addWidget(shown)
+        # a test that fails leaves its trial running, and closing would ask
+        qtbot.addWidget(shown, before_close_func=lambda closing: closing.session.end_now())
         shown.resize(1280, 800)
         shown.show()
         made.append(shown)
