@@ -111,7 +111,10 @@ def _by_device(counters: tuple[Counter, ...]) -> dict[int, dict[Part, Counter]]:
 
 
 def _is_complete(parts: Mapping[Part, Counter]) -> bool:
-    return set(parts) == set(Part) and len({id(each.time) for each in parts.values()}) == 1
+    if set(parts) != set(Part):
+        return False
+    first, *others = (each.time for each in parts.values())
+    return all(np.array_equal(first, each) for each in others)
 
 
 def _device_use(analysis: Analysis, device: int, parts: Mapping[Part, Counter]) -> DeviceUse | None:
