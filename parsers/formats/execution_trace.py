@@ -20,6 +20,7 @@ from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.json_lists import JsonLists, Piece
+from parsers.json_records import UNREADABLE, Records
 from parsers.model import I64, Effect, Excessive, Malformed, Progress, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.results import (
@@ -45,7 +46,6 @@ _MAX_NAME, _MAX_INPUTS = 300, 4_000  # characters
 _MAX_ID = 1 << 62
 _NONE = -1
 _HINT = "Call unregister_callback() of the observer, which finishes the file, and record again."
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _Inputs(msgspec.Struct, gc=False):
@@ -61,9 +61,8 @@ class _Node(msgspec.Struct, gc=False):
     inputs: _Inputs | None = None
 
 
-_WHOLE, _SINGLE = msgspec.json.Decoder(list[_Node]), msgspec.json.Decoder(_Node)
+_NODES = Records(_Node)
 _SHAPES = msgspec.json.Decoder(list[list[Annotated[int, msgspec.Meta(ge=0, lt=1 << 40)]]])
-_RAW = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 @parser
@@ -114,7 +113,9 @@ class _Nodes:
 
     def add(self, piece: Piece) -> None:
         rows: list[tuple[int, int, int]] = []
-        for each in self._decoded(piece.text):
+        nodes, bad = _NODES.decoded(piece.text)
+        self.bad += bad
+        for each in nodes:
             if each.name.startswith(_OWN):
                 continue
             if not 0 <= each.id < _MAX_ID or not 0 <= (each.ctrl_deps or 0) < _MAX_ID:
@@ -174,7 +175,7 @@ class _Nodes:
 
     def _count_copy(self, inputs: _Inputs) -> None:
         """Of a copy the first tensor is the target, the second the source; each ends with its device."""
-        with contextlib.suppress(*_UNREADABLE, IndexError, TypeError, ValueError):
+        with contextlib.suppress(*UNREADABLE, IndexError, TypeError, ValueError):
             values = msgspec.json.decode(inputs.values, type=list[Any])
             target, source = values[0], values[1]
             ends = (str(source[5]).partition(":")[0][:20], str(target[5]).partition(":")[0][:20])
@@ -183,25 +184,12 @@ class _Nodes:
                 self._copies[ends] += 1
                 self._copied[ends] += size
 
-    def _decoded(self, text: bytes) -> list[_Node]:
-        with contextlib.suppress(*_UNREADABLE):
-            return _WHOLE.decode(text)
-        found: list[_Node] = []
-        raw: list[msgspec.Raw] = []
-        with contextlib.suppress(*_UNREADABLE):
-            raw = _RAW.decode(text)
-        for each in raw:
-            with contextlib.suppress(*_UNREADABLE):
-                found.append(_SINGLE.decode(each))
-        self.bad += max(len(raw), 1) - len(found)
-        return found
-
 
 def _without_tensors(key: tuple[str, bytes, bytes, bytes]) -> tuple[str, bytes, bytes, bytes]:
     """The same key for calls that differ only in which tensors they got."""
     name, shapes, types, numbers = key
     if numbers:
-        with contextlib.suppress(*_UNREADABLE, TypeError):
+        with contextlib.suppress(*UNREADABLE, TypeError):
             stated = msgspec.json.decode(types, type=list[Any])
             values = msgspec.json.decode(numbers, type=list[Any])
             numbers = msgspec.json.encode(
@@ -212,7 +200,7 @@ def _without_tensors(key: tuple[str, bytes, bytes, bytes]) -> tuple[str, bytes, 
 
 def _elements_of(shapes: bytes) -> float:
     """Of all tensors that a call is given, at most."""
-    with contextlib.suppress(*_UNREADABLE):
+    with contextlib.suppress(*UNREADABLE):
         return float(sum(math.prod(map(float, each)) for each in _SHAPES.decode(shapes) if each))
     return 0.0
 
@@ -223,7 +211,7 @@ def _as_the_profiler_states(shapes: bytes, types: bytes, numbers: bytes) -> tupl
         found: list[Any] = msgspec.json.decode(shapes, type=list[Any])
         stated = [str(each) for each in msgspec.json.decode(types, type=list[Any])]
         values = msgspec.json.decode(numbers, type=list[Any]) if numbers else []
-    except _UNREADABLE:
+    except UNREADABLE:
         return "[]", "[]", None
     plain = [shape if "Tensor" in of else [] for shape, of in zip(found, stated, strict=False)]
     own = [match[1] if (match := _TENSOR.search(each)) else "" for each in stated]

@@ -6,7 +6,6 @@ each stream, or one for all of them.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -15,6 +14,7 @@ import msgspec
 import numpy as np
 
 from parsers.json_lists import Piece
+from parsers.json_records import UNREADABLE, Records
 from parsers.model import F64, I32, I64, Effect, QualityRecorder
 from parsers.model.errors import Excessive
 
@@ -43,9 +43,7 @@ class _Event(msgspec.Struct, gc=False):
     args: _Arguments | None = None
 
 
-_WHOLE, _SINGLE = msgspec.json.Decoder(list[_Event]), msgspec.json.Decoder(_Event)
-_RAW, _STACK = msgspec.json.Decoder(list[msgspec.Raw]), msgspec.json.Decoder(list[str])
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_EVENTS, _STACK = Records(_Event), msgspec.json.Decoder(list[str])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +82,9 @@ class ProtonRecords:
         times: list[tuple[float, float]] = []
         indices: list[tuple[int, int, int, int]] = []
         unused = 0
-        for each in self._decoded(piece.text):
+        events, bad = _EVENTS.decoded(piece.text)
+        self._set_aside("an event that cannot be read", bad)
+        for each in events:
             if each.ph == "M":
                 if each.name == "thread_name" and each.args is not None:
                     self._threads[each.pid, each.tid] = each.args.name
@@ -138,31 +138,13 @@ class ProtonRecords:
         for text in self._stacks:
             try:
                 stack = _STACK.decode(text)
-            except _UNREADABLE:
+            except UNREADABLE:
                 stack, bad = [], bad + 1
             frames += len(stack)
             if frames > _MAX_FRAMES:
                 raise Excessive("frames of call stacks", _MAX_FRAMES)
             found.append(tuple(stack))
         self.quality.note("damaged-stack", Effect.NOTED, "call stacks that cannot be read", "", bad)
-        return found
-
-    def _decoded(self, text: bytes) -> list[_Event]:
-        """The events of a piece; those that are none are counted."""
-        try:
-            return _WHOLE.decode(text)
-        except _UNREADABLE:
-            pass
-        found: list[_Event] = []
-        try:
-            raw = _RAW.decode(text)
-        except _UNREADABLE:
-            self._set_aside("an event that cannot be read", 1)
-            return found
-        for each in raw:
-            with contextlib.suppress(*_UNREADABLE):
-                found.append(_SINGLE.decode(each))
-        self._set_aside("an event that cannot be read", len(raw) - len(found))
         return found
 
     def _set_aside(self, what: str, count: int) -> None:

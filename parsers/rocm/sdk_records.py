@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from parsers.json_lists import Piece
+from parsers.json_records import UNREADABLE, R, Records
 from parsers.model import I64, Device, Effect, EventKind, QualityRecorder
 from parsers.model.arrays import rows_by
 from parsers.rocm.timeline import (
@@ -118,47 +119,14 @@ class _Message(msgspec.Struct, gc=False):
     value: str
 
 
-R = TypeVar("R")
-_RAW = msgspec.json.Decoder(list[msgspec.Raw])
+_RAW, _MESSAGES = msgspec.json.Decoder(list[msgspec.Raw]), msgspec.json.Decoder(list[_Message])
+_OF_KERNELS, _OF_COPIES, _OF_CALLS = Records(_Kernel), Records(_Copy), Records(_Timed)
+_OF_AGENTS, _OF_SYMBOLS, _OF_KINDS = Records(_Agent), Records(_Symbol), Records(_Kind)
 
 
-def _decoders(kind: type[R]) -> tuple[msgspec.json.Decoder[list[R]], msgspec.json.Decoder[R]]:
-    return msgspec.json.Decoder(list[kind]), msgspec.json.Decoder(kind)  # type: ignore[valid-type]
-
-
-_OF_KERNELS, _OF_COPIES, _OF_CALLS = _decoders(_Kernel), _decoders(_Copy), _decoders(_Timed)
-_OF_AGENTS, _OF_SYMBOLS, _OF_KINDS, _OF_MESSAGES = (
-    _decoders(_Agent),
-    _decoders(_Symbol),
-    _decoders(_Kind),
-    _decoders(_Message),
-)
-
-
-def _decoded(
-    decoders: tuple[msgspec.json.Decoder[list[R]], msgspec.json.Decoder[R]],
-    text: bytes,
-    quality: QualityRecorder | None,
-) -> list[R]:
+def _decoded(records: Records[R], text: bytes, quality: QualityRecorder | None) -> list[R]:
     """The records of a piece; those that are none are counted."""
-    whole, single = decoders
-    try:
-        return whole.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
-    found: list[R] = []
-    bad = 1
-    try:
-        raw = _RAW.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raw = []
-    else:
-        bad = 0
-    for each in raw:
-        try:
-            found.append(single.decode(each))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            bad += 1
+    found, bad = records.decoded(text)
     if quality is not None:
         quality.read(bad)
         quality.note("unreadable", Effect.QUARANTINED, "a record that cannot be read", "", bad)
@@ -328,15 +296,15 @@ class ProcessRecords:
 def _decoded_raw(text: bytes) -> list[msgspec.Raw]:
     try:
         return _RAW.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return []
 
 
 def _decoded_messages(text: bytes) -> dict[int, str]:
     """The texts of markers by correlation; a list of the same name holds the markers themselves: then nothing."""
     try:
-        return {each.key: each.value for each in _OF_MESSAGES[0].decode(text)}
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {each.key: each.value for each in _MESSAGES.decode(text)}
+    except UNREADABLE:
         return {}
 
 
