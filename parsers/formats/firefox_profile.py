@@ -10,11 +10,10 @@ import msgspec
 import numpy as np
 
 from parsers.files.base import Source, parser
-from parsers.files.source import open_bytes
-from parsers.files.unpacking_limit import LimitedStream, require_memory
 from parsers.model import I64, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.stacks.firefox import Frame, Tables, Thread, depth_shown, samples_of, stacks_of_samples
+from parsers.stacks.json_profile import decoded_profile
 from parsers.stacks.timeline import (
     SampledThread,
     add_thread,
@@ -29,7 +28,6 @@ _START = re.compile(rb"\s*\{")
 _KEYS = re.compile(
     rb'"preprocessedProfileVersion"\s*:\s*\d|"stackTable"\s*:\s*\{|"meta"\s*:\s*\{[^{}]*"(?:stackwalk|gcpoison)"\s*:'
 )
-_MAX_BYTES = 256 << 20
 _BYTES_OF_NUMBER = 40  # of memory: an element of a list, and its place in a column
 _LOCATION = re.compile(r"(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?(?::\d{1,9})?\)")
 _NS_PER_MS = 1e6
@@ -71,7 +69,9 @@ class FirefoxProfile:
         return _START.match(source.head) is not None and _KEYS.search(source.head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        profile = _decoded(source, progress.part(0.0, 0.5))
+        profile = decoded_profile(
+            source, _Profile, b",", _BYTES_OF_NUMBER, "This profile", _HINT, progress.part(0.0, 0.5)
+        )
         threads = [(thread, each.shared) for each in (profile, *profile.processes) for thread in each.threads]
         allow_threads(len(threads))
         builder = TraceBuilder()
@@ -128,17 +128,6 @@ def _stretches(time: I64, stack: I64, usual: int) -> _Stretches:
     goes_on = (stack[1:] == stack[:-1]) & (time[1:] == end[:-1])
     first = np.flatnonzero(np.concatenate(([True], ~goes_on)))
     return _Stretches(time[first], end[np.append(first[1:], len(stack)) - 1], stack[first])
-
-
-def _decoded(source: Source, progress: Progress) -> _Profile:
-    with open_bytes(source) as packed:
-        stream = LimitedStream(packed, source, progress, "reading samples")
-        data = stream.whole(_MAX_BYTES, "Record fewer samples.")
-    require_memory(source.path, data.count(b","), _BYTES_OF_NUMBER, "Record fewer samples.")
-    try:
-        return msgspec.json.decode(data, type=_Profile)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Malformed(source.path, f"This profile cannot be read ({error}).", _HINT) from error
 
 
 def _named(frame: Frame) -> str:

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from parsers.files.base import Source, parser
 from parsers.model import Progress, Trace
-from parsers.model.builder import TraceBuilder
-from parsers.proton.reading import begins_like_proton, built, events_of
+from parsers.proton.reading import begins_like_proton, trace_of
 
 _TELLING = re.compile(rb'"pid"\s*:\s*"[^"]{0,8192} Core\d{1,6} CTA\d{1,10}"')
 
@@ -31,7 +30,4 @@ class ProtonInside:
     def read(self, source: Source, progress: Progress) -> Trace:
         from parsers.proton.inside_kernels import add_parts
 
-        builder = TraceBuilder()
-        events = events_of(source, builder, progress.part(0.0, 0.7))
-        shown = add_parts(builder, events)
-        return built(source, self.format, builder, events, shown, progress.part(0.8, 1.0))
+        return trace_of(source, self.format, add_parts, progress)

@@ -9,17 +9,16 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from parsers.files.base import Source, parser
-from parsers.files.source import open_bytes
-from parsers.files.unpacking_limit import LimitedStream, require_memory
-from parsers.model import Lane, LaneKind, Malformed, Progress, Trace, TraceInput
+from parsers.model import Lane, LaneKind, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.stacks.json_profile import decoded_profile
 from parsers.stacks.timeline import add_calls, allow_threads, frame_name, set_aside
 
 _START = re.compile(rb'\s*\[\s*\{[^[\]]{0,4096}?"cat"\s*:\s*"py-spy"')
-_MAX_BYTES = 256 << 20  # bytes
 _BYTES_OF_MARK = 250  # of memory
 _LATEST_US = float(1 << 50)
 _NS_PER_US = 1_000
+_HINT = "Write it again: py-spy record."
 UNUSABLE = "starts and ends of calls that do not match"
 
 
@@ -55,16 +54,9 @@ class PySpyTrace:
         return _START.match(source.head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        with open_bytes(source) as packed:
-            stream = LimitedStream(packed, source, progress.part(0.0, 0.3), "reading samples")
-            data = stream.whole(_MAX_BYTES, "Record fewer samples.")
-        require_memory(source.path, data.count(b"{"), _BYTES_OF_MARK, "Record fewer samples.")
-        try:
-            marks = msgspec.json.decode(data, type=list[_Mark])
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise Malformed(
-                source.path, f"These samples cannot be read ({error}).", "Write it again: py-spy record."
-            ) from error
+        marks = decoded_profile(
+            source, list[_Mark], b"{", _BYTES_OF_MARK, "These samples", _HINT, progress.part(0.0, 0.3)
+        )
         builder = TraceBuilder()
         builder.inputs.append(TraceInput(source.name, self.format, "py-spy"))
         builder.sources.append(None)

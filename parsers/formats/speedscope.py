@@ -9,10 +9,9 @@ import msgspec
 import numpy as np
 
 from parsers.files.base import Source, parser
-from parsers.files.source import open_bytes
-from parsers.files.unpacking_limit import LimitedStream, require_memory
 from parsers.model import I32, Effect, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.stacks.json_profile import decoded_profile
 from parsers.stacks.timeline import (
     COUNTED,
     COUNTED_NS,
@@ -28,7 +27,6 @@ _START = re.compile(rb"\s*\{")
 _KEYS = re.compile(
     rb'speedscope\.app/file-format-schema|"profiles"\s*:\s*\[\s*\{[^{}\[\]]*"type"\s*:\s*"(?:sampled|evented)"'
 )
-_MAX_BYTES = 256 << 20  # bytes; an hour of 100 samples a second takes 50 MB
 _BYTES_OF_SAMPLE = 200  # of memory: a list with its frames
 _UNITS = {"nanoseconds": 1.0, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9}  # ns
 _LATEST = 1 << 60  # ns
@@ -86,7 +84,9 @@ class Speedscope:
         return _START.match(source.head) is not None and _KEYS.search(source.head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        stated = _decoded(source, progress.part(0.0, 0.6))
+        stated = decoded_profile(
+            source, _File, b"[", _BYTES_OF_SAMPLE, "These samples", _HINT, progress.part(0.0, 0.6)
+        )
         if unknown := {each.unit for each in stated.profiles} - {*_UNITS, "none"}:
             raise Malformed(
                 source.path,
@@ -113,17 +113,6 @@ class Speedscope:
         if any(each.unit == "none" and each.samples for each in stated.profiles):
             builder.quality.note("counted", Effect.NOTED, COUNTED)
         return builder.build(progress.part(0.9, 1.0))
-
-
-def _decoded(source: Source, progress: Progress) -> _File:
-    with open_bytes(source) as packed:
-        stream = LimitedStream(packed, source, progress, "reading samples")
-        data = stream.whole(_MAX_BYTES, "Record fewer samples.")
-    require_memory(source.path, data.count(b"["), _BYTES_OF_SAMPLE, "Record fewer samples.")
-    try:
-        return msgspec.json.decode(data, type=_File)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Malformed(source.path, f"These samples cannot be read ({error}).", _HINT) from error
 
 
 def _add_samples(builder: TraceBuilder, profile: _Profile, names: I32) -> None:

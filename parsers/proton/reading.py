@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from parsers.files.base import Source
 from parsers.files.source import open_bytes
@@ -22,7 +23,25 @@ def begins_like_proton(head: bytes) -> bool:
     return _START.match(head) is not None
 
 
-def events_of(source: Source, builder: TraceBuilder, progress: Progress) -> ProtonEvents:
+def trace_of(
+    source: Source, format: str, add: Callable[[TraceBuilder, ProtonEvents], I64], progress: Progress
+) -> Trace:
+    """The trace of a file, of which ``add`` shows some events and says which; the others are counted."""
+    builder = TraceBuilder()
+    events = _events_of(source, builder, progress.part(0.0, 0.7))
+    shown = add(builder, events)
+    if not len(shown):
+        hint = "Call proton.finalize() at the end of the program, and write the trace again."
+        raise Malformed(source.path, "This trace of Proton holds no kernel and no scope.", hint)
+    others = len(events.start) - len(shown)
+    builder.quality.read(others)
+    builder.quality.note("unknown", Effect.QUARANTINED, "events of a kind that is not known", "", others)
+    builder.inputs.append(TraceInput(source.shown or str(source.path), format, "Triton Proton"))
+    builder.sources.append(None)
+    return builder.build(progress.part(0.8, 1.0))
+
+
+def _events_of(source: Source, builder: TraceBuilder, progress: Progress) -> ProtonEvents:
     """All events of a file; what is damaged is noted."""
     records = ProtonRecords(builder.quality)
     with open_bytes(source) as packed:
@@ -34,18 +53,3 @@ def events_of(source: Source, builder: TraceBuilder, progress: Progress) -> Prot
         reason = "the file is cut off or damaged; what comes before is shown"
         builder.quality.note("cut", Effect.NOTED, reason, lists.damage)
     return records.events()
-
-
-def built(
-    source: Source, format: str, builder: TraceBuilder, events: ProtonEvents, shown: I64, progress: Progress
-) -> Trace:
-    """The trace, in which events that are not among the ``shown`` ones are counted."""
-    if not len(shown):
-        hint = "Call proton.finalize() at the end of the program, and write the trace again."
-        raise Malformed(source.path, "This trace of Proton holds no kernel and no scope.", hint)
-    others = len(events.start) - len(shown)
-    builder.quality.read(others)
-    builder.quality.note("unknown", Effect.QUARANTINED, "events of a kind that is not known", "", others)
-    builder.inputs.append(TraceInput(source.shown or str(source.path), format, "Triton Proton"))
-    builder.sources.append(None)
-    return builder.build(progress)

@@ -1,0 +1,35 @@
+"""Profiles of the CPU as JSON, which are decoded at once."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from parsers.files.base import Source
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream, require_memory
+from parsers.json_records import UNREADABLE
+from parsers.model import Malformed, Progress
+
+T = TypeVar("T")
+
+_MAX_BYTES = 256 << 20  # an hour of 100 samples a second takes 50 MB
+_SHORTER = "Record fewer samples."
+
+
+def decoded_profile(
+    source: Source, kind: type[T], counted: bytes, bytes_each: int, what: str, hint: str, progress: Progress
+) -> T:
+    """The content of a file. ``bytes_each`` is the memory, in bytes, for each time that ``counted`` stands in it.
+
+    Raises ``TraceError`` where it is too large, and ``Malformed``, with ``what`` cannot be read and a hint, where it
+    is not of this kind.
+    """
+    with open_bytes(source) as packed:
+        data = LimitedStream(packed, source, progress, "reading samples").whole(_MAX_BYTES, _SHORTER)
+    require_memory(source.path, data.count(counted), bytes_each, _SHORTER)
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except UNREADABLE as error:
+        raise Malformed(source.path, f"{what} cannot be read ({error}).", hint) from error
