@@ -69,7 +69,8 @@ def add_gpu_work(builder: TraceBuilder, trace: Packets, progress: Progress) -> N
         of_kernel or own_name or of_stage or "GPU work"
         for of_kernel, own_name, of_stage in zip(kernel, named, stage, strict=True)
     ]
-    kinds = np.array([_kind(*each) for each in zip(names, stage, strict=True)], np.uint8)
+    kind_of_work = {each: _kind(*each) for each in set(zip(names, stage, strict=True))}
+    kinds = np.array([kind_of_work[each] for each in zip(names, stage, strict=True)], np.uint8)
     strings = np.array([builder.string(name) for name in names], np.int32)
     lanes = _lanes(builder, gpu, queue)
     rows = np.flatnonzero(good)

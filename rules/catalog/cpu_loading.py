@@ -24,9 +24,7 @@ from rules.wording.phrases import of_every_step, without_stacks
 MIN_LOADS = 2  # of one, nobody knows whether it comes again
 NEARLY = 0.05  # of a worker, or of the rest of a step: so little more makes no difference
 MAX_WORKERS = 8  # whose effect is told
-MAX_BUSY = (
-    0.8  # of a worker's time: batches differ, and one that never pauses is late as often as it is early
-)
+MAX_BUSY = 0.8  # of a worker's time: batches differ, and one without pauses is late as often as early
 _OF_WORKERS = "_MultiProcessingDataLoaderIter"
 
 

@@ -11,7 +11,7 @@ from parsers.model import I64, Attribute, EventKind
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.durations import durations, time_by_name
 from rules.analysis.facts.inside_window import of_family, of_type, operations
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.device_time import Budget
@@ -158,7 +158,7 @@ def _names(analysis: Analysis, kernels: I64, families: list[tuple[Family, float]
     if not families or families[0][0] is not Family.OTHER or families[0][1] < MOSTLY_UNKNOWN:
         return [f"{family.label} {percent(part)}" for family, part in families]
     trace = analysis.trace
-    time = np.bincount(trace.events.name[kernels], durations(trace, kernels), minlength=len(trace.strings))
+    time = time_by_name(trace, kernels)
     longest = np.argsort(-time, kind="stable")[:MAX_NAMED]
     return [
         f"{shortened(kernel_name(trace.strings[name]))} {percent(time[name] / max(time.sum(), 1))}"
@@ -172,10 +172,9 @@ def _few_blocks(analysis: Analysis, device: int, kernels: I64) -> Words:
     trace, sms = analysis.trace, analysis.trace.devices[device].sm_count
     if not len(kernels) or not sms:
         return ""
-    name, took = trace.events.name[kernels], durations(trace, kernels)
-    time = np.bincount(name, took, minlength=len(trace.strings))
+    time = time_by_name(trace, kernels)
     longest = int(time.argmax())
-    mine = kernels[name == longest]
+    mine = kernels[trace.events.name[kernels] == longest]
     blocks = int(trace.attribute(Attribute.GRID, mine).max())
     if not 0 < blocks < sms or time[longest] < MOSTLY_UNKNOWN * time.sum():
         return ""

@@ -26,7 +26,7 @@ def rows(dialog: OpenAddress) -> list[str]:
 
 
 def test_a_folder_there_is_listed_entered_and_opened(far: FarMachine, qtbot: QtBot) -> None:
-    folder = far.home / "work" / "run"
+    folder = far.home / "runs" / "today"
     folder.mkdir(parents=True, exist_ok=True)
     for rank in range(4):
         shutil.copy(
@@ -37,15 +37,15 @@ def test_a_folder_there_is_listed_entered_and_opened(far: FarMachine, qtbot: QtB
     dialog.show()
     wanted: list[list[Path]] = []
     dialog.open_wanted.connect(wanted.append)
-    qtbot.keyClicks(dialog.address, "ssh://far/~/work")
+    qtbot.keyClicks(dialog.address, "ssh://far/~/runs")
     qtbot.mouseClick(dialog.look, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: rows(dialog) == ["run/"])
+    qtbot.waitUntil(lambda: rows(dialog) == ["today/"])
     dialog.files.setCurrentItem(dialog.files.topLevelItem(0))
     qtbot.keyClick(dialog.files, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: rows(dialog) == ["train.rank*.json.gz  (4 ranks)"])
     dialog.files.setCurrentItem(dialog.files.topLevelItem(0))
     qtbot.mouseClick(dialog.open_button, Qt.MouseButton.LeftButton)
-    names = [f"ssh://far/~/work/run/train.rank{rank}.json.gz" for rank in range(4)]
+    names = [f"ssh://far/~/runs/today/train.rank{rank}.json.gz" for rank in range(4)]
     assert wanted == [[local_copy(name) for name in names]]
     assert not dialog.isVisible()
 

@@ -12,7 +12,7 @@ from enum import Enum
 import numpy as np
 
 from parsers.model import F64, I64, Counter, EventKind
-from parsers.model.names.per_name import distinct
+from parsers.model.arrays import rows_by
 from rules.analysis.analysis import Analysis
 
 NEAR_THE_LIMIT = 60.0  # percent: below, Nsight Compute's SpeedOfLight calls a kernel latency-bound
@@ -130,12 +130,13 @@ def _device_use(analysis: Analysis, device: int, parts: Mapping[Part, Counter]) 
     name = trace.events.name[kernels]
     took = trace.events.duration[kernels]
     values = {part: counter.value for part, counter in parts.items()}
+    samples = {which: sample[rows] for which, rows in rows_by(name[kernel]) if len(rows) >= MIN_SAMPLES}
+    is_judged = np.zeros(len(trace.strings), bool)
+    is_judged[list(samples)] = True
+    judged = np.flatnonzero(is_judged[name])
     found = []
-    for which in distinct(name[kernel]).tolist():
-        mine = sample[name[kernel] == which]
-        if len(mine) < MIN_SAMPLES:
-            continue
-        of_it = np.flatnonzero(name == which)
+    for which, rows in rows_by(name[judged]):
+        mine, of_it = samples[which], judged[rows]
         found.append(
             KernelUse(
                 which,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import F64, I64, LaneKind, Trace, derived
+from parsers.model.arrays import rows_by
 from parsers.model.names.blocks import kernel_of_block
 from parsers.model.names.per_name import judged
 from rules.analysis.arithmetic.innermost import Innermost
@@ -49,14 +50,19 @@ def inside_kernels(trace: Trace) -> tuple[KernelInside, ...]:
     kernel = judged(table.name[warps], trace.strings, lambda name: number.get(kernel_of_block(name), -1))
     of_stretch = _kernel_of(trace, warps, kernel, part)
     found = []
-    for index, name in enumerate(kernels):
-        mine = warps[kernel == index]
-        inside = of_stretch == index
-        spent = np.bincount(table.name[part[inside]], length[inside], len(trace.strings))
-        no_part = spent[np.unique(table.name[mine])].sum()
-        spent[np.unique(table.name[mine])] = 0
-        named = [(trace.strings[each], float(spent[each])) for each in np.flatnonzero(spent).tolist()]
-        parts = sorted([*named, ("", float(no_part))], key=lambda each: -each[1])
+    stretches = dict(rows_by(of_stretch))
+    for index, rows in rows_by(kernel):
+        name, mine = kernels[index], warps[rows]
+        inside = stretches.get(index, np.empty(0, np.int64))
+        parts_of_it, which = np.unique(table.name[part[inside]], return_inverse=True)
+        spent = np.bincount(which, length[inside], len(parts_of_it))
+        is_warp = np.isin(parts_of_it, table.name[mine])
+        named = [
+            (trace.strings[each], ns)
+            for each, ns in zip(parts_of_it[~is_warp].tolist(), spent[~is_warp].tolist(), strict=True)
+            if ns
+        ]
+        parts = sorted([*named, ("", float(spent[is_warp].sum()))], key=lambda each: -each[1])
         units = len({trace.lanes[lane].process for lane in np.unique(table.lane[mine]).tolist()})
         found.append(KernelInside(name, mine, table.duration[mine], units, tuple(parts)))
     return tuple(sorted(found, key=lambda each: -each.whole))

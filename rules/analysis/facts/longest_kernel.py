@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from parsers.model import EventKind, derived
 from parsers.model.names.kernels import kernel_name
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.durations import time_by_name
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.names.families import Family
 
@@ -33,9 +31,8 @@ def longest_kernel(analysis: Analysis) -> LongestKernel | None:
     kernels = operations(analysis, device, EventKind.KERNEL)
     if not len(kernels):
         return None
-    names, which = np.unique(trace.events.name[kernels], return_inverse=True)
-    took = np.bincount(which, durations(trace, kernels))
-    longest = int(names[took.argmax()])
+    took = time_by_name(trace, kernels)
+    longest = int(took.argmax())
     return LongestKernel(
         kernel_name(trace.strings[longest]),
         list(Family)[int(analysis.family_of_string[longest])],

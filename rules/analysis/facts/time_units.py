@@ -121,9 +121,8 @@ def _impossible_durations(trace: Trace) -> Iterator[OtherUnit]:
             whole = "some " if short < MAJORITY * len(found) else ""
             yield OtherUnit(f"durations of {whole}{part}", "any that are possible")
             continue
-        timed &= ~np.isin(
-            found, first_launches(trace)
-        )  # they load code, which takes a thousand times as long
+        # first launches load code, which takes a thousand times as long
+        timed &= ~np.isin(found, first_launches(trace))
         if decades := _two_sorts(events.name[found][timed], took[timed]):
             yield OtherUnit(f"durations of some {part}", "the others of the same names", decades)
 
