@@ -162,7 +162,7 @@ def _unmet(analysis: Analysis) -> dict[Need, Words]:
         Need.API_CALLS: EventKind.API in kinds,
         Need.LAUNCH_LINKS: len(trace.links.operation) > 0,
         Need.CPU_EVENTS: bool(kinds & {EventKind.CPU_OP, EventKind.REGION, EventKind.PYTHON}),
-        Need.SEVERAL_RANKS: len({device.rank for device in trace.devices}) > 1 or len(trace.devices) > 1,
+        Need.SEVERAL_RANKS: len({lane.rank for lane in trace.lanes} - {None}) > 1 or len(trace.devices) > 1,
         Need.COLLECTIVES: len(trace.collective_kernels) > 0,
         Need.SHAPES: Attribute.INPUT_DIMS in trace.attributes,
         Need.MEMORY: any(_MEMORY.search(counter.name) is not None for counter in trace.counters),

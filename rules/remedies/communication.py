@@ -133,6 +133,22 @@ _SHARDS = re.compile(r"_?(all_?gather|reduce_?scatter)", re.IGNORECASE)
 _NEIGHBOURS = re.compile(r"send|recv", re.IGNORECASE)
 
 
+LESS_ON_CPU = remedy(
+    for_pytorch("Send less often: accumulate gradients over several batches, with model.no_sync()."),
+    for_python(
+        "Start a collective as soon as its data is there (async_op=True), and compute until it is needed."
+    ),
+    "Send 16 bits instead of 32 where that is precise enough.",
+    code=for_pytorch("""for number, batch in enumerate(batches):
+    last = (number + 1) % 4 == 0
+    with contextlib.nullcontext() if last else model.no_sync():
+        loss_of(model(batch)).backward()                  # gradients travel with every fourth batch
+    if last:
+        optimizer.step()
+        optimizer.zero_grad()"""),
+)
+
+
 def hidden_communication(analysis: Analysis, device: int) -> Remedy:
     """What hides or shortens transfers, by what is sent: gradients, shards, tokens, activations."""
     found = _by_collective(analysis, ranks_of(analysis).run.columns, device)
@@ -212,6 +228,22 @@ def more_cpu_work(name: str) -> Words:
     return (
         f"Take CPU work off {name}: log, save and evaluate elsewhere or in a thread, and give its process its own "
         "cores."
+    )
+
+
+def keep_up_on_cpu(name: str, region: str) -> Remedy:
+    """What to change about a late rank without a GPU; ``region``: where it spends longer, empty if unknown."""
+    return Remedy(
+        (
+            f"Shorten {region} on {name}: give it the same share of the data and no work of its own."
+            if region
+            else f"Find out what {name} does differently: its machine, its input, its share of the work.",
+            f"Give {name} cores of its own: as many threads on each rank as the machine has cores for.",
+        ),
+        for_pytorch("""# Which rank is late, and by how much, without a profiler:
+begin = time.perf_counter()
+torch.distributed.barrier()
+print(torch.distributed.get_rank(), time.perf_counter() - begin, "s waited")   # the late rank waits least"""),
     )
 
 

@@ -76,8 +76,8 @@ def one_step(trace: TinyTrace, index: int, case: Case) -> None:
         trace.operation(start, end, name, *launch, **attributes)
     for start, end, name, launch in case.get("graphs", []):
         trace.operation(start, end, name, launch, call="cudaGraphLaunch")
-    for start, end, name in case.get("regions", []):
-        trace.region(start, end, name)
+    for start, end, name, *thread in case.get("regions", []):
+        trace.region(start, end, name, *thread)
     for start, end, name in case.get("ops", []):
         trace.op(start, end, name)
     for start, end, name in case.get("calls", []):

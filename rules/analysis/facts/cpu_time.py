@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +18,7 @@ from rules.analysis.arithmetic.intervals import (
     clip,
     complement,
     contains,
+    intersect,
     length,
     measure,
     subtract,
@@ -32,6 +34,7 @@ USUALLY_SHORT = 0.5  # of a long gap: where half of the same gaps are shorter, t
 # What PyTorch's profiler costs a program that drives no GPU, for each operator or range: docs/predictions.md
 RECORD_NS, FRAME_NS = 3_000, 500
 MAX_RECORDER_SHARE = 0.5  # of a time can be the recorder's
+_ON_CPU = re.compile(r"(gloo|mpi|ucc):")  # the ranges that PyTorch opens while a collective runs on the CPU
 _OWN_RECORDER = re.compile(r"(.*[/\\])?stallscope_recorder[/\\](session|status)\.py")
 _OF_A_GPU = re.compile(r"cuda|cudnn|cublas|nccl|miopen|hipblas|\bhip|triton", re.IGNORECASE)
 
@@ -47,6 +50,7 @@ class CpuTime:
     window: tuple[int, int]
     busy_ns: int
     steps: int
+    collectives: Intervals  # that run on the CPU for this rank, on threads of their own
 
     @property
     def window_ns(self) -> int:
@@ -103,10 +107,17 @@ class CpuTime:
 
     @cached_property
     def outside(self) -> Intervals:
-        """Long times in which neither an operator nor a loader runs, and which are no chance."""
+        """Long times in which neither operator, loader nor collective runs, and which are no chance."""
         (start, end), interrupted = self._idle
         long = (end - start >= LONG_GAP_NS) & ~interrupted
-        return start[long], end[long]
+        return subtract((start[long], end[long]), self.collectives)
+
+    @cached_property
+    def communicating(self) -> Intervals:
+        """Long times in which neither an operator nor a loader runs, and a collective does."""
+        (start, end), _ = self._idle
+        long = end - start >= LONG_GAP_NS
+        return intersect((start[long], end[long]), self.collectives)
 
     @cached_property
     def _idle(self) -> tuple[Intervals, BOOL]:
@@ -157,10 +168,15 @@ class CpuTime:
         return self._without_recorder(self.outside)
 
     @cached_property
+    def communicating_ns(self) -> int:
+        return self._without_recorder(self.communicating)
+
+    @cached_property
     def step_ns(self) -> int:
         """All of the window."""
-        rest = subtract(subtract(self._all, self.loading), self.outside)
-        return self.loading_ns + self.outside_ns + self._without_recorder(rest)
+        rest = subtract(subtract(subtract(self._all, self.loading), self.outside), self.communicating)
+        apart = self.loading_ns + self.outside_ns + self.communicating_ns
+        return apart + self._without_recorder(rest)
 
     def overhead_ns(self, *, in_full: bool = False) -> int:
         """What calling operators costs: as long as the shortest ones take, for each, and the short gaps.
@@ -209,25 +225,48 @@ class CpuTime:
         return whole - min(RECORD_NS * records + FRAME_NS * frames, round(MAX_RECORDER_SHARE * whole))
 
 
+def collectives_on_cpu(trace: Trace) -> I64:
+    """The ranges in which a collective runs on a CPU."""
+    ranges = trace.events.of_kind(EventKind.REGION)
+    return ranges[named(trace, ranges, lambda name: _ON_CPU.match(name) is not None)]
+
+
 @derived
 def cpu_time(analysis: Analysis) -> CpuTime | None:
     """Of a recording that is whole and holds neither work of a GPU nor calls that launch any; None for others."""
+    return _busiest(analysis, range(len(analysis.threads.keys)))
+
+
+def cpu_time_of_rank(analysis: Analysis, rank: int | None) -> CpuTime | None:
+    """The same of the busiest thread of one rank."""
+    wanted = -1 if rank is None else rank
+    return _busiest(analysis, [place for place, key in enumerate(analysis.threads.keys) if key[0] == wanted])
+
+
+def _busiest(analysis: Analysis, among: Sequence[int]) -> CpuTime | None:
     trace, threads, window = analysis.trace, analysis.threads, analysis.window
     if len(trace.gpu_operations) or (trace.events.kind == EventKind.API).any() or is_cut(trace):
         return None
-    found: CpuTime | None = None
-    steps = analysis.steps_in_window
-    busy = trace.events.of_kind(EventKind.CPU_OP, EventKind.REGION)
+    found, activity, most = -1, None, 0
+    events = collectives_on_cpu(trace)
+    busy = np.setdiff1d(trace.events.of_kind(EventKind.CPU_OP, EventKind.REGION), events)
     owner = threads.of_events(busy)
     at_most = np.bincount(owner[owner >= 0], trace.events.duration[busy[owner >= 0]], len(threads.keys))
-    for thread in np.argsort(-at_most, kind="stable").tolist():
-        if at_most[thread] <= (found.busy_ns if found is not None else 0):
+    for thread in sorted(among, key=lambda each: -at_most[each]):
+        if at_most[thread] <= most:
             break
-        activity = threads.activity(thread)
-        busy_ns = _busy_ns(activity, window)
-        if busy_ns > (found.busy_ns if found is not None else 0):
-            found = CpuTime(thread, activity, window, busy_ns, steps)
-    return found
+        each = threads.activity(thread)
+        if (busy_ns := _busy_ns(each, window)) > most:
+            found, activity, most = thread, each, busy_ns
+    if activity is None:
+        return None
+    mine = events[np.isin(trace.events.lane[events], _lanes_of_rank(trace, threads.keys[found][0]))]
+    collectives = union(trace.events.start[mine], trace.events.end[mine])
+    return CpuTime(found, activity, window, most, analysis.steps_in_window, collectives)
+
+
+def _lanes_of_rank(trace: Trace, rank: int) -> list[int]:
+    return [index for index, each in enumerate(trace.lanes) if each.rank == (None if rank < 0 else rank)]
 
 
 def _busy_ns(activity: ThreadActivity, window: tuple[int, int]) -> int:
