@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from rules.analysis.arithmetic.intervals import length
+from rules.analysis.facts.cpu_time import CpuTime, cpu_time
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import classify
 from rules.comparison.calls import Calls
@@ -52,6 +54,9 @@ def bridges(
     first: Side, second: Side, steps: tuple[float, float], calls: tuple[Calls, Calls], regions: list[str]
 ) -> tuple[Bridge, ...]:
     """All that can be told; ``steps`` are mean steps (or windows), ns; ``regions`` the texts of the calls' codes."""
+    alone = [cpu_time(side.analysis) for side in (first, second)]
+    if alone[0] is not None and alone[1] is not None:
+        return tuple(_bridge(title, steps, [of(each) for each in alone if each]) for title, of in _OF_CPUS)
     found = [
         _bridge(BUDGET, steps, [_budget(side) for side in (first, second)]),
         _bridge(KINDS, steps, [_kinds(side) for side in (first, second)]),
@@ -138,3 +143,31 @@ def _by_region(side: Side, calls: Calls, texts: list[str]) -> Shares:
         label = texts[code] if code >= 0 else ELSEWHERE
         found[label, label] = float(spent[region == code].sum())
     return found
+
+
+def _cpu_parts(time: CpuTime) -> Shares:
+    """What the busiest thread does where no GPU was recorded."""
+    whole = max(time.window_ns, 1)
+    return {
+        ("compute", "operators"): time.computes,
+        (Cause.INPUT.key, "loading data"): length(time.loading) / whole,
+        ("communication", "waiting in collectives"): length(time.communicating) / whole,
+        (Cause.HOST.key, "outside operators"): length(time.outside) / whole,
+        (Cause.LAUNCH.key, "calling operators"): length(time.calling) / whole,
+    }
+
+
+def _cpu_regions(time: CpuTime) -> Shares:
+    """Each moment belongs to the innermost range of the program."""
+    found: dict[tuple[str, str], float] = {}
+    for event, ns in time.shares(time.activity.user_regions):
+        name = time.trace.name(event)
+        found[name, name] = ns / max(time.window_ns, 1)
+    found[ELSEWHERE, ELSEWHERE] = 1.0 - sum(found.values())
+    return found
+
+
+_OF_CPUS: tuple[tuple[str, Callable[[CpuTime], Shares]], ...] = (
+    (BUDGET, _cpu_parts),
+    (REGIONS, _cpu_regions),
+)

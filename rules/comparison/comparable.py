@@ -121,8 +121,8 @@ def cautions_of_reports(before: Trace, after: Trace) -> list[str]:
 def not_the_same_work(first: Side, second: Side, works: tuple[Works, Works]) -> list[str]:
     """Why the step times of two timelines say nothing about a change; ``works``: kernels by comparable name."""
     found = []
-    if not (first.gpus and second.gpus):
-        found.append("no GPU work was recorded in at least one of them")
+    if bool(first.gpus) != bool(second.gpus):
+        found.append("no GPU work was recorded in one of them")
     if not (first.found_by and second.found_by):
         found.append(f"no steps were found in {_without_steps(first, second)}")
     elif first.found_by != second.found_by and "repetition" in (first.found_by, second.found_by):

@@ -190,7 +190,7 @@ def compare(
         verdict=". ".join([headline, *because]),
         headline=headline,
         step=step,
-        measures=tuple(measures),
+        measures=tuple(measures if first.gpus or second.gpus else measures[OF_KERNELS:]),
         kernels=tuple(_noticeable(matched.rows.rows)[:KERNEL_ROWS]),
         findings=tuple(findings),
         cautions=(
@@ -369,6 +369,9 @@ def _unrecorded(ratio: StepRatio) -> str:
     faster = ratio.unrecorded < 1
     factor = three_digits(1 / ratio.unrecorded if faster else ratio.unrecorded)
     return f"; about {factor}x {'faster' if faster else 'slower'} without the recorder"
+
+
+OF_KERNELS = 2  # the first measures are of kernels
 
 
 def _measures(

@@ -9,6 +9,7 @@ import pytest
 from parsers.model import Trace, TraceError
 from parsers.model.names.kernels import comparable_name
 from parsers.model.results import REQUEST_LOG, ResultTable
+from rules.comparison.bridge import BUDGET, REGIONS
 from rules.comparison.compare import compare
 from rules.comparison.findings import Change, compare_findings
 from rules.comparison.kernel_rows import Match
@@ -242,3 +243,29 @@ def test_findings_about_different_kernels_are_not_one() -> None:
 
 def test_what_matters_on_neither_side_is_left_out() -> None:
     assert not compare_findings([finding(Severity.LOW)], [finding(Severity.LOW)], (1000, 1000), 10)
+
+
+def on_the_cpu(data: float, collective: float) -> Trace:
+    """Four steps of 10 ms: so much of each in ``data``, then operators, then so long in a collective."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.region(0, data, "prepare")
+        trace.op(0, data, "aten::stack")
+        trace.region(data, 10_000, "backward")
+        trace.op(data, 10_000 - collective, "aten::mm")
+        trace.region(10_000 - collective, 10_000, "gloo:all_reduce", 500)
+
+    return steps(4, 10_000, body).build()
+
+
+def test_two_recordings_without_a_gpu_are_compared_by_region_and_by_what_the_thread_does() -> None:
+    result = compare(on_the_cpu(6_000, 1_000), on_the_cpu(1_000, 3_000))
+    assert "Not comparable" not in result.verdict
+    bridges = {bridge.title: {part.label: part.change for part in bridge.parts} for bridge in result.bridges}
+    assert set(bridges) == {BUDGET, REGIONS}
+    assert bridges[REGIONS]["prepare"] == pytest.approx(-5_000_000)
+    assert bridges[REGIONS]["backward"] == pytest.approx(5_000_000)
+    assert bridges[BUDGET]["waiting in collectives"] == pytest.approx(2_000_000)
+    assert bridges[BUDGET]["operators"] == pytest.approx(-2_000_000)
+    assert "kernel" not in as_text(result).lower()
+    assert not any(measure.name.startswith("kernel") for measure in result.measures)

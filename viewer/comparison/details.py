@@ -76,7 +76,8 @@ class Details(QTabWidget):
 
     def show_result(self, result: Comparison, rows: Sequence[KernelChange], prepared: tables.Tables) -> None:
         self._measured.setText("Memory" if result.of_memory else "Steps")
-        self._matched.setVisible(not result.of_memory)
+        without_gpu = result.sides is not None and not any(side.gpus for side in result.sides)
+        self._matched.setVisible(not result.of_memory and not without_gpu)
         self._fill_measures(result, prepared)
         self.show_kernels(rows)
         self.findings.show_findings(result.findings, tables.finding_costs(result), result.cautions)

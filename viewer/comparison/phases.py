@@ -1,4 +1,4 @@
-"""The phases of a step as its busiest GPU ran them, and what it ran at a moment; no Qt."""
+"""The phases of a step as its busiest GPU or, without one, its busiest thread ran them; no Qt."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from parsers.model import I64, Trace
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
+from rules.analysis.facts.cpu_time import CpuTime
 from rules.comparison.calls import Calls
 
 MIN_PHASE = 0.01  # of the step: shorter ones belong to what surrounds them
@@ -28,8 +29,11 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StepOnGpu:
-    """The operations of a step on its busiest GPU, by start; ``region`` is a code, -1 outside of any."""
+class StepRun:
+    """The operations of a step on its busiest GPU, by start; ``region`` is a code, -1 outside of any.
+
+    Without a GPU: the ranges of the program on its busiest thread, one in place of each operation.
+    """
 
     trace: Trace
     event: I64
@@ -37,9 +41,21 @@ class StepOnGpu:
     end: I64
     region: I64
     texts: Sequence[str]
+    title: str = "Phases on the GPU"
 
     @classmethod
-    def of(cls, trace: Trace, calls: Calls, texts: Sequence[str]) -> StepOnGpu:
+    def on_cpu(cls, time: CpuTime, span: tuple[int, int]) -> StepRun:
+        """Of the innermost ranges between two times."""
+        trace, column = time.trace, time.activity.user_regions
+        inside = (column.event >= 0) & (column.edges >= span[0]) & (column.edges < span[1])
+        event, start = column.event[inside].astype(np.int64), column.edges[inside]
+        end = np.append(column.edges, span[1])[1:][inside]
+        names, region = np.unique(trace.events.name[event], return_inverse=True)
+        texts = [trace.strings[name] for name in names.tolist()]
+        return cls(trace, event, start, end, region, texts, "Phases")
+
+    @classmethod
+    def of(cls, trace: Trace, calls: Calls, texts: Sequence[str]) -> StepRun:
         """Of one step's calls; ``texts`` belong to their codes."""
         device = trace.lane_device[trace.events.lane[calls.event]]
         busiest = np.bincount(device, calls.ns).argmax() if len(device) else -1
@@ -49,7 +65,7 @@ class StepOnGpu:
         return cls(trace, event, trace.events.start[event], trace.events.end[event], region, texts)
 
     def said_at(self, when: float) -> str:
-        """What the GPU does at a time, in a few words."""
+        """What runs at a time, in a few words."""
         place = int(np.searchsorted(self.start, when, side="right")) - 1
         if place < 0 or not len(self.event) or when > self.end.max():
             return "outside of this step"
@@ -59,7 +75,8 @@ class StepOnGpu:
             following = self.start[place + 1] if place + 1 < len(self.start) else self.end[place]
             return f"{named}nothing runs for {duration(float(max(following - self.end[place], 0)))}"
         ns = float(self.end[place] - self.start[place])
-        return f"{named}{kernel_name(self.trace.name(int(self.event[place])))}, {duration(ns)}"
+        name = kernel_name(self.trace.name(int(self.event[place])))
+        return f"{named.removesuffix(f'{name}, ')}{name}, {duration(ns)}"
 
     def phases(self) -> tuple[Phase, ...]:
         """Stretches of one region after the other; the whole step is one where no region is known."""

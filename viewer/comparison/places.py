@@ -38,6 +38,8 @@ def places_of_part(
 
 def _of_part(title: str, part: BridgePart, steps: MatchedSteps, number: int, side: Side) -> list[Evidence]:
     calls = steps.calls[number]
+    if title == REGIONS and not side.gpus:
+        return _ranges(side, steps, number, part.label)
     causes = [cause for cause in Cause if cause.key == part.key]
     if title == BUDGET and causes:
         return _gaps(side, steps, number, causes)
@@ -49,6 +51,16 @@ def _of_part(title: str, part: BridgePart, steps: MatchedSteps, number: int, sid
     if title == BUDGET:
         return _evidence(side.trace, calls.event[_in_budget(side.trace, calls.event, calls.kernel, part.key)])
     return _evidence(side.trace, calls.event[calls.family == code])
+
+
+def _ranges(side: Side, steps: MatchedSteps, number: int, name: str) -> list[Evidence]:
+    """The ranges of one name inside the step."""
+    trace, step = side.trace, steps.steps[number]
+    t0, t1 = side.analysis.window if step is None else (step.start, step.end)
+    ranges = trace.events.of_kind(EventKind.REGION)
+    start = trace.events.start[ranges]
+    code = trace.strings.index(name) if name in trace.strings else -1
+    return _evidence(trace, ranges[(trace.events.name[ranges] == code) & (start >= t0) & (start < t1)])
 
 
 def _in_budget(trace: Trace, events: I64, kernels: BOOL, key: str) -> BOOL:

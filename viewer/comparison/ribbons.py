@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from parsers.model import Lane, LaneKind
 from parsers.model.units import duration, three_digits
 from rules.comparison.bridge import ELSEWHERE
-from viewer.comparison.phases import REST, WHOLE, Phase, StepOnGpu, paired
+from viewer.comparison.phases import REST, WHOLE, Phase, StepRun, paired
 from viewer.look import theme
 from viewer.look.painted_text import TextCache, painting
 from viewer.timeline.kinds.base import StyledRow, style_of
@@ -33,7 +33,7 @@ class Ribbons(QWidget):
     def __init__(self, before: TimelineState, after: TimelineState) -> None:
         super().__init__()
         self._states = before, after
-        self._steps: tuple[StepOnGpu, StepOnGpu] | None = None
+        self._steps: tuple[StepRun, StepRun] | None = None
         self._phases: tuple[tuple[Phase, ...], tuple[Phase, ...]] = ((), ())
         self._bold = TextCache(theme.font(12, QFont.Weight.DemiBold))
         self._text = TextCache(theme.font(12))
@@ -49,7 +49,7 @@ class Ribbons(QWidget):
     def sizeHint(self) -> QSize:
         return QSize(600, MIN_HEIGHT)
 
-    def show_steps(self, steps: tuple[StepOnGpu, StepOnGpu] | None) -> None:
+    def show_steps(self, steps: tuple[StepRun, StepRun] | None) -> None:
         self._steps = steps
         self._phases = (steps[0].phases(), steps[1].phases()) if steps is not None else ((), ())
         told = [f"{phase.label}: {_changed(phase, other)[0]}" for phase, other in paired(*self._phases)]
@@ -100,7 +100,7 @@ class Ribbons(QWidget):
             painter.setFont(self._text.font)
             for top in (0, self.height() - BAR):
                 self._text.draw(
-                    painter, "Phases on the GPU", TEXT_LEFT, top + (BAR - self._text.height) / 2, 150
+                    painter, self._steps[0].title, TEXT_LEFT, top + (BAR - self._text.height) / 2, 150
                 )
         painter.fillRect(QRectF(NAMES_WIDTH - 1, 0, 1, self.height()), colors.line)
 

@@ -66,8 +66,8 @@ OPERATORS = (
 )
 PARTS = (
     Column("name", "Region"),
-    Column("ns_before", "Before", Show.TIME, "A step, as the GPU ran it"),
-    Column("ns_after", "After", Show.TIME, "A step, as the GPU ran it"),
+    Column("ns_before", "Before", Show.TIME, "A step, as the GPU ran it, or the CPU where there is none"),
+    Column("ns_after", "After", Show.TIME, "A step, as the GPU ran it, or the CPU where there is none"),
     _CHANGE,
 )
 COLLECTIVES = (

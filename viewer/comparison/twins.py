@@ -10,10 +10,11 @@ from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from parsers.model import I64, Trace
+from rules.analysis.facts.cpu_time import cpu_time_of_rank
 from rules.comparison.matched_steps import MatchedSteps
 from rules.comparison.side import Side
 from rules.findings.base import Evidence
-from viewer.comparison.phases import StepOnGpu
+from viewer.comparison.phases import StepRun
 from viewer.comparison.ribbons import MIN_HEIGHT, Ribbons
 from viewer.kept.preferences import Preferences
 from viewer.look import theme
@@ -157,11 +158,15 @@ class TwinTimelines(QWidget):
             (before[orders[0]], after[orders[0]]),
             (after[orders[1]], before[orders[1]]),
         )
-        on_gpu = [
-            StepOnGpu.of(side.trace, calls, steps.texts)
-            for side, calls in zip(sides, steps.calls, strict=True)
+        alone = [
+            None if step is None else cpu_time_of_rank(side.analysis, step.rank)
+            for side, step in zip(sides, steps.steps, strict=True)
         ]
-        self.ribbons.show_steps((on_gpu[0], on_gpu[1]))
+        runs = [
+            StepRun.of(side.trace, calls, steps.texts) if time is None else StepRun.on_cpu(time, span)
+            for side, calls, time, span in zip(sides, steps.calls, alone, self.spans(), strict=True)
+        ]
+        self.ribbons.show_steps((runs[0], runs[1]))
         for number in (0, 1):
             self._arrange(number)
         self.align()

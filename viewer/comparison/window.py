@@ -254,9 +254,10 @@ class ComparisonWindow(QWidget):
             self._show_profiles(result)
         self.details.show_result(result, found.rows, found.tables)
         if result.sides is not None and found.steps is not None:
-            from rules.comparison.bridge import KINDS
+            from rules.comparison.bridge import KINDS, REGIONS
 
-            self.bridge.show_bridges(result.bridges, KINDS)
+            with_gpu = any(side.gpus for side in result.sides)
+            self.bridge.show_bridges(result.bridges, KINDS if with_gpu else REGIONS)
             self._offer_ranks(result.sides)
             self._show_steps(found.steps)
         self._say_sides()

@@ -58,7 +58,8 @@ def comparison_report(result: Comparison, answers: Sequence[Answer] = ()) -> Rep
     ]
     families = _kernels(result.families, [each.name for each in result.families])
     kernels = _kernels(result.kernels, kernel_titles(result.kernels))
-    any_kernel = result.kernels or result.profiles or result.of_memory
+    without_gpu = result.sides is not None and not any(side.gpus for side in result.sides)
+    any_kernel = result.kernels or result.profiles or result.of_memory or without_gpu
     calls = ("", "before", "after", "calls before", "calls after")
     return Report(
         result.verdict,
