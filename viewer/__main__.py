@@ -20,14 +20,10 @@ def main() -> int:
         streams.prepare()
         if memory_limit.address_space() < memory_limit.MIN_ADDRESS_SPACE:
             return _refuse_to_start()
-        from viewer.loading.apart import start_ahead
-
-        start_ahead(sys.argv[1:])
-        _load_algebra()
         from viewer.cli import main as command_line
         from viewer.desktop.ending import end_is_near
 
-        code = command_line()
+        code = command_line(begin=_begin)
         end_is_near()
         return code
     except KeyboardInterrupt:  # while it is loaded
@@ -50,6 +46,14 @@ def _refuse_to_start() -> int:
         file=sys.stderr,
     )
     return BAD_INPUT
+
+
+def _begin() -> None:
+    """Start what reads, and meanwhile load what counts."""
+    from viewer.loading.apart import start_ahead
+
+    start_ahead(sys.argv[1:])
+    _load_algebra()
 
 
 def _load_algebra() -> None:

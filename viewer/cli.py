@@ -10,6 +10,7 @@ import pkgutil
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from parsers.files.private_folder import clear_abandoned
 from parsers.model import SYSTEM_ERRORS, Cancelled, TraceError, refused_by_system
@@ -21,11 +22,14 @@ from viewer.terminal.console import complain, program_version
 from viewer.terminal.exit_codes import BAD_INPUT, BROKEN, DONE, INTERRUPTED
 from viewer.terminal.memory_limit import is_shortage
 
+if TYPE_CHECKING:
+    from viewer.terminal.kept_answers import Question
+
 _SELDOM = 100_000, 10, 10  # columns make few objects, loading the program many that stay
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the process's exit code."""
+def main(arguments: Sequence[str] | None = None, begin: Callable[[], None] = lambda: None) -> int:
+    """Run one command; returns the process's exit code. ``begin`` is called before a command does any work."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     gc.set_threshold(*_SELDOM)
     end_tidily_when_told()
@@ -33,8 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _options(arguments)
         refuse_to_lose(options)
-        run: Callable[[argparse.Namespace], int] = options.run
-        code = run(options)
+        code = _run(options, begin)
         sys.stdout.flush()  # here, because a full disk at the end of the process would be its exit code
         return code
     except (KeyboardInterrupt, Cancelled):
@@ -54,6 +57,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         print("stallscope: this is a bug in Stallscope. Please report it.", file=sys.stderr)
         return BROKEN
+
+
+def _run(options: argparse.Namespace, begin: Callable[[], None]) -> int:
+    """Tell what was found out before, where the question is the same; else run the command."""
+    asked: Question | None = options.question(options) if "question" in options else None
+    if asked is not None and (known := asked.kept()) is not None:
+        return known.tell()
+    begin()
+    run: Callable[[argparse.Namespace], int] = options.run
+    return run(options)
 
 
 def _subject(arguments: Sequence[str]) -> str:

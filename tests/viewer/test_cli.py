@@ -205,3 +205,23 @@ def test_a_wrong_threshold_is_refused_with_what_would_be_right(
         main(["diagnose", "any", "--threshold", wrong])
     assert ended.value.code == 2
     assert told in capsys.readouterr().err
+
+
+ASKED_WITHOUT_NUMPY = """
+import sys
+from viewer.cli import command_names, main
+
+for words in (["--help"], ["--version"], *([command, "--help"] for command in command_names())):
+    try:
+        main(words)
+    except SystemExit:
+        pass
+    if "numpy" in sys.modules:
+        sys.exit(f"{words} loaded numpy")
+"""
+
+
+def test_help_and_version_are_told_without_numpy() -> None:
+    done = subprocess.run([sys.executable, "-c", ASKED_WITHOUT_NUMPY], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("usage: stallscope") > 10

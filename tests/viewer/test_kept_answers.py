@@ -1,10 +1,13 @@
-"""A question about large recordings is answered from what was found out before, while nothing of it changed."""
+"""A question about recordings is answered from what was found out before, while nothing of it changed."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
+import subprocess
+import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +15,6 @@ import pytest
 
 import resources
 from parsers.model import Trace
-from parsers.stored import cache
 from rules import Diagnosis, diagnosis
 from viewer.cli import main
 from viewer.commands import diagnose
@@ -24,9 +26,7 @@ OTHER = resources.path("samples") / "elementwise_chain.pt.trace.json.gz"
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is read, as every recording counts as large."""
-    monkeypatch.setattr(cache, "MIN_EVENTS", 1)
-    monkeypatch.setattr(kept_answers, "MIN_BYTES", 1)
+    """What is read."""
     found: list[str] = []
     read = diagnose.recording
 
@@ -154,10 +154,28 @@ def test_a_changed_line_of_any_module_makes_another_program(
     assert kept_answers.program.__wrapped__() != before
 
 
-def test_the_modules_of_all_layers_are_the_program() -> None:
-    root = Path(kept_answers.__file__).resolve().parents[2]
-    packages = {each.parent.name for each in root.glob("*/__init__.py")}
-    assert packages >= {"viewer", "rules", "parsers", "resources"}
+def test_the_packages_of_the_project_are_the_program(repository: Path) -> None:
+    stated = tomllib.loads((repository / "pyproject.toml").read_text())
+    assert set(kept_answers._PACKAGES) == set(stated["tool"]["importlinter"]["root_packages"])
+
+
+def test_what_lies_beside_the_program_is_not_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "viewer" / "terminal" / "kept_answers.py"
+    library = tmp_path / "numpy" / "__init__.py"
+    for file in (here, library):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("LIMIT = 1\n")
+    monkeypatch.setattr(kept_answers, "__file__", str(here))
+    before = kept_answers.program.__wrapped__()
+    library.write_text("LIMIT = 2\n")
+    (here.parent / "__pycache__").mkdir()
+    (here.parent / "__pycache__" / "kept_answers.pyc").write_bytes(b"made")
+    assert kept_answers.program.__wrapped__() == before
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "resources" / "gpus.toml").write_text("")
+    assert kept_answers.program.__wrapped__() != before
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense", None])
@@ -202,15 +220,24 @@ def test_nothing_is_kept_of_a_file_that_changed_while_it_was_read(
     assert not kept_answers.ENTRIES.folder.exists()
 
 
-def test_small_recordings_folders_and_standard_input_are_no_question(tmp_path: Path, recording: Path) -> None:
-    assert recording.stat().st_size < kept_answers.MIN_BYTES
-    assert kept_answers.question_of([str(recording)], {}) is None
-    large = tmp_path / "large.json"
-    large.write_bytes(b" " * kept_answers.MIN_BYTES)
-    assert kept_answers.question_of([str(large)], {}) is not None
-    assert kept_answers.question_of([str(large), str(tmp_path)], {}) is None
-    assert kept_answers.question_of([str(large), "-"], {}) is None
-    assert kept_answers.question_of([str(large), "a\0b"], {}) is None
+def test_folders_and_standard_input_are_no_question(tmp_path: Path, recording: Path) -> None:
+    name = str(recording)
+    assert kept_answers.question_of([name], {}) is not None
+    assert kept_answers.question_of([name, str(tmp_path)], {}) is None
+    assert kept_answers.question_of([name, "-"], {}) is None
+    assert kept_answers.question_of([name, "a\0b"], {}) is None
+
+
+def test_the_same_words_are_told_again_without_numpy(recording: Path, reads: list[str], asked: Asked) -> None:
+    first = asked("diagnose", recording)
+    script = (
+        "import sys; from viewer.cli import main; main(); "
+        "print([*{'numpy', 'msgspec', 'parsers.opening', 'rules'} & {*sys.modules}], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "diagnose", recording], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == (first[1], "[]\n")
 
 
 def test_answers_are_their_owners_alone_and_bounded(

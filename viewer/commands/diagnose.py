@@ -36,6 +36,7 @@ def declare(commands: Any) -> None:
     parser = commands.add_parser("diagnose", help="show what is slow and why")
     add_options(parser)
     parser.add_argument("paths", nargs="+", metavar="PATH")
+    parser.set_defaults(question=_question)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -102,9 +103,7 @@ def _run(options: argparse.Namespace, then: Callable[[Analysis, Diagnosis], None
     progress = terminal_progress()
     if (many := _many_ranks(options, progress.part(0.0, 0.9))) is not None:
         return _diagnose_many(many, options, progress.part(0.9, 1.0))
-    question = None if then or files_asked_for(options) else _question(options)
-    if question is not None and (known := question.kept()) is not None:
-        return known.tell()
+    question = None if then else _question(options)
     trace = recording(options.paths, progress.part(0.0, 0.7), lambda: _load(options.json))
     from rules import diagnosis_of
     from rules.analysis.analysis import Analysis
@@ -132,6 +131,8 @@ def _run(options: argparse.Namespace, then: Callable[[Analysis, Diagnosis], None
 
 def _question(options: argparse.Namespace) -> Question | None:
     """What is asked, where it can be answered from what was found out before."""
+    if files_asked_for(options) or options.scheduler or options.workers:
+        return None
     return question_of(
         options.paths,
         {

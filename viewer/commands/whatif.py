@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from parsers.model import TraceError
 from viewer.terminal.console import json_text, recording, terminal_progress
 from viewer.terminal.exit_codes import DONE
-from viewer.terminal.kept_answers import Answer, question_of
+from viewer.terminal.kept_answers import Answer, Question, question_of
 from viewer.terminal.option_values import add_thresholds, thresholds_of
 
 if TYPE_CHECKING:
@@ -31,20 +31,22 @@ def declare(commands: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_thresholds(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, question=_question)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Predict; the exit code."""
+def _question(options: argparse.Namespace) -> Question | None:
     asked = {
         "command": "whatif",
         "json": options.json,
         "fixes": options.fix,
         "thresholds": dict(options.threshold),
     }
-    question = question_of(options.paths, asked)
-    if question is not None and (known := question.kept()) is not None:
-        return known.tell()
+    return question_of(options.paths, asked)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Predict; the exit code."""
+    question = _question(options)
     from rules import Diagnosis, diagnosis_of
     from rules.analysis.analysis import Analysis
     from rules.fixes.plan import plan_of

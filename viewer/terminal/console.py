@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parsers.model import Progress, Trace, TraceError
+from parsers.model import Progress, TraceError
 from viewer.look.plain_text import one_line  # here: what cannot open a file can still complain
 from viewer.terminal import streams
 
@@ -19,6 +19,7 @@ _NO_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 if TYPE_CHECKING:
     from parsers.files.private_folder import PrivateFolder
+    from parsers.model import Trace
 
 
 def recording(

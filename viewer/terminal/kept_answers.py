@@ -1,24 +1,22 @@
-"""What a command said of large recordings, kept beside the cache of traces: asked again, it is said at once.
+"""What a command said of recordings, kept beside the cache of traces: asked again, it is said at once.
 
 An answer belongs to the question (the command and all its options that matter), to the files as they are, and to the
-code of the whole program. Where any of it changed there is no answer, and everything is found out anew.
+code of the whole program. Where any of it changed there is no answer, and everything is found out anew. A kept answer
+is told before numpy, or anything that reads, is loaded.
 """
 
 from __future__ import annotations
 
 import hashlib
-import logging
+import json
+import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from parsers.stored import cache as stored_cache
-from parsers.stored import columns as stored_columns
 from parsers.stored.entries import Entries
 from viewer.terminal.console import complain
 
@@ -27,9 +25,9 @@ if TYPE_CHECKING:
 
 ENTRIES = Entries("answers", most_bytes=64_000_000)
 MAX_BYTES = 16_000_000  # of one answer
-MIN_BYTES = 1 << 20  # of files: smaller ones, packed too, hold fewer events than are worth it
 _BESIDE = ("-wal", "-journal")  # what SQLite keeps of a database outside of it
-_LOG = logging.getLogger(__name__)
+_PACKAGES = "stallscope", "viewer", "rules", "parsers", "resources"
+_CHECKED = hashlib.sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,35 +56,27 @@ class Question:
 
     def kept(self) -> Answer | None:
         """The answer that was given before; None where there is none, or where it is damaged."""
-        content = ENTRIES.read(self.key)
-        if content is None:
-            return None
-        try:
-            words, _ = stored_columns.decoded(content)
-            return msgspec.msgpack.decode(words, type=Answer)
-        except (ValueError, msgspec.MsgspecError):
-            _LOG.info("a kept answer could not be used", exc_info=True)
-            return None
+        content = ENTRIES.read(self.key) or b""
+        checksum, said = content[: _CHECKED().digest_size], content[_CHECKED().digest_size :]
+        return Answer(**json.loads(said)) if said and _CHECKED(said).digest() == checksum else None
 
     def keep(self, answer: Answer, trace: Trace) -> None:
-        """Keep the answer that was found in a trace, if that is large, and the files are what they were when read."""
+        """Keep the answer that was found in a trace, if the files are what they were when they were read."""
+        from parsers.stored.cache import changed_files
+
         read = {str(Path(each.file).resolve()) for each in trace.inputs if each.file}
-        is_large = len(trace.events) >= stored_cache.MIN_EVENTS
-        if not is_large or read != self.files or stored_cache.changed_files(trace):
+        if read != self.files or changed_files(trace):
             return
-        try:
-            content = stored_columns.encoded({}, msgspec.msgpack.encode(answer))
-        except ValueError:  # a name that is no text
-            return
-        if len(content) <= MAX_BYTES:
-            ENTRIES.write(self.key, content)
+        said = json.dumps(asdict(answer)).encode()
+        if len(said) <= MAX_BYTES:
+            ENTRIES.write(self.key, _CHECKED(said).digest() + said)
             ENTRIES.trim()
 
 
 def question_of(names: Sequence[str], asked: Mapping[str, Any]) -> Question | None:
-    """The question of a command; None where the files are small, or where they are no files that stay as they are."""
+    """The question of a command; None where they are no files that stay as they are."""
     states: list[tuple[str, ...]] = []
-    total, files = 0, []
+    files = []
     for name in names:
         path = Path(name)
         try:
@@ -94,12 +84,9 @@ def question_of(names: Sequence[str], asked: Mapping[str, Any]) -> Question | No
                 return None
             file = path.resolve()
             states += [_state(each) for each in (file, *(Path(f"{file}{end}") for end in _BESIDE))]
-            total += file.stat().st_size
         except (OSError, ValueError):
             return None
         files.append(str(file))
-    if total < MIN_BYTES:
-        return None
     stated = repr((sorted(asked.items()), list(names), states, program())).encode("utf-8", "surrogateescape")
     return Question(hashlib.sha256(stated).hexdigest()[:32], frozenset(files))
 
@@ -117,14 +104,19 @@ def _state(file: Path) -> tuple[str, ...]:
 @cache
 def program() -> str:
     """The code of the whole program in a few digits: another program may judge otherwise."""
-    digest = hashlib.blake2b(sys.version.encode(), digest_size=16)
+    digest = hashlib.sha256(sys.version.encode())
     if getattr(sys, "frozen", False):
-        digest.update(repr(_state(Path(sys.executable))).encode())
-        return digest.hexdigest()
-    root = Path(__file__).resolve().parents[2]
-    packages = sorted(each.parent for each in root.glob("*/__init__.py"))
-    for file in (file for package in packages for file in sorted(package.rglob("*.py"))):
-        content = file.read_bytes()
-        digest.update(f"{file.relative_to(root)}\0{len(content)}\0".encode())
-        digest.update(content)
+        files = [Path(sys.executable)]
+    else:
+        root = Path(__file__).resolve().parents[2]
+        files = sorted(file for package in _PACKAGES for file in _files(root / package))
+    for file in files:
+        digest.update(repr(_state(file)).encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """What a package is made of, without what Python makes of it."""
+    for inside, folders, names in os.walk(folder):
+        folders[:] = [each for each in folders if each != "__pycache__"]
+        yield from (Path(inside, name) for name in names)

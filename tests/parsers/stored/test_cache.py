@@ -21,7 +21,7 @@ from parsers.files.private_folder import hold
 from parsers.formats.chrome_trace import ChromeTrace
 from parsers.model import Attribute, Counter, Device, EventKind, Lane, LaneKind, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.stored import cache, columns, traces
+from parsers.stored import cache, columns, entries, traces
 from tests.limits import room_in_a_file
 from tests.parsers.traces import assert_same
 from viewer.cli import main
@@ -165,7 +165,7 @@ def test_what_a_killed_writer_left_is_not_an_entry_and_goes_away(recording: Path
     (entry,) = cache.folder().iterdir()
     left = entry.rename(entry.with_name(f".{entry.name}.1.part"))
     assert _load(recording) is None
-    cache.trim()
+    entries.trim(cache.folder(), cache.MAX_BYTES)
     assert not left.exists()
 
 
@@ -174,7 +174,7 @@ def test_what_is_not_complete_has_no_name(tmp_path: Path) -> None:
     entry = tmp_path / "entries" / "one"
 
     def interrupted() -> None:
-        with cache.written_whole(entry) as file:
+        with entries.written_whole(entry) as file:
             file.write(b"half")
             assert list(entry.parent.iterdir()) == []
             raise KeyboardInterrupt
@@ -189,10 +189,10 @@ def test_an_entry_takes_the_place_of_an_older_one_and_is_its_owners_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can: bool
 ) -> None:
     if not can:
-        monkeypatch.setattr(cache, "_without_a_name", lambda folder: None)
+        monkeypatch.setattr(entries, "_without_a_name", lambda folder: None)
     entry = tmp_path / "entries" / "one"
     for content in (b"first", b"second"):
-        with cache.written_whole(entry) as file:
+        with entries.written_whole(entry) as file:
             file.write(content)
         assert entry.read_bytes() == content
         assert entry.stat().st_mode & 0o777 == 0o600
@@ -202,10 +202,10 @@ def test_an_entry_takes_the_place_of_an_older_one_and_is_its_owners_alone(
 def test_what_another_process_writes_at_this_moment_stays(tmp_path: Path) -> None:
     part = tmp_path / ".entry.1.part"
     held = hold(part)
-    cache.trim(entries=tmp_path)
+    entries.trim(tmp_path, cache.MAX_BYTES)
     assert part.exists()
     os.close(held)
-    cache.trim(entries=tmp_path)
+    entries.trim(tmp_path, cache.MAX_BYTES)
     assert not part.exists()
 
 
@@ -217,7 +217,7 @@ def test_the_entries_used_longest_ago_make_room(recording: Path, tmp_path: Path)
         newest = max(cache.folder().iterdir(), key=lambda entry: entry.stat().st_mtime)
         os.utime(newest, (age, age))
     size = newest.stat().st_size
-    cache.trim(most_bytes=size)
+    entries.trim(cache.folder(), size)
     assert _load(recording) is None
     assert _load(other) is not None
 
@@ -225,10 +225,10 @@ def test_the_entries_used_longest_ago_make_room(recording: Path, tmp_path: Path)
 def test_entries_used_while_the_clock_was_wrong_make_room_first(recording: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text("[]")
-    entries = [cache.store(_trace(path)) for path in (recording, other)]
-    assert entries[0] is not None
-    os.utime(entries[0], (4e9, 4e9))
-    cache.trim(most_bytes=entries[0].stat().st_size)
+    stored = [cache.store(_trace(path)) for path in (recording, other)]
+    assert stored[0] is not None
+    os.utime(stored[0], (4e9, 4e9))
+    entries.trim(cache.folder(), stored[0].stat().st_size)
     assert _load(recording) is None
     assert _load(other) is not None
 
