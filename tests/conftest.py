@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 import tempfile
 import threading
@@ -18,7 +17,7 @@ from hypothesis import settings
 from pytestqt.qtbot import QtBot
 
 from parsers import collecting
-from tests.limits import limits, set_back
+from tests.limits import hear_signals, limits, set_back
 from viewer.loading import apart
 
 if TYPE_CHECKING:
@@ -70,10 +69,7 @@ apart.OF_UNKNOWN_COST = ()
 for _wait in (QtBot.waitActive, QtBot.waitExposed, QtBot.waitSignal, QtBot.waitSignals, QtBot.waitUntil):
     _wait.__kwdefaults__["timeout"] = HANG_S * 1000
 
-# What is started in the background by a script does not hear Ctrl+C, and neither would what the tests start.
-for _number, _usual in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
-    if hasattr(signal, _number) and signal.getsignal(getattr(signal, _number)) is signal.SIG_IGN:
-        signal.signal(getattr(signal, _number), _usual)
+hear_signals()
 
 # Before anything imports Qt or reads a settings folder, also while tests are collected.
 _session_home = tempfile.TemporaryDirectory(prefix="stallscope-tests-", ignore_cleanup_errors=True)

@@ -1,8 +1,9 @@
-"""Limits of the system on the process of the tests: one for the length of a block, and all of them set back."""
+"""What the process of the tests was given by who started it: limits of the system, and signals it does not hear."""
 
 from __future__ import annotations
 
 import compileall
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -32,6 +33,13 @@ def set_back(usual: Limits) -> list[str]:
         with suppress(ValueError):  # nobody but root may raise what was lowered for good
             resource.setrlimit(getattr(resource, name), usual[name])
     return changed
+
+
+def hear_signals() -> None:
+    """Hear Ctrl+C, which what a script starts in the background does not, and neither would what is started here."""
+    for number, usual in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+        if hasattr(signal, number) and signal.getsignal(getattr(signal, number)) is signal.SIG_IGN:
+            signal.signal(getattr(signal, number), usual)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import QApplication
 
 import resources
 from viewer.desktop.ending import SIGNALLED, end_tidily_when_told, ending_at_once
+from viewer.desktop.jobs import end_all
 from viewer.loading.apart import keep_one_ready
 from viewer.look import theme
 from viewer.look.tab_order import tell_roles
@@ -155,7 +156,9 @@ def run(paths: Sequence[Path], at: int | None = None, separate: bool = False) ->
             OpenedFiles(app).asked.connect(answer)
         app.aboutToQuit.connect(instance.close)
         QTimer.singleShot(READER_AFTER_MS, keep_one_ready)
-        return app.exec()
+        code = app.exec()
+        end_all()
+        return code
 
 
 @contextlib.contextmanager

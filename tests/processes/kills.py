@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from tests.limits import hear_signals
 from tests.processes.answers import is_mistaken
 from tests.processes.installed import install, installed_in
 from tests.processes.place import BUSY, FREE, Done, Hangs, Place, kill, processes_with
@@ -180,6 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", action="append", default=[], choices=[str(each) for each in SUBJECTS])
     parser.add_argument("--busy", action="store_true", help="as on a machine whose processors are all taken")
     options = parser.parse_args(arguments)
+    hear_signals()
     shared = SharedFolder(f"stallscope-kills-{uuid.uuid4().hex}")
     try:
         faulty = _run(options, shared)

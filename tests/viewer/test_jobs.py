@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QObject
@@ -12,7 +15,7 @@ from shiboken6 import delete
 
 from parsers.collecting import let_garbage_go
 from parsers.model import Cancelled, Progress
-from viewer.desktop.jobs import Jobs, _Post
+from viewer.desktop.jobs import Jobs, _Post, end_all
 
 
 @pytest.fixture
@@ -181,3 +184,54 @@ def test_closing_ends_every_thread(jobs: Jobs) -> None:
     jobs.ask("b", endless, lambda _: None)
     jobs.close()
     assert threading.active_count() == before
+
+
+def test_before_the_program_ends_the_threads_of_all_windows_do(jobs: Jobs) -> None:
+    ended: list[str] = []
+
+    def endless(progress: Progress) -> None:
+        try:
+            while True:
+                progress.step(0.5, "working")
+        finally:
+            ended.append("work")
+
+    other, before = Jobs(), threading.active_count()
+    jobs.ask("a", endless, ended.append)
+    other.ask("a", endless, ended.append)
+    end_all()
+    assert (threading.active_count(), ended) == (before, ["work", "work"])
+
+
+IS_LEFT_WHILE_IT_WORKS = """
+import sys
+import threading
+from PySide6.QtWidgets import QApplication
+from viewer import app
+from viewer.desktop.jobs import Jobs
+
+def endless(progress):
+    while True:
+        progress.step(0.5, "working")
+
+def exec(_):
+    jobs.ask("a", endless, print)
+    return 3
+
+application = app.application()
+jobs = Jobs(application)
+QApplication.exec = exec
+code = app.run([], separate=True)
+sys.exit(code if not [each for each in threading.enumerate() if each.name == "job a"] else 1)
+"""
+
+
+def test_the_window_is_left_after_its_work_has_ended(repository: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IS_LEFT_WHILE_IT_WORKS],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr

@@ -17,6 +17,7 @@ from parsers.collecting import hold_garbage, let_garbage_go
 from parsers.model import Cancelled, Progress
 
 _REPORT_EVERY_S = 0.04
+_PATIENCE_S = 2.0
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,6 +33,23 @@ class _Job:
     stopped: Callable[[], None] | None
     thread: threading.Thread | None = None
     last_report: float = field(default=0.0)
+
+
+_running: set[_Job] = set()
+
+
+def end_all(seconds: float = _PATIENCE_S) -> None:
+    """Cancel the jobs of all windows, and wait a moment for their threads, before the program ends.
+
+    Python ends a thread that goes on while the interpreter is taken down where it stands; inside of Qt that aborts
+    the process.
+    """
+    deadline = time.monotonic() + seconds
+    for job in (jobs := tuple(_running)):
+        job.progress.cancel()
+    for job in jobs:
+        if job.thread is not None:
+            job.thread.join(max(deadline - time.monotonic(), 0.0))
 
 
 class _Post(QObject):
@@ -123,7 +141,7 @@ class Jobs(QObject):
     def busy(self) -> bool:
         return bool(self._current)
 
-    def close(self, seconds: float = 2.0) -> None:
+    def close(self, seconds: float = _PATIENCE_S) -> None:
         """Forget every job and wait a moment for the threads to end."""
         for slot in list(self._current):
             self.forget(slot)
@@ -139,16 +157,20 @@ class Jobs(QObject):
             self.on_gui_thread(self._on_report)(job, fraction, doing)
 
     def _run(self, job: _Job, work: Callable[[Progress], Any], turn: AbstractContextManager[Any]) -> None:
-        with turn:
-            hold_garbage()  # widgets of a closed window must be collected on the GUI thread
-            try:
-                job.progress.stop_if_wanted()
-                result, error = work(job.progress), None
-            except Exception as raised:
-                result, error = None, raised
-            finally:
-                self._post.send(let_garbage_go)
-        self.on_gui_thread(self._on_settled)(job, result, error)
+        _running.add(job)
+        try:
+            with turn:
+                hold_garbage()  # widgets of a closed window must be collected on the GUI thread
+                try:
+                    job.progress.stop_if_wanted()
+                    result, error = work(job.progress), None
+                except Exception as raised:
+                    result, error = None, raised
+                finally:
+                    self._post.send(let_garbage_go)
+            self.on_gui_thread(self._on_settled)(job, result, error)
+        finally:
+            _running.discard(job)
 
     def on_gui_thread(self, take: Callable[P, None]) -> Callable[P, None]:
         """``take`` as any thread may call it: it runs on the GUI thread later, unless the window is gone by then."""
