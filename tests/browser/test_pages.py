@@ -160,6 +160,35 @@ def test_without_scripts_a_page_reads_as_well(chromium: Chromium, sample: str) -
         assert page.run("/[A-Za-z0-9+\\/]{400}/.test(document.body.innerText)") is False
 
 
+STICKS_OUT = """[...document.querySelectorAll('body *')].filter(each => {
+  const scrolls = each.parentElement.closest('pre, figure, .scroll, .lanes, .overview');
+  return !scrolls && each.getBoundingClientRect().right > innerWidth + 1;
+}).map(each => each.tagName + ' ' + each.textContent.slice(0, 60))"""
+LEAST_TEXT_HEIGHT = """Math.min(...[...document.querySelectorAll('figure svg text')].map(each => {
+  const svg = each.ownerSVGElement, drawn = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+  return drawn ? parseFloat(getComputedStyle(each).fontSize) * drawn : Infinity;
+}))"""
+SQUEEZED = """[...document.querySelectorAll('td.answer')].filter(each => each.textContent.length > 2
+  && each.getBoundingClientRect().width && each.getBoundingClientRect().width < 20).length"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 820, 1440])
+def test_a_page_fits_its_reader_and_what_is_in_it_can_be_read(
+    chromium: Chromium, sample: str, width: int, dark: bool
+) -> None:
+    with chromium.page(sample, width=width, dark=dark) as page:
+        assert page.run("document.documentElement.scrollWidth") == width
+        assert page.run(STICKS_OUT) == []
+        assert page.run(LEAST_TEXT_HEIGHT) > 7.5
+        assert page.run(SQUEEZED) == 0
+        ground, ink = page.run(
+            "[getComputedStyle(document.documentElement).backgroundColor, getComputedStyle(document.body).color]"
+            ".map(each => each.match(/\\d+/g).slice(0, 3).reduce((sum, one) => sum + Number(one), 0))"
+        )
+        assert (ground < ink) is dark
+
+
 def is_inert(page: Page, address: str) -> None:
     """Nothing of the recording became markup, ran, or asked for anything."""
     assert page.problems == []

@@ -53,6 +53,7 @@ from viewer.reports.tables_report import (
     rows_that_matter,
     tables_blocks,
 )
+from viewer.reports.unchecked import unchecked
 
 MAX_PLACES = 5
 MAX_GPUS = 4  # where room is scarce
@@ -99,7 +100,7 @@ def diagnosis_report(
     skipped = (
         [what_lacks_a_gpu(diagnosis)]
         if lacks_a_gpu(trace, diagnosis)
-        else [f"{rule}: {reason}" for rule, reason in sorted(diagnosis.skipped.items())]
+        else [f"{checks}: {reason}" for checks, reason in unchecked(diagnosis)]
     )
     memory = [line for each in memory_of(analysis) for line in memory_lines(each, analysis)]
     tables = (

@@ -17,6 +17,7 @@ from viewer.reports.diagnosis_report import card
 from viewer.reports.json_report import SCHEMA, budget_json, finding_json, quality_json
 from viewer.reports.rendering.blocks import Cards, Form, Points, Report, Table, Text
 from viewer.reports.rendering.terminal_report import as_terminal_text
+from viewer.reports.unchecked import unchecked
 
 MAX_UNREAD = 5
 NO_REPLAY = (
@@ -65,7 +66,7 @@ def many_ranks_report(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> Report
     left_out = [f"{path}: {reason}" for path, reason in run.unread[:MAX_UNREAD]]
     if len(run.unread) > MAX_UNREAD:
         left_out.append(f"and {len(run.unread) - MAX_UNREAD:,} more files (see --json)")
-    skipped = [f"{rule}: {reason}" for rule, reason in sorted(diagnosis.skipped.items())]
+    skipped = [f"{checks}: {reason}" for checks, reason in unchecked(diagnosis)]
     return Report(
         page.sentence(facts, diagnosis),
         (

@@ -42,13 +42,13 @@ from viewer.reports.rendering.terminal_report import table_lines
 from viewer.reports.result_tables import table_text
 from viewer.reports.serving_report import serving_text
 from viewer.reports.tables_report import MAX_PRINTED, every_table, rows_that_matter, tables_text
+from viewer.reports.unchecked import unchecked
 
 WIDTH = 96
 DETAILED_DEVICES = 4
 SHOWN_SHARE = 0.001
 MAX_NOTES = 8
 MAX_INPUTS = 16  # files that are named; the files of more ranks are alike
-MAX_CHECKS = 10  # that are left out for one reason and still named
 
 
 def as_text(
@@ -265,25 +265,13 @@ def _finding(
     return [*lines, ""]
 
 
-def _named(checks: list[str]) -> str:
-    """The checks by name, or how many they are where all are about counters or so many that nobody reads them."""
-    if len(checks) < MAX_CHECKS:
-        return ", ".join(checks)
-    of_kernels = all(name.startswith("kernel-") for name in checks)
-    what = "single kernels" if of_kernels else "what runs on a timeline"
-    return f"{len(checks)} checks of {what} (--json names them)"
-
-
 def _rest(trace: Trace, diagnosis: Diagnosis) -> list[str]:
     lines = [f"Threshold changed, {phrase}" for phrase in diagnosis.thresholds.changed()]
     if diagnosis.quiet:
         lines.append("Checked, nothing found: " + ", ".join(diagnosis.quiet))
-    reasons: dict[str, list[str]] = {}
-    for rule, reason in sorted(diagnosis.skipped.items()):
-        reasons.setdefault(reason, []).append(rule)
     if lacks_a_gpu(trace, diagnosis):
         lines.append(what_lacks_a_gpu(diagnosis))
     else:
-        lines += [f"Not checked, because {reason}: {_named(names)}" for reason, names in reasons.items()]
+        lines += [f"Not checked, because {reason}: {checks}" for checks, reason in unchecked(diagnosis)]
     lines += [f"This check failed: {name}" for name in sorted(diagnosis.crashed)]
     return [part for line in lines for part in textwrap.wrap(line, WIDTH, subsequent_indent="  ")]

@@ -144,7 +144,8 @@ class Timeline {
       context.fillStyle = ink.line;
       context.fillRect(x, 0, 1, bottom);
       context.fillStyle = ink.quiet;
-      context.fillText(tickText(at, every), x + 4, RULER / 2);
+      const text = tickText(at, every);
+      if (x + 4 + context.measureText(text).width <= width) context.fillText(text, x + 4, RULER / 2);
     }
   }
 
