@@ -81,6 +81,9 @@ def test_a_relative_path_is_looked_for_beside_the_recording(tmp_path: Path) -> N
     assert shown[4] == "> 10  line 10"
     assert (shown[0], shown[-1]) == ("   6  line 6", "  14  line 14")
     assert excerpt(source, 1).splitlines()[0] == "> 1  line 1"
+    beside = excerpt(source, 10, {9: "1.5 %", 10: "98 %", 17: "2 %"}).splitlines()
+    assert beside[3:5] == ["   9  1.5 %  line 9", "> 10   98 %  line 10"]
+    assert excerpt(source, 10, {17: "2 %"}) == "\n".join(shown)
     assert excerpt(tmp_path, 3) == ""
     source.write_bytes(b"\xff\xfe\x00" * 9)
     assert excerpt(source, 1) == ""

@@ -46,12 +46,14 @@ def test_the_lines_around_are_shown_where_the_file_is_here(shown: MainWindow) ->
     card.fix_button.setChecked(True)
     texts = [each.text() for each in card.findChildren(QLabel)]
     assert "/tmp/cpu/feed.py:23, in compress" in texts
-    assert not any("> 23" in text for text in texts)
+    assert not any("> 23" in text or "analysed time" in text for text in texts)
     card.fix_button.setChecked(False)
     shown.preferences.folders = f"/tmp/cpu={FEED.parent}"
     card.fix_button.setChecked(True)
     line = (FEED.parent / "feed.py").read_text().splitlines()[22]
-    assert any(f"> 23  {line}" in each.text() for each in card.findChildren(QLabel))
+    texts = [each.text() for each in card.findChildren(QLabel)]
+    assert any(f"> 23  98 %  {line}" in text for text in texts)
+    assert any("for how much of the analysed time a thread was at that line" in text for text in texts)
 
 
 def test_a_file_that_is_not_here_is_said_with_what_to_do(shown: MainWindow, qtbot: QtBot) -> None:

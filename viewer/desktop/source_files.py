@@ -35,8 +35,11 @@ def folders_of(text: str) -> dict[str, str]:
     return {recorded.strip(): here.strip() for recorded, here in pairs if recorded.strip() and here.strip()}
 
 
-def excerpt(file: Path, line: int) -> str:
-    """The lines around one, numbered, the line itself marked; empty where the file is not here or is no source."""
+def excerpt(file: Path, line: int, beside: Mapping[int, str] | None = None) -> str:
+    """The lines around one, numbered, the line itself marked; empty where the file is not here or is no source.
+
+    What is to stand ``beside`` a line stands between its number and its text.
+    """
     try:
         if not file.is_file() or file.stat().st_size > MAX_BYTES:
             return ""
@@ -44,8 +47,11 @@ def excerpt(file: Path, line: int) -> str:
     except (OSError, ValueError):
         return ""
     first, last = max(line - AROUND, 1), min(line + AROUND, len(lines))
-    width = len(str(last))
+    shown = range(first, last + 1)
+    told = {number: (beside or {}).get(number, "") for number in shown}
+    width, room = len(str(last)), max(map(len, told.values()), default=0)
+    gap = "  " if room else ""
     return "\n".join(
-        f"{'>' if number == line else ' '} {number:>{width}}  {lines[number - 1]}"
-        for number in range(first, last + 1)
+        f"{'>' if number == line else ' '} {number:>{width}}  {told[number]:>{room}}{gap}{lines[number - 1]}"
+        for number in shown
     )

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from parsers.model.units import percent
+from rules.analysis.facts.line_times import line_shares
 from rules.terms.culprit import SourceLine
 from viewer.desktop.editors import NoEditor, open_line
 from viewer.desktop.source_files import excerpt, folders_of, found_here
 from viewer.documents.document import Document
 from viewer.kept.preferences import Preferences
+
+OF_LINES = (
+    "The percentages say for how much of the analysed time a thread was at that line, or in what it calls."
+)
+OF_FUNCTIONS = (
+    "The percentages say for how much of the analysed time the function that begins there was running."
+)
 
 
 class SourceLines:
@@ -24,9 +33,14 @@ class SourceLines:
         beside = [*(path.resolve().parent for path in self._document.paths), Path.cwd()]
         return found_here(line.file, folders_of(self._preferences.folders), beside)
 
-    def text_around(self, line: SourceLine) -> str:
-        """The numbered lines around it; empty where the file is not here."""
-        return excerpt(self.file_of(line), line.line)
+    def text_around(self, line: SourceLine) -> tuple[str, str]:
+        """The numbered lines around it, and what the shares beside them are of; empty where there are none."""
+        file, analysis = self.file_of(line), self._document.analysis
+        shares = line_shares(analysis, line.file) if analysis is not None else {}
+        text = excerpt(file, line.line, {each: percent(share) for each, share in shares.items()})
+        if text == excerpt(file, line.line):
+            return text, ""
+        return text, OF_LINES if line.is_call else OF_FUNCTIONS
 
     def open(self, line: SourceLine) -> None:
         """Open it in the editor, or say why not."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QTimer
@@ -10,7 +9,6 @@ from PySide6.QtGui import QAction, QFont, QResizeEvent
 from PySide6.QtWidgets import QMenu, QToolButton, QVBoxLayout, QWidget
 
 from rules.findings.base import Severity
-from rules.terms.culprit import SourceLine
 from viewer.documents.document import Document, Stage
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, scrolling, vertical
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from rules.fixes.plan import Plan
     from rules.terms.thresholds import Thresholds
     from viewer.capture.request import CaptureRequest
-    from viewer.panels.findings.finding_card import FindingCard
+    from viewer.panels.findings.finding_card import FindingCard, TextAround
 
 WIDE = 350  # pixels: from here the number of quiet checks fits beside the number of findings
 NO_GPU = "Nothing to diagnose: the recording contains no GPU work and no CPU activity."
@@ -40,7 +38,7 @@ class DiagnosisPanel(QWidget):
         self._rank: int | None = None
         self._which = 0
         self.cards: list[FindingCard] = []
-        self.text_around: Callable[[SourceLine], str] = lambda _: ""
+        self.text_around: TextAround = lambda _: ("", "")
         self._body_layout: QVBoxLayout | None = None
         self.setAccessibleName("Diagnosis")
         self._wait: Label | None = None  # what is said while there is no diagnosis

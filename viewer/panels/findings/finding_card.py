@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from viewer.capture.request import CaptureRequest
 
 SHORT_LINES = 2
-TextAround = Callable[[SourceLine], str]
+TextAround = Callable[[SourceLine], tuple[str, str]]  # the lines around it, and what stands beside them
 NextRecording = Callable[[Finding], "tuple[str, CaptureRequest] | None"]
 
 
@@ -125,7 +125,7 @@ class FindingCard(QFrame):
         explanation: Mapping[str, str] | None = None,
         next_recording: NextRecording = lambda _: None,
         plan: Plan | None = None,
-        text_around: TextAround = lambda _: "",
+        text_around: TextAround = lambda _: ("", ""),
     ) -> None:
         super().__init__()
         self.finding = self._told = finding
@@ -290,8 +290,11 @@ class FindingCard(QFrame):
             layout.addWidget(
                 Label(line.told, weight=QFont.Weight.DemiBold, pixels=12, wrap=True, selectable=True)
             )
-            if text := self._text_around(line):
+            text, beside = self._text_around(line)
+            if text:
                 layout.addWidget(CodeBox(text))
+            if beside:
+                layout.addWidget(Label(beside, "secondary", pixels=12, wrap=True, selectable=True))
         if self.finding.cannot_tell:
             layout.addWidget(
                 Label("What this recording does not show", weight=QFont.Weight.DemiBold, pixels=12)
