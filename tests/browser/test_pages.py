@@ -164,7 +164,7 @@ STICKS_OUT = """[...document.querySelectorAll('body *')].filter(each => {
   const scrolls = each.parentElement.closest('pre, figure, .scroll, .lanes, .overview');
   return !scrolls && each.getBoundingClientRect().right > innerWidth + 1;
 }).map(each => each.tagName + ' ' + each.textContent.slice(0, 60))"""
-LEAST_TEXT_HEIGHT = """Math.min(...[...document.querySelectorAll('figure svg text')].map(each => {
+HEIGHT_OF_TEXT = """Math.min(...[...document.querySelectorAll('figure svg text')].map(each => {
   const svg = each.ownerSVGElement, drawn = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
   return drawn ? parseFloat(getComputedStyle(each).fontSize) * drawn : Infinity;
 }))"""
@@ -180,7 +180,7 @@ def test_a_page_fits_its_reader_and_what_is_in_it_can_be_read(
     with chromium.page(sample, width=width, dark=dark) as page:
         assert page.run("document.documentElement.scrollWidth") == width
         assert page.run(STICKS_OUT) == []
-        assert page.run(LEAST_TEXT_HEIGHT) > 7.5
+        assert page.run(HEIGHT_OF_TEXT) > 7.5
         assert page.run(SQUEEZED) == 0
         ground, ink = page.run(
             "[getComputedStyle(document.documentElement).backgroundColor, getComputedStyle(document.body).color]"
