@@ -29,7 +29,7 @@ from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.selection import Area
 from viewer.window.main_window import MainWindow
 
-from .conftest import KERNELS, MS, STEPS, US, wait_until_ready
+from .conftest import KERNELS, MS, STEPS, US, wait_until_laid_out, wait_until_ready
 
 LONG = "SELECT event, start_ns, duration_ns FROM kernels WHERE duration_ns >= ms(1) ORDER BY start_ns"
 
@@ -64,8 +64,8 @@ def test_a_question_is_answered_as_a_table_and_as_a_lane(
     assert panel.answer.table is not None
     assert panel.answer.table.rows.rowCount() == 2
     panel = asked(window, qtbot, LONG)
-    assert f"{STEPS * KERNELS} rows" in panel.said.text()
-    assert f"duration_ns sum {STEPS * KERNELS}.0 ms" in panel.answer.left._text
+    assert panel.answer.left.text().startswith(f"{STEPS * KERNELS} rows in ")
+    assert f"duration_ns: sum {STEPS * KERNELS}.0 ms" in panel.answer.left.text()
     state = window.timeline.state
     assert state.scene is not None
     lane = state.scene.derived[f"{KEY}0"]
@@ -135,6 +135,36 @@ def test_the_process_that_answers_ends_with_the_recording(window: MainWindow, qt
     while process.poll() is None:  # the time limit of all tests tells a process that never ends
         gc.collect()
         qtbot.wait(200)
+
+
+def test_the_sums_below_an_answer_follow_the_filter_and_leave_out_what_does_not_add_up(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    sql = "SELECT short_name, count(*) AS calls, sum(duration_ns) AS total_ns, max(duration_ns) AS longest_ns"
+    panel = asked(window, qtbot, f"{sql} FROM kernels GROUP BY short_name")
+    whole = STEPS * KERNELS
+    told = panel.answer.left.text()
+    assert f"calls: sum {whole} · total_ns: sum {whole}.0 ms, median" in told
+    assert "longest" not in told
+    QTest.keyClicks(window.panels.filter, "softmax")
+    qtbot.waitUntil(lambda: panel.answer.left.text().startswith("1 of 2 rows"))
+    half = whole // 2
+    spread = f"total_ns: sum {half}.0 ms, median {half}.0 ms, p99 {half}.0 ms"
+    assert panel.answer.left.text() == f"1 of 2 rows · calls: sum {half} · {spread}"
+    window.panels.filter.clear()
+    qtbot.waitUntil(lambda: panel.answer.left.text() == told)
+
+
+def test_names_in_an_answer_have_room_before_its_numbers_of_events(window: MainWindow, qtbot: QtBot) -> None:
+    window.resize(1300, 800)
+    sql = "SELECT event, name, start_ns, duration_ns FROM kernels"
+    table = asked(window, qtbot, sql).answer.table
+    assert table is not None
+    wait_until_laid_out(qtbot, table)
+    header, place = table.horizontalHeader(), [column.title for column in table.rows.columns].index("name")
+    longest = max(table.rows.widest_texts(place), key=len)
+    assert header.sectionSize(place) >= table.fontMetrics().horizontalAdvance(longest)
+    assert header.isSectionHidden(0)
 
 
 def test_questions_are_saved_as_text_and_remembered(window: MainWindow, qtbot: QtBot) -> None:

@@ -21,7 +21,8 @@ from parsers.model import Progress, derived
 from rules.analysis.analysis import Analysis
 from viewer.query.errors import MemoryReached, NoDatabase, QueryError, explained
 from viewer.query.limits import limit_of_this_process
-from viewer.query.result import ColumnSums, Result
+from viewer.query.result import Result
+from viewer.query.sums import ColumnSums, is_quantity, sums_of
 from viewer.query.views import FUNCTIONS, VIEWS
 from viewer.tables.table import described, row_tables, rows_of, summaries, summary_of
 
@@ -156,7 +157,7 @@ class Database:
                 text = self._one_select(sql)
                 frame = self._frame(text, most)
                 if most is None or len(frame) <= most:
-                    return frame, len(frame), _sums(frame)
+                    return frame, len(frame), sums_of(frame)
                 return frame.iloc[:most], *self._sums_of_all(text, frame)
 
             frame, rows, sums = self._interruptible(answer, sql, progress or Progress())
@@ -206,7 +207,7 @@ class Database:
         return str(statements[0].query).strip().rstrip(";")
 
     def _sums_of_all(self, text: str, frame: pd.DataFrame) -> tuple[int, dict[str, ColumnSums]]:
-        names = [name for name in frame.columns if _is_quantity(frame[name])]
+        names = [name for name in frame.columns if is_quantity(frame[name])]
         quoted = {name: '"' + name.replace('"', '""') + '"' for name in names}
         parts = [
             f"sum({each}), quantile_disc({each}, 0.5), quantile_disc({each}, 0.99)"
@@ -345,50 +346,6 @@ def _from_json(text: str) -> Any:
         return json.loads(text, parse_constant=lambda _: None)
     except RecursionError:
         return text
-
-
-def _is_quantity(column: pd.Series[Any]) -> bool:
-    """Whether it makes sense to add a column up: numbers that are no ids."""
-    return (
-        pd.api.types.is_numeric_dtype(column)
-        and not pd.api.types.is_bool_dtype(column)
-        and str(column.name) not in _IDS
-    )
-
-
-_IDS = frozenset(
-    (
-        *(
-            "event",
-            "lane",
-            "rank",
-            "device",
-            "stream",
-            "process",
-            "thread",
-            "launch",
-            "operation",
-            "next_event",
-        ),
-        *("depth", "step", "gap", "instance", "start_ns", "end_ns"),
-        *("id", "ts", "track_id", "utid", "upid", "tid", "pid", "arg_set_id", "parent_id"),
-        *("slice_id", "slice_in", "slice_out"),
-    )
-)
-
-
-def _sums(frame: pd.DataFrame) -> dict[str, ColumnSums]:
-    """The same from rows that are all there; percentiles are values that occur, as DuckDB's quantile_disc."""
-    found = {}
-    for name in frame.columns:
-        column = frame.loc[:, name]
-        if column.ndim > 1 or not _is_quantity(column):  # a name that two columns have
-            continue
-        values = np.sort(column.dropna().to_numpy(np.float64))
-        if len(values):
-            at = [int(np.ceil(share * len(values))) - 1 for share in (0.5, 0.99)]
-            found[name] = ColumnSums(float(values.sum()), *(float(values[max(each, 0)]) for each in at))
-    return found
 
 
 @derived

@@ -9,16 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from viewer.query.sums import ColumnSums
+
 _BESIDE = b"stallscope"
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnSums:
-    """Over all rows of a result, also those that were left out; in the unit of the column."""
-
-    total: float
-    median: float
-    p99: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)

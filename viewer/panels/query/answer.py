@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from viewer.query.result import Result
+    from viewer.query.sums import ColumnSums
 
 _SHOWN = {"ns": Show.TIME, "B": Show.SIZE, "B/s": Show.RATE, "share": Show.SHARE}
 _ENDS = {"ns": "_ns", "B": "_bytes", "B/s": "_bytes_per_s", "share": "_share"}
-MAX_SUMS = 2
-SUMMED = frozenset({Show.TIME, Show.SIZE})
+FOOT_MARGINS = 30  # px around and between the two texts at the bottom
+SPREAD = frozenset({Show.TIME, Show.SIZE})  # of these, the median and p99 are told, too
 
 
 class Answer(QWidget):
@@ -35,7 +37,7 @@ class Answer(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.table: TableView | None = None
-        self._all = ""  # what is said below while no filter is set
+        self._result: Result | None = None  # None while no answer is shown
         self._pages = QStackedLayout()
         column = vertical(self, NO_MARGINS, 0)
         column.addLayout(self._pages, 1)  # first: it shows what is added, which then needs a parent
@@ -44,7 +46,7 @@ class Answer(QWidget):
         self._text.setContentsMargins(20, 8, 20, 8)
         self._pages.addWidget(self._text)
         self.left, self.right = ElidedLabel("", pixels=12), Label("", "secondary", pixels=12)
-        bottom = horizontal(margins=(12, 4, 10, 5))
+        bottom = horizontal(margins=(12, 4, 10, 5), spacing=8)
         bottom.addWidget(self.left, 1)
         bottom.addWidget(self.right)
         column.addLayout(bottom)
@@ -64,40 +66,44 @@ class Answer(QWidget):
     def show_result(self, result: Result) -> None:
         """The rows of an answer, and sums over all of them."""
         columns, frame = shown_columns(result.frame)
+        self._result = None  # while its table is filled
         self._put(columns, frame)
-        more = f", the first {len(result.frame):,} shown" if result.cut else ""
-        shown = {column.key.partition(":")[2]: column.show for column in columns}
-        sums = []
-        for name, each in result.sums.items():
-            total, median, p99 = (
-                written(value, shown[str(name)]) for value in (each.total, each.median, each.p99)
-            )
-            sums.append(f"{name} sum {total}, median {median}, p99 {p99}")
-        told = "; ".join(sums[-MAX_SUMS:])
-        self._all = f"{result.rows:,} rows{more}" + (f"    all: {told}" if told else "")
-        self.left.setText(self._all)
+        self._result = result
+        self._follow_filter()
         self.right.setText("↑ ↓ go to the row   O keeps its lane")
+        self._fit_foot()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_foot()
+
+    def _fit_foot(self) -> None:
+        """Which keys help is said where the sums leave room for it."""
+        wanted = self.left.sizeHint().width() + self.right.sizeHint().width() + FOOT_MARGINS
+        self.right.setVisible(wanted <= self.width())
 
     def _follow_filter(self) -> None:
-        """Sums of what a filter leaves; of all rows without one."""
-        rows = self.table.rows if self.table is not None else None
-        if rows is None or rows.frame is None or not self._all:
+        """How many rows there are and what adds up: of those that a filter leaves, else of all, shown or not."""
+        from viewer.query.sums import adds_up, sums_of
+
+        rows, result = self.table.rows if self.table is not None else None, self._result
+        if rows is None or result is None:
             return
-        count = rows.rowCount()
-        if count == len(rows.frame):
-            self.left.setText(self._all)
-            return
-        sums = [
-            f"{column.title} sum {written(float(np.nansum(rows.shown(column.key).astype(float))), column.show)}"
-            for column in rows.columns
-            if column.show in SUMMED and "start" not in column.title and "end" not in column.title
-        ]
-        told = "; ".join(sums[-MAX_SUMS:])
-        self.left.setText(f"{count:,} of {len(rows.frame):,} rows" + (f"    these: {told}" if told else ""))
+        count, shown = rows.rowCount(), len(result.frame)
+        if count == shown:
+            more = f", the first {shown:,} shown" if result.cut else ""
+            rows_told = f"{result.rows:,} row{'' if result.rows == 1 else 's'}"
+            told, sums = f"{rows_told} in {1000 * result.seconds:.0f} ms{more}", result.sums
+        else:
+            of = f"the first {shown:,}" if result.cut else f"{shown:,}"
+            told, sums = f"{count:,} of {of} rows", sums_of(result.frame.iloc[rows.frame_rows()])
+        said = [_summed(str(name), each, rows.columns) for name, each in sums.items() if adds_up(str(name))]
+        self.left.setText(" · ".join([told, *said]))
+        self._fit_foot()
 
     def show_frame(self, columns: tuple[Column, ...], frame: pd.DataFrame, text: str) -> None:
         """A table that is no answer, such as the description of the tables."""
-        self._all = ""
+        self._result = None
         self._put(columns, frame)
         self.left.setText(text)
         self.right.setText("")
@@ -128,6 +134,15 @@ class Answer(QWidget):
         return super().eventFilter(watched, event)
 
 
+def _summed(name: str, each: ColumnSums, columns: Sequence[Column]) -> str:
+    """ "gpu_idle_ns: sum 44.5 ms, median 61.2 us, p99 77 us"; a count has its sum alone."""
+    show = next(column.show for column in columns if column.key.partition(":")[2] == name)
+    if show not in SPREAD:
+        return f"{name}: sum {written(each.total, show)}"
+    total, median, p99 = (written(value, show) for value in (each.total, each.median, each.p99))
+    return f"{name}: sum {total}, median {median}, p99 {p99}"
+
+
 def shown_columns(frame: pd.DataFrame) -> tuple[tuple[Column, ...], pd.DataFrame]:
     """How the columns of an answer are shown, by the end of their names; names that occur twice get a number."""
     import pandas as pd
@@ -142,14 +157,14 @@ def shown_columns(frame: pd.DataFrame) -> tuple[tuple[Column, ...], pd.DataFrame
         numeric = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
         if not numeric:
             parts[key] = values.astype(object).where(values.notna(), "")
-            columns.append(Column(key, name))
+            columns.append(Column(key, name, stretch=True))
         elif name.endswith("percent"):
             columns.append(Column(key, name, Show.PERCENT))
         elif unit in _SHOWN:
             columns.append(Column(key, name.removesuffix(_ENDS[unit]), _SHOWN[unit], name))
         else:
             whole = pd.api.types.is_integer_dtype(values)
-            columns.append(Column(key, name, Show.COUNT if whole else Show.NUMBER))
+            columns.append(Column(key, name, Show.COUNT if whole else Show.NUMBER, minor=name == "event"))
         if numeric:  # what is missing is no number
             parts[key] = values.to_numpy(np.float64, na_value=np.nan) if values.hasnans else values.to_numpy()
     return tuple(columns), pd.DataFrame(parts, copy=False)

@@ -254,6 +254,10 @@ class TableModel(QAbstractTableModel):
         """The row of the frame that row ``row`` of the view shows."""
         return int(self._rows[row])
 
+    def frame_rows(self) -> I64:
+        """The rows of the frame that the filter leaves, in the order in which they are shown."""
+        return self._rows
+
     def view_row(self, frame_row: int) -> int:
         """The row of the view that shows a row of the frame; -1 when it is filtered out."""
         found = np.flatnonzero(self._rows == frame_row)

@@ -50,6 +50,7 @@ DESCRIBED = (
     Column("about", "Meaning", stretch=True),
 )
 MIN_LIST, MIN_ANSWER = 100, 160  # pixels
+LIST_SHARE, TEXT_SHARE = 0.27, 0.38  # of the tab, and of what is left
 _INVITATION = "Pick a question on the left or write your own. The answer also appears on the timeline."
 
 
@@ -78,17 +79,27 @@ class QueryPanel(Panel):
         self._title = ""
         self._result: Result | None = None
         self._kept: tuple[Overlay, ...] = ()
-        split = QSplitter(Qt.Orientation.Horizontal)
-        for widget, stretch in ((self.list, 0), (self._middle(), 5), (self.answer, 6)):
-            split.addWidget(widget)
-            split.setStretchFactor(split.count() - 1, stretch)
+        self._split = QSplitter(Qt.Orientation.Horizontal)
+        for widget in (self.list, self._middle(), self.answer):
+            self._split.addWidget(widget)
         self.list.setMinimumWidth(MIN_LIST)
         self.answer.setMinimumWidth(MIN_ANSWER)
-        split.setSizes([WIDTH, 480, 560])
-        split.setChildrenCollapsible(False)
-        self.column.addWidget(split)
+        self._split.setChildrenCollapsible(False)
+        self._by_user = False  # whether somebody moved what parts them
+        self._split.splitterMoved.connect(self._keep_split)
+        self.column.addWidget(self._split)
         self.document.trace_changed.connect(self._start_anew)
         self._list_questions()
+
+    def fit(self) -> None:
+        """The answer has most of the room: its names need more than the text of a question does."""
+        if not self._by_user:
+            listed = min(WIDTH, round(LIST_SHARE * self.width()))
+            typed = round(TEXT_SHARE * (self.width() - listed))
+            self._split.setSizes([listed, typed, max(self.width() - listed - typed, 0)])
+
+    def _keep_split(self) -> None:
+        self._by_user = True
 
     def _middle(self) -> QWidget:
         self.run_button = QPushButton(key_names("Run   Ctrl+↵"))
@@ -212,7 +223,7 @@ class QueryPanel(Panel):
         result, condition = found
         self._set_running(False)
         self._result = result
-        self.said.setText(f"{result.rows:,} rows in {1000 * result.seconds:.0f} ms")
+        self.said.setText("")
         if result.rows:
             self.answer.show_result(result)
         else:
