@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QLineEdit,
     QPushButton,
-    QSizePolicy,
     QStackedWidget,
     QWidget,
 )
@@ -25,8 +24,9 @@ from parsers.model.units import duration, percent, three_digits
 from rules.analysis.inference.capacity import capacity_of
 from rules.analysis.inference.engine_steps import StepKind, engine_steps
 from rules.analysis.inference.requests import AllowedTimes, Lateness, RequestSource
+from viewer.documents.document import Document, Stage
 from viewer.look import theme
-from viewer.look.boxes import horizontal, vertical
+from viewer.look.boxes import horizontal, scrolling, vertical
 from viewer.look.labels import Label
 from viewer.panels.charts.capacity_chart import Batch, CapacityChart
 from viewer.panels.charts.latencies import LatencyCharts
@@ -161,6 +161,16 @@ class ServingPanel(Panel):
     order: ClassVar[int] = 45
     says_whole_run: ClassVar[bool] = True
 
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(document, parent)
+        document.stage_changed.connect(self._bring_lanes)
+
+    def _bring_lanes(self, stage: Stage) -> None:
+        """Requests lie on the timeline before anybody looks at this tab."""
+        if stage is Stage.READY and self._stale and self.has_data():
+            self.ensure_built()
+            self._refresh_now()
+
     def build(self) -> None:
         self._found: ServingTables | None = None
         self._order = 0  # of the requests on the timeline: how often another one was asked for
@@ -181,15 +191,13 @@ class ServingPanel(Panel):
         self.with_lanes.setChecked(True)
         self.with_lanes.setToolTip("R sorts requests by arrival, by end, or by time per token")
         side = QWidget(self)
-        side.setMinimumWidth(SIDE_WIDTH)
-        side.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
         stack = vertical(side, (12, 6, 10, 6), 4)
+        stack.addWidget(self.choice)
         stack.addLayout(grid)
         for widget in (self.verdict, self.about, self.costs):
             stack.addWidget(widget)
         stack.addStretch(1)
-        for control in (self.with_lanes, self.choice):
-            stack.addWidget(control)
+        stack.addWidget(self.with_lanes)
         self.steps, self.requests = TableView(STEPS, "Engine steps"), TableView(REQUESTS, "Requests")
         self.tables = (self.steps, self.requests)
         self.pages = QStackedWidget(self)
@@ -197,7 +205,9 @@ class ServingPanel(Panel):
         for page in (*self.tables, self.latencies, self.capacity):
             self.pages.addWidget(page)
         row = horizontal(spacing=0)
-        row.addWidget(side, 0, Qt.AlignmentFlag(0))
+        scroll = scrolling(side)  # in a low dock nothing is squeezed
+        scroll.setFixedWidth(SIDE_WIDTH)
+        row.addWidget(scroll)
         row.addWidget(self.pages, 1)
         self.column.addLayout(row)
         self.choice.currentIndexChanged.connect(self._turn_to)

@@ -18,6 +18,7 @@ from viewer.timeline.kinds.base import LaneStyle, Wish, style_of
 HEADING = 28
 STRIP = 30
 COLLAPSED = 22
+LEGEND, LOW_PITCH = 104, 3  # px of a lane with many rows in a low window: its colours' names, and a row
 COMPACT = 14
 COUNTER = 44
 STACKED = 196
@@ -289,6 +290,8 @@ def _with_derived(placed: Sequence[Placed], derived: Sequence[Derived], low: boo
 
 def _derived(each: Derived, low: bool) -> Placed:
     height = COLLAPSED if low and (each.curve is not None or each.parted) else each.height
+    if low and len(each.rows) > 1:
+        height = min(height, max(LEGEND, len(each.rows) * LOW_PITCH + 2 * PADDING))
     room = (height - 2 * PADDING) // max(len(each.rows), 1)
     rows = tuple(RowPlace(row, PADDING + row * room, room - 1) for row in range(len(each.rows)))
     return Placed(each.track, 0, height, rows)
