@@ -90,6 +90,8 @@ class TwinTimelines(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.views = TimelineView(), TimelineView()
+        for view in self.views:
+            view.blames = False  # a name has one colour on both sides
         self.headers = SideHeader("Before"), SideHeader("After")
         self.ribbons = Ribbons(self.views[0].state, self.views[1].state)
         self.alignment = Alignment()

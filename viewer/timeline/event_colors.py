@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from PySide6.QtGui import QColor
 
 from parsers.model import I64, U8, U32, LaneKind, Trace
+from rules.analysis.idle.causes import Cause
 from viewer.look import theme
 from viewer.timeline.geometry.drawing_index import DrawingIndex
 from viewer.timeline.geometry.raster import density_table
 from viewer.timeline.geometry.row_index import Row
-from viewer.timeline.kinds.base import StyledRow, stable_number, style_of
+from viewer.timeline.kinds.base import LaneStyle, StyledRow, stable_number, style_of
 
 COLOR_MODES = ("family", "category", "name", "stream", "duration")
 MAX_KEYS = 250
@@ -53,6 +55,7 @@ class EventColors:
     trace: Trace
     index: DrawingIndex
     mode: str = COLOR_MODES[0]
+    blamed: Mapping[str, Cause] = field(default_factory=dict)  # names for which the GPU waits
     _classes: dict[LaneKind, _Classes] = field(default_factory=dict)
     _shades: dict[tuple[int, int], Shades] = field(default_factory=dict)
 
@@ -120,7 +123,18 @@ class EventColors:
         style = style_of(kind)
         for name in names:
             text = self.trace.strings[name]
-            key = str(stable_number(text) % 10) if self.mode == "name" else style.key(text)
+            key = str(stable_number(text) % 10) if self.mode == "name" else self._key(style, text)
             if key not in known.keys and len(known.keys) >= MAX_KEYS:
                 key = next(iter(known.keys))
             known.of_string[name] = known.keys.setdefault(key, len(known.keys))
+
+    def _key(self, style: LaneStyle, text: str) -> str:
+        cause = self.blamed.get(text)
+        return style.key(text) if cause is None else style.blamed(style.key(text), cause)
+
+    def of_event(self, event: int) -> QColor:
+        """The colour of one event, as its lane has it."""
+        lane, depth = int(self.trace.events.lane[event]), int(self.trace.events.depth[event])
+        style = style_of(self.trace.lanes[lane].kind)
+        row = StyledRow(self.trace.lanes[lane], self.index.numbers.get(lane, 0), min(depth, DEEPEST_SHADE))
+        return style.color(self._key(style, self.trace.name(event)), row, theme.current())

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from parsers.model import Counter, Trace, derived
+from rules.analysis.idle.causes import Cause
+from rules.terms.culprit import CulpritKind
 from viewer.timeline.event_colors import COLOR_MODES, EventColors
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.drawing_index import DrawingIndex
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
     from rules.analysis.idle.causes import IdleTable
     from rules.analysis.steps.steps import Step
 
+MIN_BLAMED = 0.03  # of the analysed time
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joined:
@@ -30,6 +37,7 @@ class Joined:
     gaps: Mapping[int, Gaps] = field(default_factory=dict)
     step_rows: Mapping[int | None, StepRow] = field(default_factory=dict)
     stacks: Mapping[int, MemoryStack] = field(default_factory=dict)
+    blamed: Mapping[str, Cause] = field(default_factory=dict)  # ranges by name
 
 
 @derived
@@ -39,7 +47,27 @@ def joined(analysis: Analysis) -> Joined:
         device_gaps(analysis.idle),
         step_rows(analysis.steps),
         stacks_of(analysis),
+        blamed_ranges(analysis),
     )
+
+
+def blamed_ranges(analysis: Analysis) -> dict[str, Cause]:
+    """The ranges for which a GPU waits longer than a part of the time that matters, by the reason that is longest."""
+    idle = analysis.idle
+    pairs, which = np.unique(
+        np.stack([idle.culprit.astype(np.int64), idle.cause.astype(np.int64)], axis=1),
+        axis=0,
+        return_inverse=True,
+    )
+    spent = np.bincount(which.reshape(-1), idle.end - idle.start, len(pairs))
+    least = MIN_BLAMED * analysis.window_ns * max(len(analysis.active_devices), 1)
+    return {
+        idle.culprits[culprit].name: Cause(cause)
+        for (culprit, cause), ns in sorted(
+            zip(pairs.tolist(), spent.tolist(), strict=True), key=itemgetter(1)
+        )
+        if ns >= least and idle.culprits[culprit].kind is CulpritKind.REGION
+    }
 
 
 def joining_size(analysis: Analysis) -> int:
@@ -75,6 +103,8 @@ class Scene:
     color_mode: str = COLOR_MODES[0]
     derived: Mapping[str, Derived] = field(default_factory=dict)
     stacks: Mapping[int, MemoryStack] = field(default_factory=dict)  # by the counter that they add up to
+    blames: bool = True  # whether ranges for which a GPU waits have the colour of the wait
+    blamed: Mapping[str, Cause] = field(default_factory=dict)
     colors: EventColors = field(init=False)
 
     def __post_init__(self) -> None:
@@ -95,6 +125,9 @@ class Scene:
         drawn = Joined() if analysis is None else joined(analysis)
         self.gaps, self.step_rows = drawn.gaps, drawn.step_rows
         self.stacks = drawn.stacks
+        if self.blames and self.blamed != drawn.blamed:
+            self.blamed = drawn.blamed
+            self.forget_colors()
 
     def set_color_mode(self, mode: str) -> None:
         """One of ``COLOR_MODES``; the first one for anything else."""
@@ -103,7 +136,7 @@ class Scene:
 
     def forget_colors(self) -> None:
         """After a change of theme or mode."""
-        self.colors = EventColors(self.trace, self.index, self.color_mode)
+        self.colors = EventColors(self.trace, self.index, self.color_mode, self.blamed)
 
     def event_at(self, track: Track, depth: int, when: float, tolerance: float) -> int:
         """The event on a level of a lane at ``when``, else the nearest one within ``tolerance`` ns; -1 for none."""

@@ -61,6 +61,7 @@ class TimelineView(QWidget):
         self._jobs = jobs or Jobs(self)
         self._trace: Trace | None = None
         self._pending: Analysis | None = None
+        self.blames = True  # whether ranges for which a GPU waits have the colour of the wait
         self.state = TimelineState(self, selection)
         self.lane_history = LaneHistory(self.state)
         self.lane_commands = LaneCommands(self.state, self.lane_history)
@@ -128,7 +129,7 @@ class TimelineView(QWidget):
         if trace is not self._trace:
             return
         view = self.state.scale
-        self.state.set_scene(Scene(trace, index), view)
+        self.state.set_scene(Scene(trace, index, blames=self.blames), view)
         if self._pending is not None:
             self.set_analysis(self._pending)
         self.ready.emit()

@@ -294,23 +294,6 @@ def test_every_kind_of_lane_has_a_style_and_its_colours_can_be_read() -> None:
         assert style.shown("a\nb") in ("a b", "a\nb", "b", "a")
 
 
-def test_a_region_keeps_its_colour_when_it_is_known_what_the_gpu_waits_for(
-    view: TimelineView, small_run: Trace
-) -> None:
-    analysis, scene = Analysis(small_run), view.state.scene
-    assert scene is not None
-    events = small_run.events
-    regions = [
-        event for event in range(len(events)) if scene.trace.lanes[events.lane[event]].kind is LaneKind.REGION
-    ]
-    blamed = {culprit.text for culprit in analysis.idle.culprits}
-    waited_for = next(each for each in regions if small_run.strings[int(events.name[each])] in blamed)
-    view.set_analysis(None)
-    before = color_of(scene, waited_for)
-    view.set_analysis(analysis)
-    assert color_of(scene, waited_for) == before
-
-
 def test_steps_differ_by_number_only_and_have_one_colour() -> None:
     style = style_of(LaneKind.REGION)
     assert style.key("step_1") == style.key("step_27") == "step"

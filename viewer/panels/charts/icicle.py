@@ -14,6 +14,7 @@ from viewer.look.labels import tooltip
 from viewer.look.naming import plain_name, python_name
 from viewer.look.tab_order import CHART
 from viewer.statistics.call_tree import ROOT, CallTree
+from viewer.timeline.event_colors import EventColors
 
 ROW_HEIGHT = 20
 MIN_WIDTH, MIN_FOR_TEXT = 0.7, 34
@@ -31,13 +32,15 @@ class IcicleView(QWidget):
         super().__init__()
         self.tree: CallTree | None = None
         self._trace: Trace | None = None
+        self._colors: EventColors | None = None
         self.focus_node = ROOT
         self._marked = ROOT
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("Icicle graph")
 
-    def show_tree(self, trace: Trace, tree: CallTree) -> None:
-        self._trace, self.tree = trace, tree
+    def show_tree(self, trace: Trace, tree: CallTree, colors: EventColors) -> None:
+        """``colors``: those of the timeline, of which each box has that of its longest call."""
+        self._trace, self.tree, self._colors = trace, tree, colors
         self.focus_on(ROOT)
 
     def focus_on(self, node: int) -> None:
@@ -71,7 +74,7 @@ class IcicleView(QWidget):
         return seen, left[seen], (right - left)[seen]
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        if self.tree is None or self._trace is None or not len(self.tree):
+        if self.tree is None or self._colors is None or not len(self.tree):
             return
         painter, colors = QPainter(self), theme.current()
         painter.setFont(theme.font(theme.SECONDARY_PX))
@@ -82,7 +85,7 @@ class IcicleView(QWidget):
             )
             if not box.intersects(QRectF(event.rect())):
                 continue
-            fill = theme.mixed(colors.named(int(self.tree.name[node])), colors.panel, 0.72)
+            fill = self._colors.of_event(int(self.tree.longest[node]))
             painter.fillRect(box, fill)
             if node == self._marked:
                 painter.setPen(QPen(colors.text, 1.4))

@@ -14,7 +14,10 @@ from viewer.look.labels import ElidedLabel
 from viewer.panels.charts.icicle import IcicleView
 from viewer.panels.panel import Panel, tab
 from viewer.statistics.call_tree import ROOT, CallTree, call_tree, ran
+from viewer.timeline.event_colors import EventColors
+from viewer.timeline.geometry.drawing_index import drawing_index
 from viewer.timeline.kinds.base import nested_styles
+from viewer.timeline.scene import joined
 
 
 @tab
@@ -79,9 +82,16 @@ class FlamePanel(Panel):
             self.kind.setCurrentText(next((name for name in names if ran(trace, choices[name], t0, t1)), ""))
             self.kind.blockSignals(blocked)
         lanes = choices.get(self.kind.currentText(), [])
-        self.compute(lambda: (trace, call_tree(trace, lanes, t0, t1)), self._show)
+        analysis = self.document.analysis
 
-    def _show(self, result: tuple[Trace, CallTree]) -> None:
+        def work() -> tuple[Trace, CallTree, EventColors]:
+            blamed = joined(analysis).blamed if analysis is not None else {}
+            colors = EventColors(trace, drawing_index(trace), blamed=blamed)
+            return trace, call_tree(trace, lanes, t0, t1), colors
+
+        self.compute(work, self._show)
+
+    def _show(self, result: tuple[Trace, CallTree, EventColors]) -> None:
         self.view.show_tree(*result)
 
     def _say(self, node: int) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from parsers.model import Counter, Lane, LaneKind, Trace
 from parsers.model.catalogs import load_all
 from parsers.model.units import quantity
+from rules.analysis.idle.causes import Cause
 from viewer.look.lane_colors import C, LaneColors
 from viewer.look.naming import plain_name
 
@@ -90,6 +91,10 @@ class LaneStyle:
     def key(self, name: str) -> str:
         """The colour key of events of this name."""
         return ""
+
+    def blamed(self, key: str, cause: Cause) -> str:
+        """The colour key of events for which the GPU waits longest, for this reason."""
+        return key
 
     def color(self, key: str, row: StyledRow, theme: LaneColors[C]) -> C:
         return theme.plain(self.hue)

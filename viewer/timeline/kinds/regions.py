@@ -8,10 +8,11 @@ from typing import ClassVar
 
 from parsers.model import Lane, LaneKind
 from parsers.model.names.steps import step_number
+from rules.analysis.idle.causes import Cause
 from viewer.look.lane_colors import C, LaneColors
 from viewer.timeline.kinds.base import LaneStyle, Nested, Place, StyledRow, Wish, lane_style, stable_number
 
-_SERIES = "series "
+_SERIES, _CAUSE = "series ", "cause "
 _NUMBER = re.compile(r"\d+")
 _WORDS = (
     ("backward", re.compile(r"backward|\bbwd\b|autograd", re.IGNORECASE)),
@@ -34,12 +35,20 @@ class _Named(LaneStyle):
         word = next((word for word, pattern in _WORDS if pattern.search(name)), "")
         return word or f"{_SERIES}{stable_number(_NUMBER.sub('#', name)) % 10}"
 
+    def blamed(self, key: str, cause: Cause) -> str:
+        """A range that the GPU waits for has the colour of the wait, unless its name says what it is."""
+        return f"{_CAUSE}{int(cause)}" if key.startswith(_SERIES) else key
+
     def color(self, key: str, row: StyledRow, theme: LaneColors[C]) -> C:
+        if key.startswith(_CAUSE):
+            return theme.cause(int(key.removeprefix(_CAUSE)))
         if key.startswith(_SERIES):
             return theme.named(int(key.removeprefix(_SERIES)))
         return theme.step if key == "step" else theme.regions[key]
 
     def explained(self, key: str) -> str:
+        if key.startswith(_CAUSE):
+            return "what the GPU waits for"
         return "others, by their name" if key.startswith(_SERIES) else key
 
 
