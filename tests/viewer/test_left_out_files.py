@@ -27,6 +27,8 @@ def test_two_runs_opened_together_are_said_to_be_two_and_a_click_compares_them(
     assert window.banner.isVisible()
     assert window.banner.problem.text().startswith(f"{other.name} is not shown: recorded at another time")
     assert window.banner.action_button.text() == "Compare the two"
+    assert window.status.file.text() == one.name
+    assert other.name not in window.status.file.toolTip()
     qtbot.mouseClick(window.banner.action_button, Qt.MouseButton.LeftButton)
     assert compared == [[other]]
     assert not window.banner.isVisible()

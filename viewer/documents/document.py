@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from parsers.model import SYSTEM_ERRORS, Progress, Trace, TraceError, refused_by_system
+from parsers.runs.rank_choice import LEFT_OUT
 from rules.terms.thresholds import DEFAULTS, Thresholds
 from viewer.desktop.jobs import Jobs
 from viewer.loading.loader import Opened, analysis_of, opened, opened_ranks
@@ -193,6 +194,15 @@ class Document(QObject):
         if self.trace is not None and self.stage in (Stage.ANALYSING, Stage.READY):
             read = self._read
             self._analyse(read if read is not None and read.trace is self.trace else Opened(self.trace))
+
+    @property
+    def left_out(self) -> tuple[Path, ...]:
+        """The opened files that are not shown, because they are of another run."""
+        trace = self.trace
+        if trace is None or self.preview or not any(each.kind == LEFT_OUT for each in trace.quality.notes):
+            return ()
+        shown = {each.path for each in trace.inputs}
+        return tuple(path for path in self.paths if str(path) not in shown)
 
     def cancel(self) -> None:
         self.jobs.cancel(LOADING)

@@ -166,8 +166,7 @@ class WindowActions(QObject):
         note = next((each for each in trace.quality.notes if each.kind == LEFT_OUT), None)
         if note is None:
             return
-        shown = {each.path for each in trace.inputs}
-        left = [path for path in document.paths if str(path) not in shown]
+        left = list(document.left_out)
         if len(document.paths) == 2 and len(left) == note.count == 1:
             banner.say(f"{left[0].name} is not shown: {note.example.rpartition(': ')[2]}.")
             banner.offer("Compare the two", lambda: self.compare_with(left))

@@ -88,7 +88,8 @@ class StatusBar(QStatusBar):
         if trace is None:
             self.times.setText("")
             return
-        paths = self._document.paths
+        left_out = frozenset(self._document.left_out)
+        paths = [path for path in self._document.paths if path not in left_out]
         self.file.setText(
             paths[0].name if len(paths) == 1 else f"{len(paths)} files" if paths else "recording"
         )
