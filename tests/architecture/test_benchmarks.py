@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import floor, kineto_like, window_loading
+from tests.benchmarks import floor, kineto_like, processes, window_loading
+from tests.processes.recordings import Recordings
 
 
 def test_the_written_recording_is_valid_and_has_the_stated_number_of_events(tmp_path: Path) -> None:
@@ -41,3 +44,35 @@ def test_a_window_that_opens_a_recording_is_watched_to_its_diagnosis(tmp_path: P
     assert taken.events > 2_000
     assert 0 < taken.first_lanes <= taken.all_lanes <= taken.diagnosis
     assert taken.longest >= taken.own_work > 0
+
+
+TINY = processes.Sizes(events=5_000, many_events=0, rows=2_000, ranks=8, operators=3)
+
+
+@pytest.mark.thorough
+def test_every_command_is_measured_as_a_process_of_the_wheel_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(processes, "SHORT", TINY)
+    monkeypatch.setattr(processes, "busy", nullcontext)
+    assert processes.report(tmp_path, is_short=True) == 0
+    printed = capsys.readouterr().out
+    for command in ("diagnose, JSON", "diagnose, gz", "diagnose, SQLite", "diagnose, ranks", "query, SQLite"):
+        assert printed.count(command) == 2, "with a processor free, and with all of them busy"
+    assert "\n0 faults" in printed
+
+
+@pytest.mark.thorough
+def test_a_command_that_fails_makes_the_measurement_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def read(recordings: Recordings, sizes: processes.Sizes) -> Iterator[processes.Recording]:
+        yield processes.Recording(
+            "query", recordings.packed(sizes.events), before=("query",), after=("SELECT",)
+        )
+
+    monkeypatch.setattr(processes, "SHORT", TINY)
+    monkeypatch.setattr(processes, "_read", read)
+    monkeypatch.setattr(processes, "busy", nullcontext)
+    assert processes.report(tmp_path, is_short=True) == 1
+    assert "FAULT: query: exit code 2" in capsys.readouterr().out
