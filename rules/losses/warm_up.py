@@ -97,7 +97,7 @@ def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[str, ...], tup
         spent = int(durations(trace, mine).max(initial=0))
         if compiler == TORCH_SCRIPT and spent < MAJORITY_OF_STEP * length:
             continue  # its calls bear the same name when they are fast
-        if len(mine):
+        if spent > NOTEWORTHY_SHARE * length or len(mine) > MANY_EVENTS:
             compilers.append(compiler)
             one_off |= spent > MIN_COMPILE_SHARE * length or len(mine) > MANY_EVENTS
     parts: list[Words] = [f"compilation by {each}" for each in compilers]

@@ -16,6 +16,8 @@ SLOW = 1.5  # times the median of all steps
 # of the steps: nothing but a slower CPU makes the same calls take longer in all other steps
 QUICK_PERCENTILE = 25
 SLOW_STEP, SLOW_CALLS = 1.25, 1.2  # times the quick ones, for a whole step and for half of its calls
+# times as much slower as the step's calls are: then the program did more there; of what the step took longer
+FAR_SLOWER, MOSTLY = 2.0, 0.5
 MIN_NS = 250_000.0  # of additional time
 
 
@@ -42,8 +44,8 @@ def by_chance(analysis: Analysis, host: HostNodes, cost: F64) -> tuple[F64, F64]
     """By how much longer than usual the time before each call, and its ``cost``, were (ns).
 
     Only threads whose steps make the same calls are compared, call by call. Where most calls of a step took longer than
-    in the quick steps, the CPU was slower in it; else only what passed inside the same operators is known to be the
-    same.
+    in the quick steps, the CPU was slower in it, unless most of the additional time is in few places; else only what
+    passed inside the same operators is known to be the same.
     """
     found, inside = np.zeros(len(host)), np.zeros(len(host))
     operators = operators_before(analysis, host)
@@ -64,7 +66,11 @@ def by_chance(analysis: Analysis, host: HostNodes, cost: F64) -> tuple[F64, F64]
         whole = each.sum(axis=1)
         quick = float(np.percentile(whole, QUICK_PERCENTILE))
         slow = whole > SLOW_STEP * quick
-        slow &= np.median(each / np.percentile(each, QUICK_PERCENTILE, axis=0), axis=1) > SLOW_CALLS
+        usually = np.percentile(each, QUICK_PERCENTILE, axis=0)
+        times = each / usually
+        slower = np.median(times, axis=1, keepdims=True)
+        elsewhere = np.where(times > FAR_SLOWER * slower, each - usually, 0.0).sum(axis=1)
+        slow &= (slower[:, 0] > SLOW_CALLS) & (elsewhere < MOSTLY * (whole - quick))
         lost = np.where(same & slow[:, None], 1.0 - quick / whole[:, None], 0.0).ravel()
         found[mine], inside[mine] = lost * host.gap[mine], lost * cost[mine]
         found[mine] = np.maximum(found[mine], np.where(odd, longer, 0.0).ravel())

@@ -82,6 +82,22 @@ def test_a_step_in_which_everything_was_slow_counts_as_the_others() -> None:
     assert make_plan(Analysis(trace.build())).replay.recorded_ns == pytest.approx(1_000_000, rel=0.1)
 
 
+@pytest.mark.parametrize(("pause", "slower"), [(8.0, False), (1.5, True)])
+def test_a_step_that_is_slow_in_one_place_above_all_does_something_else_there(
+    pause: float, slower: bool
+) -> None:
+    trace = TinyTrace()
+    for index in range(5):
+        slow = 1.3 if index == 3 else 1.0
+        work = 400 * (pause * slow if index == 3 else 1.0)
+        length = work + 1000 * slow
+        trace.step(0, length, f"ProfilerStep#{index}")
+        trace.kernels(10 + work, 24, 5, 40 * slow)
+        trace.shift += length
+    recorded = make_plan(Analysis(trace.build())).replay.recorded_ns
+    assert (recorded == pytest.approx(1_400_000, rel=0.05)) is slower
+
+
 def test_a_stretch_inside_a_data_loader_is_loaded_by_workers() -> None:
     def body(trace: TinyTrace, _: int) -> None:
         trace.op(5, 1205, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")

@@ -90,3 +90,26 @@ def test_real_programs_are_promised_what_mending_them_gave(
     assert found == fix
     assert low < gave[1]
     assert high > gave[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "steady"), [("<built-in function collect>", True), ("train.py(9): load", False)]
+)
+def test_a_leading_step_that_only_collects_garbage_for_long_is_no_warm_up(name: str, steady: bool) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.kernels(10, 15, 20, 40)
+        if index == 0:
+            trace.frame(700, 9_000, name)
+        trace.kernels(9_300 if index == 0 else 700, 15, 20, 40)
+
+    trace = TinyTrace()
+    for index, begin in enumerate((0, 10_000, 11_500, 13_000)):
+        trace.shift = begin
+        trace.step(0, 10_000 if index == 0 else 1_500, f"ProfilerStep#{index}")
+        body(trace, index)
+    trace.shift = 0
+    analysis = Analysis(trace.build())
+    assert [step.steady for step in analysis.steps] == [steady, True, True, True]
+    if steady:
+        made = promised(make_plan(analysis))
+        assert made["collect-garbage-seldom"] == pytest.approx(14_500 / 6_200, rel=0.2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -10,11 +11,12 @@ import numpy as np
 from parsers.model import BOOL, I64, EventKind, Trace
 from parsers.model.arrays import merged, stable_order
 from parsers.model.names.calls import Call, calls_of
-from parsers.model.names.per_name import distinct
+from parsers.model.names.per_name import distinct, named
 from parsers.model.names.steps import numbered, step_number
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import length, union
+from rules.analysis.arithmetic.intervals import length, measure, union
 from rules.analysis.arithmetic.ordering import by_start
+from rules.analysis.names.regions import is_collection
 from rules.analysis.steps.marks import Mark, cycles_of_loops, cycles_of_regions, follow_on, mark_of
 from rules.analysis.steps.repetition import repetitions
 from rules.terms.thresholds import DEFAULTS, Thresholds, Unit, threshold
@@ -95,7 +97,7 @@ def _steps_of_rank(trace: Trace, rank: int, warm_up_ratio: float) -> list[Step]:
     if outside > (NEARLY_ALL_OUTSIDE if counted else MOSTLY_OUTSIDE):
         return []
     has_work = np.array(_has_work(trace, steps, operations), bool) & ~_cut_off(trace, steps, lanes)
-    return _with_warm_up_marked(steps, has_work.tolist(), warm_up_ratio)
+    return _with_warm_up_marked(trace, lanes, steps, has_work.tolist(), warm_up_ratio)
 
 
 def _cut_off(trace: Trace, steps: list[Step], lanes: BOOL) -> BOOL:
@@ -307,14 +309,30 @@ def _coverage(trace: Trace, events: I64, launched: I64) -> float:
     return float(inside.sum()) / float(high - low)
 
 
-def _with_warm_up_marked(steps: list[Step], has_work: list[bool], warm_up_ratio: float) -> list[Step]:
-    """Leading steps that are much slower than the later half are not steady, nor are steps without GPU work."""
+def _with_warm_up_marked(
+    trace: Trace, lanes: BOOL, steps: list[Step], has_work: list[bool], warm_up_ratio: float
+) -> list[Step]:
+    """Leading steps that are much slower than the later half are not steady, nor are steps without GPU work.
+
+    Garbage is collected at any time: what that takes makes no step a warm-up.
+    """
     working = [index for index, works in enumerate(has_work) if works]
-    times = np.array([steps[index].duration for index in working], np.int64)
+    lengths = np.array([step.duration for step in steps], np.int64) - collecting(trace, lanes, steps)
+    times = lengths[working]
     if len(times) < 2:
         return [replace(step, steady=works) for step, works in zip(steps, has_work, strict=True)]
     last_warm = working[last] if (last := _last_warm(times, warm_up_ratio)) >= 0 else -1
     return [replace(step, steady=has_work[index] and index > last_warm) for index, step in enumerate(steps)]
+
+
+def collecting(trace: Trace, lanes: BOOL, steps: Sequence[Step]) -> I64:
+    """How long Python collected garbage in each step, on any of these lanes (ns)."""
+    events = trace.events.of_kind(EventKind.REGION, EventKind.PYTHON)
+    events = events[lanes[trace.events.lane[events]]]
+    events = events[named(trace, events, is_collection)]
+    spent = union(trace.events.start[events], trace.events.end[events])
+    begins, ends = (np.array([getattr(step, edge) for step in steps], np.int64) for edge in ("start", "end"))
+    return measure(spent, begins, ends)
 
 
 def _last_warm(times: I64, warm_up_ratio: float) -> int:
