@@ -77,7 +77,7 @@ def host_phases(replay: Replay, around: Surroundings) -> list[HostPhase]:
     operators calculate. Of a thread beside the main one only that is work which it does while the main one does none.
     """
     of_others = around.lock_ns + interrupted_ns(replay.analysis)
-    with_own_fixes = around.garbage_ns + of_others + compiling_ns(replay.analysis)
+    with_own_fixes = around.pauses_ns + of_others + compiling_ns(replay.analysis)
     own = np.maximum(own_work(replay, around) - with_own_fixes, 0.0)
     own[round_trips(replay.analysis).calls | copies_in_a_row(replay, CopyKind.H2D)] = 0.0
     own[own < LONG_NS] = 0.0

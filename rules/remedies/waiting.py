@@ -73,6 +73,14 @@ _LOADER_CODE = for_pytorch("""loader = DataLoader(
 )
 for batch in loader:
     batch = batch.to("cuda", non_blocking=True)""")
+PERSISTENT_WORKERS = remedy(
+    for_pytorch("Keep the workers alive: DataLoader(..., persistent_workers=True)."),
+    for_pytorch("Make each loader once, before the loop over epochs, also the one of the validation set."),
+    for_pytorch(
+        "Or make passes longer: a sampler that goes through the data several times, and fewer evaluations."
+    ),
+    code=_LOADER_CODE,
+)
 _REGION_CODE = for_pytorch("""from concurrent.futures import ThreadPoolExecutor
 
 pool = ThreadPoolExecutor(max_workers=1)

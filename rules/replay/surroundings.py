@@ -14,8 +14,9 @@ from parsers.model.events import of_kinds
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
-from rules.analysis.arithmetic.intervals import Intervals, measure, union
+from rules.analysis.arithmetic.intervals import Intervals, measure, subtract, union
 from rules.analysis.facts.lock_waits import lock_waits
+from rules.analysis.facts.worker_starts import WorkerStarts, worker_starts
 from rules.analysis.idle.frames import UserFrames
 from rules.analysis.idle.threads import ThreadActivity
 from rules.analysis.names.regions import is_collection
@@ -60,16 +61,31 @@ class Surroundings:
 
     @cached_property
     def input_ns(self) -> F64:
-        """How much of each gap passed inside a data loader, or a range named like one."""
+        """How much of each gap passed inside a data loader, or a range named like one, and no workers started."""
         analysis = self.replay.analysis
 
         def loading(thread: int) -> Intervals:
             inputs = analysis.threads.activity(thread).inputs
             begins = inputs.event >= 0
             edges = np.append(inputs.edges, inputs.edges[-1:])
-            return union(inputs.edges[begins], edges[1:][begins])
+            fetching = union(inputs.edges[begins], edges[1:][begins])
+            return subtract(fetching, worker_starts(analysis, thread).whole)
 
         return time_within(self.replay.host, loading)
+
+    @cached_property
+    def worker_starts_ns(self) -> F64:
+        """How much of each gap a data loader's worker processes ended and started."""
+        return self._of_worker_starts(lambda starts: starts.processes)
+
+    @cached_property
+    def first_batches_ns(self) -> F64:
+        """How much of each gap was spent on the first batch of workers that had just started."""
+        return self._of_worker_starts(lambda starts: starts.first_batches)
+
+    def _of_worker_starts(self, part: Callable[[WorkerStarts], Intervals]) -> F64:
+        analysis = self.replay.analysis
+        return time_within(self.replay.host, lambda thread: part(worker_starts(analysis, thread)))
 
     @cached_property
     def garbage_ns(self) -> F64:
@@ -87,6 +103,11 @@ class Surroundings:
             return union(trace.events.start[events], trace.events.end[events])
 
         return time_within(self.replay.host, intervals)
+
+    @cached_property
+    def pauses_ns(self) -> F64:
+        """How much of each gap is a pause with a fix of its own: garbage is collected, or workers start."""
+        return self.garbage_ns + self.worker_starts_ns + self.first_batches_ns
 
     @cached_property
     def lock_ns(self) -> F64:

@@ -25,6 +25,7 @@ from rules.analysis.arithmetic.intervals import (
     union,
 )
 from rules.analysis.facts.completeness import is_cut
+from rules.analysis.facts.worker_starts import worker_starts
 from rules.analysis.idle.threads import ThreadActivity
 
 LONG_GAP_NS = 100_000  # between two operators: a shorter gap is what calling the next one takes
@@ -51,6 +52,7 @@ class CpuTime:
     busy_ns: int
     steps: int
     collectives: Intervals  # that run on the CPU for this rank, on threads of their own
+    starting: Intervals  # while workers of a data loader end and start: a fault of its own
 
     @property
     def window_ns(self) -> int:
@@ -75,7 +77,7 @@ class CpuTime:
     @cached_property
     def loading(self) -> Intervals:
         """Inside a data loader, or a range named like one."""
-        return clip(_open(self.activity.inputs), *self.window)
+        return subtract(clip(_open(self.activity.inputs), *self.window), self.starting)
 
     @cached_property
     def computing(self) -> Intervals:
@@ -125,7 +127,7 @@ class CpuTime:
 
         Without steps, what lies before the first and after the last operator is the profiler's start and end.
         """
-        starts, ends = zip(self.computing, self.loading, strict=True)
+        starts, ends = zip(self.computing, self.loading, self.starting, strict=True)
         busy = union(np.concatenate(starts), np.concatenate(ends))
         if not len(busy[0]):
             return complement(busy, *self.window), np.zeros(1, bool)
@@ -262,7 +264,8 @@ def _busiest(analysis: Analysis, among: Sequence[int]) -> CpuTime | None:
         return None
     mine = events[np.isin(trace.events.lane[events], _lanes_of_rank(trace, threads.keys[found][0]))]
     collectives = union(trace.events.start[mine], trace.events.end[mine])
-    return CpuTime(found, activity, window, most, analysis.steps_in_window, collectives)
+    starting = clip(worker_starts(analysis, found).whole, *window)
+    return CpuTime(found, activity, window, most, analysis.steps_in_window, collectives, starting)
 
 
 def _lanes_of_rank(trace: Trace, rank: int) -> list[int]:

@@ -1,0 +1,129 @@
+"""A data loader ends its worker processes after each pass over the data, and starts new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.arrays import BOOL
+from parsers.model.units import duration
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, pairs, union
+from rules.analysis.facts.cpu_time import cpu_time
+from rules.analysis.facts.worker_starts import WorkerStarts, worker_starts
+from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.losses.concentration import extent
+from rules.losses.lost_time import evidence_of
+from rules.remedies.waiting import PERSISTENT_WORKERS
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import MIN_SHARE
+from rules.wording.headline import Headline
+from rules.wording.phrases import share, without_stacks
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """The starts of one thread's workers, and what they cost: idle time of a GPU, or time of a program without one."""
+
+    starts: WorkerStarts
+    intervals: Intervals
+    device: int  # -1: none
+
+    @property
+    def ns(self) -> int:
+        return length(self.intervals)
+
+
+@rule
+class WorkersStartedAnew(Rule):
+    """Time in which the worker processes of a data loader end and start."""
+
+    id: ClassVar[str] = "workers-started-anew"
+    category: ClassVar[Category] = Category.INPUT_BOUND
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    A DataLoader starts its worker processes again and again, once in each pass over the data.
+
+Why it costs time
+    A process takes tens of milliseconds to start, and more if it imports the program anew. Nobody prepares a batch
+    meanwhile. Where an epoch or a validation set has few batches, this is much of the run.
+
+How it decides
+    When a DataLoader with workers is iterated over, PyTorch draws a seed for them (aten::random_, aten::item), starts
+    the processes, which leaves no record, and fetches the first batch. The finding counts the time from the fetch
+    that ended the last pass to the end of the first fetch, without what a fetch usually takes; on a GPU, only while
+    it idles. Below {least-share} of the step nothing is reported.
+
+What to try
+    Keep the workers: DataLoader(..., persistent_workers=True). Make the loader once, outside the loop over epochs.
+
+When it is wrong
+    If the recording begins with the program's first pass: every program starts its workers once.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        lost = _lost(analysis)
+        if lost is None or share(analysis, lost.ns) < analysis.thresholds[MIN_SHARE]:
+            return
+        starts, (begin, end) = lost.starts, analysis.window
+        inside = (starts.began >= begin) & (starts.began < end)
+        event = starts.event[inside]
+        yield self.finding(
+            analysis,
+            ceiling_ns=lost.ns,
+            headline=Headline(
+                "The data loader's workers are started anew",
+                extent(analysis, lost.intervals, lost.device).share(lost.ns),
+            ),
+            account=_account(starts, inside, clip(starts.ends, begin, end)),
+            remedy=PERSISTENT_WORKERS,
+            culprit=Culprit(CulpritKind.REGION, analysis.trace.name(int(event[0]))),
+            device=lost.device if lost.device >= 0 else None,
+            evidence=evidence_of(analysis.trace, event),
+            intervals=pairs(lost.intervals),
+            unknown=(
+                without_stacks(
+                    analysis.trace,
+                    "Which loader this is, if there are several. Record with stacks (with_stack=True).",
+                ),
+            ),
+        )
+
+
+def _account(starts: WorkerStarts, inside: BOOL, ends: Intervals) -> str:
+    count = int(np.count_nonzero(inside))
+    starting, first = (
+        float(np.mean((later - earlier)[inside]))
+        for earlier, later in ((starts.began, starts.ended), (starts.ended, starts.fetched))
+    )
+    passes = "One pass over the data begins" if count == 1 else f"{count} passes over the data begin"
+    stopping = length(ends) / count
+    ended = f"ending the old ones takes {duration(stopping)}, " if stopping else ""
+    return (
+        f"{passes} with new worker processes: {ended}starting new ones takes {duration(starting)}, and their first "
+        f"batch {duration(first)}{' on average' if count > 1 else ''}. A DataLoader without persistent_workers ends "
+        "its workers after each pass."
+    )
+
+
+def _lost(analysis: Analysis) -> _Lost | None:
+    """What costs most; None where no workers start in the analysed time."""
+    if (alone := cpu_time(analysis)) is not None:
+        starts = worker_starts(analysis, alone.thread)
+        lost = clip(starts.whole, *alone.window)
+        return _Lost(starts, lost, -1) if alone.is_all and length(lost) else None
+    best: _Lost | None = None
+    idle = analysis.idle
+    for device in analysis.active_devices:
+        mine = idle.device == device
+        waits = clip(union(idle.start[mine], idle.end[mine]), *analysis.window)
+        for thread in analysis.threads.drivers(device)[0]:
+            starts = worker_starts(analysis, thread)
+            found = _Lost(starts, intersect(starts.whole, waits), device)
+            if found.ns > (best.ns if best is not None else 0):
+                best = found
+    return best
