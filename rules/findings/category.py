@@ -84,6 +84,7 @@ class Category(StrEnum):
     WARM_UP = "warm-up", _Traits(next_recording=NextRecording.LATER_STEPS)
     RECOMPILATION = "recompilation", _Traits(Cause.HOST, own_cause=True, next_recording=NextRecording.STACKS)
     GRAPH_BREAK = "graph-break", _Traits(Cause.LAUNCH, own_cause=True)
+    EVALUATION = "evaluation", _Traits(own_cause=True)
     VARIABILITY = "variability", _Traits(next_recording=NextRecording.LATER_STEPS)
     THROTTLING = "throttling", _Traits(own_cause=True)
     RECORDING_OVERHEAD = (

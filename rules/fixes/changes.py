@@ -75,6 +75,11 @@ def durations_times(operations: BOOL, factor: float | F64) -> Change:
     return change
 
 
+def times(nodes: BOOL, operations: BOOL, factor: float) -> Change:
+    """The time before and inside these calls, and of these operations, is ``factor`` of what it was."""
+    return together(host_time_times(nodes, factor), durations_times(operations, factor))
+
+
 def total(replay: Replay, members: BOOL) -> float:
     """The time of some recorded operations (ns), also of those inside CUDA graphs."""
     table = replay.analysis.trace.events

@@ -61,6 +61,17 @@ for step, batch in enumerate(loader):
     if step % 500 == 0:
         gc.collect()              # on all ranks in the same step"""),
 )
+_EVALUATE_SELDOM: tuple[Words, ...] = (
+    "Evaluate less often, on fewer samples, or in another process that loads the checkpoints.",
+    "Gather results on the GPU, and compute the metrics once at the end.",
+)
+EVALUATE_SELDOM = remedy(
+    *_EVALUATE_SELDOM,
+    code=for_python("""for step, batch in enumerate(loader):
+    train(batch)
+    if step % 1000 == 999:            # not in every step, nor in every tenth
+        evaluate(model)"""),
+)
 PROCESSES_FOR_THREADS = remedy(
     for_pytorch("Use processes: DataLoader workers for data, multiprocessing for the rest."),
     for_python("Or use calls that release the GIL: numpy, torch, hashing and compressing large buffers."),
@@ -140,10 +151,7 @@ _BY_NAME: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
     ),
     (
         _EVALUATING,
-        (
-            "Evaluate less often, on fewer samples, or in another process that loads the checkpoints.",
-            "Gather results on the GPU, and compute the metrics once at the end.",
-        ),
+        _EVALUATE_SELDOM,
     ),
     (
         _RANDOM,

@@ -14,6 +14,7 @@ from rules.analysis.inference.engine_steps import engine_steps
 from rules.analysis.names.regions import RegionRole, role_of
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
+from rules.fixes.evaluated import evaluation_ns
 from rules.remedies.host_work import RARER_IN_SLOW_STEPS
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
@@ -22,6 +23,7 @@ from rules.replay.surroundings import surroundings_of
 SLOW = 1.5  # times the median step (nsys-ai: longest step over the median)
 OTHER_CALLS = 0.1  # more calls than the median step, or ...
 OTHER_WORK = 0.3  # ... more time in stretches of its own, as a part of the step: else it is slow by chance
+MOSTLY = 0.5  # of what the slow steps take longer
 MIN_STEPS = 3
 
 
@@ -52,6 +54,10 @@ What makes it more or less
         culprit = _where(analysis, replay, slow)
         if role_of(culprit) is RegionRole.INPUT:
             return  # these steps wait for their batch: that is a fix of its own
+        lengths = _lengths(replay)
+        longer = float(np.mean(lengths[slow]) - np.median(lengths))
+        if evaluation_ns(replay) >= MOSTLY * longer * count:
+            return  # so is an evaluation
         nodes = slow[host.step]
         operations = nodes[device.launch]
         meetings = np.unique(device.meeting[operations & (device.meeting >= 0)])
@@ -72,8 +78,6 @@ What makes it more or less
                 overlay.tail[:] = 0.0
             overlay.steps = float(typical)
 
-        lengths = _lengths(replay)
-        longer = float(np.mean(lengths[slow]) - np.median(lengths))
         yield Proposal(
             title=(
                 f"Remove the extra work of {count} of {replay.steps} steps: it costs {duration(longer)} each time"
@@ -100,7 +104,7 @@ def _slow_steps(analysis: Analysis, replay: Replay) -> BOOL:
     slow = lengths > SLOW * median
     host = replay.host
     calls = np.bincount(host.step, minlength=len(lengths)).astype(np.float64)
-    silent = surroundings_of(analysis).silent_ns - surroundings_of(analysis).garbage_ns
+    silent = np.maximum(surroundings_of(analysis).silent_ns - surroundings_of(analysis).pauses_ns, 0.0)
     earlier = np.minimum(replay.of_step_before * replay.host.gap, silent)
     own = np.bincount(host.step, silent - earlier, minlength=len(lengths)).astype(np.float64)
     own = own + np.bincount(np.maximum(host.step - 1, 0), earlier, minlength=len(lengths))
