@@ -46,11 +46,11 @@ def without_waiting(nodes: BOOL) -> Change:
     return change
 
 
-def less_host_time(nodes: BOOL, ns: F64) -> Change:
-    """The time before these calls is shorter by ``ns`` (a value for each of all nodes), or gone."""
+def less_host_time(nodes: BOOL, ns: F64, part: float = 1.0) -> Change:
+    """The time before these calls is shorter by this part of ``ns`` (a value for each of all nodes), or of all."""
 
     def change(overlay: Overlay) -> None:
-        overlay.gap[nodes] = np.maximum(overlay.gap[nodes] - ns[nodes], 0.0)
+        overlay.gap[nodes] -= part * np.minimum(overlay.gap[nodes], ns[nodes])
 
     return change
 

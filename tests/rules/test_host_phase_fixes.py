@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rules.analysis.analysis import Analysis
-from rules.fixes.plan import make_plan
+from rules.fixes.plan import UNCERTAIN, make_plan
 from rules.wording.words import Reader
 from tests.opened import analysed
 from tests.rules.builder import TinyTrace
@@ -119,6 +119,34 @@ def test_a_data_loader_with_workers_is_given_more(workers: bool) -> None:
     advice = " ".join(made.proposal.remedy.advice_for(Reader()))
     assert ("more workers" in made.proposal.title) is workers
     assert ("num_workers=8" in advice) is not workers
+
+
+@pytest.mark.parametrize(
+    ("loads", "workers", "expected", "low", "high"),
+    [
+        (1_500, False, 2_500 / 1_300, 2_500 / 1_300 / UNCERTAIN, 2_500 / 1_300 * UNCERTAIN),
+        (4_000, False, 5_000 / 1_300, 5_000 / 2_000, 5_000 / 1_300 * UNCERTAIN),  # two are too few
+        (9_000, False, 10_000 / 2_250, 10_000 / 4_500, 10_000 / 1_150),  # and so are four
+        (9_000, True, 2.0, 2.0 / UNCERTAIN, 10_000 / 1_150),  # twice as many make two in the time of one
+    ],
+)
+def test_workers_deliver_no_faster_than_they_make_batches(
+    loads: float, workers: bool, expected: float, low: float, high: float
+) -> None:
+    kind = "MultiProcessing" if workers else "SingleProcess"
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, loads, f"enumerate(DataLoader)#_{kind}DataLoaderIter.__next__")
+        trace.kernels(loads + 5, 24, 20, 40)
+
+    (made,) = (
+        each
+        for each in plan_of_body(body, length=loads + 1_000).promises
+        if each.proposal.fix == "load-data-in-workers"
+    )
+    assert made.expected == pytest.approx(expected, rel=0.15)
+    assert made.low == pytest.approx(low, rel=0.15)
+    assert made.high == pytest.approx(high, rel=0.15)
 
 
 def test_what_a_step_ends_with_and_what_the_next_one_begins_with_are_two() -> None:

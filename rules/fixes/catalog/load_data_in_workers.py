@@ -9,6 +9,7 @@ import numpy as np
 
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.worker_starts import OF_WORKERS
 from rules.analysis.names.software import names_that_ran
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
@@ -18,7 +19,9 @@ from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
 FETCH_NS = 300_000.0  # what taking a finished batch from a worker costs: docs/predictions.md
-_OF_WORKERS = "_MultiProcessingDataLoaderIter"
+# workers, as far as they help each other and nothing else: they share cores, the link to the data and the main process
+LIKELY, FEWEST = 4, 2
+TIMES_MORE = 2  # workers where some are there already
 
 
 @fix
@@ -37,10 +40,11 @@ When it applies
     The step's thread spends time inside a data loader, or in a range named like one.
 
 What is changed in the replay
-    That time shrinks to the 0.3 ms it takes to fetch a finished batch.
+    That time shrinks to the 0.3 ms it takes to fetch a finished batch, or to what is left if four workers, or twice as
+    many as there are, make batches more slowly than the rest of a step uses them.
 
 What makes it more or less
-    How many workers there are, and whether they can read fast enough.
+    How many workers there are, and whether they can read fast enough: from two workers to as many as are needed.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -50,8 +54,15 @@ What makes it more or less
         if not nodes.any():
             return
         hidden = np.maximum(loading - FETCH_NS, 0.0)
-        workers = any(_OF_WORKERS in name for name in names_that_ran(analysis.trace))
+        workers = any(OF_WORKERS in name for name in names_that_ran(analysis.trace))
         what = "Let more workers load the data" if workers else "Load the data in other processes"
+        rest = replay.time([less_host_time(nodes, hidden)])
+        load = replay.usual_ns - rest  # of a step; workers that are there already deliver one batch a step
+        made = replay.usual_ns if workers else load
+        hides = [
+            1.0 - max(made / count - rest, 0.0) / max(load, 1.0)
+            for count in ((TIMES_MORE, TIMES_MORE) if workers else (LIKELY, FEWEST))
+        ]
         yield Proposal(
             title=f"{what}: loading a batch takes {duration(most_per_step(replay, loading))} {replay.in_step}",
             categories=(Category.INPUT_BOUND,),
@@ -59,6 +70,8 @@ What makes it more or less
             remedy=prepared_input("", loader=True, workers=workers).and_then(
                 "Do constant work once: tokenise or decode the dataset beforehand."
             ),
-            expected=less_host_time(nodes, hidden),
+            expected=less_host_time(nodes, hidden, hides[0]),
+            low=less_host_time(nodes, hidden, hides[1]) if hides[1] < hides[0] else None,
+            high=less_host_time(nodes, hidden) if hides[0] < 1.0 else None,
             depends_on="how many workers can load at once without slowing each other down",
         )
