@@ -15,6 +15,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.memory_bound import POINTWISE, memory_bound
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import Audience, program_of
+from rules.analysis.names.software import software_of
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.align_shapes import ALIGNED_AT_LEAST, ALIGNED_AT_MOST, unaligned_products
@@ -52,7 +53,9 @@ When it applies
 What is changed in the replay
     Those kernels take what fusing neighbours in a chain would leave, less a fifth. The host needs 0.4 of the time to
     launch them and 0.6 to launch the others. Launches in loops over items or tensors stay: those have their own fix.
-    Products of unaligned data take 0.6 of their time, and 0.15 at best: the compiler pads them.
+    Products of unaligned data take 0.6 of their time, and 0.15 at best: the compiler pads them. With
+    DistributedDataParallel or FSDP the compiler breaks the model where gradients or parameters are exchanged; then
+    only what a model with graph breaks gains is expected.
 
 What makes it more or less
     The compiler fuses everything between two matrix products; graph breaks, and reductions over other dimensions,
@@ -78,23 +81,22 @@ What makes it more or less
             True for simpler in (FuseOptimizer(), JoinLoop()) for _ in simpler.proposals(analysis, replay)
         )
         products = unaligned_products(analysis, replay) & (family == Family.GEMM)
+        likely = together(
+            _compiled(replay, analysis, fusable, LEFT * left, (FUSED_HOST, OTHER_HOST)),
+            durations_times(products, ALIGNED_AT_LEAST),
+        )
+        least = _compiled(
+            replay, analysis, fusable, 1 - SAVED_AT_LEAST * saved, (FUSED_HOST_AT_LEAST, OTHER_HOST_AT_LEAST)
+        )
+        in_pieces = not {"DistributedDataParallel", "FSDP"}.isdisjoint(software_of(trace))
         categories = (Category.MEMORY_BOUND_KERNELS, *((Category.LAUNCH_BOUND,) if launching else ()))
         yield Proposal(
             title=f"Compile the model: {percent(share)} of the GPU's time is kernels that only move memory",
             categories=categories,
             culprit=f"{Family(int(np.bincount(family[fusable], device.duration[fusable]).argmax())).label} kernels",
             remedy=fused_kernels(analysis.trace),
-            expected=together(
-                _compiled(replay, analysis, fusable, LEFT * left, (FUSED_HOST, OTHER_HOST)),
-                durations_times(products, ALIGNED_AT_LEAST),
-            ),
-            low=_compiled(
-                replay,
-                analysis,
-                fusable,
-                1 - SAVED_AT_LEAST * saved,
-                (FUSED_HOST_AT_LEAST, OTHER_HOST_AT_LEAST),
-            ),
+            expected=least if in_pieces else likely,
+            low=least,
             high=together(
                 _compiled(replay, analysis, fusable, LEFT_AT_MOST * left, (FUSED_HOST, OTHER_HOST)),
                 _one_kernel_each_round(analysis, replay, fusable),
