@@ -100,7 +100,7 @@ def leading(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
     ):
         return unexplained
     if problem is not None and is_small_beside_computing(analysis, problem):
-        return next((each for each in findings if _says_what_computes(each)), problem)
+        return next((each for each in findings if _says_what_computes(analysis, each)), problem)
     return problem
 
 
@@ -128,8 +128,9 @@ def limiting_kernel(analysis: Analysis, problem: Finding) -> LongestKernel | Non
     return None if problem.category in (Category.SMALL_GRID, Category.FP64) else longest
 
 
-def _says_what_computes(finding: Finding) -> bool:
-    return finding.category is Category.GPU_BOUND or finding.rule == "cpu-recording"
+def _says_what_computes(analysis: Analysis, finding: Finding) -> bool:
+    of_a_cpu = finding.category is Category.WHAT_WAS_RECORDED and cpu_time(analysis) is not None
+    return finding.category is Category.GPU_BOUND or of_a_cpu
 
 
 def computing(analysis: Analysis) -> float:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from parsers.model import Cancelled, Progress, derived
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.recording_costs import MAX_OF_GAP
 from rules.findings.base import MAX_SPEEDUP
 from rules.fixes.base import Proposal, fixes
 from rules.fixes.once import comes_once
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
-from rules.replay.recorder import MAX_OF_GAP
 from rules.replay.replay import Change, Replay, replay_of, step_of
 
 _LOG = logging.getLogger(__name__)

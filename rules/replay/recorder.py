@@ -11,20 +11,20 @@ from parsers.model.lanes import EventKind
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import measure, union
+from rules.analysis.facts.recording_costs import (
+    FRAME_FACTOR,
+    INSIDE_CALL_NS,
+    MAX_FRAME_SHARE,
+    MAX_OF_CALL,
+    MAX_OF_GAP,
+    USUAL_FRAME_NS,
+    WRITING_NS,
+)
 from rules.replay.host import HostNodes, Written
 from rules.replay.overlay import Overlay
 from rules.replay.spans import Span
 
-# docs/predictions.md: around each operator, range and call that the recorder writes down, ...
-WRITING_NS = 6_000.0
-INSIDE_CALL_NS = 4_000.0  # ... and inside each call that drives the GPU
-MAX_OF_GAP, MAX_OF_CALL = 0.55, 0.5  # can be the recorder's
-MAX_FRAME_SHARE = 0.8  # of what is left of the time before a call: it went into writing down Python's frames
-# Writing down a frame takes what passes between nested frames, and as much again for Python's short cuts, which it
-# does not take while it is profiled.
-FRAME_FACTOR = 2.0
-USUAL_FRAME_NS = 1_000.0  # where too few frames are nested to tell
-ENOUGH_FRAMES, MAX_FRAMES = 100, 100_000
+ENOUGH_FRAMES, MAX_FRAMES = 100, 100_000  # nested ones that are looked at
 
 
 @dataclass(frozen=True, slots=True, eq=False)

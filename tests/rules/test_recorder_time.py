@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rules.analysis.analysis import Analysis
-from rules.replay.recorder import ENOUGH_FRAMES, MAX_FRAME_SHARE, MAX_OF_GAP, USUAL_FRAME_NS
+from rules.analysis.facts.recording_costs import MAX_FRAME_SHARE, MAX_OF_GAP, USUAL_FRAME_NS
+from rules.replay.recorder import ENOUGH_FRAMES
 from rules.replay.replay import Replay, replay_of
 from tests.rules.builder import TinyTrace
 

@@ -25,6 +25,7 @@ from rules.analysis.arithmetic.intervals import (
     union,
 )
 from rules.analysis.facts.completeness import is_cut
+from rules.analysis.facts.recording_costs import FRAME_ALONE_NS, MAX_SHARE_ALONE, WRITING_ALONE_NS
 from rules.analysis.facts.worker_starts import worker_starts
 from rules.analysis.idle.threads import ThreadActivity
 
@@ -32,9 +33,6 @@ LONG_GAP_NS = 100_000  # between two operators: a shorter gap is what calling th
 TRIVIAL_PERCENTILE = 10  # of operators' durations: how long one takes that computes hardly anything
 MAX_CALL_NS = 10_000  # without what an operator computes
 USUALLY_SHORT = 0.5  # of a long gap: where half of the same gaps are shorter, the long ones are interruptions
-# What PyTorch's profiler costs a program that drives no GPU, for each operator or range: docs/predictions.md
-RECORD_NS, FRAME_NS = 3_000, 500
-MAX_RECORDER_SHARE = 0.5  # of a time can be the recorder's
 _ON_CPU = re.compile(r"(gloo|mpi|ucc):")  # the ranges that PyTorch opens while a collective runs on the CPU
 _OWN_RECORDER = re.compile(r"(.*[/\\])?stallscope_recorder[/\\](session|status)\.py")
 _OF_A_GPU = re.compile(r"cuda|cudnn|cublas|nccl|miopen|hipblas|\bhip|triton", re.IGNORECASE)
@@ -191,7 +189,7 @@ class CpuTime:
         shortest = min(int(np.percentile(took, TRIVIAL_PERCENTILE)), MAX_CALL_NS)
         called = np.where(took < LONG_GAP_NS, took, shortest) if in_full else np.minimum(took, shortest)
         spent = int(called.sum()) + length(self.calling)
-        return spent - min(RECORD_NS * len(took), round(MAX_RECORDER_SHARE * spent))
+        return spent - min(WRITING_ALONE_NS * len(took), round(MAX_SHARE_ALONE * spent))
 
     def shares(self, column: Innermost, within: Intervals | None = None) -> Shares:
         """Time by name, longest first, in the window or the part of it that is ``within`` some intervals."""
@@ -224,7 +222,9 @@ class CpuTime:
     def _without_recorder(self, intervals: Intervals) -> int:
         whole = length(intervals)
         records, frames = (int(contains(intervals, each).sum()) for each in self._records)
-        return whole - min(RECORD_NS * records + FRAME_NS * frames, round(MAX_RECORDER_SHARE * whole))
+        return whole - min(
+            WRITING_ALONE_NS * records + FRAME_ALONE_NS * frames, round(MAX_SHARE_ALONE * whole)
+        )
 
 
 def collectives_on_cpu(trace: Trace) -> I64:
