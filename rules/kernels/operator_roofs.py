@@ -279,7 +279,7 @@ def work_of(
         return None
     try:
         work = kind(inputs)
-    except (ValueError, TypeError, IndexError, KeyError, OverflowError):
+    except (ValueError, TypeError, IndexError, KeyError, ArithmeticError):
         return None
     return work if work is not None and work.moved > 0 else None
 
