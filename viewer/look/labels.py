@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 import re
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPaintEvent
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from viewer.look import theme
@@ -80,6 +80,25 @@ class Label(QLabel):
             policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
             policy.setHeightForWidth(True)
             self.setSizePolicy(policy)
+
+
+class FigureLabel(Label):
+    """A figure of which a click says what it is the sum of, once ``explains`` is told so."""
+
+    clicked = Signal()
+    _explains = False
+
+    def explain(self, on: bool) -> None:
+        """Whether somebody knows what it is the sum of."""
+        self.setCursor(Qt.CursorShape.PointingHandCursor if on else Qt.CursorShape.ArrowCursor)
+        self.setToolTip("Click for what it is the sum of" if on else "")
+        self._explains = on
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if self._explains and self.rect().contains(event.position().toPoint()):
+            self.clicked.emit()
+        else:
+            super().mouseReleaseEvent(event)
 
 
 class ElidedLabel(QWidget):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from PySide6.QtCore import Signal
@@ -20,6 +21,7 @@ from viewer.timeline.selection import Area
 
 if TYPE_CHECKING:
     from viewer.panels.tables.table_view import TableView
+    from viewer.query.explained import Behind
 
 T = TypeVar("T")
 
@@ -73,6 +75,8 @@ class Panel(QWidget):
         if self.follows_area:
             document.area_changed.connect(self._follow)
         self.build()
+        self._offer_explanations()
+        self.tables_shown.connect(self._offer_explanations)
         self._say_scope()
 
     def fit(self) -> None:
@@ -168,6 +172,21 @@ class Panel(QWidget):
         frame = table.rows.frame
         if frame is not None:
             self.document.show_event(int(frame["event"].iloc[row]))
+
+    def behind(self, table: TableView, row: int) -> Behind | None:
+        """What the figures in a row (of the frame) are worked out from; None where that is no table's rows."""
+        return None
+
+    def _offer_explanations(self) -> None:
+        for table in self.tables if type(self).behind is not Panel.behind else ():
+            if not table.explains:
+                table.explains = True
+                table.explain_wanted.connect(partial(self._explain, table))
+
+    def _explain(self, table: TableView, row: int) -> None:
+        found = self.behind(table, row)
+        if found is not None:
+            self.document.question_wanted.emit(found.question)
 
     def group_by_family(self, grouped: bool) -> None:
         """Show kernel families instead of single kernels; only asked of a panel that ``has_families``."""

@@ -209,6 +209,7 @@ class VerdictStrip(QWidget):
                 bar = BudgetBar(budget.device, parts, whole, thin=thin)
                 bar.chosen.connect(self._show_part)
                 bar.pointed_at.connect(self._point_at)
+                bar.explain_wanted.connect(self._explain_part)
                 self.bars.append(bar)
                 if thin:
                     name = Label(
@@ -284,6 +285,15 @@ class VerdictStrip(QWidget):
             if about is not None:
                 self._document.return_to_finding(about)
             self._document.show_evidence(places_of(trace, analysis, device, key, label, t0, t1))
+
+    def _explain_part(self, device: int, key: str, label: str) -> None:
+        """What a part of the bar adds up; the recorder and the rest are no rows of a table."""
+        from viewer.query.explained import is_explained, part_behind
+
+        analysis = self._document.analysis
+        if analysis is not None and is_explained(key):
+            behind = part_behind(analysis, device, key, label, self._document.window)
+            self._document.question_wanted.emit(behind.question)
 
     def _point_at(self, device: int, part: Part | None) -> None:
         """Let the overview show where a part lies while the mouse is on it."""

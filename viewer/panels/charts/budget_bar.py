@@ -14,6 +14,7 @@ from PySide6.QtGui import (
     QFont,
     QFontMetrics,
     QKeyEvent,
+    QMouseEvent,
     QPainter,
     QPaintEvent,
     QPen,
@@ -79,6 +80,7 @@ class PartButton(QAbstractButton):
     """One part, as wide as its share; its name is drawn where it fits."""
 
     pointed_at = Signal(bool)  # the mouse or the focus came, or left
+    explain_wanted = Signal()
 
     def __init__(self, part: Part, whole: int, parent: QWidget) -> None:
         super().__init__(parent)
@@ -88,10 +90,14 @@ class PartButton(QAbstractButton):
         text = f"{part.label}: {part.told} ({percent(self.share)}){count}"
         self.setText(text)
         self.setAccessibleName(text)
-        self.setToolTip(tooltip(f"{text}\nClick to show it on the timeline"))
+        self.setToolTip(tooltip(f"{text}\nClick to show it on the timeline, double-click for the sum"))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        super().mouseDoubleClickEvent(event)
+        self.explain_wanted.emit()
 
     def enterEvent(self, event: QEnterEvent) -> None:
         super().enterEvent(event)
@@ -175,6 +181,7 @@ class BudgetBar(QWidget):
 
     chosen = Signal(int, str, str)  # device, key, label
     pointed_at = Signal(int, object)  # device, Part or None
+    explain_wanted = Signal(int, str, str)  # like chosen
 
     def __init__(self, device: int, parts: Sequence[Part], whole: int, *, thin: bool = False) -> None:
         super().__init__()
@@ -184,6 +191,9 @@ class BudgetBar(QWidget):
         for button in self.buttons:
             button.clicked.connect(
                 lambda _=False, part=button.part: self.chosen.emit(device, part.key, part.label)
+            )
+            button.explain_wanted.connect(
+                lambda part=button.part: self.explain_wanted.emit(device, part.key, part.label)
             )
             button.pointed_at.connect(
                 lambda on, part=button.part: self.pointed_at.emit(device, part if on else None)

@@ -25,7 +25,7 @@ from rules.verdict.promises import gain
 from rules.wording.phrases import short_place
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
-from viewer.look.labels import Label, breakable, tooltip, unbroken
+from viewer.look.labels import FigureLabel, Label, breakable, tooltip, unbroken
 from viewer.look.tab_order import LIST_ITEM
 from viewer.panels.findings.code_box import CodeBox
 from viewer.panels.findings.share_bar import ShareBar, share_in_words
@@ -174,7 +174,9 @@ class FindingCard(QFrame):
         finding = self.finding
         self.title = Label(self._title, weight=QFont.Weight.DemiBold, pixels=14, wrap=True)
         self._layout.addWidget(self.title)
-        self.share = Label(share_in_words(self._told), "secondary", pixels=12, parent=self)
+        self.share = FigureLabel(share_in_words(self._told), "secondary", pixels=12, parent=self)
+        self.share.explain(can_be_explained(finding))
+        self.share.clicked.connect(lambda: self.sum_wanted.emit(finding))
         self.share.setVisible(bool(share_in_words(self._told)))
         self.gives = Label(self.ceiling, "secondary", pixels=12, parent=self)
         self.gives.setVisible(bool(self.ceiling))

@@ -158,11 +158,13 @@ class TableView(QTableView):
     """A sortable table; ``chosen`` hands over the frame's row that the user clicked or walked to."""
 
     chosen = Signal(int)
+    explain_wanted = Signal(int)  # the frame's row whose figures are to be explained
 
     def __init__(self, columns: Sequence[Column], name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.rows = TableModel(columns, self)
         self._name = name
+        self.explains = False  # whether somebody knows what its figures are the sums of
         self._arriving = False  # the focus comes, and Qt makes some row the current one
         self.setModel(self.rows)
         self.setItemDelegate(BarDelegate(self))
@@ -286,6 +288,17 @@ class TableView(QTableView):
         if again and event.button() is Qt.MouseButton.LeftButton and not event.modifiers():
             self.chosen.emit(self.rows.frame_row(before))
 
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """A click goes to a row, a second one on a figure says what it is the sum of."""
+        super().mouseDoubleClickEvent(event)
+        index = self.indexAt(event.position().toPoint())
+        if index.isValid() and self.rows.columns[index.column()].show not in LEFT:
+            self._explain(index)
+
+    def _explain(self, index: Index) -> None:
+        if self.explains and index.isValid():
+            self.explain_wanted.emit(self.rows.frame_row(index.row()))
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):
             self.copy_text()
@@ -377,6 +390,9 @@ class TableView(QTableView):
     def _menu(self, where: QPoint) -> None:
         menu = QMenu(self)
         menu.addActions(self.actions())
+        index = self.indexAt(where)
+        if self.explains and index.isValid():
+            menu.addAction("Explain these numbers", lambda: self._explain(index))
         menu.addAction("Export as CSV ...", self.export_csv)
         menu.exec(self.viewport().mapToGlobal(where))
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from rules.analysis.analysis import Analysis
+    from viewer.query.explained import Behind
 
 MAX_ROWS = 20_000  # the longest: more than that nobody reads, and sorting them by hand would be felt
 WHOLE = ":whole"  # end of the key of a column with the name that another one shortens
@@ -264,6 +265,21 @@ class InstancesPanel(Panel):
         self._stack.addWidget(table)
         self._stack.setCurrentWidget(table)
         self.tables_shown.emit()
+
+    def behind(self, table: TableView, row: int) -> Behind | None:
+        """The row itself, with all that is known of it."""
+        from viewer.query.explained import Behind
+
+        frame, kind = table.rows.frame, self.kind
+        if frame is None or kind is None:
+            return None
+        key = "gap" if "gap" in frame else "event"
+        others = tuple(
+            name for name in (key, *kind.titles) if name != "start_ns" and not name.endswith("_ns")
+        )
+        amounts = {name: name for name in kind.titles if name.endswith("_ns") and name != "start_ns"}
+        where = f"{key} = {int(frame[key].iloc[row])}"
+        return Behind(f"One of the {kind.title.lower()}", kind.table, where, amounts, others)
 
     def set_filter(self, text: str) -> None:
         self._filter = text

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSplitter, QStackedLayout
 
+from parsers.model.lanes import GPU_WORK
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Show, described
 from viewer.panels.tables.table_view import TableView
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from rules.comparison.kernel_calls import CallsComparison
     from viewer.panels.kernel.side_by_side import SideBySide
+    from viewer.query.explained import Behind
 
 BY_NAME = (
     described(KernelSummary, "short_name", whole="name"),
@@ -133,6 +135,22 @@ class KernelsPanel(Panel):
             self._halves.setSizes([width // 3, width * 2 // 3])
         self.pair.show()
         return self.pair
+
+    def behind(self, table: TableView, row: int) -> Behind | None:
+        from viewer.query.explained import Behind, quoted, starting_in
+
+        frame = table.rows.frame
+        if frame is None:
+            return None
+        inside = f"kind IN ({', '.join(quoted(kind.name.lower()) for kind in GPU_WORK)}) AND {starting_in(self.span)}"
+        if table is self.by_name:
+            name = frame["name"].iloc[row]
+            return Behind(frame["short_name"].iloc[row], "events", f"name = {quoted(name)} AND {inside}")
+        family = frame["family"].iloc[row]
+        known = self.by_name.rows.frame
+        assert known is not None
+        names = ", ".join(map(quoted, known.loc[known["family"] == family, "name"]))
+        return Behind(family, "events", f"name IN ({names}) AND {inside}")
 
     def _mark(self, event: int) -> None:
         frame, trace = self.by_name.rows.frame, self.document.trace

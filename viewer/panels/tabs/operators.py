@@ -13,6 +13,8 @@ from viewer.tables.summaries.cpu import OperatorSummary
 if TYPE_CHECKING:
     import pandas as pd
 
+    from viewer.query.explained import Behind
+
 COLUMNS = (
     described(OperatorSummary, "name"),
     described(OperatorSummary, "calls", Show.COUNT),
@@ -59,6 +61,18 @@ class OperatorsPanel(Panel):
             return operator_table(trace, operator_times(trace), t0, t1)
 
         self.compute(work, self.table.set_frame)
+
+    def behind(self, table: TableView, row: int) -> Behind | None:
+        from viewer.query.explained import Behind, quoted, starting_in
+
+        frame = table.rows.frame
+        if frame is None:
+            return None
+        name = frame["name"].iloc[row]
+        of_outermost = {"duration_ns": "duration_ns", "gpu_ns": "gpu_ns", "launches": "launches"}
+        amounts = {"self_ns": "self_ns", "gpu_self_ns": "gpu_self_ns"}
+        amounts |= {key: f"CASE WHEN outermost THEN {sql} END" for key, sql in of_outermost.items()}
+        return Behind(name, "operators", f"name = {quoted(name)} AND {starting_in(self.span)}", amounts)
 
     def _mark(self, event: int) -> None:
         frame, trace = self.table.rows.frame, self.document.trace

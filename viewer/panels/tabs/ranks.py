@@ -18,6 +18,7 @@ from viewer.statistics.rank_map import Measure, Order
 from viewer.tables.summaries.gpu import RankSummary
 
 if TYPE_CHECKING:
+    from viewer.query.explained import Behind
     from viewer.statistics.ranks import RankTables
 
 RANKS = (
@@ -86,6 +87,14 @@ class RanksPanel(Panel):
         self.heat.show_map(tables.map if known else None)
         self.heat.show_measure(Measure.WAIT, Order.RANK)
         self._waiting.setVisible(known)
+
+    def behind(self, table: TableView, row: int) -> Behind | None:
+        from viewer.query.explained import device_behind
+
+        frame, analysis = table.rows.frame, self.document.analysis
+        if frame is None or analysis is None:
+            return None
+        return device_behind(analysis, int(frame["device"].iloc[row]))
 
     def _choose_step(self, cell: Cell | None) -> None:
         """Select this step of this rank, and go to where it waited for others."""

@@ -12,6 +12,8 @@ from viewer.tables.rows.found import Steps
 if TYPE_CHECKING:
     import pandas as pd
 
+    from viewer.query.explained import Behind
+
 COLUMNS = (
     described(Steps, "name"),
     Column("rank", "Rank", sparse=True),
@@ -49,6 +51,19 @@ class StepsPanel(Panel):
 
     def has_data(self) -> bool:
         return len(self.document.steps) > 1
+
+    def behind(self, table: TableView, row: int) -> Behind | None:
+        from viewer.query.explained import Behind
+
+        analysis = self.document.analysis
+        if analysis is None:
+            return None
+        step = analysis.steps[row]
+        start, end = step.start, step.end
+        amounts = {"idle_ns": f"least(end_ns, {end}) - greatest(start_ns, {start})"}
+        mine = "" if step.rank is None else f" AND (rank = {step.rank} OR rank IS NULL)"
+        where = f"end_ns > {start} AND start_ns < {end}{mine}"
+        return Behind(f"{step.name}, GPU idle", "gaps", where, amounts, ("event", "cause", "culprit"))
 
     def refresh(self) -> None:
         trace, analysis = self.document.trace, self.document.analysis
