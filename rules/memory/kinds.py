@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from parsers.model.arrays import BOOL, I8, I32, I64
-from parsers.model.memory import AFTER, BEFORE, Frame, Memory
+from parsers.model.memory import AFTER, BEFORE, Allocations, Frame, Memory
 from parsers.model.names.source_files import is_own_file
 
 
@@ -49,15 +49,18 @@ _MOVED = frozenset(
     }
 )  # as accelerate, transformers and Lightning move batches
 _DATA = re.compile(r"[/\\]torch[/\\]utils[/\\]data[/\\]")
+_ENGINE = "torch::autograd::Engine::"  # its threads have no Python frames
 _IS_OPTIMIZER, _IS_COMMUNICATION, _IS_FORWARD, _IS_PLACED, _IS_BACKWARD, _IS_INPUT = 1, 2, 4, 8, 16, 32
+_IS_CLEARED = 64  # by zero_grad(): of what no Python code made, only where it was freed is known
 
 
 def kinds_of(memory: Memory) -> I8:
     """The kind of each allocation, as an index into ``KINDS``.
 
-    What an optimizer makes and keeps is its state, what it makes for a moment is temporary. In a training process,
-    what has no Python stack was made by the backward pass: a gradient where it is as large as a parameter. What is
-    older than the recorded history, and has no stack, is of no kind that could be told.
+    What an optimizer makes is its state where it is kept, or outlives what runs next: some replace it in every step.
+    What it makes for a moment is temporary. In a training process, what has no Python stack was made by the backward
+    pass: a gradient where it is as large as a parameter, or is still there when the optimizer runs. What is older than
+    the recorded history, and has no stack, is of no kind that could be told.
     """
     held = memory.allocations
     flags = _flags_of_stacks(memory)
@@ -77,16 +80,29 @@ def kinds_of(memory: Memory) -> I8:
     assign((mine & _IS_INPUT) > 0, Kind.INPUTS)
     assign(forward, Kind.ACTIVATIONS)
     assign(placed, Kind.PARAMETERS)
-    if trains:
-        parameter_sizes = np.unique(held.size[placed])
-        assign(backward & ~forward, Kind.TEMPORARIES)
-        assign(backward & ~forward & np.isin(held.size, parameter_sizes), Kind.GRADIENTS)
-    assign(((mine & _IS_COMMUNICATION) > 0) & ~forward, Kind.COMMUNICATION)
     of_optimizer = (mine & _IS_OPTIMIZER) > 0
+    if trains:
+        of_backward = backward & ~forward
+        is_gradient = np.isin(held.size, np.unique(held.size[placed])) | _outlives(
+            held, held.start[of_optimizer]
+        )
+        assign(of_backward, Kind.TEMPORARIES)
+        assign(of_backward & is_gradient, Kind.GRADIENTS)
+    assign(((mine & _IS_COMMUNICATION) > 0) & ~forward, Kind.COMMUNICATION)
     assign(of_optimizer, Kind.TEMPORARIES)
-    assign(of_optimizer & (held.end == AFTER), Kind.OPTIMIZER)
+    assign(of_optimizer & ((held.end == AFTER) | _outlives(held, held.start[forward])), Kind.OPTIMIZER)
+    assign((mine & _IS_CLEARED) > 0, Kind.GRADIENTS)
     assign(nobody & (held.start == BEFORE), Kind.OLDER)
     return kind
+
+
+def _outlives(held: Allocations, moments: I64) -> BOOL:
+    """Which allocations were made before one of these moments (ns) and are still there at it."""
+    moments = np.sort(moments)
+    after = np.searchsorted(moments, held.start, side="right")
+    following = np.append(moments, AFTER)[after]
+    outlives: BOOL = (following < held.end) & (following != AFTER)
+    return outlives
 
 
 def own_frames(memory: Memory) -> I32:
@@ -126,8 +142,10 @@ def _flags(frame: Frame) -> int:
         flags |= _IS_FORWARD
     if (in_module and frame.function in _PLACED) or frame.function in _LOADED:
         flags |= _IS_PLACED
+    if frame.function == "zero_grad":
+        flags |= _IS_CLEARED
     if frame.function in _MOVED or _DATA.search(frame.file):
         flags |= _IS_INPUT
-    if frame.function in ("backward", "_engine_run_backward"):
+    if frame.function in ("backward", "_engine_run_backward") or frame.function.startswith(_ENGINE):
         flags |= _IS_BACKWARD
     return flags

@@ -251,6 +251,49 @@ def test_kinds_are_told_by_the_stack_and_by_what_stays(tmp_path: Path) -> None:
     }
 
 
+def test_state_that_is_replaced_in_every_step_is_state_and_what_waits_for_it_a_gradient(
+    tmp_path: Path,
+) -> None:
+    """Two steps of an optimizer that makes its state anew; gradients have no Python stack."""
+    snapshot = Snapshot()
+    for step in range(2):
+        at, was, now = 100 * step, 30 * step, 30 - 30 * step
+        snapshot.event("alloc", 8 * MB, 2 * MB, at + 10, FORWARD + OWN)
+        snapshot.event("alloc", 12 * MB, 4 * MB, at + 20, ())  # the gradient
+        snapshot.event("alloc", 20 * MB, 1 * MB, at + 21, ())  # is gone before the optimizer runs
+        snapshot.event("free_requested", 20 * MB, 1 * MB, at + 22)
+        snapshot.event("free_requested", 8 * MB, 2 * MB, at + 23)
+        snapshot.event("alloc", (40 + now) * MB, 8 * MB, at + 40, OPTIMIZER + OWN)
+        snapshot.event("alloc", 22 * MB, 3 * MB, at + 41, OPTIMIZER + OWN)
+        if step:
+            snapshot.event("free_requested", (40 + was) * MB, 8 * MB, at + 42)
+        snapshot.event("free_requested", 22 * MB, 3 * MB, at + 43)
+        snapshot.event("free_requested", 12 * MB, 4 * MB, at + 50)
+    (summary,) = memory_of(Analysis(written(tmp_path, snapshot)))
+    assert summary.account is not None
+    assert summary.account.by_kind(summary.account.peak_at) == {
+        Kind.OPTIMIZER: 16 * MB,
+        Kind.GRADIENTS: 4 * MB,
+        Kind.TEMPORARIES: 3 * MB,
+    }
+
+
+_THREAD = "torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)"
+ENGINE = ({"name": _THREAD, "filename": "??", "line": 0},)
+
+
+@pytest.mark.parametrize(("frames", "kind"), [(ENGINE, Kind.GRADIENTS), (OWN, Kind.UNKNOWN)])
+def test_what_the_engine_of_autograd_makes_is_of_the_backward_pass(
+    tmp_path: Path, frames: tuple[dict[str, object], ...], kind: Kind
+) -> None:
+    snapshot = Snapshot()
+    snapshot.event("alloc", 0, 4 * MB, 10, frames)
+    snapshot.event("alloc", 8 * MB, 1 * MB, 20, OPTIMIZER + OWN)
+    (summary,) = memory_of(Analysis(written(tmp_path, snapshot)))
+    assert summary.account is not None
+    assert summary.account.by_kind(summary.account.peak_at)[kind] == 4 * MB
+
+
 def test_text_and_json_tell_peak_composition_and_growth(
     fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
