@@ -1,7 +1,7 @@
 """Execution traces of PyTorch (``ExecutionTraceObserver``), as Chakra's tools take them: operators with their inputs.
 
-The layout is that of ``torch/csrc/profiler/standalone/execution_trace_observer.cpp`` since schema 1.1.0: no times, and
-an operator stands after those that it called.
+The layout is that of ``torch/csrc/profiler/standalone/execution_trace_observer.cpp``: no times, and an operator stands
+after those that it called. Before schema 1.1.0, which torch 2.3 brought, a node's inputs stood in the node itself.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from parsers.model.results import (
     rows_shown,
 )
 
-_START = re.compile(rb'\s*\{\s*"schema"\s*:\s*"[\d.]{1,20}-chakra')
+_START = re.compile(rb'\s*\{\s*"schema"\s*:\s*"[\d.]{1,20}(-chakra|"\s*,\s*"pid"\s*:\s*\d+\s*,\s*"time")')
 _DEEPEST, _OWNER_DEPTH = 2, 1  # brackets around a node, and around the file
-_OWN = "[pytorch|profiler|execution_trace|"  # begins the names of the observer's own nodes
+# begin the names of the observer's own nodes
+_OWN = ("[pytorch|profiler|execution_trace|", "[pytorch|profiler|execution_graph|")
 _DEPENDS_ON_NUMBERS = re.compile(r"convolution|attention|attn|upsample|embedding_dense|index_select")
 _COPIES = ("aten::copy_",)
 _TENSOR = re.compile(r"Tensor\((.{1,60})\)")
@@ -61,7 +62,20 @@ class _Node(msgspec.Struct, gc=False):
     inputs: _Inputs | None = None
 
 
-_NODES = Records(_Node)
+class _OlderNode(msgspec.Struct, gc=False):
+    id: int
+    name: str
+    parent: int | None = None
+    inputs: msgspec.Raw = msgspec.Raw(b"[]")
+    input_shapes: msgspec.Raw = msgspec.Raw(b"[]")
+    input_types: msgspec.Raw = msgspec.Raw(b"[]")
+
+    def as_newer(self) -> _Node:
+        inputs = _Inputs(self.inputs, self.input_shapes, self.input_types)
+        return _Node(self.id, self.name, self.parent, inputs)
+
+
+_NODES, _OLDER_NODES = Records(_Node), Records(_OlderNode)
 _SHAPES = msgspec.json.Decoder(list[list[Annotated[int, msgspec.Meta(ge=0, lt=1 << 40)]]])
 
 
@@ -82,7 +96,7 @@ class ExecutionTrace:
 
     def read(self, source: Source, progress: Progress) -> Trace:
         builder = TraceBuilder()
-        nodes = _Nodes()
+        nodes = _Nodes(is_older=b"-chakra" not in source.head[:100])
         with open_bytes(source) as packed:
             stream = LimitedStream(packed, source, progress.part(0.0, 0.8), "reading operators")
             lists = JsonLists(stream, {"nodes"}, _DEEPEST, _OWNER_DEPTH)
@@ -105,6 +119,7 @@ class ExecutionTrace:
 class _Nodes:
     """The operators as columns: their number, that of who called them, and which of the different calls each is."""
 
+    is_older: bool
     bad: int = 0
     _ids: list[I64] = field(default_factory=list)
     _kinds: dict[tuple[str, bytes, bytes, bytes], int] = field(default_factory=dict)
@@ -113,7 +128,7 @@ class _Nodes:
 
     def add(self, piece: Piece) -> None:
         rows: list[tuple[int, int, int]] = []
-        nodes, bad = _NODES.decoded(piece.text)
+        nodes, bad = self._decoded(piece)
         self.bad += bad
         for each in nodes:
             if each.name.startswith(_OWN):
@@ -133,6 +148,12 @@ class _Nodes:
         if len(self._kinds) > _MAX_DISTINCT:
             raise Excessive("different calls of operators", _MAX_DISTINCT)
         self._ids.append(np.array(rows, np.int64).reshape(-1, 3))
+
+    def _decoded(self, piece: Piece) -> tuple[list[_Node], int]:
+        if not self.is_older:
+            return _NODES.decoded(piece.text)
+        older, bad = _OLDER_NODES.decoded(piece.text)
+        return [each.as_newer() for each in older], bad
 
     def tables(self, builder: TraceBuilder) -> list[ResultTable]:
         nodes = np.concatenate([np.empty((0, 3), np.int64), *self._ids])

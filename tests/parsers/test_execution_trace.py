@@ -188,3 +188,37 @@ def test_a_trace_without_operators_is_refused_with_a_hint(tmp_path: Path, tail: 
     with pytest.raises(TraceError) as refused:
         opened(tmp_path, node(1, "[pytorch|profiler|execution_trace|process]"), tail=tail)
     assert "unregister_callback" in refused.value.hint
+
+
+@pytest.mark.parametrize("own", ["execution_trace", "execution_graph"])
+def test_traces_before_schema_1_1_hold_the_same(tmp_path: Path, own: str) -> None:
+    newer = [
+        node(2, f"[pytorch|profiler|{own}|thread]"),
+        node(4, "aten::mm", 3, tensor(8, 16), tensor(16, 4)),
+        node(3, "aten::matmul", 2, tensor(8, 16), tensor(16, 4)),
+        node(6, "aten::copy_", 2, tensor(10), tensor(10, device="cpu")),
+    ]
+    older = [
+        {
+            "id": each["id"],
+            "name": each["name"],
+            "parent": each["ctrl_deps"],
+            "inputs": each["inputs"]["values"],
+            "input_shapes": each["inputs"]["shapes"],
+            "input_types": each["inputs"]["types"],
+            "outputs": [],
+        }
+        for each in newer
+    ]
+    path = tmp_path / "older.json"
+    path.write_text(json.dumps({"schema": "1.0.1", "pid": 1, "time": "2024-02-01 21:01:28", "nodes": older}))
+    tables = open_trace([path]).tables
+    assert tables == opened(tmp_path, *newer[1:]).tables
+    assert len(tables) == 2
+
+
+def test_other_json_with_a_schema_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps({"schema": "1.0.1", "nodes": [{"id": 1, "name": "aten::mm"}]}))
+    with pytest.raises(TraceError):
+        open_trace([path])
