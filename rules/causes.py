@@ -34,6 +34,10 @@ NOTEWORTHY_IDLE = 0.15  # of the window, without a known cause
 MOSTLY_COMPUTING = 0.8  # of the window; then a problem that is small beside it is told after it
 SMALL_BESIDE_COMPUTING = 0.1
 SMALL_BESIDE_A_KERNEL = 0.3  # of the time of a single kernel that takes most of it
+FAR_LARGER_WAIT = (
+    3.0  # times what mending the first problem gives: a wait that long limits the run, whatever mends it
+)
+LIMITING_WAIT = 0.4  # of a step
 _LOUD = (Severity.HIGH, Severity.MEDIUM)
 
 
@@ -93,7 +97,7 @@ def leading(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
     Idle time that nobody can explain comes before problems that are smaller, and that the GPU computes nearly all the
     time before problems that are small beside it.
     """
-    problem = first_problem(findings)
+    problem = limiting_problem(findings)
     unexplained = next((each for each in findings if each.category is Category.UNEXPLAINED_IDLE), None)
     if unexplained is not None and weight(unexplained) >= max(
         NOTEWORTHY_IDLE, problem.cost if problem else 0.0
@@ -107,6 +111,19 @@ def leading(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
 def first_problem(findings: Sequence[Finding]) -> Finding | None:
     """The first finding that accuses something and is not negligible."""
     return next((each for each in findings if each.category.accuses and each.severity in _LOUD), None)
+
+
+def limiting_problem(findings: Sequence[Finding]) -> Finding | None:
+    """The first problem; or a wait far longer than what mending that gives, which then limits the run."""
+    first = first_problem(findings)
+    if first is None or first.of_recording or first.kernel is not None:
+        return first
+    least = max(LIMITING_WAIT, FAR_LARGER_WAIT * first.cost)
+    waits = [
+        each for each in findings if each.severity in _LOUD and isinstance(each.category.about, IdleCause)
+    ]
+    longest = max(waits, key=lambda each: each.share, default=first)
+    return longest if longest.share >= least else first
 
 
 def is_small_beside_computing(analysis: Analysis, problem: Finding) -> bool:

@@ -96,7 +96,7 @@ When it is wrong
         ):
             return
         starting = share(analysis, lowest.idle_ns[Cause.DEPENDENCY])
-        kernels = operations(analysis, lowest.device, EventKind.KERNEL)
+        kernels = operations(analysis, lowest.device, EventKind.KERNEL, EventKind.GRAPH)
         families = _families(analysis, kernels)
         yield self.finding(
             analysis,

@@ -53,15 +53,18 @@ How it decides
     time, or in a thousandth or a millionth of it; a fifth of the kernels or launches take less than 100 ns, or run on
     over eight later ones; durations of most names fall into two kinds a thousand times apart; or a rank's kernels
     take a thousand times as long as those on the others. Missing records: of at least 100 launches made while the GPU
-    was recorded, fewer than 70 % have an operation; or of at least 100 numbers with which the driver counts its
+    was recorded, fewer than 70 % have an operation; or at least 3 launches were made and no kernel is there at all; or
+    of at least 100 numbers with which the driver counts its
     kernels, fewer than half are present. A sample: the driver's call numbers are mostly 25 or more apart. A capture:
     at least half of the time lies between the calls that begin and end it, or in a region that says so; a fifth is
     enough if a fifth of all launches are recorded in it. First use: for at least half of the time, the GPU idles in
     calls that are made for the first time and take more than 1 ms, or that load code. If such calls take 15 % of the
     time and most of the work follows, the recording begins with first use, and what follows is judged. Too little:
-    fewer than 20 operations on the GPU, and nothing repeats. A long wait: nothing repeats, the CPU waits in calls for
-    at least a fifth of the time, or anything else takes 95 % of it, and hardly any work comes before it. Nothing to
-    do at first: nothing repeats, and more time passes before the GPU's first work than after it, and at least 10 ms.
+    fewer than 20 operations on the GPU, or fewer than 100 where 10 kernels or more run less than 3 times each on
+    average; they are in no steps, and do not fill the time, or with less than 5 short ones. A long wait: nothing
+    repeats, the CPU waits in calls for at least a fifth of the time, or anything else takes 95 % of it, and hardly any
+    work comes before it. Nothing to do at first: nothing repeats, and more time passes before the GPU's first work
+    than after it, and at least 10 ms.
 
 What to try
     Record several steps or requests after start-up.

@@ -10,6 +10,7 @@ import numpy as np
 
 from parsers.model import F64, EventKind, derived
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.repeats import repeats
 from rules.analysis.facts.subject import SubjectKind, subject_of
 from rules.replay.chance import by_chance
 from rules.replay.device import DeviceNodes, device_nodes
@@ -255,6 +256,8 @@ def _made(analysis: Analysis) -> Replay:
     device = device_nodes(analysis, spans, host)
     if len(device.members) < MIN_OPERATIONS:
         return Replay(analysis, None, "too few GPU operations were recorded to replay them")
+    if not any(span.numbers for span in spans) and not repeats(trace, inside):
+        return Replay(analysis, None, "hardly anything in the recording repeats")
     try:
         program = Program.of(spans, host, device, waits_of(analysis, host, device))
     except NoOrder:

@@ -315,6 +315,22 @@ def test_idle_time_that_nobody_explains_leads_where_it_is_large(
     assert leading(analysis, [unexplained]) is (unexplained if kept else None)
 
 
+@pytest.mark.parametrize(
+    ("first", "wait", "category", "leads"),
+    [
+        (0.12, 0.41, Category.LAUNCH_BOUND, True),
+        (0.12, 0.39, Category.LAUNCH_BOUND, False),  # it limits less than two fifths
+        (0.15, 0.44, Category.LAUNCH_BOUND, False),  # mending the first gives a third of it
+        (0.12, 0.60, Category.EXPOSED_COMMUNICATION, False),  # no wait of the GPU for its own CPU
+    ],
+)
+def test_a_wait_that_limits_the_run_leads_whatever_is_mended_first(
+    analysis: Analysis, first: float, wait: float, category: Category, leads: bool
+) -> None:
+    small, large = finding(Category.SYNCHRONIZATION, first), finding(category, wait)
+    assert leading(analysis, [small, large]) is (large if leads else small)
+
+
 def test_what_is_small_beside_computing_comes_after_it() -> None:
     def body(trace: TinyTrace, _: int) -> None:
         trace.operation(20, 990, "gemm", 0)

@@ -96,6 +96,28 @@ def test_copies_do_not_hide_that_every_kernel_is_missing(tmp_path: Path) -> None
     assert [finding.rule for finding in diagnosis.findings] == ["what-was-recorded"]
 
 
+@pytest.mark.parametrize(("launches", "lost"), [(2, False), (3, True)])
+def test_a_few_launches_between_copies_have_lost_their_kernels_where_there_is_no_kernel_at_all(
+    launches: int, lost: bool
+) -> None:
+    tiny = TinyTrace()
+    tiny.copy(10, 40, "HtoD", 0)
+    for number in range(launches):
+        tiny.call(50 + 10 * number, 55 + 10 * number, "cudaLaunchKernel")
+    tiny.copy(500, 540, "DtoH", 495)
+    assert completeness_of(tiny.build()).has_lost_records is lost
+
+
+def test_launches_that_a_graph_holds_have_lost_nothing() -> None:
+    tiny = TinyTrace()
+    tiny.copy(10, 40, "HtoD", 0)
+    for number in range(10):
+        tiny.call(50 + 10 * number, 55 + 10 * number, "cudaLaunchKernel")
+    tiny.operation(300, 480, "CUDA graph 1", 290, kind=EventKind.GRAPH, call="cudaGraphLaunch")
+    tiny.copy(500, 540, "DtoH", 495)
+    assert not completeness_of(tiny.build()).has_lost_records
+
+
 def test_a_file_that_ends_before_the_gpu_is_said_to_be_cut(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     whole = trace([launch(number * 10.0, number + 1) for number in range(200)], schemaVersion=1)

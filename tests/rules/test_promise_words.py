@@ -132,7 +132,8 @@ def test_the_first_step_says_what_else_it_mends(empty: Plan) -> None:
     told = first_step(plan, Diagnosis((first, copies, other)))
     assert told == "Do this first, about 2.0x faster (1.7 to 2.3x): Move it. Also fixes: copies stand alone."
     assert first_step(plan, Diagnosis((first,))).endswith("(1.7 to 2.3x): Move it.")
-    assert first_step(plan, Diagnosis((other, first))).startswith(
+    large = finding(Category.EXPOSED_COMMUNICATION, 30)
+    assert first_step(plan, Diagnosis((large, first))).startswith(
         "Of the fixes with a known gain, do this first"
     )
     wide = replace(empty, promises=(promise(1.2, 2.0, 9.0),))

@@ -72,6 +72,38 @@ def test_the_starved_kernel_must_be_most_of_what_ran() -> None:
     assert MOSTLY_EMPTY < 1
 
 
+@pytest.mark.parametrize(("took", "judged"), [(999.0, False), (1_001.0, True)])
+def test_a_starved_kernel_that_is_over_at_once_tells_nothing(took: float, judged: bool) -> None:
+    trace = TinyTrace()
+    trace.operation(50, 50 + took, "setup", 45, grid=1, block=22)
+    assert (subject_of(Analysis(trace.build())) is None) is judged
+
+
+@pytest.mark.parametrize(("took", "judged"), [(9_900.0, False), (10_100.0, True)])
+def test_one_kernel_that_takes_all_of_the_time_is_the_limit(took: float, judged: bool) -> None:
+    trace = TinyTrace()
+    trace.operation(50, 50 + took, "generate_points", 45, grid=160, block=1_024)
+    trace.copy(60 + took, 90 + took, "DtoH", 55 + took)
+    built = trace.build()
+    assert (subject_of(Analysis(built)) is None) is judged
+    said = verdict(Analysis(built), diagnose(built))
+    assert said.startswith("The GPU is the limit" if judged else "Too little was recorded")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "took", "judged"),
+    [(21, 10, False), (20, 10, True), (21, 90, True)],  # 20 kinds run three times each; 90 us fill the time
+)
+def test_fewer_than_a_hundred_kernels_that_hardly_run_again_are_too_little(
+    kinds: int, took: float, judged: bool
+) -> None:
+    trace = TinyTrace()
+    for number in range(60):
+        at = 100.0 * number
+        trace.operation(at + 6, at + 6 + took, f"void kernel_{number % kinds}(float*)", at)
+    assert (subject_of(Analysis(trace.build())) is None) is judged
+
+
 @pytest.mark.parametrize("python", [False, True])
 def test_a_product_of_a_native_program_is_a_kernel_like_any_other(python: bool) -> None:
     trace = ran_once(1, 32, python=python)

@@ -148,6 +148,26 @@ def test_the_cycles_are_cut_where_the_gpu_waits() -> None:
     assert [step.start for step in found] == [ns(begin + 2) for begin in begins]
 
 
+@pytest.mark.parametrize(
+    ("name", "thread", "found"),
+    [
+        ("nn.Module: Model_0", 100, 0),
+        ("torch/nn/modules/module.py(1534): _call_impl", 100, 0),
+        ("nn.Module: Model_0", 300, 10),  # another thread calls it
+        ("train.py(33): main", 100, 10),
+    ],
+)
+def test_what_one_call_of_a_module_launches_are_its_parts(name: str, thread: int, found: int) -> None:
+    program = Program()
+    program.run("embedding")
+    begin = program.now
+    for _ in range(10):
+        program.run("norm", "gemm_a", "gelu", "gemm_b")
+        program.read_back()
+    program.trace.frame(begin - 5, program.now, name, thread)
+    assert program.counted() == [found]
+
+
 @pytest.mark.parametrize(("threads", "found"), [(1, 16), (4, 0)])
 def test_requests_that_threads_serve_side_by_side_are_no_steps(threads: int, found: int) -> None:
     program = Program()

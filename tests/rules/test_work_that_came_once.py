@@ -13,11 +13,11 @@ from rules.replay.overlay import Overlay
 from rules.verdict.promises import about_replay, first_step
 from tests.rules.builder import TinyTrace, steps
 
-KERNELS = 60
+KERNELS, KINDS = 60, 20
 
 
 def waiting(places: int, gap_us: float = 3_000.0) -> TinyTrace:
-    """Different kernels, launched one right after the other but for some long waits for the CPU."""
+    """Kernels of 20 kinds, launched one right after the other but for some long waits for the CPU."""
     trace = TinyTrace()
     at = 0.0
     for number in range(KERNELS):
@@ -28,7 +28,7 @@ def waiting(places: int, gap_us: float = 3_000.0) -> TinyTrace:
         ):
             at += gap_us
         trace.op(at, at + 9, "aten::add")
-        trace.operation(at + 8, at + 30, f"void kernel_{number}(float*)", at + 1)
+        trace.operation(at + 8, at + 30, f"void kernel_{number * number // 7 % KINDS}(float*)", at + 1)
         at += 25
     return trace
 
@@ -60,7 +60,7 @@ def test_what_happens_once_happens_to_each_gpu_of_a_program(gpus: int, once: boo
     for number in range(KERNELS):
         for gpu in range(gpus):
             at = 60.0 * number + gpu
-            name = f"void kernel_{number}(float*)"
+            name = f"void kernel_{number * number // 7 % KINDS}(float*)"
             trace.operation(at + 20, at + 40, name, at, device=gpu, stream=7 + gpu)
     replay = planned(trace).replay
     longest = np.arange(2 * FEW)
@@ -104,6 +104,18 @@ def test_one_call_that_is_measured_over_and_over_is_no_graph(kinds: int, found: 
         trace.operation(at + 20, at + 24, f"void gemv_{number * number // 7 % kinds}(float*)", at + 10)
     plan = planned(trace)
     assert any(each.id.startswith("replay-cuda-graph") for each in plan.promises) is found
+
+
+@pytest.mark.parametrize(("kinds", "predicted"), [(40, True), (41, False)])
+def test_nothing_is_predicted_where_hardly_a_kernel_runs_again(kinds: int, predicted: bool) -> None:
+    trace = TinyTrace()
+    for number, kind in enumerate(np.random.default_rng(0).permutation(np.arange(120) % kinds).tolist()):
+        at = 60.0 * number
+        trace.op(at, at + 20, "aten::conv2d")
+        trace.operation(at + 20, at + 55, f"void kernel_{kind}(float*)", at + 10)
+    plan = planned(trace)
+    assert (plan.reason == "") is predicted
+    assert plan.reason in ("", "hardly anything in the recording repeats")
 
 
 @pytest.mark.parametrize("computes", [False, True])

@@ -16,6 +16,7 @@ _ENDED = ("cut", "cut-off database")
 _DAMAGED = "damaged stretch"
 _CUT = (*_ENDED, _DAMAGED, "damaged table")
 MIN_LAUNCHES = 100  # fewer may all belong to work that the recording began or ended in
+MIN_LAUNCHES_ALONE = 3  # between copies, where no kernel was recorded at all
 MIN_SHARE = 0.7  # recordings that lost nothing have an operation for more than nine of ten such launches
 # of the kernels have no launch: with more, launches lack operations because links are missing
 MAX_ORPHANS = 0.1
@@ -42,7 +43,8 @@ class Completeness:
     @property
     def has_lost_records(self) -> bool:
         """Whether so many operations are missing that no share of time can be trusted."""
-        return self.launches >= MIN_LAUNCHES and self.share < MIN_SHARE
+        least = MIN_LAUNCHES if self.share else MIN_LAUNCHES_ALONE
+        return self.launches >= least and self.share < MIN_SHARE
 
 
 @derived
@@ -88,7 +90,7 @@ def completeness_of(trace: Trace) -> Completeness:
     """Counts launches between the first and the last operation of the GPU; all of them where it has none.
 
     Launches of graphs run many operations or, while one is captured, none: they are not counted, nor is anything where
-    operations are not linked one to one, or many kernels have no launch either.
+    only graphs were recorded, operations are not linked one to one, or many kernels have no launch either.
     """
     calls = trace.events.of_kind(EventKind.API)
     launches = calls[calls_of(trace)[trace.events.name[calls]] == Call.LAUNCH]
@@ -103,8 +105,14 @@ def completeness_of(trace: Trace) -> Completeness:
     linked = np.count_nonzero(trace.events.marked(launches)[trace.links.launch])
     ran = np.count_nonzero(has_operation[launches])
     kernels = trace.events.of_kind(EventKind.KERNEL)
+    as_graphs = not len(kernels) and len(trace.events.of_kind(EventKind.GRAPH))
     orphans = len(kernels) - np.count_nonzero(has_launch[kernels])
-    if (len(kernels) and not ran) or linked > ONE_TO_ONE * ran or orphans > MAX_ORPHANS * len(kernels):
+    if (
+        as_graphs
+        or (len(kernels) and not ran)
+        or linked > ONE_TO_ONE * ran
+        or orphans > MAX_ORPHANS * len(kernels)
+    ):
         return Completeness(0, np.empty(0, np.int64))
     outermost, has_operation = _by_outermost(trace, launches, has_operation[launches])
     return Completeness(len(outermost), outermost[~has_operation])

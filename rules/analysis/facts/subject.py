@@ -22,16 +22,19 @@ from rules.analysis.arithmetic.intervals import (
 )
 from rules.analysis.facts.completeness import completeness_of, is_sample, numbers_missing
 from rules.analysis.facts.launch_sizes import nearly_empty
+from rules.analysis.facts.repeats import repeats
 from rules.analysis.facts.time_units import other_units
 from rules.analysis.steps.first_use import first_use
 
 MAJORITY = 0.5  # of the analysed time
 PART_OF_IT = 0.2  # of the time and of the launches: a capture that took so much is what was recorded
 MIN_OPERATIONS = 20  # of the GPU: what it waits for between fewer, which do not repeat, is chance
+MIN_FIRST_OPERATIONS = 100  # the same where hardly a kernel runs again
 MIN_FILLING_OPERATIONS = 5  # that fill the time: so much of it,
 FILLED = 0.65  # for what the GPU waits for between so few is chance
 _MIN_LONG = 3  # of so long each, as the copies of a native program are: nor are they
 _LONG_NS = 1_000_000
+_VERY_LONG_NS = 10_000_000  # one operation of such length that fills the time is what the program does
 _BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamBeginCapture")
 _END_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamEndCapture")
 _CAPTURING = re.compile(
@@ -71,9 +74,11 @@ def subject_of(analysis: Analysis) -> Subject | None:
         return None
     found = _other_unit(analysis) or _capture(analysis) or _lost_records(analysis)
     if found is None:
-        found = _too_little(analysis)
+        found = _too_little(analysis, MIN_OPERATIONS)
     if found is None and analysis.steps_in_window < 2:
         found = _first_use(analysis)
+    if found is None and not repeats(trace, operations):
+        found = _too_little(analysis, MIN_FIRST_OPERATIONS)
     return found
 
 
@@ -85,20 +90,21 @@ def _other_unit(analysis: Analysis) -> Subject | None:
     return Subject(SubjectKind.OTHER_UNIT, 1.0, len(analysis.trace.gpu_operations), 0, (none, none), none)
 
 
-def _too_little(analysis: Analysis) -> Subject | None:
+def _too_little(analysis: Analysis, least: int) -> Subject | None:
     trace, none = analysis.trace, np.empty(0, np.int64)
     operations = trace.gpu_operations
     pages = int(np.count_nonzero(named(trace, operations, is_migration)))
     counted = len(operations) - (pages if pages < MIN_OPERATIONS else 0)
-    if counted >= MIN_OPERATIONS:
+    if counted >= least:
         return None
     busy = length(clip(union(trace.events.start[operations], trace.events.end[operations]), *analysis.window))
     fills = busy >= FILLED * analysis.window_ns
     if fills and counted >= MIN_FILLING_OPERATIONS:
         return None
-    if fills and np.count_nonzero(trace.events.duration[operations] >= _LONG_NS) >= _MIN_LONG:
+    lasted = trace.events.duration[operations]
+    if fills and (np.count_nonzero(lasted >= _LONG_NS) >= _MIN_LONG or lasted.max() >= _VERY_LONG_NS):
         return None
-    if fills and _is_starved(analysis, busy):
+    if fills and busy >= _LONG_NS and _is_starved(analysis, busy):
         return None
     if analysis.steps_in_window >= 2 and analysis.work_outside_steps <= MAJORITY:
         return None

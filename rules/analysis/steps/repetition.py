@@ -170,6 +170,9 @@ MIN_WAIT_SHARE = 0.5  # of a cycle's idle time that must lie at its boundary: a 
 MIN_CYCLE_SHARE = 0.5  # a step runs every layer, so a layer's region comes in every cycle that is a step
 ALIKE_THREADS = 0.9  # cosine of what two threads launch: requests are served side by side
 MIN_LAUNCH_SHARE = 0.1  # of a thread that counts
+_MODULE = re.compile(
+    r"^nn\.Module: |(^|[/\\])torch[/\\]nn[/\\]modules[/\\]module\.py\(\d+\): _(wrapped_)?call_impl$"
+)
 _LAYER = re.compile(r"(?<![a-z])(layers?|blocks?|h)[._ \[]*\d+(?!\d)", re.IGNORECASE)
 _VARIANTS = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION, Family.MEMSET)
 
@@ -189,7 +192,11 @@ def repetitions(trace: Trace, operations: I64) -> list[tuple[int, int]]:
         if cycles.length < MIN_OPERATIONS or not _is_step(trace, order, cycles):
             continue
         begins = _cut_at_longest_wait(trace, order, kinds, cycles)
-        if not _are_layers(trace, len(begins)) and not _on_streams_of_their_own(trace, order, begins):
+        if not (
+            _are_layers(trace, len(begins))
+            or _in_one_module(trace, order, begins)
+            or _on_streams_of_their_own(trace, order, begins)
+        ):
             return _times(trace, order, *_rounds(trace, order, begins, cycles.length))
     return []
 
@@ -345,3 +352,17 @@ def _are_layers(trace: Trace, cycles: int) -> bool:
     of_layers = np.array([_LAYER.search(text) is not None for text in trace.strings], bool)[names]
     counts = np.unique(lanes[of_layers] << 32 | names[of_layers], return_counts=True)[1]
     return len(counts) > 1 and float(np.median(counts)) < MIN_CYCLE_SHARE * cycles
+
+
+def _in_one_module(trace: Trace, order: I64, begins: I64) -> bool:
+    """Whether one call of a module launches all cycles: then they are what the module is made of."""
+    launch = trace.links.launch_of(order[begins])
+    calls = trace.events.of_kind(EventKind.PYTHON)
+    if (launch < 0).any() or not len(calls):
+        return False
+    calls = calls[named(trace, calls, lambda name: _MODULE.search(name) is not None)]
+    start, end = trace.events.start, trace.events.end
+    whole = calls[(start[calls] <= start[launch].min()) & (end[calls] >= end[launch].max())]
+    mine = trace.lanes[trace.events.lane[launch[0]]]
+    threads = (trace.lanes[lane] for lane in trace.events.lane[whole].tolist())
+    return any((each.process, each.thread) == (mine.process, mine.thread) for each in threads)

@@ -51,8 +51,9 @@ def _partial_warps(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     left = threads % WARP
     if threads and left:
         percent = 100.0 * (1 - left / WARP) / math.ceil(threads / WARP)
+        has = f"{threads} thread{'s' if threads != 1 else ''}"
         text = (
-            f"A block has {threads} threads, which is not a multiple of {WARP}: its last warp runs with "
+            f"A block has {has}, which is not a multiple of {WARP}: its last warp runs with "
             f"{WARP - left} threads switched off."
         )
         yield _fault(text, Category.DIVERGENCE, percent, "block size")
@@ -63,7 +64,8 @@ def _small_grid(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     if not blocks or not sms:
         return
     if blocks < sms:
-        text = f"The grid has {blocks} blocks for {sms:.0f} SMs: {sms - blocks:.0f} SMs have nothing to do."
+        have = f"{blocks} block{'s' if blocks != 1 else ''} for {sms:.0f} SMs"
+        text = f"The grid has {have}: {sms - blocks:.0f} SMs have nothing to do."
         yield _fault(text, Category.SMALL_GRID, 100.0 * (sms - blocks) / sms, "grid size")
     elif blocks < 2 * sms:
         text = (
