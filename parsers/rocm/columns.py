@@ -1,4 +1,4 @@
-"""Whole columns of the tables of a ROCm database, and the strings they point to."""
+"""Columns of the tables of a ROCm database, and the strings they point to."""
 
 from __future__ import annotations
 
@@ -7,46 +7,18 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from parsers.model import I64, Effect, Progress, QualityRecorder
-from parsers.sqlite.database import ABSENT, Database, Table, TableDamaged
 from parsers.sqlite.guarded import GuardedConnection, quote
+from parsers.sqlite.whole_columns import WholeColumns
 
 _NAMES_IN_ONE_QUERY = 500
 _OF_ONE_PROCESS = re.compile(r"rocpd_(?:kernel_dispatch|memory_copy|region|sample)(_\w+)")
 
 
 @dataclass(slots=True)
-class DatabaseColumns:
-    """Reads tables by name and a suffix that all have; a missing column holds ``ABSENT``, a missing table no rows."""
+class DatabaseColumns(WholeColumns):
+    """The same, and the texts that rows of a ROCm database point to."""
 
-    database: Database
-    quality: QualityRecorder
-    progress: Progress
-    suffix: str = ""
     _strings: dict[int, str] = field(default_factory=dict)
-
-    def table(self, name: str) -> Table | None:
-        return self.database.table(name + self.suffix)
-
-    def read(self, name: str, *columns: str) -> Mapping[str, I64]:
-        """The columns of every row, and its rowid as "row"."""
-        table = self.table(name)
-        parts: dict[str, list[I64]] = {column: [np.empty(0, np.int64)] for column in ("row", *columns)}
-        if table is None:
-            return {column: values[0] for column, values in parts.items()}
-        wanted = {"row": table.rowid, **{column: table.expression(column, ABSENT) for column in columns}}
-        try:
-            for batch in self.database.batches(table, wanted):
-                self.progress.step(0.4, f"reading {name}")
-                for column, values in parts.items():
-                    values.append(batch[column].copy())
-        except TableDamaged as damage:
-            self.quality.note(
-                "damaged table", Effect.NOTED, "A table could not be read to its end.", f"{name}: {damage}"
-            )
-        return {column: np.concatenate(values) for column, values in parts.items()}
 
     def strings(self, ids: Iterable[int]) -> Mapping[int, str]:
         """The texts of these ids of rocpd_string; empty where there is none."""
@@ -67,11 +39,6 @@ class DatabaseColumns:
     def texts(self, name: str, *columns: str) -> list[tuple[object, ...]]:
         """The columns of a small table as they are."""
         return self.database.few(name + self.suffix, *columns)
-
-    def number_of(self, name: str) -> int:
-        """The number of a table for ``source_row``."""
-        table = self.table(name)
-        return self.database.number_of(table) if table else 0
 
 
 def arguments_of(database: GuardedConnection, table: str, row: Mapping[str, object]) -> dict[str, object]:

@@ -1,0 +1,113 @@
+"""Databases of nvprof open with their calls, operations, links, copies and ranges."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from parsers import open_trace
+from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, Trace, TraceError
+from tests.parsers.nvprof_databases import COPY, EPOCH, LAUNCH, THREAD, UNNAMED, call, kernel, marker, write
+
+
+def named(trace: Trace, kind: EventKind) -> list[str]:
+    return [trace.name(event) for event in trace.events.of_kind(kind)]
+
+
+def test_calls_operations_and_ranges_are_told_apart(tmp_path: Path) -> None:
+    trace = open_trace([write(tmp_path / "run.nvvp")])
+    assert [each.format for each in trace.inputs] == ["nvprof"]
+    assert named(trace, EventKind.API) == [
+        "cudaMalloc",
+        "cudaMemcpy",
+        "cudaLaunchKernel",
+        "cuLaunchKernel",
+        "cudaDeviceSynchronize",
+        "cudaMemcpy",
+    ]
+    assert named(trace, EventKind.KERNEL) == ["_Z6vecAddPdS_S_i", "solve"]
+    assert named(trace, EventKind.MEMCPY) == [
+        "Memcpy HtoD (Pageable -> Device)",
+        "Memcpy DtoH (Device -> Pinned)",
+    ]
+    assert named(trace, EventKind.MEMSET) == ["Memset (Device)"]
+    assert named(trace, EventKind.REGION) == ["solve"]
+    assert {lane.kind for lane in trace.lanes} == {LaneKind.REGION, LaneKind.CUDA_API, LaneKind.GPU_STREAM}
+    assert {lane.thread for lane in trace.lanes} - {None} == {THREAD & 0xFFFFFFFF}
+    assert trace.quality.quarantined == 0
+
+
+def test_operations_are_linked_to_the_calls_of_the_program(tmp_path: Path) -> None:
+    trace = open_trace([write(tmp_path / "run.nvvp")])
+    kernels = trace.events.of_kind(EventKind.KERNEL)
+    launches = trace.links.launch_of(kernels)
+    assert [trace.name(launch) for launch in launches] == ["cudaLaunchKernel", "cuLaunchKernel"]
+    assert (trace.events.start[kernels] > trace.events.start[launches]).all()
+
+
+def test_what_is_stated_of_gpu_kernels_and_copies_is_kept(tmp_path: Path) -> None:
+    trace = open_trace([write(tmp_path / "run.nvvp")])
+    (device,) = trace.devices
+    assert (device.name, device.sm_count, device.compute_capability) == ("Tesla T4", 40, (7, 5))
+    assert device.memory_bandwidth == 320.064e9
+    kernels, copies = trace.events.of_kind(EventKind.KERNEL), trace.events.of_kind(EventKind.MEMCPY)
+    assert trace.attribute(Attribute.GRID, kernels).tolist() == [80, 80]
+    assert trace.text_attribute(Attribute.GRID_SHAPE, int(kernels[0])) == "40,2,1"
+    assert trace.attribute(Attribute.BLOCK, kernels).tolist() == [256, 256]
+    assert trace.attribute(Attribute.BYTES, copies).tolist() == [8_000, 4_000]
+    assert trace.attribute(Attribute.COPY_KIND, copies).tolist() == [
+        CopyKind.H2D.value,
+        CopyKind.D2H.value,
+    ]
+    source = trace.attribute(Attribute.SOURCE_MEMORY, copies).tolist()
+    assert source == [MemoryKind.PAGEABLE.value, MemoryKind.DEVICE.value]
+    assert trace.arguments(int(kernels[0]))["registersPerThread"] == 32
+
+
+def test_a_call_that_nobody_named_keeps_its_number(tmp_path: Path) -> None:
+    trace = open_trace([write(tmp_path / "run.nvvp", RUNTIME=[call(UNNAMED, 0, 5, 1)])])
+    assert "CUDA call 9999" in named(trace, EventKind.API)
+
+
+@pytest.mark.parametrize(
+    ("thread", "kept"),
+    [(THREAD, 0), (THREAD + 1, 1)],  # within a call of its own thread, or of another
+)
+def test_only_what_a_call_makes_on_its_own_thread_is_its_part(tmp_path: Path, thread: int, kept: int) -> None:
+    made = [call(COPY, 12, 15, 9, thread)]
+    trace = open_trace([write(tmp_path / "run.nvvp", RUNTIME=[call(LAUNCH, 10, 20, 3)], DRIVER=made)])
+    assert len(named(trace, EventKind.API)) == 1 + kept
+
+
+def test_older_databases_hold_kernels_in_a_table_of_another_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "run.nvprof", CONCURRENT_KERNEL=[], KERNEL=[kernel(430_000, 600_000, 3)])
+    assert named(open_trace([path]), EventKind.KERNEL) == ["_Z6vecAddPdS_S_i"]
+
+
+def test_rows_without_a_time_and_ranges_without_an_end_are_left_out(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "run.nvvp",
+        CONCURRENT_KERNEL=[kernel(430_000, 600_000, 3), kernel(600_000, 590_000, 5), kernel(-EPOCH, 9, 6)],
+        MARKER=[marker(1, 2, 50_000, 3), marker(2, 4, 60_000, 0), {"flags": "x", "id": None}],
+    )
+    trace = open_trace([path])
+    assert named(trace, EventKind.KERNEL) == ["_Z6vecAddPdS_S_i"]
+    assert named(trace, EventKind.REGION) == []
+    assert trace.quality.quarantined == 2
+
+
+@pytest.mark.parametrize("missing", ["RUNTIME", "DRIVER", "MEMCPY", "MEMSET", "MARKER", "CONCURRENT_KERNEL"])
+def test_a_table_that_is_not_there_is_an_empty_one(tmp_path: Path, missing: str) -> None:
+    path = write(tmp_path / "run.nvvp")
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"DROP TABLE CUPTI_ACTIVITY_KIND_{missing}")
+    connection.close()
+    assert len(open_trace([path]).events)
+
+
+def test_a_database_without_records_is_refused(tmp_path: Path) -> None:
+    kinds = ("RUNTIME", "DRIVER", "MEMCPY", "MEMSET", "MARKER", "CONCURRENT_KERNEL")
+    with pytest.raises(TraceError):
+        open_trace([write(tmp_path / "run.nvvp", **{kind: [] for kind in kinds})])
