@@ -24,7 +24,7 @@ from viewer.kept.preferences import Preferences
 from viewer.look import theme
 from viewer.panels import panel
 from viewer.panels.panel import Panel, tabs
-from viewer.panels.tables.table_view import EASY_NAME_WIDTH
+from viewer.panels.tables.table_view import EASY_NAME_WIDTH, MAX_NAME
 from viewer.panels.tabs.kernels import KernelsPanel
 from viewer.panels.tabs.selection import SelectionPanel
 from viewer.timeline.selection import Area
@@ -317,3 +317,30 @@ def test_compact_lanes_give_the_tables_what_they_free_and_take_it_back(
     qtbot.waitUntil(lambda: window.panels_dock.height() > before)
     qtbot.keyClick(window, Qt.Key.Key_C)
     qtbot.waitUntil(lambda: window.panels_dock.height() == before)
+
+
+def test_a_double_click_on_a_tab_fills_the_window_and_another_gives_the_room_back(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    wait_until_laid_out(qtbot, window.panels)
+    bar, low = window.panels.tabs.tabBar(), window.panels.height()
+    where = bar.tabRect(window.panels.tabs.currentIndex()).center()
+    qtbot.mouseDClick(bar, Qt.MouseButton.LeftButton, pos=where)
+    qtbot.waitUntil(lambda: window.panels.height() > 2 * low)
+    assert not window.timeline.isVisible()
+    assert not window.diagnosis.isVisible()
+    assert window.panels.width() == window.width()
+    qtbot.mouseDClick(bar, Qt.MouseButton.LeftButton, pos=where)
+    qtbot.waitUntil(lambda: window.panels.height() < 2 * low)
+    assert window.timeline.isVisible()
+    assert window.diagnosis.isVisible()
+
+
+def test_in_a_wide_window_names_end_where_nobody_reads_on_and_durations_have_a_histogram(
+    make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot
+) -> None:
+    panel = kernels_of(make_window((3000, 1400)), trace, qtbot)
+    table = panel.by_name
+    assert table.columnWidth(0) == MAX_NAME
+    assert not table.isColumnHidden(len(table.rows.columns) - 1)
+    assert sum(table.rows.value(0, "counts")) == table.rows.value(0, "calls")

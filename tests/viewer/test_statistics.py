@@ -18,7 +18,14 @@ from tests.rules.builder import TinyTrace, steps
 from viewer.statistics.area import area_table, devices_in, events_in, instances
 from viewer.statistics.call_tree import call_tree
 from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap, stack_at
-from viewer.statistics.kernels import clipped, family_table, grouped, kernel_table
+from viewer.statistics.kernels import (
+    SPREAD_BINS,
+    clipped,
+    duration_counts,
+    family_table,
+    grouped,
+    kernel_table,
+)
 from viewer.statistics.operators import operator_table, operator_times
 from viewer.statistics.rank_map import Measure, Order
 from viewer.statistics.ranks import rank_tables
@@ -399,3 +406,13 @@ def test_collectives_stand_beside_what_a_benchmark_reached_at_their_size() -> No
         assert rank_tables(with_them, Analysis(with_them)).collectives[
             "measured_bus_bytes_per_s"
         ].tolist() == [reached]
+
+
+def test_durations_of_each_name_are_counted_from_its_shortest_to_its_longest() -> None:
+    key = np.array([5, 5, 5, 5, 9, 9, 2])
+    value = np.array([10, 100, 1_000, 1_000, 7, 7, 0])
+    counts = duration_counts(key, value, np.array([9, 5, 2]))
+    assert counts.shape == (3, SPREAD_BINS)
+    assert counts.sum(axis=1).tolist() == [2, 4, 1]
+    assert (counts[1, 0], counts[1, SPREAD_BINS // 2], counts[1, -1]) == (1, 1, 2)
+    assert (counts[0, 0], counts[2, 0]) == (2, 1)

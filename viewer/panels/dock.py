@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer
+from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLineEdit, QMenu, QTabWidget, QToolButton, QWidget
 
@@ -23,6 +23,8 @@ PADDING, TIGHT = 24, 12  # px of a tab beside its title, where there is room and
 
 class BottomPanels(QWidget):
     """Tabs that come and go with the data; keeps the current tab by name when another file is opened."""
+
+    fill_wanted = Signal()  # a tab was double-clicked: it is to fill the window, or to give the room back
 
     def __init__(self, document: Document, made: Sequence[Panel] = (), parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -85,6 +87,7 @@ class BottomPanels(QWidget):
         layout = vertical(self, NO_MARGINS)
         layout.addWidget(self.tabs)
         self.tabs.currentChanged.connect(self._on_current)
+        self.tabs.tabBarDoubleClicked.connect(lambda _: self.fill_wanted.emit())
         self.tabs.tabBarClicked.connect(lambda _: self._choose())
         document.trace_changed.connect(lambda _: self._complete())
         document.trace_changed.connect(lambda _: self.filter.clear())

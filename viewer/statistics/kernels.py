@@ -16,6 +16,8 @@ from rules.analysis.analysis import Analysis
 if TYPE_CHECKING:
     import pandas as pd
 
+SPREAD_BINS = 24
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
@@ -88,6 +90,18 @@ def ordered(columns: Mapping[str, Array], by: str) -> dict[str, Array]:
     """Equal columns with the largest value of one of them first; what is equal keeps its order."""
     order = np.argsort(-columns[by], kind="stable")
     return {name: column[order] for name, column in columns.items()}
+
+
+def duration_counts(key: npt.NDArray[np.integer], value: I64, keys: I64) -> I64:
+    """(keys, SPREAD_BINS): how many values of each of ``keys`` lie in equal ratios between its least and its most."""
+    groups = grouped(key, value)
+    place = np.searchsorted(groups.key, key)
+    least, most = (np.log(np.maximum(each, 1).astype(np.float64)) for each in (groups.least, groups.most))
+    span = np.where(most > least, most - least, 1.0)
+    share = (np.log(np.maximum(value, 1).astype(np.float64)) - least[place]) / span[place]
+    column = np.minimum((share * SPREAD_BINS).astype(np.int64), SPREAD_BINS - 1)
+    counts = np.bincount(place * SPREAD_BINS + column, minlength=len(groups.key) * SPREAD_BINS)
+    return np.asarray(counts.reshape(-1, SPREAD_BINS)[np.searchsorted(groups.key, keys)], np.int64)
 
 
 def operations_in(trace: Trace, t0: int, t1: int) -> I64:

@@ -41,7 +41,7 @@ class Docks(QObject):
         diagnosis.setMinimumWidth(MIN_DIAGNOSIS)
         self.diagnosis = self._dock("Diagnosis", diagnosis, Qt.DockWidgetArea.RightDockWidgetArea)
         self.panels = self._dock("Panels", panels, Qt.DockWidgetArea.BottomDockWidgetArea)
-        self._arranged = self._whole = False
+        self._arranged = self._whole = self.filled = False
         self._share: float | None = None  # of the window's height, as the user chose it
         self._pressed = 0  # px: how high the tabs were when a mouse button went down
         window.installEventFilter(self)
@@ -75,7 +75,18 @@ class Docks(QObject):
         self._arranged = state is not None and self._window.restoreState(state, LAYOUT_VERSION)
         self._share = float(share.data()) or None if share is not None else None
 
+    def fill(self, on: bool) -> None:
+        """All of the window to the tabs, or back to how it was."""
+        if on is self.filled:
+            return
+        self.filled = on
+        if (middle := self._window.centralWidget()) is not None:
+            middle.setVisible(not self.filled)
+        self.diagnosis.setVisible(not self.filled)
+        self.fit_height()
+
     def keep(self) -> None:
+        self.fill(False)
         self._preferences.keep_bytes("geometry", QByteArray(self._window.saveGeometry()))
         self._preferences.keep_bytes("state", QByteArray(self._window.saveState(LAYOUT_VERSION)))
         self._preferences.keep_bytes("panels", QByteArray.number(self._share or 0.0))
@@ -91,7 +102,7 @@ class Docks(QObject):
         """The tabs have their share of the window as it is now."""
         whole = self._window.height()
         layout = self._window.layout()
-        if layout is None or not self.panels.isVisible() or self._whole:
+        if layout is None or not self.panels.isVisible() or self._whole or self.filled:
             return
         layout.activate()
         height = min(max(BOTTOM_HEIGHT, round(whole * BOTTOM_SHARE)), whole // 4)

@@ -218,6 +218,8 @@ class MainWindow(QMainWindow):
         document.failed.connect(self._on_failure)
         document.stage_changed.connect(lambda _: self._show_pages())
         document.request_lanes_changed.connect(self.docks.fit_height)
+        self.panels.fill_wanted.connect(lambda: self.docks.fill(not self.docks.filled))
+        document.trace_changed.connect(lambda _: self.docks.fill(False))
         document.plan_changed.connect(
             self.docks.fit_height, Qt.ConnectionType.QueuedConnection
         )  # the headline grows

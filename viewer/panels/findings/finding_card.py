@@ -168,7 +168,8 @@ class FindingCard(QFrame):
     @property
     def _title(self) -> str:
         """What happens; the share of a step stands in the row of the bar, so that this is one line."""
-        return unbroken(self._told.headline.beside_its_cost(self._told.reader).removesuffix("."))
+        words = self._told.headline.beside_its_cost(self._told.reader)
+        return breakable(unbroken(words.removesuffix(".")))
 
     def _build(self) -> None:
         finding = self.finding

@@ -41,11 +41,12 @@ class Show(Enum):
     PERCENT = "percent"  # 0 to 100
     NUMBER = "number"
     PARTS = "parts"  # ns, as a bar of its column's ``parts``
+    SPREAD = "spread"  # a ratio, as a histogram of the counts in the column that ``parts`` names
 
 
 TEXTS = frozenset({Show.TEXT, Show.FAMILY, Show.FIGURE})
 LEFT = frozenset({Show.TEXT, Show.FAMILY})
-BARS = frozenset({Show.SHARE, Show.PARTS})
+BARS = frozenset({Show.SHARE, Show.PARTS, Show.SPREAD})
 
 
 @dataclass(frozen=True, slots=True)

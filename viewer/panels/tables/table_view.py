@@ -52,7 +52,8 @@ MIN_WORDS, FAIR_WORDS, MAX_WORDS = 64, 180, 420  # pixels of a text that is not 
 SWATCH_WIDTH = 8
 BAR_WIDTH, MIN_BAR, MIN_PARTS = 104, 20, 150
 MIN_SECTION = 24
-_BAR_WIDTHS = {Show.SHARE: 178, Show.PARTS: 240}
+MAX_NAME, MAX_SPREAD = 480, 320  # px, however wide the table is
+_BAR_WIDTHS = {Show.SHARE: 178, Show.PARTS: 240, Show.SPREAD: 160}
 _WIDTH = {
     Show.COUNT: 70,
     Show.TIME: 84,
@@ -79,6 +80,8 @@ class BarDelegate(RowDelegate):
             self._family(painter, option, index)
         elif show is Show.PARTS:
             self._parts(painter, option, index)
+        elif show is Show.SPREAD:
+            self._spread(painter, option, index)
         else:
             super().paint(painter, option, index)
 
@@ -129,6 +132,20 @@ class BarDelegate(RowDelegate):
             width = float(model.value(index.row(), key) or 0.0) * scale
             painter.fillRect(QRectF(left, rect.center().y() - 4, width, 9), color)
             left += width
+
+    def _spread(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """A column for each count, as high as it is beside the largest of the row."""
+        model, rect = index.model(), self._ground(painter, option)
+        assert isinstance(model, TableModel)
+        counts = model.value(index.row(), model.columns[index.column()].parts[0])
+        width = min(rect.width() - 16, MAX_SPREAD) / max(len(counts), 1)
+        bottom, most, color = rect.bottom() - 4.0, max(*counts, 1), self._row_color(index)
+        painter.fillRect(QRectF(rect.x() + 8, bottom, width * len(counts), 1), theme.current().line_strong)
+        for place, count in enumerate(counts):
+            if count:
+                height = max((rect.height() - 8) * count / most, 1.0)
+                left = rect.x() + 8 + place * width
+                painter.fillRect(QRectF(left, bottom - height, max(width - 1, 1), height), color)
 
     def _row_color(self, index: Index) -> object:
         model = index.model()
@@ -336,6 +353,7 @@ class TableView(QTableView):
         if column.show in BARS:
             easy = column.width or _BAR_WIDTHS[column.show]
             least = tight = fair = min(least + MIN_BAR, easy) if column.show is Show.SHARE else MIN_PARTS
+            grows = grows or column.show is Show.SPREAD
         elif column.show is Show.TEXT:
             easy = min(easy, EASY_NAME_WIDTH if grows else MAX_WORDS)
             fair = easy if grows else min(easy, FAIR_WORDS)
@@ -346,7 +364,10 @@ class TableView(QTableView):
         least, tight = (max(title + TITLE_PADDING, each) for each in (least, tight))
         fair = max(title + ARROW_PADDING, fair)
         minor = column.minor and index not in self._chosen_columns
-        return Wish(least, tight, fair, max(easy, fair, _WIDTH.get(column.show, 0)), minor, grows)
+        most = None
+        if column.show in LEFT and grows:  # a sentence may be read as a whole, of a name both ends tell it
+            most = MAX_NAME if column.whole else max(MAX_NAME, self._taken[index])
+        return Wish(least, tight, fair, max(easy, fair, _WIDTH.get(column.show, 0)), minor, grows, most)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

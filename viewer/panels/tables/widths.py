@@ -18,6 +18,7 @@ class Wish:
     easy: int
     minor: bool = False  # goes where the others would get less than is fair
     grows: bool = False  # takes its part of what is left
+    most: int | None = None  # ... up to so many pixels
 
 
 NOTHING = Wish(0, 0, 0, 0)
@@ -36,6 +37,9 @@ def shared_width(wishes: Sequence[Wish], room: int) -> list[int]:
         share = min(over / give, 1.0) if over > 0 and give else 0.0
         widths = [width - ceil((width - least) * share) for width, least in zip(widths, less, strict=True)]
     growing = [index for index, wish in enumerate(kept) if wish.grows]
-    for place, index in enumerate(growing):
-        widths[index] += max(room - sum(widths), 0) // (len(growing) - place)
+    bounded = [index for index in growing if kept[index].most is not None]
+    for first in (bounded, [index for index in growing if index not in bounded]):
+        for place, index in enumerate(first):
+            more, most = max(room - sum(widths), 0) // (len(first) - place), kept[index].most
+            widths[index] += more if most is None else max(min(more, most - widths[index]), 0)
     return widths

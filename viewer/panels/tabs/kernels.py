@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSplitter, QStackedLayout
 
 from parsers.model.lanes import GPU_WORK
 from viewer.panels.panel import Panel, tab
-from viewer.panels.tables.table_model import Show, described
+from viewer.panels.tables.table_model import Column, Show, described
 from viewer.panels.tables.table_view import TableView
 from viewer.tables.summaries.gpu import KernelKinds, KernelSummary
 
@@ -29,6 +30,14 @@ BY_NAME = (
     described(KernelSummary, "p50_ns", minor=True),
     described(KernelSummary, "p99_ns", minor=True),
     described(KernelSummary, "gpu_time_share", short="Share"),
+    Column(
+        "spread",
+        "Durations",
+        Show.SPREAD,
+        "How many calls took how long, from its shortest to its longest in equal ratios; sorted by p99 beside p50",
+        minor=True,
+        parts=("counts",),
+    ),
 )
 BY_FAMILY = (
     described(KernelKinds, "family", Show.FAMILY),
@@ -85,10 +94,18 @@ class KernelsPanel(Panel):
             return
 
         def work() -> tuple[pd.DataFrame, pd.DataFrame]:
-            from viewer.statistics.kernels import family_table, kernel_table
+            from viewer.statistics.kernels import duration_counts, family_table, kernel_table, operations_in
 
             kernels = kernel_table(trace, analysis, t0, t1)
-            return kernels, family_table(kernels)
+            families = family_table(kernels)
+            operations = operations_in(trace, t0, t1)
+            name = trace.events.name
+            keys = name[kernels["event"].to_numpy(np.int64)]
+            kernels["spread"] = kernels["p99_ns"] / kernels["p50_ns"].clip(lower=1)
+            kernels["counts"] = duration_counts(
+                name[operations], trace.events.duration[operations], keys
+            ).tolist()
+            return kernels, families
 
         self.compute(work, self._show)
 

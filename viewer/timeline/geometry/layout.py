@@ -365,7 +365,8 @@ def _sized(
     room = height - 2 * PADDING - gap_foot
     if track.first_of_device and room - NOTE >= 2 * levels * wish.row:
         room -= NOTE
-    pitch = max(min(room / levels, _style(track).highest_row * large), 1)
+    highest = room if track.first_of_device else _style(track).highest_row * large
+    pitch = max(min(room / levels, highest), 1)
     edges = [PADDING + round(level * pitch) for level in range(levels + 1)]
     gap = 1 if levels > 1 and pitch >= 5 else 0
     rows = tuple(
