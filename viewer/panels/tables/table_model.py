@@ -201,7 +201,10 @@ class TableModel(QAbstractTableModel):
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.columns) - 1)
 
     def set_filter(self, text: str) -> None:
-        """Keep rows whose texts contain every word, in any case; ">1ms" and "<20us" bound the first column of times."""
+        """Keep rows whose texts contain every word, in any case; ">1ms" and "<20us" bound the first column of times.
+
+        "rank:3" keeps the rows that say 3 in the column called Rank.
+        """
         wanted = text.strip().lower()
         if wanted == self._filter:  # a reset would take the selection, and what is being typed into a row
             return
@@ -216,8 +219,14 @@ class TableModel(QAbstractTableModel):
         texts = [index for index, column in enumerate(self.columns) if column.show in TEXTS]
         if self._filter and count:
             for word in self._filter.split():
-                bounded = self._bounded(word)
-                rows = rows[self._containing(word, texts, rows) if bounded is None else bounded[rows]]
+                if (bounded := self._bounded(word)) is not None:
+                    rows = rows[bounded[rows]]
+                elif (field := self._field(word)) is not None:
+                    said = (self._written(field, each).lower() for each in self._values[field][rows])
+                    wanted = word.partition(":")[2]
+                    rows = rows[np.fromiter((each == wanted for each in said), bool, len(rows))]
+                else:
+                    rows = rows[self._containing(word, texts, rows)]
         if self._sort is not None and len(rows):
             column, order = self._sort
             values = self._order[column][rows]
@@ -228,6 +237,12 @@ class TableModel(QAbstractTableModel):
             by_value = np.argsort(values, kind="stable")
             rows = rows[by_value if order == Qt.SortOrder.AscendingOrder else by_value[::-1]]
         self._rows = rows
+
+    def _field(self, word: str) -> int | None:
+        """The column that a word such as "rank:3" names; None for any other word."""
+        name, colon, value = word.partition(":")
+        titles = [column.title.lower() for column in self.columns]
+        return titles.index(name) if colon and value and name in titles else None
 
     def _containing(self, word: str, texts: Sequence[int], rows: I64) -> BOOL:
         keep = np.zeros(len(rows), bool)
