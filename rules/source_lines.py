@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _FRAMES = (EventKind.PYTHON, EventKind.SAMPLED_FRAME)
 MAX_EVIDENCE = 200  # places of a finding that are looked at
+MIN_SHARE_OF_CALLS = 0.9  # from one line: of fewer, no line stands for all
+_READS = {"aten::_local_scalar_dense": "aten::item"}  # what reads a value, by how the program calls it
 # Profilers cut paths at the folder of installed packages, so that these look like folders of the program
 _LIBRARIES = frozenset(
     [
@@ -85,9 +87,14 @@ def is_program_frame(name: str) -> bool:
 def source_line_of(analysis: Analysis, finding: Finding) -> SourceLine | None:
     """The line a finding is about: its culprit's, else that of the deepest own frame around most of its evidence.
 
-    None where the recording has no stacks, or none of the program's own code.
+    Without stacks, the line from which the recorder saw the culprit called. None where the recording has neither.
     """
-    return _of_culprit(finding.culprit) or _of_kernel(analysis, finding) or _of_evidence(analysis, finding)
+    return (
+        _of_culprit(finding.culprit)
+        or _of_kernel(analysis, finding)
+        or _of_evidence(analysis, finding)
+        or _of_recorder(analysis, finding)
+    )
 
 
 def line_of_frame(name: str, *, is_call: bool) -> SourceLine | None:
@@ -125,28 +132,70 @@ def _of_kernel(analysis: Analysis, finding: Finding) -> SourceLine | None:
 
 
 def _of_evidence(analysis: Analysis, finding: Finding) -> SourceLine | None:
-    trace = analysis.trace
-    if not finding.evidence or not set(_FRAMES) & set(trace.kinds):
+    if not set(_FRAMES) & set(analysis.trace.kinds):
         return None
+    event = _around_most(analysis, finding, program_frames)
+    if event < 0:
+        return None
+    is_call = int(analysis.trace.events.kind[event]) == EventKind.SAMPLED_FRAME
+    return line_of_frame(analysis.trace.name(event), is_call=is_call)
+
+
+def _of_recorder(analysis: Analysis, finding: Finding) -> SourceLine | None:
+    """From where the program calls the culprit, or what surrounds most of the evidence, as the recorder saw it."""
+    if not analysis.trace.capture.places:
+        return None
+    for name in finding.culprit.names:
+        if places := _calls_of(analysis.trace, _READS.get(name, name)):
+            return _usual(places)
+    event = _around_most(analysis, finding, _recorded_ranges)
+    return _usual(_calls_of(analysis.trace, analysis.trace.name(event))) if event >= 0 else None
+
+
+def _calls_of(trace: Trace, name: str) -> Counter[SourceLine]:
+    calls: Counter[SourceLine] = Counter()
+    for each in trace.capture.places:
+        if each.name == name:
+            calls[SourceLine(each.file, each.line, each.function)] += each.count
+    return calls
+
+
+def _usual(calls: Counter[SourceLine]) -> SourceLine | None:
+    """The line of nearly all calls; None where no line stands for them."""
+    line, count = calls.most_common(1)[0]
+    return line if count >= MIN_SHARE_OF_CALLS * calls.total() else None
+
+
+@derived_by
+def _recorded_ranges(analysis: Analysis, thread: int) -> UserFrames:
+    """The ranges of one thread of which the recorder saw where the program opened them."""
+    names = {each.name for each in analysis.trace.capture.places}
+    return UserFrames.of(analysis.threads, thread, names.__contains__, (EventKind.REGION,))
+
+
+def _around_most(
+    analysis: Analysis, finding: Finding, frames_of: Callable[[Analysis, int], UserFrames]
+) -> int:
+    """An event of the name that surrounds most of the finding's evidence; -1 where nothing does."""
     spent: Counter[int] = Counter()
-    for thread, start, end in _places(analysis, finding):
-        frames = program_frames(analysis, thread)
-        around = frames.around(start, end)
+    for thread, start, end in _places(analysis, finding, frames_of):
+        around = frames_of(analysis, thread).around(start, end)
         for event, ns in zip(around.tolist(), np.maximum(end - start, 1).tolist(), strict=True):
             if event >= 0:
                 spent[event] += ns
     by_name: Counter[int] = Counter()
+    names = analysis.trace.events.name
     for event, ns in spent.items():
-        by_name[int(trace.events.name[event])] += ns
+        by_name[int(names[event])] += ns
     if not by_name:
-        return None
+        return -1
     name = by_name.most_common(1)[0][0]
-    event = next(event for event in spent if int(trace.events.name[event]) == name)
-    is_call = int(trace.events.kind[event]) == EventKind.SAMPLED_FRAME
-    return line_of_frame(trace.strings[name], is_call=is_call)
+    return next(event for event in spent if int(names[event]) == name)
 
 
-def _places(analysis: Analysis, finding: Finding) -> Iterator[tuple[int, I64, I64]]:
+def _places(
+    analysis: Analysis, finding: Finding, frames_of: Callable[[Analysis, int], UserFrames]
+) -> Iterator[tuple[int, I64, I64]]:
     """Threads, and when they were at what the finding shows: at the launch of GPU work, at the gap of a GPU."""
     trace, threads = analysis.trace, analysis.threads
     table = trace.events
@@ -160,7 +209,7 @@ def _places(analysis: Analysis, finding: Finding) -> Iterator[tuple[int, I64, I6
             start, end = int(table.start[event]), int(table.end[event])
         thread = int(threads.of_events(np.array([event]))[0]) if event >= 0 else -1
         device = trace.lanes[each.lane].device if 0 <= each.lane < len(trace.lanes) else finding.device
-        if (thread < 0 or not len(program_frames(analysis, thread).rows)) and device is not None:
+        if (thread < 0 or not len(frames_of(analysis, thread).rows)) and device is not None:
             thread = threads.drivers(device)[1]
         if thread < 0:
             thread = _only_thread_with_frames(trace, analysis)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         AUTOGRAD,
         GPU_LANES,
         GPU_WORK,
+        CallPlace,
         Capture,
         Device,
         EventKind,

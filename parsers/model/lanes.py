@@ -139,6 +139,17 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
+class CallPlace:
+    """The line of the program's own code that calls what has a ``name``, so many times, as the recorder saw it."""
+
+    name: str
+    file: str
+    line: int
+    function: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Capture:
     """What the recording says about how it was made; None where it does not say."""
 
@@ -148,6 +159,7 @@ class Capture:
     has_cpu_events: bool = False
     has_api_calls: bool = False
     graph_mode_opaque: bool = False
+    places: tuple[CallPlace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

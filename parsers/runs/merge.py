@@ -239,6 +239,7 @@ def _merged_capture(captures: list[Capture]) -> Capture:
         has_cpu_events=any(each.has_cpu_events for each in captures),
         has_api_calls=any(each.has_api_calls for each in captures),
         graph_mode_opaque=any(each.graph_mode_opaque for each in captures),
+        places=tuple(place for each in captures for place in each.places),
     )
 
 

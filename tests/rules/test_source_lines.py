@@ -127,3 +127,51 @@ def test_a_finding_keeps_its_line_when_another_process_found_it_out(tmp_path: Pa
     analysis = Analysis(open_trace([path]))
     for each in diagnosis_of(analysis).findings:
         assert each.at == source_line_of(analysis, each)
+
+
+def noted_line(tmp_path: Path, name: str, *places: tuple[str, int, int]) -> SourceLine | None:
+    """The line of the first finding where all work is in a range of this name; places are ranges, lines, counts."""
+    events = launching()
+    events += [complete(name, step * 1000 + 1, 985, "user_annotation") for step in range(4)]
+    listed = [[range, "/run/train.py", line, "main", count] for range, line, count in places]
+    path = tmp_path / "trace.json"
+    path.write_text(text_of(events, stallscopePlaces=listed))
+    (first, *_) = findings(path)
+    return first.at
+
+
+@pytest.mark.parametrize("name", ["optimizer", "forward: Net"])
+def test_without_stacks_the_line_is_that_of_the_call_the_recorder_saw(tmp_path: Path, name: str) -> None:
+    at = noted_line(tmp_path, name, (name, 40, 4), ("data", 38, 4))
+    assert at == SourceLine("/run/train.py", 40, "main")
+    assert at.told == "/run/train.py:40, in main"
+
+
+@pytest.mark.parametrize(("elsewhere", "line"), [(10, 40), (11, None)])
+def test_a_line_stands_for_nearly_all_calls_or_none_does(
+    tmp_path: Path, elsewhere: int, line: int | None
+) -> None:
+    at = noted_line(tmp_path, "optimizer", ("optimizer", 40, 100 - elsewhere), ("optimizer", 50, elsewhere))
+    assert (at.line if at is not None else None) == line
+
+
+def test_a_place_of_something_else_is_no_line(tmp_path: Path) -> None:
+    assert noted_line(tmp_path, "optimizer", ("data", 38, 4)) is None
+
+
+def test_torchs_own_range_of_a_loader_is_found_by_the_range_around_it(tmp_path: Path) -> None:
+    events: list[Event] = []
+    for step in range(4):
+        at, first = step * 1000, step * 2 + 1
+        events.append(complete(f"ProfilerStep#{step}", at, 990, "user_annotation"))
+        events.append(complete("data", at + 5, 800, "user_annotation"))
+        loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+        events.append(complete(loader, at + 6, 798, "user_annotation"))
+        for number in range(2):
+            events.append(launch(at + 820 + 60 * number, first + number))
+            events.append(kernel("add_kernel", at + 825 + 60 * number, 50, first + number))
+    path = tmp_path / "trace.json"
+    path.write_text(text_of(events, stallscopePlaces=[["data", "/run/train.py", 38, "main", 4]]))
+    (first_finding, *_) = findings(path)
+    assert first_finding.rule == "waiting-for-data"
+    assert first_finding.at == SourceLine("/run/train.py", 38, "main")

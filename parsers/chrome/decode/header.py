@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 
-from parsers.model import Capture, Device, ProcessGroup
+from parsers.model import CallPlace, Capture, Device, ProcessGroup
 
 _KINETO_KEYS = ("schemaVersion", "deviceProperties", "baseTimeNanoseconds", "distributedInfo", "trace_id")
 XPROF = "XProf"
 RECORDED_BY = "recordedBy"  # who recorded what Stallscope converted
+PLACES = "stallscopePlaces"  # viewer/capture/torch_runner/stallscope_recorder/places.py
+_MAX_PLACES, _MAX_PATH_LENGTH = 1_000, 4_096
 _EPOCH_2000_US = 946_684_800_000_000
 _MAX_GROUPS = 10_000
 _MAX_NAME_LENGTH = 200
@@ -99,7 +101,22 @@ class Header:
         settings = {name: bool(value) for name, value in stated.items() if isinstance(value, (int, bool))}
         if settings:
             settings = {name: settings.get(name, False) for name in stated}
-        return Capture(**settings)
+        return Capture(**settings, places=self._places)
+
+    @property
+    def _places(self) -> tuple[CallPlace, ...]:
+        """Where the program calls what was recorded, as this program's own recorder noted it."""
+        listed = self.keys.get(PLACES)
+        found = []
+        for each in listed[:_MAX_PLACES] if isinstance(listed, list) else []:
+            match each:
+                case [str(name), str(file), int(line), str(function), int(count)] if (
+                    type(line) is type(count) is int and line > 0 < count
+                ):
+                    most = _MAX_NAME_LENGTH
+                    file = file[:_MAX_PATH_LENGTH]
+                    found.append(CallPlace(name[:most], file, line, function[:most], count))
+        return tuple(found)
 
     def devices(self) -> list[Device]:
         listed = self.keys.get("deviceProperties")

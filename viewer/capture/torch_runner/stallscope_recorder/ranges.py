@@ -20,6 +20,8 @@ class Ranges:
         self._push = push
         self._pop = pop
         self._local = threading.local()
+        #: gets the name of each range that the program's own code opens by what it calls
+        self.note: Optional[Callable[[str], Any]] = None
 
     def twin(self) -> Ranges:
         """Another set of the same kind, switched on and off by itself."""
@@ -28,6 +30,8 @@ class Ranges:
     def open(self, key: Any, name: str) -> None:
         """Open a range that ``close`` of the same key ends; nothing when switched off."""
         if self.enabled:
+            if self.note is not None and name != GarbageRanges.NAME:
+                self.note(name)
             self._stack().append((key, self._push(name)))
 
     def close(self, key: Any) -> None:

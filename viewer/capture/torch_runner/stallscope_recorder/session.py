@@ -11,6 +11,7 @@ from typing import Any, List, Mapping
 from .agreement import agreement_for
 from .hooks import Hooks
 from .options import Options
+from .places import ScalarReads
 from .ranges import GarbageRanges, ModuleRanges
 from .recorders import CudaRangeRecorder, TorchRecorder
 from .slow_steps import SlowStepRecorder
@@ -46,6 +47,7 @@ class Session:
         self.hooks: Hooks | None = None
         self.modules: ModuleRanges | None = None
         self.garbage: GarbageRanges | None = None
+        self.reads: ScalarReads | None = None
         self.switched_off = False
         self.over = False
         self.stopping_script = False
@@ -80,6 +82,9 @@ class Session:
         if self.options.phases:
             self.garbage = GarbageRanges(self.recorder.ranges)
             self.garbage.install()
+            if isinstance(self.recorder, TorchRecorder):
+                self.reads = ScalarReads(self.recorder.ranges, self.recorder.places)
+                self.reads.install()
         if self.options.modules:
             self.modules = ModuleRanges(self.recorder.ranges)
             self.hooks.on_new_root = self.modules.know
@@ -202,6 +207,8 @@ class Session:
         self.recording = False
         if self.garbage is not None:
             self.garbage.remove()
+        if self.reads is not None:
+            self.reads.remove()
         if self.modules is not None:
             self.modules.remove()
         if self.hooks is not None and (self.options.keep_running or self._stops):

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
-import sysconfig
 from itertools import islice
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Tuple
+
+from ..callers import users_frame
 
 MAX_SITES = 64
-_LIBRARIES = tuple(
-    os.path.join(os.path.realpath(path), "")
-    for path in {
-        os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
-        *(sysconfig.get_path(name) or os.devnull for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    }
-)
-_INSTALLED = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 
 
 class Site(NamedTuple):
@@ -48,25 +40,12 @@ class Edit(NamedTuple):
 
 def site_of(what: str, called: str = "") -> Optional[Site]:
     """The nearest call on the stack that stands in the user's own code; ``None`` where there is none."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if _is_users(file):
-            line, column = _position(frame)
-            return Site(what, os.path.realpath(file), line, column, frame.f_code.co_name, called)
-        frame = frame.f_back
-    return None
-
-
-_USERS: Dict[str, bool] = {}
-
-
-def _is_users(file: str) -> bool:
-    if file not in _USERS:
-        real = os.path.realpath(file)
-        own = not any(part in real for part in _INSTALLED) and not real.startswith(_LIBRARIES)
-        _USERS[file] = own and not file.startswith("<") and os.path.isfile(real)
-    return _USERS[file]
+    frame = users_frame()
+    if frame is None:
+        return None
+    line, column = _position(frame)
+    file = os.path.realpath(frame.f_code.co_filename)
+    return Site(what, file, line, column, frame.f_code.co_name, called)
 
 
 def _position(frame: Any) -> Tuple[int, int]:
