@@ -11,7 +11,7 @@ from parsers import open_trace
 from parsers.model import EventKind, Lane, LaneKind, Trace
 from parsers.model.builder import TraceBuilder
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.line_times import line_shares
+from rules.source_lines import line_shares
 
 MS = 1_000_000
 FEED = Path(__file__).parents[1] / "fixtures" / "stacks" / "feed.chrome.json"

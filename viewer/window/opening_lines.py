@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from parsers.model.units import percent
-from rules.analysis.facts.line_times import line_shares
+from rules.source_lines import line_shares
 from rules.terms.culprit import SourceLine
 from viewer.desktop.editors import NoEditor, open_line
 from viewer.desktop.source_files import excerpt, folders_of, found_here
