@@ -168,6 +168,20 @@ def test_baselines_of_a_newer_version_are_read_and_left_as_they_are() -> None:
     assert History().path.read_bytes() == before
 
 
+def test_a_file_that_another_process_has_just_made_holds_no_baselines_yet() -> None:
+    path = History().path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 0")
+    connection.execute("CREATE TABLE passing (id)")
+    connection.execute("DROP TABLE passing")
+    connection.close()
+    assert path.stat().st_size > 0
+    assert baselines() == []
+    a_baseline("mine")
+    assert baselines() == ["mine"]
+
+
 def test_what_a_newer_version_knows_of_presets_and_settings_stays() -> None:
     a_preset("mine")
     presets_file = data_folder() / "capture-presets.json"

@@ -136,6 +136,8 @@ class History:
         watch = Watch(longest_s=_MAX_READING_S, whole=True)
         try:
             with closing(GuardedConnection(read_only_uri(self.path), watch)) as database:
+                if not database.tables:
+                    return []  # another process has just made the file
                 stored = database.tables.get(_TABLE)
                 if stored is None or not _COLUMNS.keys() <= stored.columns.keys():
                     raise self._not_ours()
@@ -173,7 +175,8 @@ class History:
         watch = Watch(longest_s=_MAX_READING_S, whole=True)
         with closing(own.conn), closing(GuardedConnection(read_only_uri(self.path), watch)) as database:
             own.table(_TABLE).create(_COLUMNS, pk="id")
-            if database.rows(listed) != own.conn.execute(listed).fetchall():
+            there = database.rows(listed)
+            if there and there != own.conn.execute(listed).fetchall():
                 raise self._not_ours()
 
     def _not_ours(self) -> TraceError:
