@@ -323,7 +323,9 @@ def _told_as(finding: Finding, share: float, scale: float, length_ns: float) -> 
         amount = replace(amount, share=min(amount.share * scale, 1.0))
     account = finding.account
     if abs(share - finding.share) >= OTHER_BASIS:
-        account = account + f" Without the profiler it is {_of_time(amount, share, length_ns)}."
+        account = (
+            account + f" Without the profiler it is {_of_time(amount, share, length_ns, finding.window_ns)}."
+        )
     by_share = finding.severity is severity_of(finding.ceiling_ns, finding.window_ns)
     return replace(
         finding,
@@ -334,11 +336,14 @@ def _told_as(finding: Finding, share: float, scale: float, length_ns: float) -> 
     )
 
 
-def _of_time(amount: object, share: float, length_ns: float) -> str:
-    """ "26.5 of the 46.4 ms of a step (57 %)", or the percentage alone where only some steps hold it."""
+def _of_time(amount: object, share: float, length_ns: float, window_ns: float) -> str:
+    """ "26.5 of the 46.4 ms of a step (57 %)", or the percentage alone where only some steps hold it.
+
+    So, too, where the usual step is longer than the mean one, which every other figure of a step is of.
+    """
     if not isinstance(amount, Part):
         return f"{percent(share)} of the time"
-    if amount.few:
+    if amount.few or length_ns * amount.steps > window_ns:
         return f"{percent(amount.share)} of the time"
     steps = min(amount.steps, 1)
     return f"{part_of_steps(amount.share * length_ns, length_ns, steps)} ({percent(amount.share)})"

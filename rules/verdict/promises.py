@@ -21,6 +21,9 @@ TOO_LITTLE_LEFT = "too little would be left to give a speed-up factor"
 OTHER_SHARE = 0.005  # of the window: a share that differs more from the headline's is told
 
 
+HARDLY = "hardly faster"  # what is said of less than anybody would notice
+
+
 def worded(promise: Promise) -> str:
     """ "about 2.0x faster (1.7 to 2.3x)", or what a wide band and a redesign say instead."""
     low, high = factor(promise.low), factor(promise.high)
@@ -30,7 +33,7 @@ def worded(promise: Promise) -> str:
         least = f"at least {low}" if promise.low >= ADDS_LITTLE else "possibly nothing"
         return f"{least}, possibly up to {high} faster, depending on {promise.proposal.depends_on or 'the recorder'}"
     if promise.expected < MIN_SPEEDUP:
-        return f"hardly faster by itself (up to {high})"
+        return f"{HARDLY} by itself (up to {high})"
     if promise.low < ADDS_LITTLE:
         return f"about {factor(promise.expected)} faster (possibly nothing, up to {high})"
     return f"about {factor(promise.expected)} faster ({low.rstrip('x')} to {high})"
@@ -41,7 +44,7 @@ def worded_shortly(promise: Promise) -> str:
     if promise.vague or promise.proposal.redesign:
         low = factor(promise.low) if promise.low >= ADDS_LITTLE else "1x"
         return f"{low} to {factor(promise.high)}"
-    return f"about {factor(promise.expected)}"
+    return f"about {factor(promise.expected)}" if promise.expected >= MIN_SPEEDUP else HARDLY
 
 
 def factor(gain: float) -> str:
@@ -97,6 +100,8 @@ def gain(finding: Finding, plan: Plan | None = None, *, short: bool = False) -> 
         return "" if short else "same fix as the one above"
     if promise is not None and (promise.vague or promise.expected >= MIN_SPEEDUP):
         return worded_shortly(promise) + ("" if short else " faster")
+    if promise is not None:
+        return HARDLY if short else f"{HARDLY} by itself"
     amount = finding.headline.amount
     if isinstance(amount, Part) and abs(amount.share - finding.share) <= OTHER_SHARE:
         return ""

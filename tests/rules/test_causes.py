@@ -295,12 +295,18 @@ def test_all_shares_are_those_of_a_step_without_the_recorder(analysis: Analysis)
     assert time.parts["launch-bound"] >= MIN_LEFT * time.recorded["launch-bound"]
     assert all(time.parts[key] <= time.recorded[key] + 1e-6 for key in time.parts)
     assert time.recorder_ns > 0
-    launching = finding(Category.LAUNCH_BOUND, 0.4)
+    whole = analysis.window_ns
+    launching = replace(finding(Category.LAUNCH_BOUND, 0.4), ceiling_ns=0.4 * whole, window_ns=whole)
     (found,) = in_order(analysis, Plan(replay_of(analysis)), [launching]).findings
     assert found.share == pytest.approx(0.4 * time.scale("launch-bound"))
     without = f"{part_of_steps(found.share * time.length_ns, time.length_ns, 1)} ({percent(found.share)})"
     assert found.explanation.endswith(f"Without the profiler it is {without}.")
-    assert found.recorded_share == 0.4
+    assert found.recorded_share == pytest.approx(0.4)
+    short = replace(
+        launching, ceiling_ns=0.04 * whole, window_ns=whole // 10
+    )  # steps are shorter than the usual one
+    (found,) = in_order(analysis, Plan(replay_of(analysis)), [short]).findings
+    assert found.explanation.endswith(f"Without the profiler it is {percent(found.share)} of the time.")
 
 
 @pytest.mark.parametrize(("share", "kept"), [(NOTEWORTHY_IDLE + 0.01, True), (NOTEWORTHY_IDLE - 0.01, False)])

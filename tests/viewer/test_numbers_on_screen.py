@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
 
 import resources
+from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
+from rules.comparison.compare import compare
 from rules.fixes.step_time import MIN_RECORDER_SHARE
 from rules.verdict.promises import factor, promise_for, step_with, worded, worded_shortly
 from rules.wording.headline import Part
+from tests.opened import opened
 from viewer.look.labels import unbroken
 from viewer.window.main_window import MainWindow
 
@@ -28,6 +33,17 @@ SAMPLES = (
     "straggler_four_ranks",
 )
 USUAL = 1  # so many are looked at in every run
+ELSEWHERE = (  # below the shared data: one of each kind of recording that is no sample
+    ("real/lm.pt.trace.json.gz",),
+    ("ddp/straggler_cpu.rank*.pt.trace.json.gz",),
+    ("nsys/sync_item.sqlite",),
+    ("serve/engine.pt.trace.json.gz", "serve/engine.requests.jsonl"),
+    ("public/chrome/tracelens__traces__mi300__resnet_act_checkpoint.json.gz",),
+    ("real/jax_eager.xplane.pb",),
+    ("real/memory_growing.pt.trace.json.gz", "real/memory_growing.snapshot.pickle.gz"),
+)
+RECORDED = re.compile(r"of the ([\d.]+ (?:us|ms|s)) of a step")
+WITHOUT = re.compile(r"Without the profiler it is .* of the ([\d.]+ (?:us|ms|s)) of a step \(([\d.]+ %)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +99,69 @@ def shown_numbers(window: MainWindow) -> list[Shown]:
     return rows
 
 
+def told_in_words(window: MainWindow) -> list[Shown]:
+    """What the cards say a step takes, with the recorder and without, and the shares in their sentences."""
+    rows = []
+    several = len(window.verdict.bars) > 1
+    for number, card in enumerate(window.diagnosis.cards):
+        finding = card.finding
+        whose = f" of {finding.device}" if several else ""
+        text = unbroken(finding.explanation).replace("\u00a0", " ")
+        if (found := WITHOUT.search(text)) is not None:
+            rows.append(Shown(f"card {number}", found[1], f"step without the recorder{whose}"))
+            if not card.share.text().startswith(found[2]):
+                rows.append(Shown(f"card {number}", found[2], f"share of {finding.rule} {number}"))
+            text = text[: found.start()]
+        rows += [
+            Shown(f"card {number}", each, f"recorded step{whose}")
+            for each in RECORDED.findall(text)
+            if finding.window_ns == window.document.analysis.window_ns
+        ]
+    return rows
+
+
+def require_agreement(rows: list[Shown]) -> None:
+    """Raises where one thing is told in two ways."""
+    told: dict[str, set[str]] = {}
+    for row in rows:
+        told.setdefault(row.of, set()).add(row.text)
+    assert {of: texts for of, texts in told.items() if len(texts) > 1} == {}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("files", ELSEWHERE, ids=lambda files: Path(files[0]).name)
+def test_other_kinds_of_recordings_tell_one_thing_in_one_way(
+    files: tuple[str, ...], shared_data: Path, empty_window: MainWindow, qtbot: QtBot
+) -> None:
+    window, document = empty_window, empty_window.document
+    paths = [path for each in files for path in sorted(shared_data.glob(each))]
+    if not paths:
+        pytest.skip(f"{files[0]} is not among the recordings of this machine")
+    window.open(paths)
+    wait_until_ready(qtbot, window)
+    qtbot.waitUntil(lambda: document.plan is not None)
+    rows = [*shown_numbers(window), *told_in_words(window)]
+    assert len(rows) > 2
+    require_agreement(rows)
+
+
+def test_kernels_and_two_recordings_of_one_program_tell_one_thing_in_one_way(
+    empty_window: MainWindow, qtbot: QtBot, fixtures: Path
+) -> None:
+    window = empty_window
+    window.open([resources.path("samples/kernels.raw.csv.gz")])
+    wait_until_ready(qtbot, window)
+    titles = [card.title.text() for card in window.diagnosis.cards]
+    assert titles
+    assert window.verdict.sentence.text().replace("\u00a0", " ") == window.diagnosis.cards[0].finding.title
+    pair = [fixtures / "programs" / f"moderate{each}.pt.trace.json.gz" for each in ("", ".fixed")]
+    result = compare(*(opened(each) for each in pair))
+    before, after = duration(result.step.before), duration(result.step.after)
+    assert f"{after} instead of {before}" in result.headline
+    for bridge in result.bridges:
+        assert (duration(bridge.before), duration(bridge.after)) == (before, after)
+
+
 @pytest.mark.parametrize(
     "sample",
     [
@@ -99,10 +178,7 @@ def test_no_two_figures_on_the_screen_contradict_each_other(
     qtbot.waitUntil(lambda: document.plan is not None)
     rows = shown_numbers(window)
     assert {row.place for row in rows} >= {"headline", "card 0"}
-    told: dict[str, set[str]] = {}
-    for row in rows:
-        told.setdefault(row.of, set()).add(row.text)
-    assert {of: texts for of, texts in told.items() if len(texts) > 1} == {}
+    require_agreement([*rows, *told_in_words(window)])
 
     diagnosis, plan = document.diagnosis, document.plan
     assert diagnosis is not None
