@@ -190,7 +190,7 @@ from viewer.desktop.ending import end_is_near, end_tidily_when_told
 
 def clean_up():
     for _ in range(int(sys.argv[1])):
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), int(sys.argv[2]))
     print("cleaned up")
 
 end_tidily_when_told()
@@ -200,17 +200,18 @@ sys.exit(3)
 """
 
 
-@pytest.mark.parametrize(("signals", "code"), [(1, 3), (2, -signal.SIGTERM)])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("signals", [1, 2])
 def test_a_signal_does_not_tear_the_cleaning_up_of_a_command_apart_but_a_second_one_does(
-    repository: Path, signals: int, code: int
+    repository: Path, signals: int, number: signal.Signals
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _CLEANS_UP, str(signals)],
+        [sys.executable, "-c", _CLEANS_UP, str(signals), str(int(number))],
         cwd=repository,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == code
+    assert done.returncode == (3 if signals == 1 else -number)
     assert done.stderr == ""
     assert ("cleaned up" in done.stdout) is (signals == 1)

@@ -82,8 +82,8 @@ def ending_at_once() -> Iterator[None]:
 
 def end_is_near() -> None:
     """From now on the process ends by itself, and a signal must not tear its cleaning up apart; a second one may."""
-    for number in _known("SIGTERM", "SIGHUP"):
-        if signal.getsignal(number) is _end:
+    for number in _known("SIGINT", "SIGTERM", "SIGHUP"):
+        if signal.getsignal(number) in (_end, signal.default_int_handler):
             signal.signal(number, _leave_it_alone)
 
 
