@@ -91,7 +91,7 @@ def source_line_of(analysis: Analysis, finding: Finding) -> SourceLine | None:
     Without stacks, the line from which the recorder saw the culprit called. None where the recording has neither.
     """
     return (
-        _of_culprit(finding.culprit)
+        _of_culprit(analysis, finding.culprit)
         or _of_kernel(analysis, finding)
         or _of_evidence(analysis, finding)
         or _of_recorder(analysis, finding)
@@ -106,14 +106,31 @@ def line_of_frame(name: str, *, is_call: bool) -> SourceLine | None:
     return SourceLine(file, line, function, is_call)
 
 
-def _of_culprit(culprit: Culprit | None) -> SourceLine | None:
+def _of_culprit(analysis: Analysis, culprit: Culprit | None) -> SourceLine | None:
     while culprit is not None:
         if culprit.at is not None:
             return culprit.at
-        if culprit.kind is CulpritKind.FRAME and (found := line_of_frame(culprit.name, is_call=False)):
+        found = line_of_frame(culprit.name, is_call=False) if culprit.kind is CulpritKind.FRAME else None
+        if found is not None and _program_script(analysis) in ("", found.file):
             return found
         culprit = culprit.place
     return None
+
+
+@derived_by
+def _program_script(analysis: Analysis) -> str:
+    """The file of the longest outermost frame, where files are recorded without their folders; "" where they are not.
+
+    Nothing else then tells the program's files from those of libraries.
+    """
+    trace, table = analysis.trace, analysis.trace.events
+    frames = table.of_kind(*_FRAMES)
+    files = {frame_parts(trace.strings[name])[1] for name in np.unique(table.name[frames]).tolist()}
+    if not files or any("/" in file or "\\" in file for file in files):
+        return ""
+    outermost = frames[table.depth[frames] == table.depth[frames].min()]
+    longest = outermost[np.argmax(table.end[outermost] - table.start[outermost])]
+    return frame_parts(trace.name(int(longest)))[1]
 
 
 def _of_kernel(analysis: Analysis, finding: Finding) -> SourceLine | None:
@@ -230,20 +247,8 @@ def _only_thread_with_frames(trace: Trace, analysis: Analysis) -> int:
 
 @derived_by
 def program_frames(analysis: Analysis, thread: int) -> UserFrames:
-    """The program's own frames of one thread.
-
-    Where files are recorded without their folders, nothing tells those of libraries but that the program's script is
-    the file of the outermost frame.
-    """
-    trace, table = analysis.trace, analysis.trace.events
-    events = analysis.threads.events(thread)
-    frames = events[np.isin(table.kind[events], _FRAMES)]
-    files = {frame_parts(trace.strings[name])[1] for name in np.unique(table.name[frames]).tolist()}
-    script = ""
-    if files and not any("/" in file or "\\" in file for file in files):
-        outermost = frames[table.depth[frames] == table.depth[frames].min()]
-        longest = outermost[np.argmax(table.end[outermost] - table.start[outermost])]
-        script = frame_parts(trace.strings[int(table.name[longest])])[1]
+    """The program's own frames of one thread."""
+    script = _program_script(analysis)
 
     def is_own(name: str) -> bool:
         function, file, _ = frame_parts(name)

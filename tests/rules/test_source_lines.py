@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from parsers import open_trace
 from rules import Finding, diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.source_lines import is_program_frame, source_line_of
-from rules.terms.culprit import SourceLine
+from rules.terms.culprit import Culprit, CulpritKind, SourceLine
 from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -109,6 +110,19 @@ def test_the_deepest_own_frame_is_named_and_not_the_library_below_it(tmp_path: P
 def test_where_files_have_no_folders_only_the_script_is_known_to_be_the_programs(tmp_path: Path) -> None:
     at = first_line(tmp_path, "train.py(60): step", "ad.py(299): backward_pass", "dispatch.py(81): apply")
     assert at == SourceLine("train.py", 60, "step", is_call=False)
+
+
+def test_a_library_whose_file_has_no_folder_is_no_line_though_it_is_the_culprit(tmp_path: Path) -> None:
+    events = launching("train.py(60): step")
+    events.append(complete("dispatch.py(81): apply", 0, 900, "python_function", tid=2))
+    path = tmp_path / "trace.json"
+    path.write_text(text_of(events))
+    analysis = Analysis(open_trace([path]))
+    (first, *_) = diagnosis_of(analysis).findings
+    for name, line in (("dispatch.py(81): apply", None), ("train.py(60): step", 60)):
+        blamed = replace(first, culprit=Culprit(CulpritKind.FRAME, name), evidence=())
+        at = source_line_of(analysis, blamed)
+        assert (at.line if at is not None else None) == line
 
 
 @pytest.mark.parametrize(
