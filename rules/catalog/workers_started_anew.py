@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,30 +10,16 @@ import numpy as np
 from parsers.model.arrays import BOOL
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, pairs, union
-from rules.analysis.facts.cpu_time import cpu_time
+from rules.analysis.arithmetic.intervals import Intervals, clip, length, pairs
 from rules.analysis.facts.worker_starts import WorkerStarts, worker_starts
 from rules.findings.base import Category, Finding, Need, Rule, rule
-from rules.losses.concentration import extent
 from rules.losses.lost_time import evidence_of
+from rules.losses.pauses import longest_pause
 from rules.remedies.waiting import PERSISTENT_WORKERS
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import share, without_stacks
-
-
-@dataclass(frozen=True, slots=True)
-class _Lost:
-    """The starts of one thread's workers, and what they cost: idle time of a GPU, or time of a program without one."""
-
-    starts: WorkerStarts
-    intervals: Intervals
-    device: int  # -1: none
-
-    @property
-    def ns(self) -> int:
-        return length(self.intervals)
 
 
 @rule
@@ -66,10 +51,10 @@ When it is wrong
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
-        lost = _lost(analysis)
+        lost = longest_pause(analysis, lambda thread: worker_starts(analysis, thread).whole)
         if lost is None or share(analysis, lost.ns) < analysis.thresholds[MIN_SHARE]:
             return
-        starts, (begin, end) = lost.starts, analysis.window
+        starts, (begin, end) = worker_starts(analysis, lost.thread), analysis.window
         inside = (starts.began >= begin) & (starts.began < end)
         event = starts.event[inside]
         yield self.finding(
@@ -77,7 +62,7 @@ When it is wrong
             ceiling_ns=lost.ns,
             headline=Headline(
                 "The data loader's workers are started anew",
-                extent(analysis, lost.intervals, lost.device).share(lost.ns),
+                lost.extent.share(lost.ns),
             ),
             account=_account(starts, inside, clip(starts.ends, begin, end)),
             remedy=PERSISTENT_WORKERS,
@@ -108,22 +93,3 @@ def _account(starts: WorkerStarts, inside: BOOL, ends: Intervals) -> str:
         f"batch {duration(first)}{' on average' if count > 1 else ''}. A DataLoader without persistent_workers ends "
         "its workers after each pass."
     )
-
-
-def _lost(analysis: Analysis) -> _Lost | None:
-    """What costs most; None where no workers start in the analysed time."""
-    if (alone := cpu_time(analysis)) is not None:
-        starts = worker_starts(analysis, alone.thread)
-        lost = clip(starts.whole, *alone.window)
-        return _Lost(starts, lost, -1) if alone.is_all and length(lost) else None
-    best: _Lost | None = None
-    idle = analysis.idle
-    for device in analysis.active_devices:
-        mine = idle.device == device
-        waits = clip(union(idle.start[mine], idle.end[mine]), *analysis.window)
-        for thread in analysis.threads.drivers(device)[0]:
-            starts = worker_starts(analysis, thread)
-            found = _Lost(starts, intersect(starts.whole, waits), device)
-            if found.ns > (best.ns if best is not None else 0):
-                best = found
-    return best

@@ -25,6 +25,7 @@ from rules.analysis.arithmetic.intervals import (
     union,
 )
 from rules.analysis.facts.completeness import is_cut
+from rules.analysis.facts.garbage import collections_among
 from rules.analysis.facts.recording_costs import FRAME_ALONE_NS, MAX_SHARE_ALONE, WRITING_ALONE_NS
 from rules.analysis.facts.worker_starts import worker_starts
 from rules.analysis.idle.threads import ThreadActivity
@@ -50,7 +51,8 @@ class CpuTime:
     busy_ns: int
     steps: int
     collectives: Intervals  # that run on the CPU for this rank, on threads of their own
-    starting: Intervals  # while workers of a data loader end and start: a fault of its own
+    # while workers of a data loader end and start, or Python collects its garbage: faults of their own
+    pauses: Intervals
 
     @property
     def window_ns(self) -> int:
@@ -75,7 +77,7 @@ class CpuTime:
     @cached_property
     def loading(self) -> Intervals:
         """Inside a data loader, or a range named like one."""
-        return subtract(clip(_open(self.activity.inputs), *self.window), self.starting)
+        return subtract(clip(_open(self.activity.inputs), *self.window), self.pauses)
 
     @cached_property
     def computing(self) -> Intervals:
@@ -125,7 +127,7 @@ class CpuTime:
 
         Without steps, what lies before the first and after the last operator is the profiler's start and end.
         """
-        starts, ends = zip(self.computing, self.loading, self.starting, strict=True)
+        starts, ends = zip(self.computing, self.loading, self.pauses, strict=True)
         busy = union(np.concatenate(starts), np.concatenate(ends))
         if not len(busy[0]):
             return complement(busy, *self.window), np.zeros(1, bool)
@@ -264,8 +266,9 @@ def _busiest(analysis: Analysis, among: Sequence[int]) -> CpuTime | None:
         return None
     mine = events[np.isin(trace.events.lane[events], _lanes_of_rank(trace, threads.keys[found][0]))]
     collectives = union(trace.events.start[mine], trace.events.end[mine])
-    starting = clip(worker_starts(analysis, found).whole, *window)
-    return CpuTime(found, activity, window, most, analysis.steps_in_window, collectives, starting)
+    known = worker_starts(analysis, found).whole, collections_among(trace, threads.events(found))
+    pauses = clip(union(*(np.concatenate(edges) for edges in zip(*known, strict=True))), *window)
+    return CpuTime(found, activity, window, most, analysis.steps_in_window, collectives, pauses)
 
 
 def _lanes_of_rank(trace: Trace, rank: int) -> list[int]:

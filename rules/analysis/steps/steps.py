@@ -11,12 +11,12 @@ import numpy as np
 from parsers.model import BOOL, I64, EventKind, Trace
 from parsers.model.arrays import merged, stable_order
 from parsers.model.names.calls import Call, calls_of
-from parsers.model.names.per_name import distinct, named
+from parsers.model.names.per_name import distinct
 from parsers.model.names.steps import numbered, step_number
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import length, measure, union
 from rules.analysis.arithmetic.ordering import by_start
-from rules.analysis.names.regions import is_collection
+from rules.analysis.facts.garbage import collections_among
 from rules.analysis.steps.marks import Mark, cycles_of_loops, cycles_of_regions, follow_on, mark_of
 from rules.analysis.steps.repetition import repetitions
 from rules.terms.thresholds import DEFAULTS, Thresholds, Unit, threshold
@@ -327,10 +327,7 @@ def _with_warm_up_marked(
 
 def collecting(trace: Trace, lanes: BOOL, steps: Sequence[Step]) -> I64:
     """How long Python collected garbage in each step, on any of these lanes (ns)."""
-    events = trace.events.of_kind(EventKind.REGION, EventKind.PYTHON)
-    events = events[lanes[trace.events.lane[events]]]
-    events = events[named(trace, events, is_collection)]
-    spent = union(trace.events.start[events], trace.events.end[events])
+    spent = collections_among(trace, np.flatnonzero(lanes[trace.events.lane]))
     begins, ends = (np.array([getattr(step, edge) for step in steps], np.int64) for edge in ("start", "end"))
     return measure(spent, begins, ends)
 
