@@ -61,6 +61,15 @@ for step, batch in enumerate(loader):
     if step % 500 == 0:
         gc.collect()              # on all ranks in the same step"""),
 )
+NO_ANOMALY_DETECTION = remedy(
+    for_pytorch(
+        "Leave anomaly detection off: torch.autograd.set_detect_anomaly(False), and no detect_anomaly()."
+    ),
+    for_pytorch("Turn it on only to find a NaN that you have seen, and only for the steps that show it."),
+    code=for_pytorch(
+        "torch.autograd.set_detect_anomaly(False)   # and no torch.autograd.detect_anomaly() around the step"
+    ),
+)
 _EVALUATE_SELDOM: tuple[Words, ...] = (
     "Evaluate less often, on fewer samples, or in another process that loads the checkpoints.",
     "Gather results on the GPU, and compute the metrics once at the end.",

@@ -11,12 +11,12 @@ from parsers.model import BOOL, derived
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
-from rules.fixes.base import Proposal, fix, remedy
+from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import together, without_calls, without_waiting
+from rules.remedies.host_work import NO_ANOMALY_DETECTION
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.words import for_pytorch
 
 MIN_FUNCTIONS = 20  # of autograd that check in a step
 MIN_SHARE = 0.5  # of all that launch something
@@ -24,9 +24,6 @@ STACK_NS = 40_000.0  # noting down one stack of ten frames
 MAX_OF_GAP = 0.8  # of the time before a call can be the noting down
 
 _CHECKS = ("aten::isnan", "aten::_is_any_true", "aten::is_nonzero", "aten::item", "aten::_local_scalar_dense")
-_CODE = (
-    """torch.autograd.set_detect_anomaly(False)   # and no torch.autograd.detect_anomaly() around the step"""
-)
 
 
 @fix
@@ -66,13 +63,9 @@ What makes it more or less
             ),
             categories=(Category.SYNCHRONIZATION, Category.LAUNCH_BOUND, Category.HOST_BOUND),
             culprit="anomaly detection",
-            remedy=remedy(
+            remedy=NO_ANOMALY_DETECTION.after(
                 "Anomaly detection waits for the GPU after every function of the backward pass, and records a "
                 "stack for every function of the forward pass.",
-                for_pytorch(
-                    "Turn it on only to find a NaN that you have seen, and only for the steps that show it."
-                ),
-                code=for_pytorch(_CODE),
             ),
             expected=gone,
             high=together(gone, without_stacks),
