@@ -44,7 +44,7 @@ def by_chance(analysis: Analysis, host: HostNodes, cost: F64) -> tuple[F64, F64]
     """By how much longer than usual the time before each call, and its ``cost``, were (ns).
 
     Only threads whose steps make the same calls are compared, call by call. Where most calls of a step took longer than
-    in the quick steps, the CPU was slower in it, unless most of the additional time is in few places; else only what
+    in the quick steps, the CPU was slower in it, unless most of the additional time is in one place; else only what
     passed inside the same operators is known to be the same.
     """
     found, inside = np.zeros(len(host)), np.zeros(len(host))
@@ -69,7 +69,7 @@ def by_chance(analysis: Analysis, host: HostNodes, cost: F64) -> tuple[F64, F64]
         usually = np.percentile(each, QUICK_PERCENTILE, axis=0)
         times = each / usually
         slower = np.median(times, axis=1, keepdims=True)
-        elsewhere = np.where(times > FAR_SLOWER * slower, each - usually, 0.0).sum(axis=1)
+        elsewhere = np.where(times > FAR_SLOWER * slower, each - usually, 0.0).max(axis=1)
         slow &= (slower[:, 0] > SLOW_CALLS) & (elsewhere < MOSTLY * (whole - quick))
         lost = np.where(same & slow[:, None], 1.0 - quick / whole[:, None], 0.0).ravel()
         found[mine], inside[mine] = lost * host.gap[mine], lost * cost[mine]
