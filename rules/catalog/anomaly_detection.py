@@ -22,7 +22,7 @@ from rules.wording.phrases import of_every_step, share
 
 MIN_CHECKED = 0.5  # of the functions of the backward pass: a program that asks itself does so less often
 MIN_FUNCTIONS = 5
-MOST_OF_FORWARD = 0.95  # of the forward pass may be the recording of stacks
+MAX_OF_FORWARD = 0.95  # of the forward pass may be the recording of stacks
 MAX_EVIDENCE = 3
 _FUNCTION = "autograd::engine::evaluate_function"
 _WITHOUT_RESULT = "AccumulateGrad"  # nothing to check
@@ -46,7 +46,7 @@ Why it costs time
 
 How it decides
     At least {percent(MIN_CHECKED)} of the functions of the backward pass call aten::isnan. Their checks are counted,
-    and up to {percent(MOST_OF_FORWARD)} of the forward pass's operators, which contain the recording of stacks.
+    and up to {percent(MAX_OF_FORWARD)} of the forward pass's operators, which contain the recording of stacks.
 
 What to try
     Leave it off: torch.autograd.set_detect_anomaly(False). Turn it on only to find a NaN that you have seen.
@@ -70,7 +70,7 @@ When it is wrong
         checks = events[named(trace, events, _CHECKS.__contains__)]
         checking = clip(union(table.start[checks], table.end[checks]), *time.window)
         forward = _forward(time, backward)
-        stacks_ns = round(MOST_OF_FORWARD * length(forward))
+        stacks_ns = round(MAX_OF_FORWARD * length(forward))
         lost, steps = length(checking) + stacks_ns, max(time.steps, 1)
         yield self.finding(
             analysis,

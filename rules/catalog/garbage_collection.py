@@ -13,8 +13,8 @@ from parsers.model.names.per_name import named
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, pairs
-from rules.analysis.facts.garbage import collections_among
 from rules.analysis.names.regions import is_collection
+from rules.analysis.steps.garbage import collections_among
 from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.lost_time import event_evidence
 from rules.losses.pauses import longest_pause

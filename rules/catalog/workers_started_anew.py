@@ -11,7 +11,7 @@ from parsers.model.arrays import BOOL
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, pairs
-from rules.analysis.facts.worker_starts import WorkerStarts, worker_starts
+from rules.analysis.stretches.worker_starts import WorkerStarts, worker_starts
 from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.lost_time import evidence_of
 from rules.losses.pauses import longest_pause

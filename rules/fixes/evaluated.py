@@ -7,7 +7,7 @@ import numpy as np
 from parsers.model import BOOL, derived
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains
-from rules.analysis.facts.evaluations import evaluations
+from rules.analysis.stretches.evaluations import evaluations
 from rules.replay.replay import Replay, replay_of
 
 

@@ -16,10 +16,10 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, measure, subtract, union
 from rules.analysis.facts.lock_waits import lock_waits
-from rules.analysis.facts.worker_starts import WorkerStarts, worker_starts
 from rules.analysis.idle.frames import UserFrames
 from rules.analysis.idle.threads import ThreadActivity
 from rules.analysis.names.regions import is_collection
+from rules.analysis.stretches.worker_starts import WorkerStarts, worker_starts
 from rules.replay.chance import operators_before, time_within
 from rules.replay.replay import Replay, replay_of
 

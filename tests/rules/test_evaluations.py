@@ -11,7 +11,7 @@ from parsers.model import Attribute
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length
-from rules.analysis.facts.evaluations import FEW_AFTER, MIN_LAYERS, NEARLY_ALL, evaluations
+from rules.analysis.stretches.evaluations import FEW_AFTER, MIN_LAYERS, NEARLY_ALL, evaluations
 from rules.fixes.catalog.evaluate_less_often import LEFT, LEFT_AT_MOST
 from rules.fixes.plan import make_plan
 from tests.opened import opened

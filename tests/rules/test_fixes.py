@@ -229,23 +229,6 @@ def test_kernels_that_only_move_memory_are_compiled(name: str, found: bool) -> N
     assert ("compile-model" in promised(plan_of_body(body))) is found
 
 
-def test_a_model_that_exchanges_gradients_is_compiled_in_pieces() -> None:
-    def compiled(region: str) -> Promise:
-        def body(trace: TinyTrace, _: int) -> None:
-            trace.region(0, 125, region)
-            for place in range(20):
-                name = "void vectorized_elementwise_kernel<4>"
-                trace.operation(20 + place * 98, 116 + place * 98, name, 5 + place * 6)
-            trace.call(130, 1985, "cudaDeviceSynchronize")
-
-        return next(one for one in plan_of_body(body).promises if one.proposal.fix == "compile-model")
-
-    alone, exchanging = compiled("forward"), compiled("DistributedDataParallel.forward")
-    assert exchanging.expected < 0.8 * alone.expected
-    assert exchanging.low < alone.low
-    assert exchanging.high > 0.8 * alone.high
-
-
 @pytest.mark.parametrize("turns", [True, False])
 def test_work_that_is_unequal_by_turns_is_made_equal(turns: bool) -> None:
     trace = TinyTrace()

@@ -8,7 +8,7 @@ from parsers.model import EventKind
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.gpu_vendor import has_graphs
-from rules.fixes.plan import make_plan
+from rules.fixes.plan import Promise, make_plan
 from rules.replay.loops import loops_of
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_fixes import plan, plan_of_body, promised
@@ -314,3 +314,20 @@ def test_a_wait_after_the_last_launch_is_the_recorder_s(waits: tuple[float, ...]
         trace.call(start, start + 300, "cudaDeviceSynchronize")
     plan = make_plan(Analysis(trace.build()))
     assert ("remove-read-backs" in [*promised(plan), *(each.fix for each in plan.once)]) is found
+
+
+def test_a_model_that_exchanges_gradients_is_compiled_in_pieces() -> None:
+    def compiled(region: str) -> Promise:
+        def body(trace: TinyTrace, _: int) -> None:
+            trace.region(0, 125, region)
+            for place in range(20):
+                name = "void vectorized_elementwise_kernel<4>"
+                trace.operation(20 + place * 98, 116 + place * 98, name, 5 + place * 6)
+            trace.call(130, 1985, "cudaDeviceSynchronize")
+
+        return next(one for one in plan_of_body(body).promises if one.proposal.fix == "compile-model")
+
+    alone, exchanging = compiled("forward"), compiled("DistributedDataParallel.forward")
+    assert exchanging.expected < 0.8 * alone.expected
+    assert exchanging.low < alone.low
+    assert exchanging.high > 0.8 * alone.high

@@ -9,7 +9,7 @@ import pytest
 
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.worker_starts import (
+from rules.analysis.stretches.worker_starts import (
     AT_ONCE_NS,
     FEW_OPERATORS,
     MIN_BEFORE_SHUFFLE_NS,

@@ -25,10 +25,10 @@ from rules.analysis.arithmetic.intervals import (
     union,
 )
 from rules.analysis.facts.completeness import is_cut
-from rules.analysis.facts.garbage import collections_among
 from rules.analysis.facts.recording_costs import FRAME_ALONE_NS, MAX_SHARE_ALONE, WRITING_ALONE_NS
-from rules.analysis.facts.worker_starts import worker_starts
 from rules.analysis.idle.threads import ThreadActivity
+from rules.analysis.steps.garbage import collections_among
+from rules.analysis.stretches.worker_starts import worker_starts
 
 LONG_GAP_NS = 100_000  # between two operators: a shorter gap is what calling the next one takes
 TRIVIAL_PERCENTILE = 10  # of operators' durations: how long one takes that computes hardly anything

@@ -16,7 +16,7 @@ from parsers.model.names.steps import numbered, step_number
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import length, measure, union
 from rules.analysis.arithmetic.ordering import by_start
-from rules.analysis.facts.garbage import collections_among
+from rules.analysis.steps.garbage import collections_among
 from rules.analysis.steps.marks import Mark, cycles_of_loops, cycles_of_regions, follow_on, mark_of
 from rules.analysis.steps.repetition import repetitions
 from rules.terms.thresholds import DEFAULTS, Thresholds, Unit, threshold

@@ -9,8 +9,8 @@ import numpy as np
 
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.worker_starts import OF_WORKERS
 from rules.analysis.names.software import names_that_ran
+from rules.analysis.stretches.worker_starts import OF_WORKERS
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, most_per_step

@@ -12,7 +12,7 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, subtract, union
 from rules.analysis.arithmetic.ordering import by_start
-from rules.analysis.facts.worker_starts import worker_starts
+from rules.analysis.stretches.worker_starts import worker_starts
 
 MIN_LAYERS = 3  # that run in it: fewer are a sum or a projection, not a model
 ALIKE = 0.25  # by which part the layers' counts may differ from a multiple of the forward pass
