@@ -10,6 +10,7 @@ import contextlib
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
@@ -49,17 +50,21 @@ _NONE = -1
 _HINT = "Call unregister_callback() of the observer, which finishes the file, and record again."
 
 
-class _Inputs(msgspec.Struct, gc=False):
+class Inputs(msgspec.Struct, gc=False):
+    """What an operator was called with, as JSON lists."""
+
     values: msgspec.Raw = msgspec.Raw(b"[]")
     shapes: msgspec.Raw = msgspec.Raw(b"[]")
     types: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-class _Node(msgspec.Struct, gc=False):
+class Node(msgspec.Struct, gc=False):
+    """An operator, and the number of the one that called it."""
+
     id: int
     name: str
     ctrl_deps: int | None = None
-    inputs: _Inputs | None = None
+    inputs: Inputs | None = None
 
 
 class _OlderNode(msgspec.Struct, gc=False):
@@ -70,12 +75,12 @@ class _OlderNode(msgspec.Struct, gc=False):
     input_shapes: msgspec.Raw = msgspec.Raw(b"[]")
     input_types: msgspec.Raw = msgspec.Raw(b"[]")
 
-    def as_newer(self) -> _Node:
-        inputs = _Inputs(self.inputs, self.input_shapes, self.input_types)
-        return _Node(self.id, self.name, self.parent, inputs)
+    def as_newer(self) -> Node:
+        inputs = Inputs(self.inputs, self.input_shapes, self.input_types)
+        return Node(self.id, self.name, self.parent, inputs)
 
 
-_NODES, _OLDER_NODES = Records(_Node), Records(_OlderNode)
+_NODES, _OLDER_NODES = Records(Node), Records(_OlderNode)
 _SHAPES = msgspec.json.Decoder(list[list[Annotated[int, msgspec.Meta(ge=0, lt=1 << 40)]]])
 
 
@@ -96,7 +101,7 @@ class ExecutionTrace:
 
     def read(self, source: Source, progress: Progress) -> Trace:
         builder = TraceBuilder()
-        nodes = _Nodes(is_older=b"-chakra" not in source.head[:100])
+        nodes = Operators(is_older=b"-chakra" not in source.head[:100])
         with open_bytes(source) as packed:
             stream = LimitedStream(packed, source, progress.part(0.0, 0.8), "reading operators")
             lists = JsonLists(stream, {"nodes"}, _DEEPEST, _OWNER_DEPTH)
@@ -116,10 +121,10 @@ class ExecutionTrace:
 
 
 @dataclass(slots=True)
-class _Nodes:
+class Operators:
     """The operators as columns: their number, that of who called them, and which of the different calls each is."""
 
-    is_older: bool
+    is_older: bool = False
     bad: int = 0
     _ids: list[I64] = field(default_factory=list)
     _kinds: dict[tuple[str, bytes, bytes, bytes], int] = field(default_factory=dict)
@@ -127,16 +132,21 @@ class _Nodes:
     _copied: Counter[tuple[str, str]] = field(default_factory=Counter)  # bytes
 
     def add(self, piece: Piece) -> None:
-        rows: list[tuple[int, int, int]] = []
+        """The nodes of a piece of JSON."""
         nodes, bad = self._decoded(piece)
         self.bad += bad
+        self.add_nodes(nodes)
+
+    def add_nodes(self, nodes: Iterable[Node]) -> None:
+        """Nodes that were read already; the observer's own are left out."""
+        rows: list[tuple[int, int, int]] = []
         for each in nodes:
             if each.name.startswith(_OWN):
                 continue
             if not 0 <= each.id < _MAX_ID or not 0 <= (each.ctrl_deps or 0) < _MAX_ID:
                 self.bad += 1
                 continue
-            inputs = each.inputs or _Inputs()
+            inputs = each.inputs or Inputs()
             numbers = bytes(inputs.values) if _DEPENDS_ON_NUMBERS.search(each.name) else b""
             key = (each.name, bytes(inputs.shapes), bytes(inputs.types), numbers)
             if sum(map(len, key)) > _MAX_INPUTS:
@@ -149,7 +159,7 @@ class _Nodes:
             raise Excessive("different calls of operators", _MAX_DISTINCT)
         self._ids.append(np.array(rows, np.int64).reshape(-1, 3))
 
-    def _decoded(self, piece: Piece) -> tuple[list[_Node], int]:
+    def _decoded(self, piece: Piece) -> tuple[list[Node], int]:
         if not self.is_older:
             return _NODES.decoded(piece.text)
         older, bad = _OLDER_NODES.decoded(piece.text)
@@ -194,7 +204,7 @@ class _Nodes:
             found.append(ResultTable(COPIES_TITLE, COPIES, tuple(copies)))
         return found
 
-    def _count_copy(self, inputs: _Inputs) -> None:
+    def _count_copy(self, inputs: Inputs) -> None:
         """Of a copy the first tensor is the target, the second the source; each ends with its device."""
         with contextlib.suppress(*UNREADABLE, IndexError, TypeError, ValueError):
             values = msgspec.json.decode(inputs.values, type=list[Any])
