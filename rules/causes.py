@@ -13,7 +13,7 @@ from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause as IdleCause
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Severity, severity_of
-from rules.fixes.plan import Plan, Promise
+from rules.fixes.plan import Plan, Promise, plan_of
 from rules.fixes.removal import removal_of, removed_share
 from rules.fixes.step_time import StepTime, step_times
 from rules.ranking import ranked, weight
@@ -34,7 +34,8 @@ LITTLE_THAT_MAY_BE_NOTHING = 0.1  # of a step
 NOTEWORTHY_IDLE = 0.15  # of the window, without a known cause
 MOSTLY_COMPUTING = 0.8  # of the window; then a problem that is small beside it is told after it
 SMALL_BESIDE_COMPUTING = 0.1
-SMALL_BESIDE_A_KERNEL = 0.3  # of the time of a single kernel that takes most of it
+SMALL_BESIDE_A_KERNEL = 0.33  # of the time of a single kernel that takes most of it
+SMALLER_UNEXPLAINED = 0.5  # ... idle time that nobody can explain, and that nobody can mend
 FAR_LARGER_WAIT = (
     3.0  # times what mending the first problem gives: a wait that long limits the run, whatever mends it
 )
@@ -98,10 +99,13 @@ def leading(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
     Idle time that nobody can explain comes before problems that are smaller, and that the GPU computes nearly all the
     time before problems that are small beside it.
     """
-    problem = limiting_problem(findings)
+    problem = limiting_problem(analysis, findings)
     unexplained = next((each for each in findings if each.category is Category.UNEXPLAINED_IDLE), None)
-    if unexplained is not None and weight(unexplained) >= max(
-        NOTEWORTHY_IDLE, problem.cost if problem else 0.0
+    least = max(NOTEWORTHY_IDLE, problem.cost if problem else 0.0)
+    if (
+        unexplained is not None
+        and weight(unexplained) >= least
+        and not is_small_beside_computing(analysis, unexplained)
     ):
         return unexplained
     if problem is not None and is_small_beside_computing(analysis, problem):
@@ -114,12 +118,14 @@ def first_problem(findings: Sequence[Finding]) -> Finding | None:
     return next((each for each in findings if each.category.accuses and each.severity in _LOUD), None)
 
 
-def limiting_problem(findings: Sequence[Finding]) -> Finding | None:
+def limiting_problem(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
     """The first problem; or a wait far longer than what mending that gives, which then limits the run."""
     first = first_problem(findings)
     if first is None or first.of_recording or first.kernel is not None:
         return first
-    least = max(LIMITING_WAIT, FAR_LARGER_WAIT * first.cost)
+    plan = plan_of.kept(analysis)
+    mends = next((each for each in plan.promises if each.id == first.fix), None) if plan is not None else None
+    least = max(LIMITING_WAIT, FAR_LARGER_WAIT * (first.cost if mends is None else _gives(mends)))
     waits = [
         each for each in findings if each.severity in _LOUD and isinstance(each.category.about, IdleCause)
     ]
@@ -135,7 +141,9 @@ def is_small_beside_computing(analysis: Analysis, problem: Finding) -> bool:
     if cost < SMALL_BESIDE_COMPUTING and computing(analysis) >= MOSTLY_COMPUTING:
         return True
     longest = limiting_kernel(analysis, problem)
-    return longest is not None and cost < SMALL_BESIDE_A_KERNEL * longest.share
+    unexplained = problem.category is Category.UNEXPLAINED_IDLE
+    part = SMALLER_UNEXPLAINED if unexplained else SMALL_BESIDE_A_KERNEL
+    return longest is not None and cost < part * longest.share
 
 
 def limiting_kernel(analysis: Analysis, problem: Finding) -> LongestKernel | None:

@@ -28,6 +28,7 @@ MIN_SILENCE = 0.2
 MAX_SILENCE = 0.5  # of all of it: then it is one stretch
 MOSTLY_OPERATORS = 0.5  # of the time
 LONG_PRODUCT_NS = 100_000  # on average
+FEW_OPERATORS, SHORT_NS = 20, 1_000_000  # so few in so short a time are a single call
 SLOWEST_CORE = 1e9  # operations a second: a single core of any kind multiplies matrices faster
 SPANS_IT = 0.9  # ... and what holds so much of it is around everything, and says nothing
 _CODE = """with torch.profiler.profile(with_stack=True) as profiler:  # names the lines that the CPU runs
@@ -41,6 +42,9 @@ _RECORD_THE_GPU = remedy(
 _LOAD_BESIDE = (
     "If every batch takes as long as this one, load in worker processes (num_workers), and make each sample "
     "cheaper."
+)
+_RECORD_MORE = remedy(
+    "Record several steps, after the first ones: torch.profiler.schedule(wait=5, warmup=2, active=5)."
 )
 _RECORD_WITH_TIMES = remedy(
     "The driver gave the profiler no times for GPU work. Record again on another machine, or after updating the "
@@ -95,6 +99,10 @@ When it is wrong
         if untimed := trace.quality.gpu_work_without_times:
             headline, advice = Headline(without_times(untimed)), _RECORD_WITH_TIMES
             unknown = "When the GPU worked, and for how long."
+        elif computes and (count := _too_few_operators(analysis, time)):
+            ran = f"{count} operator{'s' if count != 1 else ''} in {duration(analysis.window_ns)}"
+            headline, advice = Headline("Too little was recorded to judge", ran), _RECORD_MORE
+            unknown = "What a longer run spends its time in."
         elif computes:
             headline, advice = _of_operators(analysis, time, longest)
             unknown = "Whether a GPU worked meanwhile."
@@ -117,6 +125,12 @@ When it is wrong
             evidence=tuple(_place(trace, event) for event, _ in longest),
             unknown=(unknown,),
         )
+
+
+def _too_few_operators(analysis: Analysis, time: CpuTime) -> int:
+    """How many operators ran, where they are too few and too short to judge by; 0 otherwise."""
+    count = int(np.count_nonzero(time.activity.kind == EventKind.CPU_OP))
+    return count if count < FEW_OPERATORS and analysis.window_ns < SHORT_NS else 0
 
 
 def _innermost(time: CpuTime) -> tuple[CulpritKind, Shares]:

@@ -28,7 +28,7 @@ from rules.diagnosis import Diagnosis, diagnose
 from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.fixes.base import Proposal
 from rules.fixes.changes import host_time_times
-from rules.fixes.plan import Plan, Promise
+from rules.fixes.plan import Plan, Promise, plan_of
 from rules.fixes.step_time import MIN_LEFT, step_times
 from rules.remedies.remedy import Remedy
 from rules.replay.overlay import Overlay
@@ -337,6 +337,20 @@ def test_a_wait_that_limits_the_run_leads_whatever_is_mended_first(
     assert leading(analysis, [small, large]) is (large if leads else small)
 
 
+@pytest.mark.parametrize(("gain", "leads"), [(1.05, True), (1.4, False)])
+def test_what_the_fix_of_the_first_problem_gives_decides_whether_a_longer_wait_leads(
+    gain: float, leads: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(20, 40, "gemm", 0)
+
+    ran = Analysis(steps(6, STEP_US, body).build())
+    plan_of.keep(ran, Plan(replay_of(ran), (promise(1, gain, Category.HOST_BOUND),)))
+    first = replace(finding(Category.HOST_BOUND, 0.26), fix="change-1")
+    wait = finding(Category.LAUNCH_BOUND, 0.46)
+    assert leading(ran, [first, wait]) is (wait if leads else first)
+
+
 def test_what_is_small_beside_computing_comes_after_it() -> None:
     def body(trace: TinyTrace, _: int) -> None:
         trace.operation(20, 990, "gemm", 0)
@@ -372,6 +386,22 @@ def test_a_kernel_of_the_programs_own_that_takes_most_of_the_time_comes_before_w
     said = verdict(Analysis(built), diagnose(built))
     assert said.startswith("Copies from the GPU") is not limits
     assert ("60 % in advance_cells alone" in said) is limits
+
+
+@pytest.mark.parametrize(("unexplained", "leads"), [(0.29, False), (0.31, True)])
+def test_what_nobody_can_explain_comes_after_a_kernel_that_takes_twice_as_long(
+    unexplained: float, leads: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(20, 620, "advance_cells", 0)
+
+    ran = Analysis(steps(6, STEP_US, body).build())
+    waits = replace(
+        finding(Category.UNEXPLAINED_IDLE, 0.0),
+        intervals=((0, round(unexplained * 1_000_000)),),
+        severity=Severity.INFO,
+    )
+    assert (leading(ran, [waits]) is waits) is leads
 
 
 def test_one_kernel_is_all_that_a_gpu_computes_between_its_copies() -> None:

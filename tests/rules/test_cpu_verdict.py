@@ -28,6 +28,17 @@ def test_one_long_stretch_without_anything_is_told_with_what_comes_after_it(
     assert ("700 us of it before AddmmBackward0." in told(trace).explanation) is one_stretch
 
 
+@pytest.mark.parametrize(("count", "each_us", "judged"), [(19, 50, False), (20, 49, True), (19, 53, True)])
+def test_a_single_short_call_is_too_little_to_judge(count: int, each_us: int, judged: bool) -> None:
+    trace = TinyTrace()
+    for number in range(count):
+        trace.op(number * each_us, (number + 1) * each_us, "aten::uniform_")
+    built = trace.build()
+    said = verdict(Analysis(built), diagnose(built))
+    assert said.startswith("The CPU's operators are the limit" if judged else "Too little was recorded")
+    assert judged or f"{count} operators in" in said
+
+
 def test_functions_of_the_program_are_told_beside_operators_and_those_of_libraries_are_not() -> None:
     trace = TinyTrace()
     trace.frame(0, 950, "/home/me/solve.py(12): residual")
