@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
+from functools import cache
 from pathlib import Path
 
 from rules.findings.base import EXPLANATION_HEADINGS, Category, Rule, rules
 from rules.kernels.checks.explanations import glossary
-from rules.terms.thresholds import DEFAULTS, Thresholds, known_thresholds
+from rules.terms.thresholds import DEFAULTS, Threshold, Thresholds, known_thresholds
 
 _KEY = re.compile(r"\{([a-z-]+)\}")
 DESTINATION = Path(__file__).resolve().parent.parent / "docs" / "rules.md"
@@ -29,25 +30,33 @@ def explanation_parts(rule: Rule, thresholds: Thresholds = DEFAULTS) -> dict[str
 
     Raises ``ValueError`` unless it has the five headings, and ``KeyError`` for a key that is no threshold's.
     """
-    known = {each.key: each for each in known_thresholds()}
+    known = _thresholds_by_key()
+
+    def told(key: re.Match[str]) -> str:
+        threshold = known[key[1]]
+        return threshold.told(thresholds[threshold])
+
+    return {heading: _KEY.sub(told, text) for heading, text in _headed(rule.id, rule.explanation)}
+
+
+@cache
+def _thresholds_by_key() -> dict[str, Threshold]:
+    return {each.key: each for each in known_thresholds()}
+
+
+@cache
+def _headed(rule: str, explanation: str) -> tuple[tuple[str, str], ...]:
     parts: dict[str, list[str]] = {}
-    for line in rule.explanation.strip().splitlines():
+    for line in explanation.strip().splitlines():
         if line in EXPLANATION_HEADINGS:
             parts[line] = []
         elif parts:
             parts[next(reversed(parts))].append(line.strip())
         elif line.strip():
-            raise ValueError(f"{rule.id}: the explanation starts without a heading")
+            raise ValueError(f"{rule}: the explanation starts without a heading")
     if tuple(parts) != EXPLANATION_HEADINGS:
-        raise ValueError(
-            f"{rule.id}: the explanation must have the headings {', '.join(EXPLANATION_HEADINGS)}"
-        )
-    return {
-        heading: _KEY.sub(
-            lambda key: known[key[1]].told(thresholds[known[key[1]]]), " ".join(" ".join(lines).split())
-        )
-        for heading, lines in parts.items()
-    }
+        raise ValueError(f"{rule}: the explanation must have the headings {', '.join(EXPLANATION_HEADINGS)}")
+    return tuple((heading, " ".join(" ".join(lines).split())) for heading, lines in parts.items())
 
 
 def page() -> str:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 
-def modules_of(package: str) -> list[str]:
-    """The names of the modules right inside a package."""
-    return [each.name for each in pkgutil.iter_modules(importlib.import_module(package).__path__)]
+@cache
+def modules_of(package: str) -> tuple[str, ...]:
+    """The names of the modules right inside a package; only the first call looks into its folder."""
+    return tuple(each.name for each in pkgutil.iter_modules(importlib.import_module(package).__path__))
 
 
 def loading(package: str, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[str]:
@@ -22,6 +23,6 @@ def loading(package: str, wanted: Callable[[str], bool] = lambda _: True) -> Ite
 
 @cache
 def load_all(package: str) -> None:
-    """Import every module of a package; only the first call looks into its folder."""
+    """Import every module of a package, once."""
     for _ in loading(package):
         pass

@@ -97,7 +97,7 @@ def test_an_ending_of_its_own_is_one_that_its_parser_reads() -> None:
 
 
 def test_the_start_page_says_what_the_parsers_say() -> None:
-    assert formats() == [(each.title, each.text) for each in recorders()]
+    assert list(formats()) == [(each.title, each.text) for each in recorders()]
 
 
 @pytest.mark.parametrize("path", sorted(file_types.followed()), ids=lambda path: path.name)

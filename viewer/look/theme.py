@@ -294,7 +294,7 @@ def _switch(app: QApplication, theme: Theme) -> Theme:
         with without_garbage_collection():  # Qt has a list of all widgets: none may be deleted meanwhile
             app.setPalette(qt_palette(theme))
             app.setStyleSheet(sheet)
-    changed.emit(theme)
+        changed.emit(theme)
     return theme
 
 

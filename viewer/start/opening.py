@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import resources
@@ -21,10 +22,11 @@ def has_display(environment: Mapping[str, str] | None = None, platform: str = sy
     return any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))
 
 
-def formats() -> list[tuple[str, str]]:
+@cache
+def formats() -> tuple[tuple[str, str], ...]:
     """Each recorder whose files are read, and which of them; as the parsers said when the program was built."""
     listed = json.loads(resources.path("formats.json").read_text("utf-8"))
-    return [(each["recorder"], each["files"]) for each in listed]
+    return tuple((each["recorder"], each["files"]) for each in listed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,14 @@ class Sample:
 
 def samples() -> list[Sample]:
     """The bundled recordings that are there, in the order of ``samples.toml``."""
+    return [sample for sample in _listed_samples() if sample.path.exists()]
+
+
+@cache
+def _listed_samples() -> tuple[Sample, ...]:
     folder = resources.path("samples")
     try:
         listed = tomllib.loads((folder / "samples.toml").read_text("utf-8"))["sample"]
     except OSError:
-        return []
-    found = [Sample(folder / each["path"], each["title"], each["story"], each["kind"]) for each in listed]
-    return [sample for sample in found if sample.path.exists()]
+        return ()
+    return tuple(Sample(folder / each["path"], each["title"], each["story"], each["kind"]) for each in listed)
