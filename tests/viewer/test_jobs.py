@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,9 @@ from pytestqt.qtbot import QtBot
 from shiboken6 import delete
 
 from parsers.collecting import let_garbage_go
-from parsers.model import Cancelled, Progress
+from parsers.model import Cancelled, Progress, Trace
 from viewer.desktop.jobs import Jobs, _Post, end_all
+from viewer.window.main_window import MainWindow
 
 
 @pytest.fixture
@@ -235,3 +236,29 @@ def test_the_window_is_left_after_its_work_has_ended(repository: Path) -> None:
         check=False,
     )
     assert done.returncode == 3, done.stderr
+
+
+def test_once_closed_nothing_is_run(jobs: Jobs) -> None:
+    begun: list[str] = []
+    jobs.started.connect(begun.append)
+    jobs.close()
+    jobs.ask("a", lambda _: begun.append("work"), lambda _: None)
+    assert begun == []
+    assert not jobs.busy
+
+
+def test_a_window_that_was_closed_starts_no_job(
+    make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot
+) -> None:
+    window = make_window()
+    begun: list[str] = []
+
+    def close() -> None:
+        window.close()
+        window.jobs.started.connect(begun.append)
+
+    window.document.analysis_changed.connect(close)
+    with qtbot.waitSignal(window.document.diagnosis_changed):  # for which a timer was set before
+        window.document.show(trace)
+    assert begun == []
+    assert not window.jobs.busy

@@ -92,6 +92,7 @@ class Jobs(QObject):
         self._threads: set[threading.Thread] = set()
         self._turn = threading.Lock()
         self._post = _post()
+        self._closed = False
 
     def ask(
         self,
@@ -107,8 +108,10 @@ class Jobs(QObject):
         Of the jobs that are to run ``in_turn`` only one runs at a time: they share the interpreter with the window.
 
         An exception goes to ``failed``, or to ``sys.excepthook`` where there is none. ``stopped`` is called when
-        ``cancel`` ended the job.
+        ``cancel`` ended the job. Once this is closed, nothing is run.
         """
+        if self._closed:
+            return
         self.forget(slot)
         job = _Job(slot, Progress(), answer, failed, stopped)
         job.progress = Progress(lambda fraction, doing: self._report(job, fraction, doing))
@@ -142,7 +145,8 @@ class Jobs(QObject):
         return bool(self._current)
 
     def close(self, seconds: float = _PATIENCE_S) -> None:
-        """Forget every job and wait a moment for the threads to end."""
+        """Forget every job, start none any more, and wait a moment for the threads to end."""
+        self._closed = True
         for slot in list(self._current):
             self.forget(slot)
         deadline = time.monotonic() + seconds
