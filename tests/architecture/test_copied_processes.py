@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +14,13 @@ from tests.architecture.test_modules import program_modules
 COPIES = {"os": {"fork", "forkpty"}, "pty": {"fork"}, "multiprocessing": {"Process", "Pool"}}
 STARTED_ANEW = {"spawn", "forkserver"}
 BY_A_CONTEXT = {"get_context", "set_start_method", "ProcessPoolExecutor"}
+WORDS = re.compile(rf"\b({'|'.join({*BY_A_CONTEXT, 'preexec_fn'}.union(*COPIES.values()))})\b")
 
 
 def copied(source: str) -> Iterator[str]:
     """What copies a process, or runs something in a copy before it becomes another program."""
+    if not WORDS.search(source):
+        return
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.ImportFrom(module=module, names=names):

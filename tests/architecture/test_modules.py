@@ -41,13 +41,14 @@ def test_no_module_is_a_drawer_for_everything(repository: Path) -> None:
 
 def test_limits_are_called_min_and_max(repository: Path) -> None:
     superlatives = re.compile(
-        r"_?(LEAST|FEWEST|SHORTEST|SMALLEST|LOWEST|MOST|LONGEST|LARGEST|GREATEST|HIGHEST)_\w+"
+        r"\b_?(LEAST|FEWEST|SHORTEST|SMALLEST|LOWEST|MOST|LONGEST|LARGEST|GREATEST|HIGHEST)_\w+"
     )
     files = [*program_modules(repository), *(repository / "tests").rglob("*.py")]
     names = {
         each.id
         for file in files
-        for each in ast.walk(ast.parse(file.read_text("utf-8")))
+        if superlatives.search(text := file.read_text("utf-8"))
+        for each in ast.walk(ast.parse(text))
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
     }
     assert {name for name in names if superlatives.fullmatch(name)} == set()
