@@ -20,7 +20,7 @@ NO_RECORDINGS = {".toml", ".md", ".py"}
 GOLDEN = ("summaries.json", "times.json", "truth.json")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def fixtures_of(fixtures: Path) -> dict[str, list[Path]]:
     """The fixtures that each parser recognises, by its format."""
     found: dict[str, list[Path]] = defaultdict(list)

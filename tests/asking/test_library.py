@@ -30,7 +30,7 @@ NAMES = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def run(fixtures: Path) -> Run:
     return stallscope.open(fixtures / "torch/memory_stack.pt.trace.json.gz")
 

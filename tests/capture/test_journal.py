@@ -27,7 +27,7 @@ from viewer.kept.history import History, Series
 Analysed = tuple[Analysis, Diagnosis]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def slow_and_mended() -> tuple[Analysed, Analysed]:
     folder = Path(__file__).parents[1] / "fixtures" / "programs"
     found = []

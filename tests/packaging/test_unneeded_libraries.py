@@ -24,7 +24,7 @@ def tool(repository: Path, name: str) -> ModuleType:
     return loaded
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def module(repository: Path) -> ModuleType:
     return tool(repository, "unneeded_libraries")
 

@@ -39,12 +39,12 @@ def by_id(trace: Trace) -> dict[str, KernelProfile]:
     return {kernel.id: kernel for kernel in trace.kernels}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def raw(fixtures: Path) -> Trace:
     return open_trace([fixtures / "ncu" / "kernels.raw.csv.gz"])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def details(fixtures: Path) -> Trace:
     return open_trace([fixtures / "ncu" / "kernels.details.csv.gz"])
 

@@ -73,7 +73,7 @@ def opened(tmp_path: Path, data: bytes) -> Trace:
     return open_trace([path])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def kept(fixtures: Path) -> Trace:
     return open_trace([fixtures / "ncu" / "kernels.ncu-rep.gz"])
 

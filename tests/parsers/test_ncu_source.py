@@ -92,7 +92,7 @@ def test_an_empty_page_is_refused(tmp_path: Path) -> None:
         open_trace([page(tmp_path, "add", ())])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def report(fixtures: Path) -> tuple[KernelProfile, ...]:
     """Three launches of two kernels; one has a function inlined, and was launched twice."""
     return open_trace([fixtures / "ncu" / "lines.ncu-rep.gz"]).kernels

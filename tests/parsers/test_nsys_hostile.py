@@ -303,7 +303,7 @@ def test_thirty_thousand_lanes_open(folder: Path) -> None:
     assert len(trace.lanes) == 30_000
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return recording(tmp_path_factory.mktemp("healthy"), 60).read_bytes()
 

@@ -17,7 +17,7 @@ from tests.benchmarks import kineto_like
 from tests.benchmarks.generate_nsys import write_export
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("large") / "run.pt.trace.json"
     kineto_like.write(path, 40_000)

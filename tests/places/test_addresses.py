@@ -277,7 +277,7 @@ def test_what_changed_on_the_way_is_not_taken_for_whole(
     assert not list(tmp_path.glob(".copy.*"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def ranks(far_machine: FarMachine) -> Path:
     """Eighteen ranks over there."""
     folder = far_machine.home / "ranks"

@@ -45,7 +45,7 @@ STEP_US = 1_000
 Change = Callable[[Overlay], None]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def analysis() -> Analysis:
     """Of each step the CPU works 400 us in Python, then launches 20 kernels that are over at once."""
 

@@ -253,7 +253,7 @@ IN_PUBLIC = [
 ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def public_names(shared_data: Path) -> set[str]:
     """The names of GPU operations in all recordings of other people."""
     names: set[str] = set()

@@ -15,13 +15,13 @@ from rules.handover import found_out, known
 from tests.opened import analysed, diagnosed, opened
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def recording(request: pytest.FixtureRequest) -> Path:
     path: Path = request.getfixturevalue("fixtures") / "ddp"
     return path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def both(recording: Path) -> tuple[Analysis, Diagnosis, Analysis, Diagnosis]:
     analysis, diagnosis = analysed(recording), diagnosed(recording)
     return analysis, diagnosis, *known(open_trace([recording]), *found_out(analysis, diagnosis))

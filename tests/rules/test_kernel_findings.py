@@ -80,7 +80,7 @@ def categories(*kernels: KernelProfile) -> set[Category]:
     return {finding.category for finding in found(trace_of(*kernels))}
 
 
-@pytest.fixture(scope="module", params=["kernels.raw.csv.gz", "kernels.details.csv.gz"])
+@pytest.fixture(scope="session", params=["kernels.raw.csv.gz", "kernels.details.csv.gz"])
 def planted(request: pytest.FixtureRequest, fixtures: Path) -> Trace:
     return opened(fixtures / "ncu" / str(request.param))
 

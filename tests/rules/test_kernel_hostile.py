@@ -24,7 +24,7 @@ EXTREMES: tuple[MetricValue | None, ...] = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def launches(fixtures: Path) -> list[KernelProfile]:
     """Real launches with all their counters."""
     return list(opened(fixtures / "ncu" / "kernels.raw.csv.gz").kernels)
@@ -46,7 +46,7 @@ class Watched(dict[str, MetricValue]):
         return super().__getitem__(metric)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def read_metrics(launches: list[KernelProfile]) -> set[str]:
     """The counters that the checks read of any launch."""
     read: set[str] = set()

@@ -24,7 +24,7 @@ from tests.opened import opened
 from tests.rules.kernel_profiles import kernel
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def library(fixtures: Path) -> list[KernelProfile]:
     return list(opened(fixtures / "ncu" / "library.raw.csv.gz").kernels)
 

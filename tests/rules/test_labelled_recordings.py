@@ -106,7 +106,7 @@ class Judged:
     diagnosis: Diagnosis
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def judged(shared_data: Path) -> list[Judged]:
     truth = json.loads((shared_data / "truth.json").read_text("utf-8"))
     found = []

@@ -62,7 +62,7 @@ def test_growth_is_told_with_the_line_that_allocated_what_stays(fixtures: Path) 
     assert summary.growth.per_step == pytest.approx(149_123_072, rel=0.02)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def opened_of(shared_data: Path) -> Callable[[str, str], Trace]:
     """A recording by its name, and what of it: its trace, its snapshot, or both together."""
     folder, parts = shared_data / "real", {"trace": "pt.trace.json.gz", "snapshot": "snapshot.pickle.gz"}

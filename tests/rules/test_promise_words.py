@@ -52,7 +52,7 @@ def finding(
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def empty() -> Plan:
     def body(trace: TinyTrace, _: int) -> None:
         trace.operation(10, 1000, "gemm", 0)

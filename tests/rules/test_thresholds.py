@@ -60,7 +60,7 @@ def test_what_is_out_of_bounds_or_unknown_has_no_effect() -> None:
     assert Thresholds({MIN_SHARE.key: float("nan")})[MIN_SHARE] == MIN_SHARE.default
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def starved() -> Trace:
     """A run whose GPU waits for its data loader, in 95 % of every step."""
     return open_trace([resources.path("samples/dataloader_starved.pt.trace.json.gz")], Progress())

@@ -43,7 +43,7 @@ def require_said(trace: Trace) -> None:
     assert plan.reason == "parts of the recording are in different units of time"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_export(tmp_path_factory.mktemp("export") / "run.sqlite", 40_000)
 

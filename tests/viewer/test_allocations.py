@@ -28,19 +28,19 @@ from .conftest import show_tab, wait_until_ready
 FOLDER = Path(__file__).parents[1] / "fixtures" / "memory"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def growing() -> Trace:
     """A loop that keeps what it makes."""
     return open_trace([FOLDER / "growing.snapshot.pickle.gz"])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def summary(growing: Trace) -> MemorySummary:
     (found,) = memory_of(Analysis(growing))
     return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def account(summary: MemorySummary) -> DeviceMemory:
     assert summary.account is not None
     return summary.account

@@ -33,12 +33,12 @@ def json_of(*words: str) -> dict[str, Any]:
     return answer
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def diagnosed() -> dict[str, Any]:
     return json_of("diagnose", "--json", str(SAMPLES / "cpu_python.pt.trace.json.gz"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def events_of_a_sample() -> int:
     found = json_of("diagnose", "--json", str(SAMPLES / "elementwise_chain.pt.trace.json.gz"))
     return int(found["quality"]["events_kept"])

@@ -73,7 +73,7 @@ def events_of(header: dict[str, Any], data: bytes) -> Columns:
     return {"start": start, "end": end, "name": name, "launch": launch}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def sample() -> Trace:
     return open_trace([resources.path("samples/dataloader_starved.pt.trace.json.gz")])
 

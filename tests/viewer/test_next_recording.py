@@ -25,7 +25,7 @@ def _first(trace: Trace, category: Category) -> Finding:
     return next(each for each in diagnose(trace).findings if each.category is category)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def python_in_the_way() -> Trace:
     return _opened("cpu_python.pt.trace.json.gz")
 

@@ -46,12 +46,12 @@ def with_evil_names(trace: Trace) -> Trace:
     return replace(trace, strings=tuple(f"{text} {EVIL}" for text in trace.strings))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def sample() -> Trace:
     return open_trace([resources.path("samples/dataloader_starved.pt.trace.json.gz")], Progress())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def comparison(sample: Trace) -> Comparison:
     return compare(sample, with_evil_names(sample))
 

@@ -49,7 +49,7 @@ def engine() -> Trace:
     return tiny.build()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def served() -> Trace:
     """The engine, made once."""
     return engine()

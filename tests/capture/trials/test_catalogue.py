@@ -22,7 +22,7 @@ from viewer.capture.torch_runner.stallscope_recorder.trials.program import Progr
 INVISIBLE = {"gc-freeze", "no-sync", "sdpa-backend", "expandable-segments", "omp-num-threads"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def told(torch_python: str) -> dict[str, dict[str, Any]]:
     done = subprocess.run(
         [torch_python, str(SCRIPTS / "trial_catalogue.py"), str(RUNNER)],

@@ -42,7 +42,7 @@ print(json.dumps([lane.kind.name for lane in trace.lanes]))
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def trace(fixtures: Path) -> Trace:
     return open_trace([fixtures / "torch/memory_stack.pt.trace.json.gz"])
 

@@ -42,7 +42,7 @@ JUDGED_TOGETHER = {"late-rank", "exposed-communication", "pipeline-bubble", "gpu
 OF_MANY = {"uneven-work", "uneven-stages", "slow-link"}  # told of many ranks alone
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The faulty run, a file that is cut off, and one that is no recording."""
     folder = tmp_path_factory.mktemp("run")
@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def facts(folder: Path) -> ManyRanksDiagnosis:
     return diagnosis_of_many(_opened(folder, Workers(1)))[0]
 

@@ -30,7 +30,7 @@ from viewer.window.main_window import MainWindow
 LATE, STEPS = 130, 12
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def facts() -> ManyRanksDiagnosis:
     run = Run(
         ranks=256,
