@@ -16,13 +16,20 @@ from PySide6.QtGui import QCursor, QGuiApplication
 from PySide6.QtWidgets import QApplication, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
+import resources
 from parsers import open_trace
 from parsers.model import Attribute, Device, EventKind, Lane, LaneKind, Progress, Trace, TraceInput, derived
 from parsers.model.builder import TraceBuilder
+from rules import Diagnosis
 from rules.analysis.analysis import Analysis
+from rules.terms.thresholds import DEFAULTS, Thresholds
+from tests import opened as recordings
+from viewer.documents import document
 from viewer.documents.document import Stage
 from viewer.kept.preferences import Preferences
-from viewer.loading import recording_process
+from viewer.loading import analysing, recording_process
+from viewer.loading.apart import is_for_another_process
+from viewer.loading.loader import Opened
 from viewer.look import theme
 from viewer.panels.tabs import query
 from viewer.window.main_window import MainWindow
@@ -131,10 +138,59 @@ def answered_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(recording_process, "AskedRecording", asked_of_a_command)
 
 
+_opened, _analysed = document.opened, analysing.analysed
+_KEPT = (Path(__file__).resolve().parent.parent / "fixtures", resources.path("samples"))
+# by the id of the recording, which stays
+_once: dict[int, tuple[Analysis, Diagnosis] | None] = {}
+
+
+def _stays(trace: Trace) -> Trace:
+    _once.setdefault(id(trace), None)
+    return trace
+
+
+_run = cache(lambda: _stays(training_run()))
+
+
+def opened_once(paths: Sequence[Path], progress: Progress, *others: Any) -> Opened:
+    """What ``opened`` gives; a file that is kept with the tests or the program is read once in a process."""
+    is_kept = len(paths) == 1 and paths[0].is_file() and any(map(paths[0].is_relative_to, _KEPT))
+    if not is_kept or is_for_another_process(paths):
+        return _opened(paths, progress, *others)
+    return Opened(_stays(recordings.opened(*paths)))
+
+
+def analysed_once(
+    trace: Trace, progress: Progress, thresholds: Thresholds = DEFAULTS
+) -> tuple[Analysis, Diagnosis]:
+    """What ``analysed`` gives, computed once in a process for what is read once."""
+    if thresholds != DEFAULTS or id(trace) not in _once:
+        return _analysed(trace, progress, thresholds)
+    if (known := _once[id(trace)]) is None:
+        known = _once[id(trace)] = _analysed(trace, progress)
+    return known
+
+
+@pytest.fixture
+def opened_anew() -> None:
+    """Has every window read and analyse what it opens, as in the program."""
+
+
+@pytest.fixture(autouse=True)
+def opened_by_one(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of windows show the same few recordings, which none of them changes.
+
+    A process that answers questions ends with the analysis of its recording: tests of it have one for each window.
+    """
+    if not {"opened_anew", "answered_apart"}.intersection(request.fixturenames):
+        monkeypatch.setattr(document, "opened", opened_once)
+        monkeypatch.setattr(analysing, "analysed", analysed_once)
+
+
 @pytest.fixture
 def trace() -> Trace:
     """A small training run that waits for Python."""
-    return training_run()
+    return _run()
 
 
 @pytest.fixture

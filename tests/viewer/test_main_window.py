@@ -161,6 +161,7 @@ def test_the_banner_goes_away_with_escape(window: MainWindow, qtbot: QtBot) -> N
     assert not window.banner.isVisible()
 
 
+@pytest.mark.usefixtures("opened_anew")
 def test_loading_can_be_cancelled_in_the_status_bar(
     empty_window: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
