@@ -77,6 +77,12 @@ os.environ.update(_home_environment(Path(_session_home.name)))
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: a worker waits for windows and processes almost as long as it computes."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_finish() -> None:
     """Thousands of tests and their modules stay until the end: no collection of garbage need look through them."""
     gc.freeze()
