@@ -76,6 +76,11 @@ class Theme:
         return self.cause(cause) if cause is not None else self.family(palette.PARTS.get(key, "other"))
 
     @property
+    def grid(self) -> QColor:
+        """The lines of time behind lanes: half as loud as those between lanes where these are loud."""
+        return mixed(self.line, self.window, 0.5) if self.name == "contrast" else self.line
+
+    @property
     def grey(self) -> QColor:
         """What stands for nothing in particular."""
         return self.families["other"]

@@ -75,12 +75,12 @@ def paint_ground(picture: Picture, shown: list[Shown], origin: float) -> None:
     """The ground, the grid of the ruler, headings, and the lines between tracks."""
     colors = theme.current()
     picture.pixels.fill(rgb(colors.window))
-    line = np.uint32(rgb(colors.line))
+    line, grid = np.uint32(rgb(colors.line)), np.uint32(rgb(colors.grid))
     scale = picture.view.scale
     for when in ticks(scale, origin, 88.0 * picture.ratio).times:
         x = round(scale.x(when))
         if 0 <= x < picture.view.width:
-            picture.pixels[:, x : x + picture.line] = line
+            picture.pixels[:, x : x + picture.line] = grid
     for each in shown:
         if each.placed.track.is_heading or each.placed.track.busy:
             picture.block(each.top, each.placed.height)[:] = rgb(colors.strip)

@@ -200,3 +200,10 @@ def test_the_buttons_of_a_file_dialog_have_room_for_their_icons(themed: Theme, q
         picture = dialog.findChild(QToolButton, name).grab().toImage()
         across = [picture.pixelColor(x, picture.height() // 2) for x in range(6, picture.width() - 6)]
         assert len({color.rgb() for color in across}) > 3, name
+
+
+def test_the_grid_is_half_as_loud_as_the_lines_between_lanes_in_high_contrast() -> None:
+    loud, half = (theme.contrast(each, CONTRAST.window) for each in (CONTRAST.line, CONTRAST.grid))
+    assert 1.5 < half < 0.6 * loud
+    assert DARK.grid == DARK.line
+    assert LIGHT.grid == LIGHT.line

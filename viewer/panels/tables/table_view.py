@@ -367,7 +367,10 @@ class TableView(QTableView):
         most = None
         if column.show in LEFT and grows:  # a sentence may be read as a whole, of a name both ends tell it
             most = MAX_NAME if column.whole else max(MAX_NAME, self._taken[index])
-        return Wish(least, tight, fair, max(easy, fair, _WIDTH.get(column.show, 0)), minor, grows, most)
+        easy = max(easy, fair, _WIDTH.get(column.show, 0))
+        whole = min(self._taken[index], most or MAX_NAME) if column.show in LEFT else 0
+        spare = column.show is Show.SPREAD and index not in self._chosen_columns
+        return Wish(least, tight, fair, easy, minor, grows, most, whole, spare)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

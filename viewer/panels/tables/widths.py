@@ -19,6 +19,8 @@ class Wish:
     minor: bool = False  # goes where the others would get less than is fair
     grows: bool = False  # takes its part of what is left
     most: int | None = None  # ... up to so many pixels
+    whole: int = 0  # what it takes to show all of it, where that is more than easy
+    spare: bool = False  # goes where any other would not be shown as a whole
 
 
 NOTHING = Wish(0, 0, 0, 0)
@@ -27,6 +29,8 @@ NOTHING = Wish(0, 0, 0, 0)
 def shared_width(wishes: Sequence[Wish], room: int) -> list[int]:
     """The width of each column, 0 for those that go; more than ``room`` pixels only where each has its least."""
     kept = list(wishes)
+    if sum(max(wish.easy, wish.whole) for wish in kept) > room:
+        kept = [NOTHING if wish.spare else wish for wish in kept]
     for index in reversed(range(len(kept))):
         if kept[index].minor and sum(wish.fair for wish in kept) > room:
             kept[index] = NOTHING
