@@ -133,12 +133,19 @@ def test_the_documentation_has_a_row_for_each_code_of_a_gate(repository: Path) -
     assert rows == [DONE, GATE_FAILED, BAD_INPUT, GATE_INCONCLUSIVE, BROKEN]
 
 
-def test_two_recordings_without_gpu_work_are_inconclusive(
+def test_two_recordings_without_gpu_work_are_judged_by_their_steps(tmp_path: Path) -> None:
+    slow, quick = (recording(tmp_path / f"{us}.json", us, gpu_work=False) for us in (1000, 500))
+    assert main(["compare", slow, quick, "--fail-on-regression", "5"]) == DONE
+    assert main(["compare", quick, slow, "--fail-on-regression", "5"]) == GATE_FAILED
+
+
+def test_gpu_work_in_one_of_two_recordings_is_inconclusive(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paths = [recording(tmp_path / f"{us}.json", us, gpu_work=False) for us in (1000, 500)]
-    assert main(["compare", *paths, "--fail-on-regression", "5"]) == GATE_INCONCLUSIVE
-    assert "no GPU work" in capsys.readouterr().err
+    before = recording(tmp_path / "before.json", 1000)
+    after = recording(tmp_path / "after.json", 500, gpu_work=False)
+    assert main(["compare", before, after, "--fail-on-regression", "5"]) == GATE_INCONCLUSIVE
+    assert "without GPU work" in capsys.readouterr().err
 
 
 def test_without_a_gate_a_comparison_that_is_refused_is_bad_input(tmp_path: Path) -> None:
