@@ -26,7 +26,7 @@ MOSTLY = 0.5  # of a finding's time: a change that takes less of it is not what 
 IN_PART = 0.1  # ... but is told beside it from here on, where nothing mends it as a whole
 ADDS_NOTHING = 1.02  # to the fixes before it: such a fix mends what one of them mends
 FAR_MORE = 2.0  # than what a fix is named for: then it is told by what it takes most of
-NEARLY_AS_MUCH = 0.9  # of what the others tell: then the one that goes as a whole tells it best
+NEARLY_AS_MUCH = 0.9  # of what another one of its category tells: the narrower one tells it best
 AS_MUCH = 0.8  # of what a cause gives: what then waits for one rank tells it best
 OTHER_BASIS = 0.02  # of a step: by how much a share must differ from the recorded one to be told
 MIN_UNREPORTED_GAIN = 0.05  # of a step: a fix that gives more is told, though no rule reports what it mends
@@ -232,9 +232,14 @@ def _taken(
     mine = [
         index for index in left if parts[index] >= MOSTLY and findings[index].severity is not Severity.INFO
     ]
-    most = max((parts[index] * findings[index].share for index in named), default=0.0)
-    as_much = [index for index in named if parts[index] * findings[index].share >= NEARLY_AS_MUCH * most]
-    first = max(as_much, key=lambda index: (round(parts[index], 2), findings[index].share), default=-1)
+    first = max(named, key=lambda index: parts[index] * findings[index].share, default=-1)
+    alike = [
+        index
+        for index in named
+        if findings[index].category is findings[first].category
+        and parts[index] * findings[index].share >= NEARLY_AS_MUCH * parts[first] * findings[first].share
+    ]
+    first = max(alike, key=lambda index: (round(parts[index], 2), -findings[index].share), default=first)
     loud = [index for index in left if findings[index].severity is not Severity.INFO]
     takes = {index: parts[index] * findings[index].share for index in left}
     best = max(loud, key=lambda index: takes[index], default=-1)

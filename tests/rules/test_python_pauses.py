@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from parsers.model import EventKind, LaneKind
+from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import Plan, make_plan
 from tests.opened import opened
-from tests.rules.builder import MAIN, TinyTrace
+from tests.rules.builder import MAIN, TinyTrace, steps
 from tests.rules.test_fixes import plan_of_body, promised
 
 WATCHER = 555
@@ -113,3 +114,14 @@ def test_a_leading_step_that_only_collects_garbage_for_long_is_no_warm_up(name: 
     if steady:
         made = promised(make_plan(analysis))
         assert made["collect-garbage-seldom"] == pytest.approx(14_500 / 6_200, rel=0.2)
+
+
+def test_of_findings_about_the_same_time_the_narrower_one_comes_first() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 15, 20, 40)
+        trace.frame(640, 700, "train.py(5): step")
+        trace.frame(720, 9_000, "Python GC")
+        trace.kernels(9_300, 15, 20, 40)
+
+    found = diagnose(steps(4, 10_000, body).build()).findings
+    assert [each.rule for each in found[:2]] == ["garbage-collection", "waiting-for-python"]
