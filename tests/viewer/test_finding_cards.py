@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QFileDialog, QLabel
 from pytestqt.qtbot import QtBot
 
@@ -18,7 +18,7 @@ from rules.verdict.absent import absent_in_a_line
 from rules.verdict.promises import gain
 from viewer.look.labels import unbroken
 from viewer.panels.findings.check_list import CheckList, check_name
-from viewer.panels.findings.share_bar import ShareBar
+from viewer.panels.findings.share_bar import MIN_WIDTH, ShareBar
 from viewer.panels.tabs.query import QueryPanel
 from viewer.query.explained import can_be_explained
 from viewer.reports.finding_ticket import finding_ticket
@@ -57,6 +57,17 @@ def test_a_card_says_how_much_of_a_step_goes_with_what_its_cause_delays(
     (bar,) = card.findChildren(ShareBar)
     assert bar.share == pytest.approx(own)
     assert bar.with_delays == pytest.approx(own + more if told else own)
+
+
+@pytest.mark.parametrize(("width", "is_painted"), [(MIN_WIDTH, True), (MIN_WIDTH - 1, False)])
+def test_a_bar_is_painted_where_a_part_of_it_can_be_told(
+    window: MainWindow, qtbot: QtBot, width: int, is_painted: bool
+) -> None:
+    bar = ShareBar(window.diagnosis.cards[0].finding, QColor("red"))
+    qtbot.addWidget(bar)
+    bar.resize(width, bar.height())
+    picture = bar.grab().toImage()
+    assert (picture.pixelColor(3, 2) == QColor("red")) is is_painted
 
 
 def test_what_is_no_problem_stands_in_a_line_below_the_cards(empty_window: MainWindow, qtbot: QtBot) -> None:

@@ -12,6 +12,8 @@ from rules.causes import OTHER_BASIS
 from rules.wording.headline import Part
 from viewer.look import theme
 
+MIN_WIDTH = 32  # pixels: of a shorter one nobody could tell a part
+
 
 def share_in_words(finding: Finding) -> str:
     """ "57 % of every step", where the title leaves it out; and how much it is with what it delays, if that is more."""
@@ -42,6 +44,8 @@ class ShareBar(QWidget):
         self.update()
 
     def paintEvent(self, _: QPaintEvent) -> None:
+        if self.width() < MIN_WIDTH:
+            return
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
