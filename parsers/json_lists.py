@@ -5,7 +5,6 @@ Brackets, commas and quotes are found with numpy, some millions at a time, so th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -15,7 +14,6 @@ from parsers.files.unpacking_limit import PART_BYTES, LimitedStream
 from parsers.model.arrays import BOOL, I64, U8
 
 _MAX_ELEMENT_BYTES = 64 << 20
-_KEY = re.compile(rb'"((?:[^"\\]|\\.){1,80})"\s*:\s*$')
 _KEY_BYTES = 200
 _QUOTE, _BACKSLASH, _COMMA = b'"\\,'
 _STRUCTURAL = np.isin(np.arange(256), list(b"[]{},"))
@@ -92,8 +90,8 @@ class JsonLists:
         if inside == self.owner_depth and held[at - base : at - base + 1] == b"{":
             self._owner += 1
         if self._list is None and held[at - base : at - base + 1] == b"[":
-            found = _KEY.search(held[max(at - base - _KEY_BYTES, 0) : at - base])
-            if found and (key := found[1].decode("utf-8", "replace")) in self.wanted:
+            key = _key_at_the_end(held[max(at - base - _KEY_BYTES, 0) : at - base])
+            if key in self.wanted:
                 self._list = _List(key, inside, at + 1)
 
     def _shallow(self, place: I64, depth: I64, opening: BOOL, comma: BOOL) -> Iterator[tuple[int, int, bool]]:
@@ -126,3 +124,11 @@ class JsonLists:
         escaped = (places - 1 - before) % 2 == 1
         self._escaped = bool(count) and (count - 1 - int(last_other[-1])) % 2 == 1
         return np.asarray(escaped)
+
+
+def _key_at_the_end(text: bytes) -> str:
+    """The key of the value that follows this text; empty where an element of a list, or nothing known, follows."""
+    text = text.rstrip()
+    named = text[:-1].rstrip() if text.endswith(b":") else b""
+    before, quote, key = named[:-1].rpartition(b'"') if named.endswith(b'"') else (b"", b"", b"")
+    return key.decode("utf-8", "replace") if quote and not before.endswith(b"\\") else ""

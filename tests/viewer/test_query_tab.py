@@ -132,9 +132,12 @@ def test_the_process_that_answers_ends_with_the_recording(window: MainWindow, qt
     assert process.poll() is None
     del helper
     window.document.clear()
-    while process.poll() is None:  # the time limit of all tests tells a process that never ends
+
+    def has_ended() -> bool:
         gc.collect()
-        qtbot.wait(200)
+        return process.poll() is not None
+
+    qtbot.waitUntil(has_ended)
 
 
 def test_the_sums_below_an_answer_follow_the_filter_and_leave_out_what_does_not_add_up(
