@@ -6,6 +6,7 @@ import gzip
 import json
 import pickle  # noqa: TID251 - to write what must never be unpickled
 import sqlite3
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from parsers import open_trace
 from parsers.files.base import parser_of, parsers
 from parsers.files.source import identify
 from parsers.model import TraceError
+from tests.parsers import nvprof_databases, test_chakra_trace
 from tests.parsers.protobuf_messages import message
 from tests.parsers.test_ncu_report import report
 from viewer.cli import main
@@ -29,6 +31,8 @@ DESCRIBES = (
     "rocpd_string",
     "rocpd_metadata",
     "rocpd_info",
+    "StringTable",
+    "CUPTI_ACTIVITY_KIND_DEVICE",
 )
 
 
@@ -37,10 +41,21 @@ def headed(name: str, lines: int = 1) -> bytes:
     return b"".join((FIXTURES / name).read_bytes().splitlines(keepends=True)[:lines])
 
 
-def emptied(name: str) -> bytes:
+def unpacked(name: str) -> bytes:
+    """A packed fixture."""
+    return gzip.decompress((FIXTURES / name).read_bytes())
+
+
+def of_nvprof() -> bytes:
+    """A database of nvprof."""
+    with tempfile.TemporaryDirectory() as folder:
+        return nvprof_databases.write(Path(folder) / "run.nvvp").read_bytes()
+
+
+def emptied(database: bytes) -> bytes:
     """A database whose tables are all there, without rows except for those that describe the recording."""
     connection = sqlite3.connect(":memory:")
-    connection.deserialize(gzip.decompress((FIXTURES / name).read_bytes()))
+    connection.deserialize(database)
     listed = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     for (table,) in listed:
         if not table.startswith(("sqlite_", *DESCRIBES)):
@@ -76,10 +91,11 @@ HOLLOW = [
         "chrome",
         b'{"traceEvents": [{"ph": "s", "id": 1, "pid": 1, "tid": 1, "ts": 1, "name": "a", "cat": "b"}]}',
     ),
-    ("nsys-sqlite", emptied("nsys/healthy_loader.sqlite.gz")),
-    ("rocpd", emptied("rocm/rocprofv3.db.gz")),
-    ("rpd", emptied("rocm/rocm_profile_data.rpd.gz")),
-    ("rocprof-db", emptied("rocm/rocprof_results.db.gz")),
+    ("nsys-sqlite", emptied(unpacked("nsys/healthy_loader.sqlite.gz"))),
+    ("nvprof", emptied(of_nvprof())),
+    ("rocpd", emptied(unpacked("rocm/rocprofv3.db.gz"))),
+    ("rpd", emptied(unpacked("rocm/rocm_profile_data.rpd.gz"))),
+    ("rocprof-db", emptied(unpacked("rocm/rocprof_results.db.gz"))),
     ("rocprofv3-json", without_records("rocm/rocprofv3.json")),
     ("rocprof-csv", headed("rocm/kernel_trace.csv")),
     ("rocprof-csv", headed("rocm/hip_api_trace.csv")),
@@ -125,6 +141,7 @@ HOLLOW = [
     ("perf-script", b"python 8 100.000000: 1 cpu-clock:\n"),
     ("py-spy-trace", b'[{"cat": "py-spy", "name": "load", "ph": "E", "ts": 1}]'),
     ("execution-trace", b'{"schema": "1.1.1-chakra.0.0.4", "pid": 5, "nodes": []}'),
+    ("chakra-trace", test_chakra_trace.written()),
     ("firefox-profile", b'{"meta": {"preprocessedProfileVersion": 57}, "threads": []}'),
     ("memory-snapshot", pickle.dumps(SNAPSHOT)),
     ("memory-snapshot", json.dumps(SNAPSHOT).encode()),

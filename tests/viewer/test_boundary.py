@@ -106,7 +106,7 @@ def small(tmp_path: Path) -> Path:
 
 
 def raising(error: BaseException) -> Callable[..., None]:
-    def read(*_: object) -> None:
+    def read(*_: object, **__: object) -> None:
         raise error
 
     return read
