@@ -364,8 +364,11 @@ def test_launchers_are_those_beside_the_chosen_python(make_dialog: MakeDialog, t
 def test_the_dialog_paints_in_both_themes(make_dialog: MakeDialog, qapp: QApplication, name: str) -> None:
     dialog = make_dialog(FULL)
     theme.apply(qapp, name)
-    ground = dialog.grab().toImage().pixelColor(2, dialog.height() - 3)
-    assert (ground.lightness() < 128) == (name == "dark")
+    try:
+        ground = dialog.grab().toImage().pixelColor(2, dialog.height() - 3)
+        assert (ground.lightness() < 128) == (name == "dark")
+    finally:
+        theme.apply(qapp, "dark")
 
 
 def test_the_command_of_another_place_is_what_runs_there(

@@ -120,6 +120,7 @@ def test_mixing_gives_the_ends_and_the_middle() -> None:
 def test_changing_the_theme_tells_everybody(qtbot: QtBot) -> None:
     app = QApplication.instance()
     assert isinstance(app, QApplication)
+    theme.apply(app, "dark")
     try:
         with qtbot.waitSignal(theme.changed) as told:
             theme.apply(app, "light")
@@ -143,6 +144,7 @@ def test_no_widget_can_vanish_while_qt_styles_all_of_them(qtbot: QtBot, qapp: QA
     label = Listening("x")
     qtbot.addWidget(label)
     label.show()
+    theme.apply(qapp, "dark")
     try:
         label.seen = set()
         theme.apply(qapp, "light")
