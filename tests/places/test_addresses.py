@@ -113,11 +113,13 @@ COMMANDS: dict[str, Callable[[Answers, str], str]] = {
     "reduce": of_reduce,
     "whatif": lambda answers, path: answers("whatif", "--json", path),
 }
+EVERY_DAY = ("diagnose", "query")
+THOROUGH = pytest.mark.thorough
 
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(each, marks=pytest.mark.thorough if each == "whatif" else ()) for each in COMMANDS],
+    [pytest.param(each, marks=() if each in EVERY_DAY else THOROUGH) for each in COMMANDS],
 )
 def test_a_command_says_the_same_of_an_address_as_of_a_file(
     answers: Answers, sample: Path, command: str
@@ -147,7 +149,10 @@ def test_what_was_kept_of_an_address_is_told_by_it(answers: Answers, sample: Pat
     assert told["path"] == address
 
 
-@pytest.mark.parametrize("command", ["diagnose", "query", "whatif"])
+@pytest.mark.parametrize(
+    "command",
+    ["diagnose", pytest.param("query", marks=THOROUGH), pytest.param("whatif", marks=THOROUGH)],
+)
 def test_a_command_says_the_same_of_what_a_service_holds(
     answers: Answers, command: str, tmp_path: Path
 ) -> None:
