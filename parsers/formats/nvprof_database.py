@@ -118,11 +118,13 @@ class _Recording:
 
     def read(self) -> None:
         database = self.tables.database
-        texts = {int(key): str(text) for key, text in database.few("StringTable", "_id_", "value")}
+        listed = database.few("StringTable", "_id_", "value")
+        texts = {key: str(text) for key, text in listed if isinstance(key, int)}
         devices = self._devices(texts)
         runtime = self._rows_of_calls("RUNTIME")
         driver = self._rows_of_calls("DRIVER")
-        own = ~_inside(driver, runtime)  # the others are made by the runtime
+        own = ~_inside(driver, runtime)
+        self.builder.quality.read(-int((~own).sum()))  # the runtime makes them: they count as its call
         calls = [
             self._calls("RUNTIME", runtime, RUNTIME_CALLS, "CUDA call"),
             self._calls(
@@ -320,6 +322,7 @@ class _Recording:
                 if 0 < start <= time < -ABSENT // 2:
                     ranges.setdefault(whose, []).append((start, time, self.builder.string(text)))
         for (process, thread), found in sorted(ranges.items()):
+            self.builder.quality.read(len(found))
             start, end, name = np.array(found, np.int64).T
             lane = self._lane(LaneKind.REGION, process, thread, "ranges")
             self.builder.add(start, end, name, lane, EventKind.REGION)

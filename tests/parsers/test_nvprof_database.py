@@ -9,6 +9,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, Trace, TraceError
+from tests.parsers.nsys_exports import Row
 from tests.parsers.nvprof_databases import COPY, EPOCH, LAUNCH, THREAD, UNNAMED, call, kernel, marker, write
 
 
@@ -111,3 +112,18 @@ def test_a_database_without_records_is_refused(tmp_path: Path) -> None:
     kinds = ("RUNTIME", "DRIVER", "MEMCPY", "MEMSET", "MARKER", "CONCURRENT_KERNEL")
     with pytest.raises(TraceError):
         open_trace([write(tmp_path / "run.nvvp", **{kind: [] for kind in kinds})])
+
+
+@pytest.mark.parametrize("changed", [{}, {"MARKER": []}, {"DRIVER": []}, {"RUNTIME": []}])
+def test_what_was_read_is_kept_or_left_out(tmp_path: Path, changed: dict[str, list[Row]]) -> None:
+    quality = open_trace([write(tmp_path / "run.nvvp", **changed)]).quality
+    assert quality.events_read == quality.events_kept + quality.quarantined > 5
+
+
+@pytest.mark.parametrize("number", [None, "two", 2.5, b"2"])
+def test_a_text_whose_number_is_none_names_nothing(tmp_path: Path, number: object) -> None:
+    path = write(tmp_path / "run.nvvp")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE StringTable SET _id_ = ? WHERE _id_ = 2", [number])
+    connection.close()
+    assert named(open_trace([path]), EventKind.KERNEL) == ["(no name)", "solve"]
