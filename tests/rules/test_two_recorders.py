@@ -60,7 +60,6 @@ SMALL = (
 AS_MUCH = 1.3  # times the gain that the other recording promises
 # Pairs that cannot agree, and what differs between their recordings.
 DIFFER = {
-    "dataloader_starved": "loading a batch took 397 ms under Nsight Systems and 90 ms under PyTorch's profiler",
     "resnet50_single": "the CPU was 1.6 times slower under Nsight Systems, in the launch calls themselves, too",
     "decode": "the CPU was 1.5 times slower under Nsight Systems",
     "collocation": "in two of PyTorch's three steps the CPU paused for half a millisecond",
