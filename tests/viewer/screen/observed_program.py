@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from PySide6.QtCore import QObject, QPoint, QRect, QTimer
-from PySide6.QtWidgets import QApplication, QPushButton, QTabBar, QWidget
+from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton, QTabBar, QWidget
 
 import viewer.app
 from tests.viewer.screen import observed_comparison
@@ -70,6 +70,7 @@ def observation(window: MainWindow) -> dict[str, Any]:
         or compared.get("working", False)
         or document.stage not in (Stage.READY, Stage.EMPTY),
         "active": active.windowTitle() if active is not None else "",
+        "typed": written.text() if isinstance(written := QApplication.focusWidget(), QLineEdit) else "",
         "finding": document.finding.title if document.finding is not None else "",
         "worst": [[place.start, place.end] for place in timeline.state.evidence],
         "event": event(window),

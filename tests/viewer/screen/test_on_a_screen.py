@@ -24,6 +24,8 @@ pytestmark = [
     pytest.mark.timeout(300),  # a few seconds on an idle machine
 ]
 
+TRIES = 3
+
 
 @pytest.fixture
 def display(tmp_path: Path) -> Iterator[Screen]:
@@ -70,9 +72,13 @@ def open_with_the_dialog(display: Screen, running: Program, recording: Path) -> 
     display.focus("Stallscope")
     running.wait_until("the focus of the window", lambda seen: seen["active"] == "Stallscope")
     display.key("ctrl+o")
-    display.focus("Open recordings")
-    running.wait_until("the dialog that asks for files", lambda seen: seen["active"].startswith("Open"))
-    display.type(str(recording))
+    for _ in range(TRIES):  # the dialog may open so slowly that the keys reach nobody
+        display.focus("Open recordings")
+        running.wait_until("the dialog that asks for files", lambda seen: seen["active"].startswith("Open"))
+        display.key("ctrl+a")
+        display.type(str(recording))
+        if running.comes_to(lambda seen: seen["typed"] == str(recording)):
+            break
     display.key("Return")
 
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 Point = tuple[int, int]
 Observation = dict[str, Any]
 NEEDED = ("Xvfb", "xdotool")
+RETRY_S = 10.0
 PATIENCE_S = 60.0  # for a machine that does many other things; nothing waits longer than it must
 LEFT, MIDDLE, WHEEL_UP = 1, 2, 4  # buttons of the mouse, as X counts them
 PLAIN_QT = {
@@ -148,6 +149,11 @@ class Program:
             self._changed.wait_for(lambda: reached() or hopeless(), PATIENCE_S)
             assert reached(), f"not seen: {what}. Seen last: {json.dumps(self.seen)}"
             return self.seen
+
+    def comes_to(self, condition: Callable[[Observation], object]) -> bool:
+        """Whether ``condition`` holds before long; where it does not, somebody would try again."""
+        with self._changed:
+            return self._changed.wait_for(lambda: bool(self.seen) and bool(condition(self.seen)), RETRY_S)
 
     def wait_until_ended(self) -> int:
         """The exit code, once the program has ended by itself."""
