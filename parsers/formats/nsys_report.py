@@ -38,7 +38,7 @@ class NsightSystemsReport:
         nsys = find_nsys()
         if nsys is None:
             raise TraceError(source.path, "nsys is no longer on this computer.")
-        path = unpacked(source, Progress(), ".nsys-rep") if source.compression else source.path
+        path = unpacked(source, Progress(), ".nsys-rep")
         return arguments_in(converted(path, nsys, Progress()))
 
     def read(self, source: Source, progress: Progress) -> Trace:
@@ -60,9 +60,7 @@ class NsightSystemsReport:
                 "and there is no nsys on this computer.",
                 f"Where it was recorded, run: nsys export --type sqlite {source.name}",
             )
-        path = source.path
-        if source.compression:
-            path = unpacked(source, progress.part(0.0, 0.1), ".nsys-rep")
+        path = unpacked(source, progress.part(0.0, 0.1), ".nsys-rep")
         database = converted(path, nsys, progress.part(0.1, 0.5))
         return read_export(database, str(source.path), self.format, progress.part(0.5, 1.0))
 

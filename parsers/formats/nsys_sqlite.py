@@ -30,14 +30,14 @@ class NsightSystemsSqlite:
         from parsers.nsys.arguments import arguments_in
         from parsers.sqlite.private_copy import unpacked
 
-        return arguments_in(unpacked(source, Progress()) if source.compression else source.path)
+        return arguments_in(unpacked(source, Progress()))
 
     def read(self, source: Source, progress: Progress) -> Trace:
         from parsers.nsys.export import read_export
         from parsers.sqlite.private_copy import unpacked
 
         progress.step(0.0, "opening the database")
-        path = unpacked(source, progress.part(0.0, 0.05)) if source.compression else source.path
+        path = unpacked(source, progress.part(0.0, 0.05))
         return read_export(path, str(source.path), self.format, progress)
 
     def preview(self, source: Source, most_events: int, progress: Progress) -> Trace | None:

@@ -74,11 +74,11 @@ class NvprofDatabase:
         return tables_of(source) >= _OWN
 
     def argument_source(self, source: Source) -> ArgumentSource:
-        path = unpacked(source, Progress()) if source.compression else source.path
+        path = unpacked(source, Progress())
         return RowSource.of(path, _as_stored)
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        path = unpacked(source, progress.part(0.0, 0.1)) if source.compression else source.path
+        path = unpacked(source, progress.part(0.0, 0.1))
         builder = TraceBuilder()
         database = Database.open(path, builder.quality, progress=progress)
         with contextlib.closing(database):

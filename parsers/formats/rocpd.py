@@ -39,7 +39,7 @@ class Rocpd:
         from parsers.sqlite.private_copy import unpacked
         from parsers.sqlite.row_source import RowSource
 
-        path = unpacked(source, Progress()) if source.compression else source.path
+        path = unpacked(source, Progress())
         return RowSource.of(path, arguments_of)
 
     def read(self, source: Source, progress: Progress) -> Trace:
@@ -51,7 +51,7 @@ class Rocpd:
         from parsers.sqlite.private_copy import unpacked
         from parsers.sqlite.row_source import RowSource
 
-        path = unpacked(source, progress.part(0.0, 0.1)) if source.compression else source.path
+        path = unpacked(source, progress.part(0.0, 0.1))
         builder = TraceBuilder()
         database = Database.open(path, builder.quality, progress=progress)
         with contextlib.closing(database):

@@ -42,7 +42,7 @@ class RocprofDatabase:
         from parsers.sqlite.database import Database
         from parsers.sqlite.private_copy import unpacked
 
-        path = unpacked(source, progress.part(0.0, 0.1)) if source.compression else source.path
+        path = unpacked(source, progress.part(0.0, 0.1))
         builder = TraceBuilder()
         database = Database.open(path, builder.quality, progress=progress)
         with contextlib.closing(database):

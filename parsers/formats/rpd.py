@@ -59,11 +59,11 @@ class RocmProfileData:
         return bool(_TABLES & tables_of(source))
 
     def argument_source(self, source: Source) -> ArgumentSource:
-        path = unpacked(source, Progress()) if source.compression else source.path
+        path = unpacked(source, Progress())
         return RowSource.of(path, arguments_of)
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        path = unpacked(source, progress.part(0.0, 0.1)) if source.compression else source.path
+        path = unpacked(source, progress.part(0.0, 0.1))
         builder = TraceBuilder()
         database = Database.open(path, builder.quality, progress=progress)
         with contextlib.closing(database):

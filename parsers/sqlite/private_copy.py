@@ -90,7 +90,11 @@ _BLOCK = 4 * 1024**2
 
 
 def unpacked(source: Source, progress: Progress, suffix: str = ".sqlite") -> Path:
-    """The unpacked file; made once. Raises ``TraceError`` when it is damaged, or too large for the disk."""
+    """The user's own file, or of a packed one the content; made once. Raises ``TraceError`` when it is damaged, or too
+    large for the disk.
+    """
+    if not source.compression:
+        return source.path
 
     def fill(target: Path) -> None:
         packed = max(source.path.stat().st_size, 1)
