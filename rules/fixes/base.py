@@ -38,6 +38,7 @@ class Proposal:
     redesign: bool = False
     # it changes much of the program: of two that give as much, the other one is told first
     broad: bool = False
+    switches: tuple[str, ...] | None = None  # which of the fix's try it; None: all
 
 
 class Fix(Protocol):
@@ -77,6 +78,11 @@ def switches_of(fix_id: str) -> tuple[str, ...]:
     _discover()
     found: tuple[str, ...] = getattr(_FIXES.get(fix_id), "switches", ())
     return found
+
+
+def switches_for(proposal: Proposal) -> tuple[str, ...]:
+    """The changes of the recorder that realise what is proposed at one place."""
+    return switches_of(proposal.fix) if proposal.switches is None else proposal.switches
 
 
 def fixes() -> list[Fix]:

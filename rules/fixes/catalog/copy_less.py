@@ -27,6 +27,8 @@ LARGE_NS = 50_000.0
 LONG_NS = 250_000.0  # between two calls: operators that launch something are over sooner
 MOSTLY = 0.5
 _COMPUTING = (EventKind.KERNEL, EventKind.GRAPH)
+_TO_GPU = ("non-blocking", "pin-memory")
+_TO_HOST = ("pinned-read-backs", "no-read-backs")
 
 
 @fix
@@ -34,7 +36,7 @@ class CopyLess:
     """Copies of a direction that are large, and what the host does with them."""
 
     id: ClassVar[str] = "copy-less"
-    switches: ClassVar[tuple[str, ...]] = ("non-blocking", "pin-memory")
+    switches: ClassVar[tuple[str, ...]] = (*_TO_GPU, *_TO_HOST)
     explanation: ClassVar[str] = """
 When it applies
     Copies of more than 64 kB or 50 us between host and GPU, in a program that computes on the GPU.
@@ -98,6 +100,7 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
         categories=(Category.COPY_D2H if kind is CopyKind.D2H else Category.COPY_H2D,),
         culprit=analysis.trace.name(int(replay.device.event[np.flatnonzero(large)[0]])),
         remedy=_remedy(analysis, kind, each),
+        switches=_TO_HOST if kind is CopyKind.D2H else _TO_GPU,
         expected=together(without_calls(replay, nodes, 0.0), _shorter(worked)),
         low=together(without_calls(replay, nodes, 0.0), _shorter(least)) if most_left else None,
     )

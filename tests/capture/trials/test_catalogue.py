@@ -6,8 +6,10 @@ import gc
 import json
 import os
 import subprocess
+import sys
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,8 +18,8 @@ from tests.capture.pretend import SCRIPTS
 from viewer.capture.commands import RUNNER, save_runner
 from viewer.capture.torch_runner.stallscope_recorder.trials.catalogue import Change, Changes, catalogue
 from viewer.capture.torch_runner.stallscope_recorder.trials.ceilings.no_read_backs import MAX_ANSWERS
-from viewer.capture.torch_runner.stallscope_recorder.trials.observation import MAX_REPEATS
-from viewer.capture.torch_runner.stallscope_recorder.trials.program import Program
+from viewer.capture.torch_runner.stallscope_recorder.trials.observation import MAX_REPEATS, Observation
+from viewer.capture.torch_runner.stallscope_recorder.trials.program import LARGE_COPY, Program
 
 INVISIBLE = {"gc-freeze", "no-sync", "sdpa-backend", "expandable-segments", "omp-num-threads"}
 
@@ -124,3 +126,60 @@ def test_no_collection_of_garbage_happens_even_where_the_script_starts_one() -> 
         changes.take_all_back()
     assert gc.isenabled()
     assert left() is None, "what was left over is collected in the end"
+
+
+class GpuTensor:
+    """As much of a tensor on a GPU as a copy to the host asks for."""
+
+    is_cuda, layout, requires_grad = True, "strided", False
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+    def to(self, *args: Any, **kwargs: Any) -> str:
+        return f"to {args} {kwargs}"
+
+    def cpu(self) -> str:
+        return "pageable"
+
+
+class PageLocked:
+    def copy_(self, source: GpuTensor) -> str:
+        return f"page-locked {source.nbytes}"
+
+
+@pytest.fixture
+def pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> Program:
+    torch = SimpleNamespace(
+        Tensor=GpuTensor,
+        strided="strided",
+        is_grad_enabled=lambda: True,
+        empty_like=lambda source, device, pin_memory: PageLocked() if pin_memory else None,
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    program = Program()
+    monkeypatch.setattr(Program, "device", "cuda")
+    return program
+
+
+def test_large_copies_to_the_host_go_to_page_locked_memory(pretended_gpu: Program) -> None:
+    changes = Changes(pretended_gpu)
+    assert changes.reason_against("pinned-read-backs") == "the steps copy nothing large from the GPU"
+    pretended_gpu.seen.add("large copy from the GPU")
+    assert changes.reason_against("pinned-read-backs") is None
+    assert changes.turn(("pinned-read-backs",)) == ""
+    large, small = GpuTensor(LARGE_COPY), GpuTensor(LARGE_COPY - 1)
+    assert (large.cpu(), large.to("cpu")) == (f"page-locked {LARGE_COPY}",) * 2
+    assert (small.cpu(), small.to("cpu")) == ("pageable", "to ('cpu',) {}")
+    assert large.to("cpu", dtype="float32") == "to ('cpu',) {'dtype': 'float32'}", "it converts as well"
+    large.requires_grad = True
+    assert large.cpu() == "pageable", "its copy belongs to the graph of gradients"
+    changes.take_all_back()
+    large.requires_grad = False
+    assert large.cpu() == "pageable"
+
+
+@pytest.mark.parametrize(("nbytes", "seen"), [(LARGE_COPY, True), (LARGE_COPY - 1, False)])
+def test_a_large_copy_to_the_host_is_seen(pretended_gpu: Program, nbytes: int, seen: bool) -> None:
+    Observation(pretended_gpu)._see_copy(GpuTensor(nbytes), ("cpu",))
+    assert ("large copy from the GPU" in pretended_gpu.seen) is seen

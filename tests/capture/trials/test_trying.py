@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rules.fixes.base import Proposal
+from rules.fixes.plan import Promise
+from rules.remedies.remedy import Remedy
 from rules.trials.blocks import Block
 from rules.trials.likeness import Likeness
 from rules.trials.trial import Kind, Promised, Trials, Verdict
@@ -286,6 +289,13 @@ def test_what_is_asked_for_is_a_promise_a_fix_or_a_change() -> None:
         "no-optimizer",
     ]
     assert [each.switch for each in choice_of((), ["load-data-in-workers-1"]).starts][:1] == ["num-workers"]
+    to_host = Proposal(
+        "", (), Remedy(), lambda overlay: None, fix="copy-less", switches=("pinned-read-backs",)
+    )
+    promise = Promise("copy-less-1", to_host, 1.0, 2.0, 3.0, 2.0)
+    assert [each.switch for each in choice_of([promise], ["copy-less-1"]).changes] == ["pinned-read-backs"]
+    assert candidate_named("pinned-read-backs", [promise]).promised == Promised(1.0, 2.0, 3.0)
+    assert candidate_named("non-blocking", [promise]).promised is None
     with pytest.raises(CaptureProblem, match="needs a change of the code"):
         choice_of((), ["align-shapes"])
     with pytest.raises(CaptureProblem, match="There is no fix and no change 'fuse'"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rules.fixes.base import fixes, switches_of
+from rules.fixes.base import fixes, switches_for, switches_of
 from rules.fixes.plan import Promise
 from rules.trials.trial import Candidate, Kind, Promised
 from viewer.capture.failures import CaptureProblem
@@ -85,7 +85,7 @@ def _promised(promises: Sequence[Promise]) -> dict[str, tuple[str, Promised]]:
     """Of each change the promise that it would keep: the first, which is the one to begin with."""
     found: dict[str, tuple[str, Promised]] = {}
     for promise in promises:
-        for name in switches_of(promise.proposal.fix):
+        for name in switches_for(promise.proposal):
             found.setdefault(name, (promise.id, Promised(promise.low, promise.expected, promise.high)))
     return found
 
@@ -100,10 +100,11 @@ def _candidate(change: type[Change], promised: tuple[str, Promised] | None) -> C
 def _names(asked: str, promises: Sequence[Promise], known: dict[str, type[Change]]) -> tuple[str, ...]:
     if asked in known:
         return (asked,)
-    of_promise = next((each.proposal.fix for each in promises if each.id == asked), "")
+    of_promise = next((each.proposal for each in promises if each.id == asked), None)
     stem, dash, number = asked.rpartition("-")
-    fix = of_promise or (stem if dash and number.isdecimal() else asked)
-    names = tuple(name for name in switches_of(fix) if name in known)
+    fix = of_promise.fix if of_promise else stem if dash and number.isdecimal() else asked
+    wanted = switches_for(of_promise) if of_promise else switches_of(fix)
+    names = tuple(name for name in wanted if name in known)
     if names:
         return names
     if fix in {each.id for each in fixes()}:

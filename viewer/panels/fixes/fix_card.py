@@ -8,7 +8,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from rules.fixes.base import switches_of
+from rules.fixes.base import switches_for
 from rules.trials.record import here
 from rules.trials.trial import Promised
 from rules.verdict.promises import depends_on, factor, step_with, worded, worded_shortly
@@ -164,7 +164,7 @@ class FixCard(QFrame):
         layout.addWidget(self.kept)
         if unknown := depends_on(promise):
             layout.addWidget(Label(f"Depends on {unknown}.", "faint", pixels=12, wrap=True))
-        self.try_button = self._make_try_button() if switches_of(proposal.fix) else None
+        self.try_button = self._make_try_button() if switches_for(proposal) else None
         if removed or self.try_button is not None:
             layout.addLayout(self._foot(removed))
 

@@ -8,7 +8,7 @@ import sys
 from typing import Any, Callable, List, Tuple
 
 from .known_calls import COLLECTIVES, LOGGING, READERS, found, is_read_by_script
-from .program import MAX_LOSSES, Program, elements_of, torch_module
+from .program import LARGE_COPY, MAX_LOSSES, Program, elements_of, torch_module
 
 MAX_REPEATS = 1000
 """Of batches in one step, of a loader without a length; then it is asked in truth, so that a loop over it ends."""
@@ -86,12 +86,15 @@ class Observation:
     def _see_read_back(self, tensor: Any, *args: Any) -> None:
         if is_read_by_script(sys._getframe(2)) and (tensor.is_cuda or self._program.device != "cuda"):
             self._program.seen.add("read-back")
+            self._see_copy(tensor, ("cpu",))
 
     def _see_copy(self, tensor: Any, args: Tuple[Any, ...]) -> None:
         wanted = str(args[0]) if args else "cuda"
         if tensor.device.type == "cpu" and wanted.startswith("cuda"):
             self._program.seen.add("copy to the GPU")
             self._program.note_site("copy")
+        elif tensor.is_cuda and wanted == "cpu" and tensor.nbytes >= LARGE_COPY:
+            self._program.seen.add("large copy from the GPU")
 
     def _see_zero_grad(self, owner: Any, *args: Any, **kwargs: Any) -> None:
         if not kwargs.get("set_to_none", args[0] if args else True):
