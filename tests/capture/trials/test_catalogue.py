@@ -131,7 +131,7 @@ def test_no_collection_of_garbage_happens_even_where_the_script_starts_one() -> 
 class GpuTensor:
     """As much of a tensor on a GPU as a copy to the host asks for."""
 
-    is_cuda, layout, requires_grad = True, "strided", False
+    is_cuda, layout, requires_grad, device = True, "strided", False, SimpleNamespace(type="cuda")
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
