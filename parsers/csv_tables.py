@@ -6,6 +6,7 @@ import csv
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -169,12 +170,20 @@ def table_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> CsvTable:
     """A table of cells that were read elsewhere, a character for each byte; all rows are as long as the header."""
     import pyarrow as pa
 
-    cells = list(zip(*rows, strict=True))
+    count = len(rows)
+    cells = pa.array(list(chain.from_iterable(zip(*rows, strict=True))), pa.string())
     columns = {
-        plain(title): pa.array(cells[place], pa.string())
-        for place, title in reversed(list(enumerate(header)))
+        plain(title): cells.slice(place * count, count) for place, title in reversed(list(enumerate(header)))
     }
-    return CsvTable(tuple(header), columns, len(rows))
+    return CsvTable(tuple(header), columns, count)
+
+
+def stacked(name: str, columns: Sequence[Any]) -> CsvTable:
+    """Columns of tables, one below the other, as the only column of one table."""
+    import pyarrow as pa
+
+    cells = columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
+    return CsvTable((name,), {name: cells}, len(cells))
 
 
 def _one_array(column: Any) -> Any:

@@ -87,6 +87,11 @@ def empty_results(count: int) -> bytes:
     return (NCCL_HEADER.encode() + b"\n" * 150) * count
 
 
+def printed_tables(count: int) -> bytes:
+    """Reports of nsys stats, each behind the remark that it was made, without an empty line between them."""
+    return b"==7== done\nTime (%),Total Time (ns),Name\n61.5,1200,gemm\n38.5,-,fill\n" * count
+
+
 def measurements(count: int) -> bytes:
     head = b"<torch.utils.benchmark.utils.common.Measurement object at 0x7f>\nf()\n  Median: 3.00 us\n\n"
     return head * count

@@ -5,18 +5,29 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from itertools import islice
+from typing import Any, ClassVar
 
 import numpy as np
 
-from parsers.csv_tables import CsvTable, header_of, plain, read_csv, table_of
+from parsers.csv_tables import CsvTable, header_of, plain, read_csv, stacked, table_of
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
-from parsers.model.builder import TraceBuilder
+from parsers.model import (
+    Effect,
+    Excessive,
+    Malformed,
+    Progress,
+    QualityRecorder,
+    ResultColumn,
+    ResultTable,
+    Trace,
+    TraceInput,
+)
+from parsers.model.builder import MAX_TABLES, TraceBuilder
 from parsers.model.results import Cell, rows_shown
 
 _RULE = re.compile(r"^ ?-{3,}(?:  +-{3,})+ *$")
@@ -118,6 +129,7 @@ _IS_REMARK = re.compile(_REMARK)
 _EXECUTED = re.compile(r"^\[\d+/\d+\] Executing '(\w{1,60})' stats report")
 _REPORT = re.compile(r"^Processing \[.*\] with \[(?:.*[\\/])?(\w{1,60})\.py")
 _MAX_PRINTED_BYTES = 64 << 20
+_READ_AT_ONCE = 1 << 16  # cells; each reading costs as much as some thousand of them
 
 
 def kind_of(head: bytes, kinds: Sequence[Kind] = KINDS) -> Kind | None:
@@ -172,8 +184,7 @@ class ResultTables:
             found = [] if kind is None or not table.length else [(kind, table)]
         if not found:
             raise Malformed(source.path, "The table has a header but no rows.", "Write it again.")
-        for kind, table in found:
-            builder.tables.append(_table(kind, table, rows_shown(builder.quality, table.length)))
+        builder.tables.extend(_tables(found, builder.quality))
         builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, found[0][0].producer))
         builder.sources.append(None)
         return builder.build(progress.part(0.8, 1.0))
@@ -194,14 +205,15 @@ def _printed(content: bytes, builder: TraceBuilder, progress: Progress) -> list[
         if kind is None:
             bad += bool(line.strip() and found) and not (_IS_REMARK.match(line) or told)
             continue
-        until = next((at for at in range(place, len(lines)) if not lines[at].strip(" \t,")), len(lines))
-        until = next((at for at in range(place, until) if _IS_REMARK.match(lines[at])), until)
+        until = next((at for at in range(place, len(lines)) if _ends(lines[at])), len(lines))
         header = header_of(f"{line}\n".encode("latin-1"))
         rows = list(csv.reader(lines[place:until]))
         whole = [row for row in rows if len(row) == len(header)]
         bad += len(rows) - len(whole)
         place = until
         if whole:
+            if len(found) >= MAX_TABLES:
+                raise Excessive("tables", MAX_TABLES)
             named = replace(kind, title=f"{report} of {NSYS_STATS}") if report else kind
             found.append((named, table_of(header, whole)))
         report = ""
@@ -212,12 +224,28 @@ def _printed(content: bytes, builder: TraceBuilder, progress: Progress) -> list[
     return found
 
 
-def _table(kind: Kind, table: CsvTable, rows: int) -> ResultTable:
-    columns, cells = [], []
-    for title in dict.fromkeys(title for title in table.header if title):
-        columns.append(_column(title, kind))
-        cells.append(_cells(table, plain(title), rows))
-    return ResultTable(kind.title, tuple(columns), tuple(zip(*cells, strict=True)))
+def _ends(line: str) -> bool:
+    return not line.strip(" \t,") or _IS_REMARK.match(line) is not None
+
+
+def _tables(found: Sequence[tuple[Kind, CsvTable]], quality: QualityRecorder) -> Iterator[ResultTable]:
+    shown = [rows_shown(quality, table.length) for _, table in found]
+    columns: dict[tuple[str, tuple[str, ...]], tuple[ResultColumn, ...]] = {}
+    for kind, table in found:
+        if (kind.title, table.header) not in columns:
+            columns[kind.title, table.header] = tuple(_column(title, kind) for title in _titles(table))
+    cells = _cells(
+        (table.columns[plain(title)], rows)
+        for (_, table), rows in zip(found, shown, strict=True)
+        for title in _titles(table)
+    )
+    for kind, table in found:
+        named = columns[kind.title, table.header]
+        yield ResultTable(kind.title, named, tuple(zip(*islice(cells, len(named)), strict=True)))
+
+
+def _titles(table: CsvTable) -> list[str]:
+    return [title for title in dict.fromkeys(table.header) if title]
 
 
 def _column(title: str, kind: Kind) -> ResultColumn:
@@ -229,12 +257,33 @@ def _column(title: str, kind: Kind) -> ResultColumn:
     return ResultColumn(title, kind.unit(title))
 
 
-def _cells(table: CsvTable, name: str, rows: int) -> list[Cell]:
-    """Numbers where the column has any and no other text, else texts."""
-    numbers = table.numbers(name)
-    texts, which = table.texts(name)
+def _cells(columns: Iterable[tuple[Any, int]]) -> Iterator[list[Cell]]:
+    """The first cells of each column, so many as stand beside it, read from many short columns at once."""
+    together: list[tuple[Any, int]] = []
+    length = 0
+    for column, rows in columns:
+        together.append((column, rows))
+        length += len(column)
+        if length >= _READ_AT_ONCE:
+            yield from _cells_of(together)
+            together, length = [], 0
+    if together:
+        yield from _cells_of(together)
+
+
+def _cells_of(columns: Sequence[tuple[Any, int]]) -> Iterator[list[Cell]]:
+    """Numbers where a column has any and no other text, else texts."""
+    below = stacked("cell", [column for column, _ in columns])
+    numbers = below.numbers("cell")
+    texts, which = below.texts("cell")
     stripped = [text.strip() for text in texts]
     empty = np.array([text in ("", "-", "N/A", "nan") for text in stripped], bool)[which]
-    if np.all(np.isfinite(numbers) | empty) and not empty.all():
-        return [None if value != value else value for value in numbers[:rows].tolist()]
-    return [stripped[place] or None for place in which[:rows].tolist()]
+    starts = np.cumsum([0, *(len(column) for column, _ in columns[:-1])])
+    filled = np.logical_or.reduceat(~empty, starts)
+    numeric = filled & np.logical_and.reduceat(np.isfinite(numbers) | empty, starts)
+    for start, is_numeric, (_, rows) in zip(starts.tolist(), numeric.tolist(), columns, strict=True):
+        if is_numeric:
+            values = numbers[start : start + rows].tolist()
+            yield [None if value != value else value for value in values]
+        else:
+            yield [stripped[place] or None for place in which[start : start + rows].tolist()]

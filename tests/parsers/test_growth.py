@@ -27,6 +27,7 @@ COUNTS = {
     "counters": 5_000, "quotes": 300_000, "control_characters": 400_000, "brackets": 400_000, "braces": 100_000,
     "backslashes": 400_000, "zstd_frames": 15_000, "gzip_members": 8_000, "smi_log_of_uuids": 1_500,
     "small_launches": 1_000, "header_and_spaces": 12_000, "appended_results": 400, "empty_results": 1_200,
+    "printed_tables": 3_000,
     "rpd_threads": 8_000,
     "rpd_queues": 8_000, "nsys_metrics": 2_400, "nsys_streams": 3_000, "xplane_threads": 3_000, "xplane_lines": 3_000,
     "xplane_names": 3_000, "perfetto_tracks": 3_000, "perfetto_counters": 2_400, "perfetto_clocks": 2_000,
@@ -81,6 +82,7 @@ def test_four_times_as_much_takes_about_four_times_as_long(tmp_path: Path, name:
         ("rpd_threads", MAX_LANES + 1, "more than 40,000 lanes"),
         ("nsys_metrics", MAX_COUNTERS + 1, "more than 10,000 counters"),
         ("comparisons", MAX_TABLES + 1, "more than 20,000 tables"),
+        ("printed_tables", MAX_TABLES + 1, "more than 20,000 tables"),
         ("xplane_hosts", MAX_PLANES + 1, "more than 2,000 planes"),
     ],
 )

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from parsers import open_trace
-from parsers.model import Attribute, CopyKind, EventKind, MemoryKind, Trace, TraceError
+from parsers.csv_tables import CsvTable
+from parsers.model import F64, Attribute, CopyKind, EventKind, MemoryKind, Trace, TraceError
 from parsers.model.results import MAX_ROWS
 from rules import diagnose
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
+from tests.unusual_recordings import printed_tables
 from viewer.cli import main
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -162,6 +164,30 @@ def test_reports_that_nsys_stats_prints_one_after_the_other_are_tables_of_their_
     with pytest.raises(TraceError) as refused:
         opened(tmp_path / "printed.csv", PRINTED.split(" 61.5")[0] + "\n\n")
     assert refused.value.hint
+
+
+def test_many_small_tables_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings: list[int] = []
+    numbers = CsvTable.numbers
+
+    def counted(self: CsvTable, name: str) -> F64:
+        readings.append(self.length)
+        return numbers(self, name)
+
+    monkeypatch.setattr(CsvTable, "numbers", counted)
+    trace = opened(tmp_path / "printed.csv", printed_tables(2_000).decode())
+    assert {table.rows for table in trace.tables} == {((61.5, 1200.0, "gemm"), (38.5, None, "fill"))}
+    assert len(trace.tables) == 2_000
+    assert (len(readings), sum(readings)) == (1, 12_000)
+
+
+def test_a_table_of_many_rows_is_read_a_column_at_a_time(tmp_path: Path) -> None:
+    rows = "".join(f"{number},{number * 2},{'x' if number == 69_999 else '1'}\n" for number in range(70_000))
+    trace = opened(tmp_path / "long.csv", "Time (%),Total Time (ns),Name\n" + rows)
+    (table,) = trace.tables
+    assert table.column("Time") == tuple(map(float, range(MAX_ROWS)))
+    assert table.column("Total Time") == tuple(map(float, range(0, 2 * MAX_ROWS, 2)))
+    assert set(table.column("Name")) == {"1"}
 
 
 def test_tables_of_genai_perf_follow_one_another(tmp_path: Path) -> None:
