@@ -41,7 +41,7 @@ class ReplayCudaGraph:
     """Steps whose CPU launches too slowly."""
 
     id: ClassVar[str] = "replay-cuda-graph"
-    switches: ClassVar[tuple[str, ...]] = ("compile-reduce-overhead",)
+    switches: ClassVar[tuple[str, ...]] = ("cuda-graph", "compile-reduce-overhead")
     explanation: ClassVar[str] = """
 When it applies
     There are stretches of 20 or more launches in which nothing is read back, with at least 3 different kernels where

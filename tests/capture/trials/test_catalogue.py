@@ -26,8 +26,12 @@ INVISIBLE = {"gc-freeze", "no-sync", "sdpa-backend", "expandable-segments", "omp
 
 @pytest.fixture(scope="session")
 def told(torch_python: str) -> dict[str, dict[str, Any]]:
+    return _told_by(torch_python, "trial_catalogue.py")
+
+
+def _told_by(torch_python: str, script: str) -> dict[str, Any]:
     done = subprocess.run(
-        [torch_python, str(SCRIPTS / "trial_catalogue.py"), str(RUNNER)],
+        [torch_python, str(SCRIPTS / script), str(RUNNER)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -35,7 +39,7 @@ def told(torch_python: str) -> dict[str, dict[str, Any]]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
@@ -126,6 +130,23 @@ def test_no_collection_of_garbage_happens_even_where_the_script_starts_one() -> 
         changes.take_all_back()
     assert gc.isenabled()
     assert left() is None, "what was left over is collected in the end"
+
+
+def test_a_graph_is_recorded_for_each_kind_of_call_and_answers_like_the_model(torch_python: str) -> None:
+    told = _told_by(torch_python, "trial_graphs.py")
+    assert told["right"] == [True, True], "an answer that was kept stays what it was"
+    assert told["graphs"] == [1 + 1, 2, 3, 4, 4], (
+        "another argument, nothing new, a shape, a setting, and once more"
+    )
+    assert told["left"] == ["forward"], "while it is made, and not afterwards"
+    assert told["shapes"] == [False] * 8 + [True] * 2
+    assert told["told shapes"] == "the model is called with too many different shapes"
+    assert told["on the CPU"] == "the model is given tensors that aren't on the GPU"
+    assert told["trained"] == [1, 2, True]
+    assert told["twice"] == "the model is called more than once before backward"
+    assert told["after backward"] == ""
+    assert told["hooks"] == "the model has hooks"
+    assert told["casts"] is True
 
 
 class GpuTensor:
