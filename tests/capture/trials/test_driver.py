@@ -296,3 +296,15 @@ def test_nothing_is_clear_after_too_few_blocks(rounds: int, clear: bool) -> None
 
 def test_a_schedule_without_candidates_and_rounds_is_over_at_once() -> None:
     assert Schedule([], 10.0, lambda: 0.0, 0).next(None) is None
+
+
+@pytest.mark.parametrize(("gain", "reached"), [(1.0, True), (1.5, False)], ids=["nothing won", "one won"])
+def test_what_is_kept_for_losses_is_spent_where_nothing_has_any_to_compare(
+    gain: float, reached: bool
+) -> None:
+    process = PretendedProcess(lambda changes, step: 1 / gain if "first" in changes else 1.0, settle=0)
+    process.drive(
+        [Candidate("first", weight=4.0), Candidate("second"), Candidate("last")], seconds=70, spare=200
+    )
+    assert (len(process.blocks("last")) >= 4 * MIN_ROUNDS) is reached
+    assert process.end()["reason"] == ("complete" if reached else "time")

@@ -70,7 +70,7 @@ class Limits(NamedTuple):
     """Seconds of measuring, steps left alone at first, rounds a candidate, and steps a block (0: by time).
 
     ``known`` are the whole rounds that earlier launches timed, ``warm`` the steps that tell how long one is, ``turn``
-    those for which every worker of a loader makes one batch.
+    those for which every worker of a loader makes one batch, ``spare`` more seconds for as long as nothing has won.
     """
 
     seconds: float
@@ -80,6 +80,7 @@ class Limits(NamedTuple):
     known: "Optional[Dict[str, List[Tuple[str, Timed]]]]" = None
     warm: int = WARM_STEPS
     turn: int = 0
+    spare: float = 0.0
 
     def within(self, share: float, step: float) -> "Limits":
         """The same for steps of so many seconds, with no more than a share of the time to skip, or to warm up."""
@@ -235,11 +236,14 @@ class Driver:
         least = MIN_STEPS if step < SLOW_STEP else 1
         fitting /= MIN_ROUNDS * BLOCKS_A_ROUND
         fixed = limits.steps or max(least, min(usual, int(fitting), MAX_STEPS))
-        told = self._machine.exchange([float(fixed), self._spent, limits.seconds])
+        told = self._machine.exchange([float(fixed), self._spent, limits.seconds, limits.spare])
         self._steps = int(max(each[0] for each in told))
         self._spent = max(each[1] for each in told)
         seconds = min(each[2] for each in told)
-        self._schedule = Schedule(self._candidates, seconds, lambda: self._spent, limits.rounds, limits.known)
+        spare = min(each[3] for each in told)
+        self._schedule = Schedule(
+            self._candidates, seconds, lambda: self._spent, limits.rounds, limits.known, spare
+        )
         self._write({"kind": "steps", "steps": self._steps, "step_ns": round(step * 1e9)})
 
     def _go_on(self, timed: Optional[Timed]) -> None:

@@ -275,7 +275,8 @@ class TrialRecorder:
         turn = max(map(workers_of, loaders), default=0)
         stored = max(map(batches_in_store, loaders), default=0)
         skip = order.skip if order.steps else max(order.skip, stored)
-        limits = Limits(seconds, skip, order.rounds, order.steps, order.known, turn=turn).within(
+        spare = order.seconds - seconds
+        limits = Limits(seconds, skip, order.rounds, order.steps, order.known, turn=turn, spare=spare).within(
             MAX_UNTIMED, slowest
         )
         driver = Driver(machine, fit, limits, self._write)

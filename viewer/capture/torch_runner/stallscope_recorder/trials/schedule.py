@@ -124,6 +124,7 @@ class Schedule:
     """Gives block after block, and is given back how long each took; ``None`` for one that failed.
 
     ``elapsed`` says how many seconds of the limit are spent, the same on every rank, so all ranks decide alike.
+    ``spare`` are seconds more for as long as nothing has won, which are kept for comparing the losses of winners.
     ``known`` holds the whole rounds of earlier launches of the program, which this one continues.
     """
 
@@ -134,8 +135,10 @@ class Schedule:
         elapsed: Callable[[], float],
         rounds: int = USUAL_ROUNDS,
         known: "Optional[Dict[str, List[Tuple[str, Timed]]]]" = None,
+        spare: float = 0.0,
     ) -> None:
         self._candidates = candidates
+        self._spare = spare
         self._seconds = seconds
         self._elapsed = elapsed
         self._rounds = rounds
@@ -259,4 +262,7 @@ class Schedule:
         return self._rounds + MAX_CLOSE_ROUNDS
 
     def _is_over(self) -> bool:
-        return self._elapsed() >= self._seconds
+        elapsed = self._elapsed()
+        if elapsed < self._seconds:
+            return False
+        return elapsed >= self._seconds + self._spare or bool(self._won())
