@@ -24,7 +24,7 @@ _SAME = {
     "sectors": "sector",
     "requests": "request",
 }
-_BYTES = {f"{prefix}B": _DECIMAL[prefix] for prefix in ("", "K", "M", "G", "T")}
+BYTES = {f"{prefix}B": _DECIMAL[prefix] for prefix in ("", "K", "M", "G", "T")}
 _OPERATIONS = {f"{prefix}flop/s": _DECIMAL[prefix] for prefix in ("", "M", "G", "T", "P")}
 
 
@@ -48,6 +48,8 @@ def three_digits(value: float) -> str:
 def _scaled(value: float, scale: Mapping[str, float]) -> str:
     fitting = [unit for unit, factor in scale.items() if abs(value) >= factor * 0.9995]
     unit = fitting[-1] if fitting else next(iter(scale))
+    if scale[unit] == 1.0 and value == round(value):  # of the smallest unit there are no parts
+        return f"{value:,.0f} {unit}"
     return f"{three_digits(value / scale[unit])} {unit}"
 
 
@@ -63,7 +65,7 @@ def clock_time(epoch_ns: int) -> str:
 
 def size(byte_count: float) -> str:
     """Bytes in decimal units, as "1.24 GB"."""
-    return _scaled(byte_count, _BYTES)
+    return _scaled(byte_count, BYTES)
 
 
 def rate(bytes_per_second: float) -> str:

@@ -14,6 +14,7 @@ from rules.analysis.arithmetic.intervals import Intervals, contains, union
 from rules.memory.kinds import KINDS, Kind
 
 _SAME_NS = 1_000_000  # between the clocks of a snapshot and of a timeline; they were seen to differ by 2 us
+MODULE = "nn.Module: "  # before the names of modules, as PyTorch records them
 _CALLED = (EventKind.CPU_OP, EventKind.REGION)
 
 
@@ -22,10 +23,15 @@ def operators_of(trace: Trace, memory: Memory) -> I64:
     return innermost_of(trace, memory, _CALLED, lambda _: True)
 
 
+def modules_of(trace: Trace, memory: Memory) -> I64:
+    """The innermost module around each allocation, as an event; -1 where none is known."""
+    return innermost_of(trace, memory, (EventKind.PYTHON,), lambda name: name.startswith(MODULE))
+
+
 def innermost_of(
     trace: Trace, memory: Memory, kinds: Sequence[EventKind], wanted: Callable[[str], bool]
 ) -> I64:
-    """The same for events of some kinds with names that are ``wanted``."""
+    """The innermost event of some kinds, with a name that is ``wanted``, around each allocation; -1 for none."""
     table = memory.allocations
     thread = threads_of(trace, memory)
     found = np.full(len(table.start), -1, np.int64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +14,18 @@ from pytestqt.qtbot import QtBot
 
 from parsers import open_trace
 from parsers.model import Trace
+from parsers.model.units import size
 from rules.analysis.analysis import Analysis
 from rules.memory.account import DeviceMemory
 from rules.memory.kinds import Kind
 from rules.memory.summary import MemorySummary, memory_of, reserved_of
+from viewer.look.labels import ElidedLabel
 from viewer.panels.tabs.allocations import GROUPS, AllocationsPanel
 from viewer.statistics.memory import Grouping, rows_at, segments_of
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.memory.stack import BLOCK, FROM_BELOW, MemoryStack, Peaks
-from viewer.timeline.names_column import NAMES_WIDTH
+from viewer.timeline.names_column import NAMES_WIDTH, beside_title
+from viewer.timeline.pixels import Shown
 from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab, wait_until_ready
@@ -132,6 +137,25 @@ def test_segments_hold_all_that_is_reserved_and_their_blocks_what_is_held(accoun
     assert int(segments.used.sum()) == account.at(int(account.time[-1]))
     assert segments.holes == int(segments.piece_size[segments.piece_kind < 0].sum())
     assert np.all(np.diff(segments.size) <= 0)
+
+
+def test_the_lane_and_both_tabs_tell_one_peak_where_two_records_differ(
+    make_window: Callable[..., MainWindow], growing: Trace, account: DeviceMemory, qtbot: QtBot
+) -> None:
+    counted = tuple(replace(each, value=each.value * 1.01) for each in growing.counters)
+    window = make_window(shows=replace(growing, counters=counted))
+    wait_until_ready(qtbot, window)
+    state = window.timeline.state
+    (placed,) = (each for each in state.layout.scrolled if each.track.stacked)
+    said = [beside_title(state.scene, Shown(placed, 0), None)]
+    for title in ("Memory", "Allocations"):
+        show_tab(window, qtbot, title)
+        panel = window.panels.tabs.currentWidget()
+        assert panel is not None
+        said += [each.text() for each in panel.findChildren(ElidedLabel) if "peak" in each.text()]
+    told = [each for each in said if "reserved" not in each]
+    assert len(told) == 3
+    assert all(size(account.peak) in each for each in told), told
 
 
 def test_the_tab_shows_the_peak_first_and_any_moment_that_is_clicked(

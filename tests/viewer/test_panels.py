@@ -102,7 +102,7 @@ def test_how_to_fix_shows_every_advice_and_the_code(qtbot: QtBot, qapp: object) 
     assert not card.fix_button.isChecked()
     texts = [label.text() for label in card._detail.findChildren(type(card._what).__mro__[1])]
     assert set(EXPLANATION_HEADINGS) <= set(texts)
-    assert any("50.0 ns of 100 ns" in text.replace("\u00a0", " ") for text in texts)
+    assert any("50 ns of 100 ns" in text.replace("\u00a0", " ") for text in texts)
 
 
 def test_the_filter_keeps_severities_and_categories(window: MainWindow) -> None:
@@ -155,7 +155,7 @@ def column(model: TableModel, index: int) -> list[str]:
 
 def test_a_table_sorts_by_value_and_not_by_text(model: TableModel) -> None:
     model.sort(1, Qt.SortOrder.AscendingOrder)
-    assert column(model, 1) == ["30.0 ns", "2.00 us", "400 us"]
+    assert column(model, 1) == ["30 ns", "2.00 us", "400 us"]
     model.sort(0, Qt.SortOrder.DescendingOrder)
     assert column(model, 0) == ["gamma", "beta", "alpha"]
     model.sort(-1)
@@ -330,7 +330,7 @@ def test_a_narrow_table_leaves_out_minor_columns_and_shortens_bars(qtbot: QtBot)
     )
     table = TableView(columns, "Anything")
     qtbot.addWidget(table)
-    table.set_frame(pd.DataFrame([("a", 1, 2, 0.5)], columns=["name", "mean", "p99", "share"]))
+    table.set_frame(pd.DataFrame([("a", 1_200, 2_400, 0.5)], columns=["name", "mean", "p99", "share"]))
     for width, shown in ((900, True), (290, False), (900, True)):
         table.resize(width, 200)
         table.show()

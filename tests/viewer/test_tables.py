@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from viewer.look import theme
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import BAR_WIDTH, CELL_PADDING, TIGHT_KIND_WIDTH, TableView
+from viewer.tables.sizes import Sizes
 
 COLUMNS = (
     Column("name", "Name"),
@@ -75,7 +76,34 @@ def test_a_width_that_the_user_chose_stays(table: TableView) -> None:
 
 def test_sizes_that_would_read_the_same_are_told_apart(table: TableView) -> None:
     table.set_frame(frame(7))
-    assert [cell(table, row, 3) for row in range(3)] == ["33,583,104 B", "33,591,296 B", "227 MB"]
+    assert [cell(table, row, 3) for row in range(3)] == ["33.583104 MB", "33.591296 MB", "227 MB"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "told"),
+    [
+        ([4.52e9, 1.31e9, 427e6, 0.0], ["4.52 GB", "1.31 GB", "0.427 GB", "0 GB"]),
+        ([4.52e9, 427e6, 774e6, 33e6], ["4,520 MB", "427 MB", "774 MB", "33.0 MB"]),
+        ([8, 728, 12], ["8 B", "728 B", "12 B"]),
+        ([3e9, 2e9, 600e3, 400e3], ["3.00 GB", "2.00 GB", "0.001 GB", "<0.001 GB"]),
+        ([float("nan"), 0.0], ["", "0 B"]),
+        ([], []),
+    ],
+)
+def test_the_sizes_of_a_table_are_in_one_unit(sizes: list[float], told: list[str]) -> None:
+    written = Sizes(sizes).written
+    assert [written(each) if each == each else "" for each in sizes] == told
+
+
+def test_rates_of_a_table_are_in_one_unit_and_may_read_the_same() -> None:
+    rates = [2.741e12, 2.742e12, 223e9, 224e9, 9e9]
+    assert [Sizes(rates, "/s").written(each) for each in rates] == [
+        "2,741 GB/s",
+        "2,742 GB/s",
+        "223 GB/s",
+        "224 GB/s",
+        "9.00 GB/s",
+    ]
 
 
 def test_a_share_above_one_has_a_longer_bar_than_one(table: TableView) -> None:

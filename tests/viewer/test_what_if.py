@@ -23,7 +23,7 @@ from viewer.panels.findings.share_bar import ShareBar
 from viewer.panels.fixes.fix_card import FixCard, GainRange
 from viewer.panels.tables.facts import LinkButton
 from viewer.reports.fixes_report import outcome_json
-from viewer.statistics.what_if import ghosts, path_rows, predict
+from viewer.statistics.what_if import PATH_NAMES, ghosts, path_rows, predict
 from viewer.timeline.geometry.derived import GHOST, PATH
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.window.main_window import MainWindow
@@ -178,7 +178,7 @@ def test_the_critical_path_is_a_lane_and_a_table_that_add_up(slow: MainWindow, q
     path = critical_path_of(analysis)
     rows = path_rows(trace, path)
     assert sum(row.ns for row in rows) == pytest.approx(sum(path.share().values()), rel=0.001)
-    host = next(row for row in rows if row.kind is PathKind.HOST)
+    host = next(row for row in rows if row.name.startswith(PATH_NAMES[PathKind.HOST]))
     assert host.name.endswith("in tokenize_next")
     show_tab(slow, qtbot, "Critical path")
     table = slow.panels.tabs.currentWidget().table

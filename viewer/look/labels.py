@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
@@ -81,24 +81,9 @@ class Label(QLabel):
             policy.setHeightForWidth(True)
             self.setSizePolicy(policy)
 
-
-class FigureLabel(Label):
-    """A figure of which a click says what it is the sum of, once ``explains`` is told so."""
-
-    clicked = Signal()
-    _explains = False
-
-    def explain(self, on: bool) -> None:
-        """Whether somebody knows what it is the sum of."""
-        self.setCursor(Qt.CursorShape.PointingHandCursor if on else Qt.CursorShape.ArrowCursor)
-        self.setToolTip("Click for what it is the sum of" if on else "")
-        self._explains = on
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        if self._explains and self.rect().contains(event.position().toPoint()):
-            self.clicked.emit()
-        else:
-            super().mouseReleaseEvent(event)
+    def set_hint(self, text: str) -> None:
+        """What is said of it where the mouse rests; plain text."""
+        self.setToolTip(tooltip(text))
 
 
 class ElidedLabel(QWidget):
@@ -117,12 +102,18 @@ class ElidedLabel(QWidget):
         super().__init__(parent)
         self._text, self._role, self._mode = text, role, mode
         self._swatch: QColor | None = None
+        self._hint = ""
         self.setFont(theme.font(pixels, weight))
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.setText(text)
 
     def text(self) -> str:
         return self._text
+
+    def set_hint(self, text: str) -> None:
+        """What is said of it where the mouse rests and all of it is shown; plain text."""
+        self._hint = text
+        self.update()
 
     def set_swatch(self, color: QColor) -> None:
         """A small square of this colour before the text."""
@@ -158,6 +149,35 @@ class ElidedLabel(QWidget):
         room = self.rect().adjusted(self._indent, 0, 0, 0)
         shown = self.fontMetrics().elidedText(self._text, self._mode, room.width())
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)
-        whole = tooltip(self._text) if shown != self._text else ""
+        whole = tooltip(self._text if shown != self._text else self._hint)
         if whole != self.toolTip():
             self.setToolTip(whole)
+
+
+class Figure(QObject):
+    """A label that shows a figure: a click says what it is the sum of, once ``explain`` is told so."""
+
+    clicked = Signal()
+
+    def __init__(self, label: Label | ElidedLabel) -> None:
+        super().__init__(label)
+        self._label, self._explains = label, False
+        label.installEventFilter(self)
+
+    def explain(self, on: bool = True) -> None:
+        """Whether somebody knows what it is the sum of."""
+        self._explains = on
+        self._label.setCursor(Qt.CursorShape.PointingHandCursor if on else Qt.CursorShape.ArrowCursor)
+        self._label.set_hint("Click for what it is the sum of" if on else "")
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        wanted = (
+            self._explains
+            and isinstance(event, QMouseEvent)
+            and event.type() is QEvent.Type.MouseButtonRelease
+            and event.button() is Qt.MouseButton.LeftButton
+            and self._label.rect().contains(event.position().toPoint())
+        )
+        if wanted:
+            self.clicked.emit()
+        return wanted

@@ -14,6 +14,7 @@ from viewer.reports.rendering.terminal_report import table_lines
 from viewer.reports.result_tables import figure
 from viewer.statistics.kernels import kernel_columns
 from viewer.statistics.operators import operator_columns, operator_times
+from viewer.tables.sizes import Sizes
 from viewer.tables.summaries.cpu import OperatorSummary
 from viewer.tables.summaries.gpu import KernelSummary
 from viewer.tables.table import Column
@@ -22,6 +23,7 @@ FEW = 5
 MAX_ROWS = 10_000  # of one table in JSON: more is asked for by a query
 MAX_PRINTED = 25
 MAX_ON_PAGE = 200
+_SIZES = {"B": "", "B/s": "/s"}  # what stands behind the unit
 _UNSAID = ("event",)
 _SHORT = {"name": "short_name"}
 
@@ -46,9 +48,18 @@ class Table:
 
     def cells(self, most: int) -> list[tuple[str, ...]]:
         """The first rows as people read them."""
+        shown = self.rows[:most]
+        sizes = {
+            unit: Sizes([row[place] for row in shown for place in places if row[place] is not None], ending)
+            for unit, ending in _SIZES.items()
+            if (places := [place for place, each in enumerate(self.units) if each == unit])
+        }
         return [
-            tuple(cell(value, unit) for value, unit in zip(row, self.units, strict=True))
-            for row in self.rows[:most]
+            tuple(
+                cell(value, unit) if unit not in sizes or value is None else sizes[unit].written(value)
+                for value, unit in zip(row, self.units, strict=True)
+            )
+            for row in shown
         ]
 
     def without(self, *hidden: str) -> Table:

@@ -9,18 +9,17 @@ from enum import StrEnum
 
 import numpy as np
 
-from parsers.model import I32, I64, EventKind, Trace
+from parsers.model import I32, I64, Trace
 from parsers.model.memory import BEFORE, Frame, Memory
 from parsers.model.units import size
 from rules.memory.account import DeviceMemory
 from rules.memory.kinds import KINDS, Kind, own_frames
-from rules.memory.operators import innermost_of, operators_of
+from rules.memory.operators import MODULE, modules_of, operators_of
 from rules.memory.summary import MemorySummary
 
 MAX_ROWS = 200
 NOWHERE = -1
 _PATHS = re.compile(r"[/\\\\]")
-_MODULE = "nn.Module: "
 
 
 class Grouping(StrEnum):
@@ -37,7 +36,10 @@ class Grouping(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryRow:
-    """What one group holds at a moment; ``members`` are the numbers of its allocations."""
+    """What one group holds at a moment; ``members`` are the numbers of its allocations.
+
+    They are alike in this column of the table of allocations; not ``is_known``: nothing stands there.
+    """
 
     what: str
     where: str
@@ -45,12 +47,15 @@ class MemoryRow:
     size: int
     kind: Kind
     members: I64
+    column: str
+    is_known: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Groups:
-    """The group of each allocation of a moment, and what a group is called and where it was made."""
+    """The group of each allocation of a moment, by a column, and what a group is called and where it was made."""
 
+    column: str
     code: I64
     told: Callable[[int], tuple[str, str]]
 
@@ -73,7 +78,10 @@ def rows_at(trace: Trace, summary: MemorySummary, when: int, grouping: Grouping)
         members = alive[order[edges[each] : edges[each + 1]]]
         what, where = groups.told(int(codes[each]))
         mostly = KINDS[int(by_kind[each].argmax())]
-        rows.append(MemoryRow(what, where, len(members), int(sums[each]), mostly, members))
+        is_known = int(codes[each]) != NOWHERE
+        rows.append(
+            MemoryRow(what, where, len(members), int(sums[each]), mostly, members, groups.column, is_known)
+        )
     return rows
 
 
@@ -83,12 +91,12 @@ def place_of(frame: Frame) -> str:
 
 
 def _by_kind(_: Trace, __: MemorySummary, account: DeviceMemory, alive: I64) -> _Groups:
-    return _Groups(account.kind[alive].astype(np.int64), lambda code: (KINDS[code].value, ""))
+    return _Groups("kind", account.kind[alive].astype(np.int64), lambda code: (KINDS[code].value, ""))
 
 
 def _by_line(_: Trace, __: MemorySummary, account: DeviceMemory, alive: I64) -> _Groups:
     code = _frame_of(account, alive, own_frames(account.memory))
-    return _Groups(code, _told_frame(account.memory, "not made by a line of the program"))
+    return _Groups("stack", code, _told_frame(account.memory, "not made by a line of the program"))
 
 
 def _by_module(trace: Trace, _: MemorySummary, account: DeviceMemory, alive: I64) -> _Groups:
@@ -102,27 +110,27 @@ def _by_module(trace: Trace, _: MemorySummary, account: DeviceMemory, alive: I64
             made = account.memory.frames[frame]
             return _PATHS.split(made.file)[-1].removesuffix(".py"), place_of(made)
 
-        return _Groups(code, told)
-    around = innermost_of(trace, account.memory, (EventKind.PYTHON,), lambda name: name.startswith(_MODULE))[
-        alive
-    ]
-    return _by_name(trace, around, "outside of modules", _MODULE)
+        return _Groups("stack", code, told)
+    around = modules_of(trace, account.memory)[alive]
+    return _by_name(trace, "module", around, "outside of modules", MODULE)
 
 
 def _by_operator(trace: Trace, _: MemorySummary, account: DeviceMemory, alive: I64) -> _Groups:
     around = operators_of(trace, account.memory)[alive]
     if (around >= 0).any() or not account.memory.frames:
-        return _by_name(trace, around, "no operator known", "")
+        return _by_name(trace, "operator", around, "no operator known", "")
     memory = account.memory
     return _Groups(
+        "stack",
         _frame_of(account, alive, _innermost(memory, [True] * len(memory.frames))),
         _told_frame(memory, "no stack recorded"),
     )
 
 
-def _by_name(trace: Trace, events: I64, otherwise: str, prefix: str) -> _Groups:
+def _by_name(trace: Trace, column: str, events: I64, otherwise: str, prefix: str) -> _Groups:
     name = np.where(events >= 0, trace.events.name[events], NOWHERE).astype(np.int64)
     return _Groups(
+        column,
         name,
         lambda code: (trace.strings[code].removeprefix(prefix) if code >= 0 else otherwise, ""),
     )
@@ -137,11 +145,13 @@ def _by_stack(_: Trace, __: MemorySummary, account: DeviceMemory, alive: I64) ->
             return "no stack recorded", ""
         return " < ".join(dict.fromkeys(each.function for each in frames[:6])), place_of(frames[0])
 
-    return _Groups(memory.allocations.stack[alive].astype(np.int64), told)
+    return _Groups("stack", memory.allocations.stack[alive].astype(np.int64), told)
 
 
 def _by_size(_: Trace, __: MemorySummary, account: DeviceMemory, alive: I64) -> _Groups:
-    return _Groups(account.memory.allocations.size[alive], lambda code: (f"blocks of {size(code)}", ""))
+    return _Groups(
+        "size_bytes", account.memory.allocations.size[alive], lambda code: (f"blocks of {size(code)}", "")
+    )
 
 
 def _by_age(_: Trace, summary: MemorySummary, account: DeviceMemory, alive: I64) -> _Groups:
@@ -156,7 +166,7 @@ def _by_age(_: Trace, summary: MemorySummary, account: DeviceMemory, alive: I64)
         words = ("up to the end of the first step", "after the last step")
         return words[0] if not step else words[1] if step >= len(ends) else f"in step {step + 1}", ""
 
-    return _Groups(made, told)
+    return _Groups("start_ns", made, told)
 
 
 _GROUPS: dict[Grouping, Callable[[Trace, MemorySummary, DeviceMemory, I64], _Groups]] = {
@@ -175,7 +185,7 @@ def groupings_of(trace: Trace, account: DeviceMemory) -> tuple[Grouping, ...]:
     missing = set()
     if not account.memory.frames:
         missing |= {Grouping.LINE, Grouping.STACK}
-        if not any(text.startswith(_MODULE) for text in trace.strings):
+        if not any(text.startswith(MODULE) for text in trace.strings):
             missing.add(Grouping.MODULE)
     return tuple(each for each in Grouping if each not in missing)
 

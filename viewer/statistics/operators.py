@@ -11,6 +11,7 @@ import numpy.typing as npt
 from parsers.model import BOOL, I64, EventKind, Lane, LaneKind, Trace, derived, derived_by
 from parsers.model.arrays import rows_by, stable_order
 from parsers.model.names.per_name import named
+from rules.memory.operators import MODULE
 from viewer.statistics.kernels import longest_events, ordered, totals
 
 if TYPE_CHECKING:
@@ -210,5 +211,5 @@ def parents_on_lane(trace: Trace, lane: int, base: int) -> I64:
 def module_times(trace: Trace) -> OperatorTimes:
     """Times of every call of a module; ``cpu_self`` and ``gpu_self`` are without any inner frame."""
     found = nested_times(trace, LaneKind.PYTHON)
-    mine = named(trace, found.event, lambda name: name.startswith("nn.Module: "))
+    mine = named(trace, found.event, lambda name: name.startswith(MODULE))
     return OperatorTimes(**{each.name: getattr(found, each.name)[mine] for each in fields(OperatorTimes)})

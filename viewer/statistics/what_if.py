@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parsers.model import EventKind, LaneKind, Trace
+from parsers.model import I64, EventKind, LaneKind, Trace
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
@@ -231,19 +231,16 @@ def _region(trace: Trace, event: int, when: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PathRow:
-    """All pieces of one kind and name: ns in one step, how many of them, and the longest one."""
+    """All pieces that are called the same: ns in one step, how many of them, and the longest one."""
 
-    kind: PathKind
     name: str
     ns: float
     pieces: int
     longest: int
 
 
-def path_rows(trace: Trace, path: CriticalPath) -> list[PathRow]:
-    """What the path is made of, the largest part first; work on the CPU by the region it is in."""
-    if not len(path.start):
-        return []
+def path_groups(trace: Trace, path: CriticalPath) -> tuple[I64, list[str]]:
+    """What each piece of the path is, as an index into the names; work on the CPU by the region it is in."""
     name = np.where(path.event >= 0, trace.events.name[np.maximum(path.event, 0)], -1).astype(np.int64)
     key = path.kind.astype(np.int64) * (len(trace.strings) + 1) + name + 1
     alone = np.flatnonzero(path.kind == PathKind.HOST)
@@ -252,20 +249,23 @@ def path_rows(trace: Trace, path: CriticalPath) -> list[PathRow]:
     for piece in alone.tolist():
         key[piece] = -1 - places.setdefault(what(trace, path, piece), len(places))
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    names: dict[str, int] = {}
+    number = [names.setdefault(what(trace, path, piece), len(names)) for piece in first.tolist()]
+    return np.array(number, np.int64)[group], list(names)
+
+
+def path_rows(trace: Trace, path: CriticalPath) -> list[PathRow]:
+    """What the path is made of, the largest part first."""
+    group, names = path_groups(trace, path)
     taken = path.end - path.start
-    total = np.bincount(group, taken)
+    total, counts = np.bincount(group, taken, len(names)), np.bincount(group, minlength=len(names))
     by_length = np.argsort(taken, kind="stable")
-    longest = np.zeros(len(first), np.int64)
+    longest = np.zeros(len(names), np.int64)
     longest[group[by_length]] = by_length
-    counts = np.bincount(group)
     found = [
-        PathRow(
-            PathKind(int(path.kind[piece])),
-            what(trace, path, piece),
-            float(total[number]) / max(path.steps, 1),
-            int(counts[number]),
-            int(longest[number]),
+        PathRow(name, ns / max(path.steps, 1), pieces, piece)
+        for name, ns, pieces, piece in zip(
+            names, total.tolist(), counts.tolist(), longest.tolist(), strict=True
         )
-        for number, piece in enumerate(first.tolist())
     ]
     return sorted(found, key=lambda row: -row.ns)

@@ -100,7 +100,7 @@ class NamesColumn:
         painter.setFont(title_font.font)
         painter.setPen(colors.good if track.derived else colors.text_secondary if quiet else colors.text)
         title_font.draw(painter, track.title, TEXT_LEFT, round(first_line), room)
-        subtitle = self._subtitle(scene, shown, cursor)
+        subtitle = beside_title(scene, shown, cursor)
         legend: list[tuple[QColor, str]] = []
         if (stack := scene.stacks.get(track.counter)) is not None and not quiet:
             legend = _kinds(stack, cursor)
@@ -133,17 +133,23 @@ class NamesColumn:
             painter.setPen(theme.current().text_secondary)
             self._figures.draw(painter, text, TEXT_LEFT + 15, y, NAMES_WIDTH - TEXT_LEFT - 20)
 
-    def _subtitle(self, scene: Scene, shown: Shown, cursor: float | None) -> str:
-        track = shown.placed.track
-        if (counter := scene.counter_of(track)) is not None:
-            if cursor is not None:
-                return shown_value(counter.at(round(cursor)), counter.unit)
-            largest = float(counter.value.max()) if len(counter.value) else None
-            beside = "" if track.derived and shown.placed.height < TWO_LINES else track.subtitle
-            return f"max {shown_value(largest, counter.unit)}  {beside}".rstrip()
-        if shown.placed.hidden_levels and not shown.placed.collapsed and shown.placed.height >= TWO_LINES:
-            return f"{track.subtitle}, {len(shown.placed.rows)} of {track.levels}"
-        return track.subtitle
+
+def beside_title(scene: Scene, shown: Shown, cursor: float | None) -> str:
+    """What is said of a lane below its title; of an amount what it is at the cursor (ns), else the most there is."""
+    track = shown.placed.track
+    if (stack := scene.stacks.get(track.counter)) is not None:
+        if cursor is not None:
+            return size(sum(stack.at(round(cursor)).values()))
+        return f"peak {size(stack.peak)}  {track.subtitle}".rstrip()
+    if (counter := scene.counter_of(track)) is not None:
+        if cursor is not None:
+            return shown_value(counter.at(round(cursor)), counter.unit)
+        largest = float(counter.value.max()) if len(counter.value) else None
+        beside = "" if track.derived and shown.placed.height < TWO_LINES else track.subtitle
+        return f"max {shown_value(largest, counter.unit)}  {beside}".rstrip()
+    if shown.placed.hidden_levels and not shown.placed.collapsed and shown.placed.height >= TWO_LINES:
+        return f"{track.subtitle}, {len(shown.placed.rows)} of {track.levels}"
+    return track.subtitle
 
 
 def _kinds(stack: MemoryStack, cursor: float | None) -> list[tuple[QColor, str]]:

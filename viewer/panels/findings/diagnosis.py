@@ -17,7 +17,7 @@ from viewer.panels.findings.check_list import CheckList, check_name, counted_che
 
 if TYPE_CHECKING:
     from rules import Diagnosis, Finding
-    from rules.fixes.plan import Plan
+    from rules.fixes.plan import Plan, Promise
     from rules.terms.thresholds import Thresholds
     from viewer.capture.request import CaptureRequest
     from viewer.panels.findings.finding_card import FindingCard, TextAround
@@ -138,6 +138,7 @@ class DiagnosisPanel(QWidget):
                 card.tell_as(self._document.told(finding))
                 card.line_wanted.connect(self._document.line_wanted)
                 card.sum_wanted.connect(self._explain)
+                card.gain_wanted.connect(self._explain_gain)
                 card.ticket_wanted.connect(self._document.ticket_wanted)
                 card.record_wanted.connect(self._document.recording_wanted)
                 card.chosen.connect(self._document.select_finding)
@@ -167,6 +168,11 @@ class DiagnosisPanel(QWidget):
         if self._document.stage is Stage.READY:
             return "The analysis was stopped or failed; the timeline is complete."
         return "Analysing what the GPU waits for ..."
+
+    def _explain_gain(self, promise: Promise) -> None:
+        from viewer.query.explained import gain_behind
+
+        self._document.question_wanted.emit(gain_behind(promise).question)
 
     def _explain(self, finding: Finding) -> None:
         from viewer.query.explained import explained

@@ -25,15 +25,15 @@ from rules.verdict.promises import gain
 from rules.wording.phrases import short_place
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
-from viewer.look.labels import FigureLabel, Label, breakable, tooltip, unbroken
+from viewer.look.labels import Figure, Label, breakable, tooltip, unbroken
 from viewer.look.tab_order import LIST_ITEM
 from viewer.panels.findings.code_box import CodeBox
 from viewer.panels.findings.share_bar import ShareBar, share_in_words
 from viewer.panels.findings.stairs import Stairs
-from viewer.query.explained import can_be_explained
+from viewer.query.explained import can_be_explained, promise_behind
 
 if TYPE_CHECKING:
-    from rules.fixes.plan import Plan
+    from rules.fixes.plan import Plan, Promise
     from viewer.capture.request import CaptureRequest
 
 SHORT_LINES = 2
@@ -116,6 +116,7 @@ class FindingCard(QFrame):
     line_wanted = Signal(object)  # SourceLine
     ticket_wanted = Signal(object)  # Finding
     sum_wanted = Signal(object)  # Finding
+    gain_wanted = Signal(object)  # Promise
     walked = Signal(int)  # +1 or -1: next or previous evidence
     passed = Signal(int)  # +1 or -1: next or previous finding
 
@@ -151,6 +152,7 @@ class FindingCard(QFrame):
     def tell(self, plan: Plan) -> None:
         """Say what fixes give, which is known later than the finding."""
         self._plan = plan
+        self._gain.explain(self._promise is not None)
         self.gives.setText(self.ceiling)
         self.gives.setVisible(bool(self.ceiling))
         self.setAccessibleName(f"{self._told.title}. {self.ceiling}")
@@ -166,6 +168,11 @@ class FindingCard(QFrame):
         self.setAccessibleName(f"{told.title}. {self.ceiling}")
 
     @property
+    def _promise(self) -> Promise | None:
+        """The fix whose gain is told, where that is the difference of two steps."""
+        return promise_behind(self.finding, self._plan)
+
+    @property
     def _title(self) -> str:
         """What happens; the share of a step stands in the row of the bar, so that this is one line."""
         words = self._told.headline.beside_its_cost(self._told.reader)
@@ -175,11 +182,15 @@ class FindingCard(QFrame):
         finding = self.finding
         self.title = Label(self._title, weight=QFont.Weight.DemiBold, pixels=14, wrap=True)
         self._layout.addWidget(self.title)
-        self.share = FigureLabel(share_in_words(self._told), "secondary", pixels=12, parent=self)
-        self.share.explain(can_be_explained(finding))
-        self.share.clicked.connect(lambda: self.sum_wanted.emit(finding))
+        self.share = Label(share_in_words(self._told), "secondary", pixels=12, parent=self)
+        figure = Figure(self.share)
+        figure.explain(can_be_explained(finding))
+        figure.clicked.connect(lambda: self.sum_wanted.emit(finding))
         self.share.setVisible(bool(share_in_words(self._told)))
         self.gives = Label(self.ceiling, "secondary", pixels=12, parent=self)
+        self._gain = Figure(self.gives)
+        self._gain.explain(self._promise is not None)
+        self._gain.clicked.connect(lambda: self.gain_wanted.emit(self._promise))
         self.gives.setVisible(bool(self.ceiling))
         self._bar = ShareBar(finding, self._color) if finding.share > 0 else None
         row = horizontal(spacing=12)
@@ -332,6 +343,10 @@ class FindingCard(QFrame):
             self.sum_button = self._button("Show the sum in SQL", "The rows that it counts, added up")
             self.sum_button.clicked.connect(lambda: self.sum_wanted.emit(finding))
             layout.addWidget(self.sum_button, 0, Qt.AlignmentFlag.AlignLeft)
+        if (promise := self._promise) is not None:
+            self.gain_button = self._button("Show the gain in SQL", "The parts of a step, before and after")
+            self.gain_button.clicked.connect(lambda: self.gain_wanted.emit(promise))
+            layout.addWidget(self.gain_button, 0, Qt.AlignmentFlag.AlignLeft)
         for heading, text in self._explanation.items():
             layout.addWidget(Label(heading, weight=QFont.Weight.DemiBold, pixels=12))
             layout.addWidget(Label(text, "secondary", wrap=True, selectable=True))

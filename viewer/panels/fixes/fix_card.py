@@ -17,7 +17,7 @@ from rules.wording.words import Reader
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
 from viewer.look.headline import Pill
-from viewer.look.labels import ElidedLabel, Label, tooltip, unbroken
+from viewer.look.labels import ElidedLabel, Figure, Label, tooltip, unbroken
 from viewer.look.tab_order import LIST_ITEM
 from viewer.panels.charts.gain_axis import MARKED_ON_CARDS, OF_CARDS
 from viewer.panels.tables.facts import LinkButton
@@ -123,6 +123,7 @@ class FixCard(QFrame):
     passed = Signal(int)  # +1 or -1: the next or the previous card
     finding_wanted = Signal(object)
     try_wanted = Signal(str)
+    sum_wanted = Signal(object)  # Promise
 
     def __init__(self, promise: Promise, plan: Plan, removed: list[Finding], reader: Reader) -> None:
         super().__init__()
@@ -152,6 +153,10 @@ class FixCard(QFrame):
             layout.addWidget(Label(advice, "secondary", pixels=12, wrap=True))
         line = horizontal(spacing=8)
         self.step = ElidedLabel(step_with(promise, plan) or self._range_text, pixels=12)
+        for label in () if isinstance(self.gives, Pill) else (self.gives, self.step):
+            figure = Figure(label)
+            figure.explain()
+            figure.clicked.connect(lambda: self.sum_wanted.emit(promise))
         line.addWidget(self.step, 1)
         self.range = GainRange(promise)
         line.addWidget(self.range)

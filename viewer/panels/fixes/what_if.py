@@ -86,6 +86,7 @@ class WhatIfPanel(QWidget):
                 card.ticked.connect(self._model.tick)
                 card.passed.connect(self._pass)
                 card.finding_wanted.connect(document.select_finding)
+                card.sum_wanted.connect(self._explain)
                 card.try_wanted.connect(lambda fix: self._model.try_wanted.emit((fix,)))
                 self.cards.append(card)
                 column.addWidget(card)
@@ -103,6 +104,11 @@ class WhatIfPanel(QWidget):
         self._say()
         self._tell_shares()
         self._show_measured()
+
+    def _explain(self, promise: Promise) -> None:
+        from viewer.query.explained import gain_behind
+
+        self._model.document.question_wanted.emit(gain_behind(promise).question)
 
     def _tell_shares(self) -> None:
         for card in self.cards:

@@ -16,6 +16,7 @@ from PySide6.QtGui import QBrush, QColor
 from parsers.model import BOOL, I64, units
 from viewer.look import plain_text, theme
 from viewer.look.labels import tooltip
+from viewer.tables.sizes import Sizes
 from viewer.tables.table import RowTable, Summary
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Column:
     tone: str = ""  # key of a column of numbers: below 0 the text is green, above 0 red, else grey
 
 
+_SIZES = {Show.SIZE: "", Show.RATE: "/s"}
 _OF_UNIT = {"ns": Show.TIME, "B": Show.SIZE, "B/s": Show.RATE, "share": Show.SHARE}
 
 
@@ -110,14 +112,6 @@ def _largest(shares: Any) -> float:
     return float(np.max(known[np.isfinite(known)], initial=1.0))
 
 
-def _alike(values: Any) -> frozenset[float]:
-    """Different sizes that read the same."""
-    read: dict[str, set[float]] = {}
-    for value in np.unique(values[np.isfinite(values.astype(float))]).tolist():
-        read.setdefault(units.size(float(value)), set()).add(value)
-    return frozenset(value for same in read.values() if len(same) > 1 for value in same)
-
-
 def safe_cell(value: Any) -> Any:
     """A cell that no spreadsheet takes for a formula."""
     if isinstance(value, str):
@@ -145,7 +139,7 @@ class TableModel(QAbstractTableModel):
         self.frame: pd.DataFrame | None = None
         self._values: list[Any] = []
         self._whole: list[Any] = []
-        self._exact: list[frozenset[float]] = []  # for each column: sizes that read the same when rounded
+        self._sizes: dict[Show, Sizes] = {}  # how those of all columns are written: beside each other, too
         self._order: list[Any] = []
         self._full: list[float] = []
         self._rows = np.empty(0, np.int64)
@@ -161,14 +155,19 @@ class TableModel(QAbstractTableModel):
         self._whole = [frame[column.whole or column.key].to_numpy() for column in self.columns]
         self._order = [frame[column.order or column.key].to_numpy() for column in self.columns]
         shown = [(values, column.show) for values, column in zip(self._values, self.columns, strict=True)]
-        self._exact = [_alike(values) if show is Show.SIZE else frozenset() for values, show in shown]
+        self._sizes = {
+            show: Sizes(np.concatenate(mine).astype(float), _SIZES[show])
+            for show in _SIZES
+            if (mine := [values for values, each in shown if each is show])
+        }
         self._full = [_largest(values) if show in BARS else 1.0 for values, show in shown]
         self._arrange()
         self.endResetModel()
 
     def _written(self, column: int, value: Any) -> str:
-        exact = self._exact[column]
-        return f"{int(value):,} B" if exact and value in exact else written(value, self.columns[column].show)
+        show = self.columns[column].show
+        told, sizes = written(value, show), self._sizes.get(show)
+        return told if sizes is None or told == NOT_A_NUMBER else sizes.written(float(value))
 
     def widest_texts(self, column: int) -> list[str]:
         """What the largest, the smallest and the first of a column's values look like."""
@@ -305,8 +304,10 @@ class TableModel(QAbstractTableModel):
         if role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole, RAW_ROLE):
             return None
         if role == Qt.ItemDataRole.ToolTipRole:
-            whole = str(self._whole[index.column()][self._rows[index.row()]])
-            return tooltip(whole) if column.show in TEXTS else None
+            whole = self._whole[index.column()][self._rows[index.row()]]
+            if column.show is Show.SIZE and whole == whole:
+                return tooltip(f"{int(whole):,} B")
+            return tooltip(str(whole)) if column.show in TEXTS else None
         value = self._values[index.column()][self._rows[index.row()]]
         if role == RAW_ROLE:
             return value

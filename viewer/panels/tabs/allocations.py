@@ -26,6 +26,7 @@ from viewer.timeline.selection import Moment
 if TYPE_CHECKING:
     from rules.memory.summary import MemorySummary
     from viewer.panels.charts.segments import SegmentBars
+    from viewer.query.explained import Behind
     from viewer.statistics.memory import MemoryRow, Segments
 
 COLUMNS = (
@@ -290,6 +291,14 @@ class AllocationsPanel(Panel):
         import pandas as pd
 
         self.table.set_frame(pd.DataFrame(rows, columns=["what", "where", "kind", "blocks", "size", "share"]))
+
+    def behind(self, table: TableView, row: int) -> Behind | None:
+        from viewer.query.explained import held_behind
+
+        summary, trace = self.summary, self.document.trace
+        if trace is None or summary is None or summary.account is None or row >= len(self._rows):
+            return None
+        return held_behind(trace, summary.account, self.when, self._rows[row])
 
     def _mark_rows(self) -> None:
         import numpy as np

@@ -10,6 +10,7 @@ from viewer.panels.tables.table_view import TableView
 from viewer.tables.summaries.gpu import CollectiveSummary
 
 if TYPE_CHECKING:
+    from viewer.query.explained import Behind
     from viewer.statistics.ranks import RankTables
 
 COLLECTIVES = (
@@ -47,6 +48,25 @@ class CollectivesPanel(Panel):
             and analysis is not None
             and len(analysis.active_devices) > 1
             and len(trace.collective_kernels) > 0
+        )
+
+    def behind(self, table: TableView, row: int) -> Behind | None:
+        from rules.analysis.ranks.recorded import ranks_of
+        from viewer.query.explained import Behind, quoted, starting_in
+
+        frame, analysis = table.rows.frame, self.document.analysis
+        if frame is None or analysis is None:
+            return None
+        line = frame.iloc[row]
+        ranks = max(len(ranks_of(analysis).run.meetings.with_collectives), 1)
+        where = (
+            f"collective = {quoted(line['collective'])} AND process_group = {quoted(line['process_group'])} "
+            f"AND message_bytes = {line['message_bytes']} AND instance IS NOT NULL AND {starting_in(analysis.window)}"
+        )
+        amounts = {"transfer_ns": "transfer_ns", "waiting_ns": f"exposed_waiting_ns / {ranks}"}
+        named = ("event", "rank", "instance", "waits_for", "start_ns")
+        return Behind(
+            f"{line['collective']}, waiting as a mean over ranks", "collectives", where, amounts, named
         )
 
     def refresh(self) -> None:

@@ -11,6 +11,7 @@ from viewer.panels.tables.table_view import TableView
 
 if TYPE_CHECKING:
     from rules.replay.critical_path import CriticalPath
+    from viewer.query.explained import Behind
     from viewer.statistics.what_if import PathRow
 
 COLUMNS = (
@@ -69,6 +70,15 @@ class CriticalPathPanel(Panel):
         whole, steps = sum(row.ns for row in self._rows) or 1.0, max(self._path.steps, 1)
         rows = [(row.name, row.pieces / steps, row.ns, row.ns / whole) for row in self._rows]
         self.table.set_frame(pd.DataFrame(rows, columns=["name", "pieces", "time", "share"]))
+
+    def behind(self, table: TableView, row: int) -> Behind | None:
+        from viewer.query.explained import Behind, quoted
+
+        if self._path is None:
+            return None
+        name = self._rows[row].name
+        amounts = {"duration_ns": "duration_ns", "a_step_ns": f"duration_ns / {max(self._path.steps, 1)}"}
+        return Behind(name, "critical_path", f"segment = {quoted(name)}", amounts, ("event", "start_ns"))
 
     def _select(self, row: int) -> None:
         path = self._path

@@ -274,9 +274,7 @@ class InstancesPanel(Panel):
         if frame is None or kind is None:
             return None
         key = "gap" if "gap" in frame else "event"
-        others = tuple(
-            name for name in (key, *kind.titles) if name != "start_ns" and not name.endswith("_ns")
-        )
+        others = tuple(name for name in (key, *kind.titles) if name == "start_ns" or not name.endswith("_ns"))
         amounts = {name: name for name in kind.titles if name.endswith("_ns") and name != "start_ns"}
         where = f"{key} = {int(frame[key].iloc[row])}"
         return Behind(f"One of the {kind.title.lower()}", kind.table, where, amounts, others)

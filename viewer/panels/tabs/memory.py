@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QVBoxLayout
 
-from parsers.model import Counter
+from parsers.model import I64, Array, Counter, Trace
 from parsers.model.units import base_unit, percent, size
 from viewer.look import theme
 from viewer.look.boxes import horizontal
-from viewer.look.labels import ElidedLabel
+from viewer.look.labels import ElidedLabel, Figure
 from viewer.panels.panel import Panel, tab
+from viewer.timeline.geometry.tracks import stacked_counters
 from viewer.timeline.kinds.base import counter_style_of
+
+if TYPE_CHECKING:
+    from rules.memory.account import DeviceMemory
+    from rules.memory.summary import MemorySummary
 
 MAX_POINTS = 4000
 MAX_CURVES = 10
@@ -33,15 +41,50 @@ def memory_counters(counters: tuple[Counter, ...]) -> list[Counter]:
     ]
 
 
-def outline(counter: Counter, points: int = MAX_POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """Times (ns) and bytes with at most about ``points`` corners; minima and maxima survive."""
-    value = counter.value * base_unit(counter.unit)[0]
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """An amount of memory over time: ns and bytes. Where allocations are known, it is what they add up to."""
+
+    counter: Counter
+    time: I64
+    held: Array
+    account: DeviceMemory | None = None
+
+    @property
+    def peak(self) -> float:
+        return float(self.held.max())
+
+    def told(self, trace: Trace) -> str:
+        """ "GPU 0 allocated memory: peak 3.27 GB (2.2 % of 150 GB)"."""
+        counter = self.counter
+        name = counter.name if counter.rank is None else f"rank {counter.rank} {counter.name}"
+        whole = trace.devices[counter.device].memory_bytes if counter.device is not None else None
+        of = f" ({percent(self.peak / whole)} of {size(whole)})" if whole else ""
+        return f"{name}: peak {size(self.peak)}{of}"
+
+
+def curves_of(trace: Trace, summaries: Sequence[MemorySummary]) -> list[Curve]:
+    """A curve for each counter of memory, the highest first."""
+    accounts = {each.device: each.account for each in summaries if each.account is not None}
+    stacked = [trace.counters[index] for index in stacked_counters(trace)]
+    known = {id(each): accounts[each.device] for each in stacked if each.device in accounts}
+    curves = []
+    for counter in memory_counters(trace.counters):
+        account = known.get(id(counter))
+        if account is not None and len(account.held):
+            curves.append(Curve(counter, account.time, account.held, account))
+        else:
+            curves.append(Curve(counter, counter.time, counter.value * base_unit(counter.unit)[0]))
+    return sorted(curves, key=lambda each: -each.peak)
+
+
+def outline(time: I64, value: Array, points: int = MAX_POINTS) -> tuple[Array, Array]:
+    """Times (ns) and values with at most about ``points`` corners; minima and maxima survive."""
     if len(value) <= points:
-        return counter.time, value
+        return time, value
     edges = np.linspace(0, len(value), points // 2 + 1).astype(np.int64)[:-1]
     low, high = np.minimum.reduceat(value, edges), np.maximum.reduceat(value, edges)
-    time = np.repeat(counter.time[edges], 2)
-    return time, np.column_stack((low, high)).ravel()
+    return np.repeat(time[edges], 2), np.column_stack((low, high)).ravel()
 
 
 @tab
@@ -82,41 +125,62 @@ class MemoryPanel(Panel):
         self._room.addWidget(self.plot)
 
     def refresh(self) -> None:
+        trace, analysis = self.document.trace, self.document.analysis
+        if trace is None:
+            return
+
+        def work() -> list[Curve]:
+            from rules.memory.summary import memory_of
+
+            return curves_of(trace, memory_of(analysis) if analysis is not None else ())
+
+        self.compute(work, lambda curves: self._show(trace, curves))
+
+    def _show(self, trace: Trace, curves: list[Curve]) -> None:
         import pyqtgraph as pg
 
-        trace = self.document.trace
-        if trace is None:
+        if trace is not self.document.trace:
             return
         if self.plot is None:
             self._make_plot()
         unit, scale = ("s", 1e9) if trace.duration > LONG_NS else ("ms", 1e6)
         self.plot.clear()
         self.plot.label_axes(f"time ({unit})", "GB")
-        counters = sorted(memory_counters(trace.counters), key=lambda each: -float(each.value.max()))[
-            :MAX_CURVES
-        ]
-        for counter in counters:
-            time, value = outline(counter)
-            pen = pg.mkPen(self._color(counter), width=1.6)
+        for curve in curves[:MAX_CURVES]:
+            time, value = outline(curve.time, curve.held)
+            pen = pg.mkPen(self._color(curve.counter), width=1.6)
             edge = np.append(time, max(trace.duration, int(time[-1]) + 1)) / scale
             self.plot.plot(edge, value / 1e9, stepMode="center", pen=pen)
         self.plot.enableAutoRange()
-        self._fill_legend(counters)
-        by_allocator = any(each.name.endswith("allocated memory") for each in counters)
+        self._fill_legend(trace, curves[:MAX_NAMED])
+        by_allocator = any(each.counter.name.endswith("allocated memory") for each in curves[:MAX_CURVES])
         self._hint.setVisible(by_allocator and not any(each.tells_use for each in trace.memory))
 
-    def _fill_legend(self, counters: list[Counter]) -> None:
+    def _fill_legend(self, trace: Trace, curves: list[Curve]) -> None:
         while self._legend.count():
             item = self._legend.takeAt(0)
             widget = item.widget() if item is not None else None
             if widget is not None:
                 widget.deleteLater()
-        named = counters[:MAX_NAMED]
-        for counter, text in zip(named, self._peaks(named), strict=True):
-            entry = ElidedLabel(text, "secondary", pixels=12)
-            entry.set_swatch(self._color(counter))
+        for curve in curves:
+            entry = ElidedLabel(curve.told(trace), "secondary", pixels=12)
+            entry.set_swatch(self._color(curve.counter))
+            figure = Figure(entry)
+            figure.explain()
+            figure.clicked.connect(partial(self._explain_peak, trace, curve))
             self._legend.addWidget(entry)
         self._legend.addStretch(1)
+
+    def _explain_peak(self, trace: Trace, curve: Curve) -> None:
+        from viewer.query.explained import counter_behind, held_behind
+
+        account = curve.account
+        behind = (
+            counter_behind(trace, curve.counter)
+            if account is None
+            else held_behind(trace, account, account.peak_at)
+        )
+        self.document.question_wanted.emit(behind.question)
 
     def _color(self, counter: Counter) -> QColor:
         trace = self.document.trace
@@ -129,21 +193,3 @@ class MemoryPanel(Panel):
             0,
         )
         return counter_style_of(counter.unit).color(number, theme.current())
-
-    def _peaks(self, counters: list[Counter]) -> list[str]:
-        trace = self.document.trace
-        parts = []
-        for counter in counters:
-            peak = float(counter.value.max()) * base_unit(counter.unit)[0]
-            device = (
-                trace.devices[counter.device] if trace is not None and counter.device is not None else None
-            )
-            of = ""
-            if device is not None and device.memory_bytes:
-                of = f" ({percent(peak / device.memory_bytes)} of {size(device.memory_bytes)})"
-            parts.append(f"{_named(counter)}: peak {size(peak)}{of}")
-        return parts
-
-
-def _named(counter: Counter) -> str:
-    return counter.name if counter.rank is None else f"rank {counter.rank} {counter.name}"

@@ -13,6 +13,8 @@ from viewer.tables.summaries.gpu import OperatorRoofs
 if TYPE_CHECKING:
     import pandas as pd
 
+    from viewer.query.explained import Behind
+
 COLUMNS = (
     Column("short_name", "Operator", stretch=True, whole="name"),
     described(OperatorRoofs, "input_shapes"),
@@ -47,6 +49,26 @@ class RoofsPanel(Panel):
         trace = self.document.trace
         return (
             trace is not None and Attribute.INPUT_DIMS in trace.attributes and len(trace.links.operation) > 0
+        )
+
+    def behind(self, table: TableView, row: int) -> Behind | None:
+        from viewer.query.explained import Behind, quoted, starting_in
+
+        frame, trace = table.rows.frame, self.document.trace
+        if frame is None or trace is None:
+            return None
+        event = int(frame["event"].iloc[row])
+        recorded = {
+            "input_shapes": trace.text_attribute(Attribute.INPUT_DIMS, event),
+            "input_types": trace.text_attribute(Attribute.INPUT_TYPES, event),
+        }
+        alike = " AND ".join(
+            f"{name} = {quoted(text)}" if text else f"{name} IS NULL" for name, text in recorded.items()
+        )
+        calls = f"SELECT event FROM operators WHERE name = {quoted(trace.name(event))} AND {alike}"
+        where = f"operator IN ({calls}) AND {starting_in(self.span)}"
+        return Behind(
+            frame["short_name"].iloc[row], "kernels", where, named=("event", "short_name", "start_ns")
         )
 
     def refresh(self) -> None:

@@ -63,7 +63,9 @@ class StepsPanel(Panel):
         amounts = {"idle_ns": f"least(end_ns, {end}) - greatest(start_ns, {start})"}
         mine = "" if step.rank is None else f" AND (rank = {step.rank} OR rank IS NULL)"
         where = f"end_ns > {start} AND start_ns < {end}{mine}"
-        return Behind(f"{step.name}, GPU idle", "gaps", where, amounts, ("event", "cause", "culprit"))
+        return Behind(
+            f"{step.name}, GPU idle", "gaps", where, amounts, ("event", "cause", "culprit", "start_ns")
+        )
 
     def refresh(self) -> None:
         trace, analysis = self.document.trace, self.document.analysis

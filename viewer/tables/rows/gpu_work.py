@@ -17,6 +17,7 @@ from rules.analysis.facts.copies import direction_by_name
 from rules.analysis.names.families import Family
 from rules.analysis.ranks.collectives import bus_factor, whole_message
 from rules.analysis.ranks.recorded import ranks_of
+from rules.kernels.operator_roofs import launched_by
 from viewer.tables.columns import (
     EVENT,
     ON_GPU,
@@ -79,6 +80,7 @@ class Kernels(RowTable):
         LAUNCH,
         Column("launch_delay_ns", "from the start of that call to its own"),
         REGION,
+        Column("operator", "the event of the operator that launched it, of those whose shapes were recorded"),
     )
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
@@ -107,7 +109,16 @@ class Kernels(RowTable):
                 "registers": number(trace, Attribute.REGISTERS, events),
             },
             _launched(analysis, events, delay=True),
+            {"operator": known(_operators(trace, events))},
         )
+
+
+def _operators(trace: Trace, kernels: I64) -> I64:
+    """The event of the operator with shapes that launched each kernel; -1 where none is known."""
+    pairs = launched_by(trace)
+    found = np.full(len(kernels), -1, np.int64)
+    found[np.searchsorted(kernels, pairs.kernel)] = pairs.operator
+    return found
 
 
 @row_table
@@ -218,6 +229,7 @@ class Collectives(RowTable):
         Column("transfer_ns", "its shortest participant: about the transfer itself"),
         Column("waiting_ns", "before the transfer could start: waiting for others"),
         Column("exposed_ns", "part of it, inside the analysed time, that no compute covers"),
+        Column("exposed_waiting_ns", "part of its waiting, inside the analysed time, that no compute covers"),
         Column("waits_for", "the rank that came last to it; empty where it came last itself"),
         Column("algorithm_bytes_per_s", "bytes of the message a second of transfer"),
         Column("bus_bytes_per_s", "what each link carried a second of transfer"),
@@ -232,6 +244,8 @@ class Collectives(RowTable):
         instance = np.full(len(found.event), -1, np.int64)
         transfer = found.end - found.start
         instance[run.places], transfer[run.places] = meetings.meeting, meetings.transfer[meetings.meeting]
+        exposed_waiting = np.zeros(len(found.event), np.int64)
+        exposed_waiting[run.places] = meetings.waiting
         row_ranks = np.array([*optional([row.rank for row in run.rows]), -1], np.int64)
         last = meetings.last[meetings.meeting]
         waits_for = np.full(len(found.event), -1, np.int64)
@@ -258,6 +272,7 @@ class Collectives(RowTable):
                 "transfer_ns": transfer,
                 "waiting_ns": np.maximum(found.end - found.start - transfer, 0),
                 "exposed_ns": _exposed(analysis, found.event, "communication"),
+                "exposed_waiting_ns": exposed_waiting,
                 "waits_for": known(waits_for),
                 "algorithm_bytes_per_s": speed,
                 "bus_bytes_per_s": speed * factor,

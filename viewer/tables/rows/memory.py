@@ -12,7 +12,7 @@ from parsers.model.memory import AFTER, BEFORE, Memory
 from rules.analysis.analysis import Analysis
 from rules.memory.account import DeviceMemory
 from rules.memory.kinds import KINDS, own_frames
-from rules.memory.operators import operators_of
+from rules.memory.operators import MODULE, modules_of, operators_of
 from rules.memory.summary import memory_of
 from viewer.tables.columns import DEVICE, RANK, known, names_of, of_devices, texts
 from viewer.tables.table import Column, RowTable, row_table
@@ -34,6 +34,8 @@ class Allocations(RowTable):
         Column("function", "the innermost function of the program's own code, where stacks were recorded"),
         Column("file", "its file"),
         Column("line", "and line"),
+        Column("stack", "number of the stack that asked for it: the same for the same stack"),
+        Column("module", "the innermost module around it, where the timeline tells"),
         Column("operator", "the operator or region that asked for it, where the timeline tells"),
         RANK,
         DEVICE,
@@ -62,6 +64,9 @@ def _rows(trace: Trace, account: DeviceMemory) -> dict[str, Any]:
     start, end = table.start[mine], table.end[mine]
     frame = _frames(memory, table.stack[mine].astype(np.int64))
     line = np.array([*(each.line for each in memory.frames), -1], np.int64)[frame]
+    around = modules_of(trace, memory)[mine]
+    module = np.full(len(around), -1, np.int64)
+    module[around >= 0] = trace.events.name[around[around >= 0]]
     return {
         "start_ns": known(start, start == BEFORE),
         "end_ns": known(end, end == AFTER),
@@ -70,6 +75,8 @@ def _rows(trace: Trace, account: DeviceMemory) -> dict[str, Any]:
         "function": texts(frame, tuple(each.function for each in memory.frames)),
         "file": texts(frame, tuple(each.file for each in memory.frames)),
         "line": known(line, frame < 0),
+        "stack": known(table.stack[mine].astype(np.int64)),
+        "module": texts(module, [name.removeprefix(MODULE) for name in trace.strings]),
         "operator": names_of(trace, operators_of(trace, memory)[mine]),
         **of_devices(trace, table.device[mine]),
         "address": table.address[mine],

@@ -190,7 +190,8 @@ class MemoryLabels:
         painter.setBrush(colors.window)
         painter.setPen(QPen(colors.text, 1.6))
         painter.drawEllipse(QPointF(x, y), 4, 4)
-        text = f"peak {size(held)} at {duration(when)}"
+        word = "peak" if held == stack.peak else "highest here"
+        text = f"{word} {size(held)} at {duration(when)}"
         width = self._bold.width(text) + 12
         left = x + 9 if x + 9 + width <= area.right() else x - 9 - width
         box = QRectF(max(left, area.left() + 2), max(y - 9, area.top() + 1), width, 18)

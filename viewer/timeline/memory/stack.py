@@ -125,10 +125,14 @@ class MemoryStack:
         )
 
     @property
+    def peak(self) -> int:
+        """The most bytes that are held at any moment."""
+        return int(self.held.max()) if len(self.held) else 0
+
+    @property
     def top(self) -> float:
         """Bytes at the upper edge of what is drawn."""
-        most = int(self.held.max()) if len(self.held) else 0
-        return _TOP * max(most, int(self.reserved[1].max()) if self.reserved is not None else 0, 1)
+        return _TOP * max(self.peak, int(self.reserved[1].max()) if self.reserved is not None else 0, 1)
 
     def at(self, when: int) -> dict[Kind, int]:
         """Bytes of each kind at a moment, from below."""
