@@ -439,3 +439,20 @@ def test_a_gpu_that_a_limit_holds_below_its_clock_is_told_to_have_it_lifted(
     made = promised(make_plan(Analysis(trace.build())))
     assert ("end-throttling" in made) is found
     assert made.get("end-throttling", 1.41) == pytest.approx(1980 / 1400, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "pageable", "low"),
+    [("NVIDIA H200", True, 2.0), ("NVIDIA H200", False, 3.0), ("Test GPU", True, 3.0)],
+    ids=["into pageable memory", "into page-locked memory", "over an unknown link"],
+)
+def test_data_that_the_host_needs_is_at_least_copied_faster(gpu: str, pageable: bool, low: float) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 15, 20, 40)
+        trace.copy(640, 3640, "DtoH", 620, pageable=pageable, bytes=40_000_000, launch_us=3030)
+        trace.kernels(3670, 8, 20, 40)
+
+    plan = plan_of_body(body, length=4200, into=TinyTrace(gpu=gpu))
+    promise = next(each for each in plan.promises if each.proposal.fix == "copy-less")
+    assert promise.low == pytest.approx(low, rel=0.15)
+    assert promise.expected == pytest.approx(4.0, rel=0.15), "at best nothing is copied"

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import BOOL, F64, Attribute, CopyKind, EventKind
+from parsers.model import BOOL, F64, Attribute, CopyKind, EventKind, MemoryKind
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
@@ -17,6 +17,7 @@ from rules.fixes.base import Proposal, Remedy, fix
 from rules.fixes.changes import copies, of_nodes, per_step, together, without_calls
 from rules.fixes.host_phases import annotated, left_of_unknown
 from rules.fixes.round_trips import round_trips
+from rules.kernels.gpu_peaks import peaks_of
 from rules.remedies.copies import less_from_gpu, less_to_gpu
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
@@ -26,6 +27,7 @@ LARGE_BYTES = 65_536
 LARGE_NS = 50_000.0
 LONG_NS = 250_000.0  # between two calls: operators that launch something are over sooner
 MOSTLY = 0.5
+PINNED_SHARE = 0.84  # of the link's rate, which large copies reach in page-locked memory on an H200
 _COMPUTING = (EventKind.KERNEL, EventKind.GRAPH)
 _TO_GPU = ("non-blocking", "pin-memory")
 _TO_HOST = ("pinned-read-backs", "no-read-backs")
@@ -47,8 +49,9 @@ What is changed in the replay
     fortieth of the host's work on more than 1 MB remains for the GPU, or a twentieth at most.
 
 What makes it more or less
-    Whether all of the data is needed. Host memory that receives pageable copies is also faulted in and freed, which
-    disappears with the copy.
+    Whether all of the data is needed: the least is what the same copies into page-locked memory leave, at 0.84 of the
+    link's rate, which large ones reach on an H200. Host memory that receives pageable copies is also faulted in and
+    freed, which disappears with the copy.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -102,8 +105,28 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
         remedy=_remedy(analysis, kind, each),
         switches=_TO_HOST if kind is CopyKind.D2H else _TO_GPU,
         expected=together(without_calls(replay, nodes, 0.0), _shorter(worked)),
-        low=together(without_calls(replay, nodes, 0.0), _shorter(least)) if most_left else None,
+        low=_at_least(analysis, replay, nodes, large, _shorter(least))
+        if kind is CopyKind.D2H or most_left
+        else None,
+        depends_on="whether the host needs all of the data" if kind is CopyKind.D2H else "",
     )
+
+
+def _at_least(analysis: Analysis, replay: Replay, nodes: BOOL, large: BOOL, worked: Change) -> Change:
+    """Copies into pageable memory stay as large as they are, but go into page-locked memory; the others are gone."""
+    trace, events = analysis.trace, replay.device.event
+    pageable = large & (trace.attribute(Attribute.TARGET_MEMORY, events) == MemoryKind.PAGEABLE.value)
+    peaks = peaks_of(trace.devices[int(replay.device.device[large][0])].name)
+    if peaks is None or not peaks.link_bandwidth or not pageable.any():
+        return together(without_calls(replay, nodes, 0.0), worked)
+    gone = nodes.copy()
+    gone[replay.device.launch[pageable]] = False
+    needed = trace.attribute(Attribute.BYTES, events) / (PINNED_SHARE * peaks.link_bandwidth) * 1e9
+
+    def page_locked(overlay: Overlay) -> None:
+        overlay.duration[pageable] = np.minimum(overlay.duration, needed)[pageable]
+
+    return together(without_calls(replay, gone, 0.0), page_locked, worked)
 
 
 def _remedy(analysis: Analysis, kind: CopyKind, each: float) -> Remedy:
