@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rules.analysis.analysis import Analysis
-from rules.fixes.base import EXPLANATION_HEADINGS, fixes, switches_for
+from rules.fixes.base import EXPLANATION_HEADINGS, fixes
 from rules.fixes.plan import HOST_UNSURE, NARROWEST, NOTHING, Plan, Promise, make_plan
 from rules.replay.overlay import Overlay
 from tests.rules.builder import TinyTrace, steps
@@ -123,37 +123,6 @@ def test_no_fix_of_the_host_promises_more_than_the_work_of_the_gpu_allows(
     assert most == pytest.approx(2000 / busy_us, rel=0.01)
     assert taken.expected <= most + 1e-9
     assert taken.high <= unsure * most + 1e-9
-
-
-@pytest.mark.parametrize(("megabytes", "found"), [(20, True), (0.001, False)])
-def test_large_copies_are_avoided(megabytes: float, found: bool) -> None:
-    def body(trace: TinyTrace, _: int) -> None:
-        trace.kernels(10, 15, 20, 40)
-        length = 800 if megabytes > 1 else 5
-        end = 640 + length
-        trace.copy(640, end, "DtoH", 620, pageable=True, bytes=int(megabytes * 1e6), launch_us=end - 610)
-        trace.kernels(end + 20, 8, 20, 40)
-
-    plan = plan_of_body(body)
-    assert ("copy-less" in promised(plan)) is found
-    if found:  # nothing that is done to copies to the GPU could prove it
-        proposal = next(each.proposal for each in plan.promises if each.proposal.fix == "copy-less")
-        assert switches_for(proposal) == ("pinned-read-backs", "no-read-backs")
-
-
-@pytest.mark.parametrize(("back", "gain"), [(True, 3.5), (False, 1.6)], ids=["at once", "later"])
-def test_a_copy_back_behind_a_copy_to_the_host_goes_with_it(back: bool, gain: float) -> None:
-    def body(trace: TinyTrace, _: int) -> None:
-        trace.kernels(10, 15, 20, 40)
-        trace.copy(640, 1440, "DtoH", 620, pageable=True, bytes=20_000_000, launch_us=830)
-        if not back:
-            trace.operation(1462, 1464, "void some_kernel", 1460)
-        trace.copy(1480, 2080, "HtoD", 1470, pageable=True, bytes=20_000_000, launch_us=615)
-        trace.kernels(2090, 2, 20, 40)
-
-    made = plan_of_body(body, length=2200).promises
-    (copied,) = (each for each in made if each.proposal.key == "D2H")
-    assert copied.expected == pytest.approx(gain, rel=0.15)
 
 
 SGEMM = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute"
@@ -439,20 +408,3 @@ def test_a_gpu_that_a_limit_holds_below_its_clock_is_told_to_have_it_lifted(
     made = promised(make_plan(Analysis(trace.build())))
     assert ("end-throttling" in made) is found
     assert made.get("end-throttling", 1.41) == pytest.approx(1980 / 1400, rel=0.05)
-
-
-@pytest.mark.parametrize(
-    ("gpu", "pageable", "low"),
-    [("NVIDIA H200", True, 2.0), ("NVIDIA H200", False, 3.0), ("Test GPU", True, 3.0)],
-    ids=["into pageable memory", "into page-locked memory", "over an unknown link"],
-)
-def test_data_that_the_host_needs_is_at_least_copied_faster(gpu: str, pageable: bool, low: float) -> None:
-    def body(trace: TinyTrace, _: int) -> None:
-        trace.kernels(10, 15, 20, 40)
-        trace.copy(640, 3640, "DtoH", 620, pageable=pageable, bytes=40_000_000, launch_us=3030)
-        trace.kernels(3670, 8, 20, 40)
-
-    plan = plan_of_body(body, length=4200, into=TinyTrace(gpu=gpu))
-    promise = next(each for each in plan.promises if each.proposal.fix == "copy-less")
-    assert promise.low == pytest.approx(low, rel=0.15)
-    assert promise.expected == pytest.approx(4.0, rel=0.15), "at best nothing is copied"

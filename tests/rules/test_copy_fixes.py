@@ -1,0 +1,57 @@
+"""Copies between host and GPU that could be smaller, or into page-locked memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.fixes.base import switches_for
+from tests.rules.builder import TinyTrace
+from tests.rules.test_fixes import plan_of_body, promised
+
+
+@pytest.mark.parametrize(("megabytes", "found"), [(20, True), (0.001, False)])
+def test_large_copies_are_avoided(megabytes: float, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 15, 20, 40)
+        length = 800 if megabytes > 1 else 5
+        end = 640 + length
+        trace.copy(640, end, "DtoH", 620, pageable=True, bytes=int(megabytes * 1e6), launch_us=end - 610)
+        trace.kernels(end + 20, 8, 20, 40)
+
+    plan = plan_of_body(body)
+    assert ("copy-less" in promised(plan)) is found
+    if found:  # nothing that is done to copies to the GPU could prove it
+        proposal = next(each.proposal for each in plan.promises if each.proposal.fix == "copy-less")
+        assert switches_for(proposal) == ("pinned-read-backs", "no-read-backs")
+
+
+@pytest.mark.parametrize(("back", "gain"), [(True, 3.5), (False, 1.6)], ids=["at once", "later"])
+def test_a_copy_back_behind_a_copy_to_the_host_goes_with_it(back: bool, gain: float) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 15, 20, 40)
+        trace.copy(640, 1440, "DtoH", 620, pageable=True, bytes=20_000_000, launch_us=830)
+        if not back:
+            trace.operation(1462, 1464, "void some_kernel", 1460)
+        trace.copy(1480, 2080, "HtoD", 1470, pageable=True, bytes=20_000_000, launch_us=615)
+        trace.kernels(2090, 2, 20, 40)
+
+    made = plan_of_body(body, length=2200).promises
+    (copied,) = (each for each in made if each.proposal.key == "D2H")
+    assert copied.expected == pytest.approx(gain, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "pageable", "low"),
+    [("NVIDIA H200", True, 2.0), ("NVIDIA H200", False, 3.0), ("Test GPU", True, 3.0)],
+    ids=["into pageable memory", "into page-locked memory", "over an unknown link"],
+)
+def test_data_that_the_host_needs_is_at_least_copied_faster(gpu: str, pageable: bool, low: float) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 15, 20, 40)
+        trace.copy(640, 3640, "DtoH", 620, pageable=pageable, bytes=40_000_000, launch_us=3030)
+        trace.kernels(3670, 8, 20, 40)
+
+    plan = plan_of_body(body, length=4200, into=TinyTrace(gpu=gpu))
+    promise = next(each for each in plan.promises if each.proposal.fix == "copy-less")
+    assert promise.low == pytest.approx(low, rel=0.15)
+    assert promise.expected == pytest.approx(4.0, rel=0.15), "at best nothing is copied"
