@@ -8,16 +8,18 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from parsers.files.signatures import DATABASE, PACKED, USUAL_GROWTH
+from parsers.files.signatures import DATABASE, GZIP, PACKED, USUAL_GROWTH
 from parsers.helper_process import HelperProcess
 
 MIN_BYTES_IN_WINDOW = 1  # what freezes a window need not be large: one regular expression is enough
 LARGE_BYTES = 30 << 20  # unpacked: so long is a reading in which one wants to see the first events
 SMALL_BYTES = 4 << 20
 OF_UNKNOWN_COST = (*PACKED, DATABASE)  # how files begin whose size does not tell what they cost
+_GZIP_WINDOW = 31
 _MAX_FILES = 2_000
 _NEXT_AFTER_S = 2.0  # what was just opened comes first
 _READER = f"{__package__}.serve"
@@ -76,10 +78,12 @@ def is_for_another_process(paths: Sequence[Path]) -> bool:
 
 
 def may_cost_more_than_it_looks(paths: Iterable[Path]) -> bool:
-    """Whether any of these files is packed or a database, or they are not small."""
+    """Whether any of these files is a database or an archive, or they are not small once they are unpacked."""
     total = 0
     for file in _files(paths):
         size, head = _size_and_head(file)
+        if head.startswith(OF_UNKNOWN_COST) and head.startswith(GZIP) and size <= SMALL_BYTES:
+            size, head = _unpacked(file) or (size, head)
         total += size
         if total > SMALL_BYTES or head.startswith(OF_UNKNOWN_COST):
             return True
@@ -120,3 +124,13 @@ def _size_and_head(file: Path) -> tuple[int, bytes]:
     except (OSError, ValueError):
         pass
     return 0, b""
+
+
+def _unpacked(file: Path) -> tuple[int, bytes] | None:
+    """Size and head of what is in a gzip file; None where that is damaged, not small, or not all of it."""
+    unpacker = zlib.decompressobj(_GZIP_WINDOW)
+    try:
+        content = unpacker.decompress(file.read_bytes(), SMALL_BYTES + 1)
+    except (OSError, zlib.error):
+        return None
+    return (len(content), content[: len(DATABASE)]) if unpacker.eof and not unpacker.unused_data else None

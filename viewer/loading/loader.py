@@ -84,8 +84,8 @@ def read_apart(
 ) -> Trace:
     """Read files as one run for a command, in a process that can be ended at any moment where that may be needed.
 
-    Such are packed files, databases and whatever is not small: what they cost is not told by their size. While that
-    process reads, this one does what is to be done ``meanwhile``. Raises like ``opened``.
+    Such are archives, databases and whatever is not small once it is unpacked: what they cost is not told by their
+    size. While that process reads, this one does what is to be done ``meanwhile``. Raises like ``opened``.
     """
     if any(address_of(path) for path in paths):
         bring_here(paths, progress.part(0.0, 0.3))

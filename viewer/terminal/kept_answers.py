@@ -91,10 +91,10 @@ def question_of(names: Sequence[str], asked: Mapping[str, Any]) -> Question | No
     return Question(hashlib.sha256(stated).hexdigest()[:32], frozenset(files))
 
 
-def _state(file: Path) -> tuple[str, ...]:
+def _state(file: Path | str) -> tuple[str, ...]:
     """Which file it is and how it is now; writing to it changes the last number even where the others are set back."""
     try:
-        found = file.stat()
+        found = os.stat(file)
     except FileNotFoundError:
         return (str(file),)
     numbers = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
@@ -106,17 +106,17 @@ def program() -> str:
     """The code of the whole program in a few digits: another program may judge otherwise."""
     digest = hashlib.sha256(sys.version.encode())
     if getattr(sys, "frozen", False):
-        files = [Path(sys.executable)]
+        files = [sys.executable]
     else:
         root = Path(__file__).resolve().parents[2]
-        files = sorted(file for package in _PACKAGES for file in _files(root / package))
-    for file in files:
-        digest.update(repr(_state(file)).encode("utf-8", "surrogateescape"))
+        files = sorted(file for package in _PACKAGES for file in _files(os.path.join(root, package)))
+    states = "\n".join(repr(_state(file)) for file in files)
+    digest.update(states.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files(folder: str) -> Iterator[str]:
     """What a package is made of, without what Python makes of it."""
     for inside, folders, names in os.walk(folder):
         folders[:] = [each for each in folders if each != "__pycache__"]
-        yield from (Path(inside, name) for name in names)
+        yield from (os.path.join(inside, name) for name in names)

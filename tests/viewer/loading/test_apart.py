@@ -34,6 +34,31 @@ def packed(path: Path) -> None:
     path.write_bytes(gzip.compress(SMALL))
 
 
+def packed_twice(path: Path) -> None:
+    path.write_bytes(gzip.compress(gzip.compress(SMALL)))
+
+
+def packed_in_two_parts(path: Path) -> None:
+    path.write_bytes(gzip.compress(SMALL) + gzip.compress(b" " * SMALL_BYTES))
+
+
+def packed_and_cut(path: Path) -> None:
+    path.write_bytes(gzip.compress(SMALL)[:-9])
+
+
+def packed_to_the_limit(path: Path) -> None:
+    path.write_bytes(gzip.compress(SMALL + b" " * (SMALL_BYTES - len(SMALL))))
+
+
+def packed_and_not_small(path: Path) -> None:
+    path.write_bytes(gzip.compress(SMALL + b" " * (SMALL_BYTES - len(SMALL) + 1)))
+
+
+def packed_database(path: Path) -> None:
+    database(path)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+
+
 def archive(path: Path) -> None:
     with zipfile.ZipFile(path, "w") as made:
         made.writestr("a.json", SMALL)
@@ -56,9 +81,22 @@ def pipe(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("make", "apart"),
-    [(plain, False), (packed, True), (archive, True), (database, True), (not_small, True), (pipe, False)],
+    [
+        (plain, False),
+        (packed, False),
+        (packed_to_the_limit, False),
+        (packed_and_not_small, True),
+        (packed_in_two_parts, True),
+        (packed_twice, True),
+        (packed_and_cut, True),
+        (packed_database, True),
+        (archive, True),
+        (database, True),
+        (not_small, True),
+        (pipe, False),
+    ],
 )
-def test_what_is_packed_a_database_or_not_small_is_read_apart(
+def test_an_archive_a_database_and_what_is_not_small_once_unpacked_are_read_apart(
     tmp_path: Path, make: Callable[[Path], None], apart: bool
 ) -> None:
     make(tmp_path / "run")
@@ -79,12 +117,12 @@ def test_nobody_reads_a_file_but_by_this_module_and_the_process_it_starts(reposi
 
 
 def test_what_is_read_apart_is_the_same(tmp_path: Path) -> None:
-    packed(tmp_path / "run.json.gz")
-    assert_same(read_apart([tmp_path / "run.json.gz"], Progress()), open_trace([tmp_path / "run.json.gz"]))
+    archive(tmp_path / "run.zip")
+    assert_same(read_apart([tmp_path / "run.zip"], Progress()), open_trace([tmp_path / "run.zip"]))
 
 
 def test_what_cannot_be_used_is_said_as_always(tmp_path: Path) -> None:
-    (tmp_path / "run.gz").write_bytes(gzip.compress(b"nothing that is known"))
+    (tmp_path / "run.gz").write_bytes(gzip.compress(b"nothing that is known" + b" " * SMALL_BYTES))
     with pytest.raises(TraceError, match="not a recording that Stallscope knows"):
         read_apart([tmp_path / "run.gz"], Progress())
 
@@ -96,7 +134,7 @@ def test_a_reading_that_never_ends_is_ended_when_the_user_wants_it(
     before_it_reads: Callable[[str], None],
     stop: type[BaseException],
 ) -> None:
-    packed(tmp_path / "run.json.gz")
+    archive(tmp_path / "run.zip")
     before_it_reads(STUCK)
     numbers: list[int] = []
     trace = LoadingProcess.trace
@@ -115,7 +153,7 @@ def test_a_reading_that_never_ends_is_ended_when_the_user_wants_it(
             raise stop
 
     with pytest.raises(stop):
-        read_apart([tmp_path / "run.json.gz"], Progress(listener))
+        read_apart([tmp_path / "run.zip"], Progress(listener))
     (number,) = numbers
     assert not is_alive(number)
 
@@ -134,7 +172,8 @@ def ready(monkeypatch: pytest.MonkeyPatch) -> Iterator[apart._Ready]:
 
 @pytest.mark.parametrize(
     ("words", "starts"),
-    [(["diagnose", "small"], False), (["diagnose", "packed"], True), (["small"], True), (["diagnose", ""], False),
+    [(["diagnose", "small"], False), (["diagnose", "packed"], False), (["diagnose", "archive"], True),
+     (["small"], True), (["diagnose", ""], False),
      (["diagnose", "absent", "a\0b"], False), ([], False), (["self-check"], False)],
 )  # fmt: skip
 def test_the_process_is_started_for_what_a_command_names(
@@ -142,28 +181,29 @@ def test_the_process_is_started_for_what_a_command_names(
 ) -> None:
     plain(tmp_path / "small")
     packed(tmp_path / "packed")
+    archive(tmp_path / "archive")
     monkeypatch.chdir(tmp_path)
     apart.start_ahead(words)
     assert (ready.take() is not None) is starts
 
 
 def test_one_that_was_started_ahead_reads(tmp_path: Path, ready: apart._Ready) -> None:
-    packed(tmp_path / "run.json.gz")
-    apart.start_ahead(["diagnose", str(tmp_path / "run.json.gz")])
+    archive(tmp_path / "run.zip")
+    apart.start_ahead(["diagnose", str(tmp_path / "run.zip")])
     waiting = ready._helper
     assert waiting is not None
-    process = LoadingProcess([tmp_path / "run.json.gz"], only_read=True)
+    process = LoadingProcess([tmp_path / "run.zip"], only_read=True)
     assert process.number == waiting.process.pid
     assert len(process.trace(Progress(), lambda _: None).events) == 1
     process.close()
 
 
 def test_one_that_died_while_it_waited_is_replaced(tmp_path: Path, ready: apart._Ready) -> None:
-    packed(tmp_path / "run.json.gz")
+    archive(tmp_path / "run.zip")
     ready.start()
     assert ready._helper is not None
     ready._helper.end()
-    assert len(read_apart([tmp_path / "run.json.gz"], Progress()).events) == 1
+    assert len(read_apart([tmp_path / "run.zip"], Progress()).events) == 1
 
 
 def test_a_window_has_the_next_one_wait_already(ready: apart._Ready) -> None:
