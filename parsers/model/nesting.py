@@ -72,6 +72,25 @@ def lowest_free_rows(start: I64, end: I64) -> I32:
     return rows
 
 
+def parents(start: I64, end: I64, depth: I32) -> I64:
+    """For each event the one directly around it, as an index; -1 at the outermost level. Sorted as for ``depths``."""
+    parent = np.full(len(start), -1, np.int64)
+    deepest = int(depth.max(initial=0))
+    if not deepest:
+        return parent
+    by_depth = stable_order(depth)
+    edges = np.searchsorted(depth[by_depth], np.arange(deepest + 2))
+    outer = by_depth[: edges[1]]
+    for level in range(1, deepest + 1):
+        mine = by_depth[edges[level] : edges[level + 1]]
+        place = np.searchsorted(start[outer], start[mine], side="right") - 1
+        candidate = outer[np.maximum(place, 0)]
+        around = (place >= 0) & (end[candidate] >= end[mine])
+        parent[mine] = np.where(around, candidate, -1)
+        outer = mine
+    return parent
+
+
 def in_row_order(start: I64, end: I64, lane: I32, progress: Progress) -> tuple[I64, I32]:
     """The permutation that sorts events by (lane, depth, start), and each event's depth after it."""
     count = len(start)

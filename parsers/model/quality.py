@@ -8,6 +8,7 @@ from enum import Enum
 
 PREVIEW = "preview"  # the kind of the note that marks a trace of the first events only
 KERNEL_COUNTERS = "kernel-counters"  # that of the note that counts kernels with counters and without times
+BETWEEN_EVENTS = "between-events"  # that of the note that GPU times include waiting for the CPU
 GPU_WITHOUT_TIMES = "gpu-without-times"  # that of the note that counts GPU activities without times
 
 
@@ -52,6 +53,11 @@ class Quality:
     def gpu_work_without_times(self) -> int:
         """GPU activities that ran and that the profiler recorded with neither a start nor a duration."""
         return self._count_of(GPU_WITHOUT_TIMES)
+
+    @property
+    def gpu_times_include_waiting(self) -> bool:
+        """Whether the GPU was timed between events around each operator, its launch included."""
+        return self._count_of(BETWEEN_EVENTS) > 0
 
     def _count_of(self, kind: str) -> int:
         return sum(note.count for note in self.notes if note.kind == kind)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
+from rules.analysis.facts.completeness import gpus_missing
 from rules.analysis.facts.subject import Subject, SubjectKind, subject_of
 from rules.analysis.facts.time_units import other_units
 from rules.analysis.names.software import is_serving_engine
@@ -54,17 +55,18 @@ How it decides
     over eight later ones; durations of most names fall into two kinds a thousand times apart; or a rank's kernels
     take a thousand times as long as those on the others. Missing records: of at least 100 launches made while the GPU
     was recorded, fewer than 70 % have an operation; or at least 3 launches were made and no kernel is there at all; or
-    of at least 100 numbers with which the driver counts its
-    kernels, fewer than half are present. A sample: the driver's call numbers are mostly 25 or more apart. A capture:
-    at least half of the time lies between the calls that begin and end it, or in a region that says so; a fifth is
-    enough if a fifth of all launches are recorded in it. First use: for at least half of the time, the GPU idles in
-    calls that are made for the first time and take more than 1 ms, or that load code. If such calls take 15 % of the
-    time and most of the work follows, the recording begins with first use, and what follows is judged. Too little:
-    fewer than 20 operations on the GPU, or fewer than 100 where 10 kernels or more run less than 3 times each on
-    average; they are in no steps, and do not fill the time, or with less than 5 short ones. A long wait: nothing
-    repeats, the CPU waits in calls for at least a fifth of the time, or anything else takes 95 % of it, and hardly any
-    work comes before it. Nothing to do at first: nothing repeats, and more time passes before the GPU's first work
-    than after it, and at least 10 ms.
+    of at least 100 numbers with which the driver counts its kernels, fewer than half are present; or XLA starts its
+    programs on more GPUs than there are kernels of. A sample: the driver's call numbers are mostly 25 or more apart.
+    Waiting in GPU times: the profiler timed the GPU between events, and the GPU did not work for another tenth of the
+    time after the CPU. A capture: at least half of the time lies between the calls that begin and end it, or in a
+    region that says so; a fifth is enough if a fifth of all launches are recorded in it. First use: for at least half
+    of the time, the GPU idles in calls that are made for the first time and take more than 1 ms, or that load code. If
+    such calls take 15 % of the time and most of the work follows, the recording begins with first use, and what
+    follows is judged. Too little: fewer than 20 operations on the GPU, or fewer than 100 where 10 kernels or more run
+    less than 3 times each on average; they are in no steps, and do not fill the time, or with less than 5 short ones.
+    A long wait: nothing repeats, the CPU waits in calls for at least a fifth of the time, or anything else takes 95 %
+    of it, and hardly any work comes before it. Nothing to do at first: nothing repeats, and more time passes before
+    the GPU's first work than after it, and at least 10 ms.
 
 What to try
     Record several steps or requests after start-up.
@@ -211,6 +213,20 @@ def _lost_records(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple
     )
 
 
+def _lost_gpus(analysis: Analysis, _: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
+    missing, started_on = gpus_missing(analysis.trace)
+    return (
+        Headline("GPU records are missing", f"{missing} of {started_on} GPUs"),
+        f"The CPU starts its programs on {started_on} GPUs, and the file holds kernels of only "
+        f"{started_on - missing}. What the others did is not known, and the GPUs wait for one another, so no "
+        "conclusions are drawn from what is left.",
+        (
+            "Record a step or two only: the profiler keeps a limited number of events for all GPUs together.",
+            "Copy the recording again, if part of it was lost on the way.",
+        ),
+    )
+
+
 def _other_unit(analysis: Analysis, _: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
     found = other_units(analysis.trace)
     by = f", by a factor of about 10^{abs(found[0].decades)}" if found[0].decades else ""
@@ -223,6 +239,20 @@ def _other_unit(analysis: Analysis, _: Subject) -> tuple[Headline, Words, tuple[
             "Open the recording as the profiler wrote it, before it was converted or merged.",
             "If your own program wrote it, use one unit for all times: microseconds in Chrome's JSON, nanoseconds "
             "in Nsight Systems exports.",
+        ),
+    )
+
+
+def _waits_included(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
+    ran = f"{subject.operations:,} GPU operation{'s' if subject.operations != 1 else ''}"
+    return (
+        Headline("GPU times include waiting for the CPU", f"all of {ran}"),
+        "This profiler timed the GPU between two events around each operator, and the GPU was done when the CPU was: "
+        "it may have waited inside every operator, so nothing tells how long the kernels took, or which of the two is "
+        f"the limit in these {duration(analysis.window_ns)}.",
+        (
+            "Record again with torch.profiler of PyTorch 1.8.1 or later, or with nsys profile --trace=cuda,nvtx: "
+            "both time the kernels themselves.",
         ),
     )
 
@@ -240,7 +270,9 @@ def _sample(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words
 _SAID = {
     SubjectKind.OTHER_UNIT: _other_unit,
     SubjectKind.SAMPLE: _sample,
+    SubjectKind.WAITS_INCLUDED: _waits_included,
     SubjectKind.LOST_RECORDS: _lost_records,
+    SubjectKind.LOST_GPUS: _lost_gpus,
     SubjectKind.TOO_LITTLE: _too_little,
     SubjectKind.GRAPH_CAPTURE: _capture,
     SubjectKind.FIRST_USE: _first_use,

@@ -13,7 +13,7 @@ from parsers.model import I64, Array, EventKind, Progress, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, of_pairs, union
 from rules.analysis.facts.completeness import completeness_of
-from rules.analysis.facts.subject import SubjectKind, subject_of
+from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.device_time import idle_parts
@@ -89,7 +89,7 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
         alone=_alone(analysis),
         launches=completeness.launches,
         launches_without_operation=len(completeness.lost),
-        lost_records=subject is not None and subject.kind in (SubjectKind.LOST_RECORDS, SubjectKind.SAMPLE),
+        lost_records=subject is not None and subject.lacks_records,
         operations=tuple(_counts(trace, device) for device in devices),
         span=tuple(analysis.span(device) for device in devices),
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from parsers import open_trace
-from parsers.model import EventKind, Trace
+from parsers.model import EventKind, Lane, LaneKind, Trace
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.completeness import MIN_LAUNCHES, completeness_of, numbers_missing
+from rules.analysis.facts.completeness import MIN_LAUNCHES, completeness_of, gpus_missing, numbers_missing
 from rules.verdict.verdict import verdict
 from tests.growing_recordings import complete, kernel, launch, trace
 from tests.rules.builder import TinyTrace
@@ -203,3 +203,31 @@ def test_numbers_that_the_drivers_own_kernels_took_are_not_missing(fills: int, m
             tiny.operation(at + 6, at + 8, "Memset (Device)", kind=EventKind.MEMSET)
     tiny.operation(2_000, 2_005, "insert", launch_number=300)
     assert numbers_missing(tiny.build()) == missing
+
+
+@pytest.mark.parametrize(
+    ("call", "on_one"),
+    [
+        ("PjRtStreamExecutorLoadedExecutable::Execute", "PjRtStreamExecutorLoadedExecutable::ExecuteHelper"),
+        ("PjRtCApiLoadedExecutable::Execute", "CommonPjRtLoadedExecutable::ExecuteHelperOnSingleDevice"),
+    ],
+)
+@pytest.mark.parametrize(("gpus", "missing"), [(1, 3), (3, 1), (4, 0)])
+def test_gpus_that_xla_starts_a_program_on_and_that_have_no_kernel_are_missing(
+    call: str, on_one: str, gpus: int, missing: int
+) -> None:
+    tiny = TinyTrace()
+    runtime = tiny.builder.lane(Lane(LaneKind.OTHER, "runtime", None, 100, 7))
+    for step in range(6):
+        tiny.shift = 1000.0 * step
+        tiny.add(0, 90, call, runtime, EventKind.OTHER)
+        for gpu in range(4):
+            tiny.add(10.0 * gpu, 10.0 * gpu + 9, on_one, runtime, EventKind.OTHER)
+        for gpu in range(gpus):
+            tiny.kernels(20.0, 8, 20, 40, device=gpu, stream=7 + gpu)
+    of = tiny.build()
+    assert gpus_missing(of) == ((missing, 4) if missing else (0, 0))
+    analysis = Analysis(of)
+    report = as_text(of, diagnosis_of(analysis), analysis)
+    assert (f"GPU records are missing: {missing} of 4 GPUs" in report.splitlines()[0]) is (missing > 0)
+    assert ("Where the time of GPU 0 goes" in report) is (missing == 0)

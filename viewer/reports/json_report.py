@@ -14,7 +14,7 @@ from rules.analysis.arithmetic.intervals import length, union
 from rules.analysis.facts.clocks import clock_facts
 from rules.analysis.facts.completeness import completeness_of
 from rules.analysis.facts.cost import idle_cost
-from rules.analysis.facts.subject import SubjectKind, subject_of
+from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.device_time import Budget
 from rules.fixes.plan import plan_of
@@ -115,8 +115,7 @@ def _completeness(analysis: Analysis) -> dict[str, Any]:
         "launches": found.launches,
         "launches_without_operation": len(found.lost),
         "share": round(found.share, 4),
-        "lost_records": subject is not None
-        and subject.kind in (SubjectKind.LOST_RECORDS, SubjectKind.SAMPLE),
+        "lost_records": subject is not None and subject.lacks_records,
     }
 
 

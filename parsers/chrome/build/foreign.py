@@ -12,6 +12,8 @@ from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
 from parsers.model import I64, Effect, EventKind, LaneKind
 from parsers.model.arrays import rows_by
+from parsers.model.nesting import depths, parents
+from parsers.model.quality import BETWEEN_EVENTS
 
 _DEVICE_PROCESS = re.compile(
     r"^(?:\[\d+\] )?(?:/device:|/)?(?:(?:CUDA )?(?:GPU|Device)|CUDA HW)[ :#_(]*(\d+)\b|^(?P<npu>Ascend Hardware)$",
@@ -103,21 +105,40 @@ def claim_streams(columns: Columns, names: Names, strings: list[str], table: Tab
     for measured in of_autograd:
         _set_outer_operators_aside(columns, measured, table)
     if of_autograd:
-        columns.quality.note("between-events", Effect.NOTED, _BETWEEN_EVENTS)
+        columns.quality.note(BETWEEN_EVENTS, Effect.NOTED, _BETWEEN_EVENTS)
     return moved
 
 
 def _set_outer_operators_aside(columns: Columns, stream: int, table: Table) -> None:
-    """Of operators that call one another, all measured on the GPU, the innermost did the work; others are ranges."""
+    """Operators that call one another are all measured on the GPU: each has the work that those inside it have not.
+
+    What others fill at least half of is a range. The rest of the time of any other is its longest stretch without one.
+    """
     mine = np.flatnonzero(table.track == stream)
     end = table.start[mine] + table.duration[mine]
     order = np.lexsort((-end, table.start[mine]))
     mine, end = mine[order], end[order]
-    holds_next = (table.start[mine[1:]] < end[:-1]) & (end[1:] <= end[:-1])
-    outer = mine[:-1][holds_next]
+    start = table.start[mine]
+    around = parents(start, end, depths(start, end))
+    inside = np.flatnonzero(around >= 0)
+    inside = inside[np.argsort(around[inside], kind="stable")]
+    if not len(inside):
+        return
+    of = around[inside]
+    first = np.append(True, of[1:] != of[:-1])
+    edges = np.flatnonzero(first)
+    last, outer = np.append(edges[1:], len(of)) - 1, of[edges]
+    filled = np.add.reduceat(end[inside] - start[inside], edges)
+    begins = np.concatenate((np.where(first, start[of], end[np.roll(inside, 1)]), end[inside[last]]))
+    free = np.concatenate((start[inside], end[outer])) - begins
+    longest = np.lexsort((free, np.concatenate((of, outer))))
+    longest = longest[np.cumsum(np.diff(edges, append=len(of)) + 1) - 1]
     _, _, device, queue = list(columns.tracks)[stream]
-    table.kind[outer] = EventKind.GPU_REGION
-    table.track[outer] = columns.tracks[Where.STREAM, LaneKind.GPU_REGION, device, queue]
+    is_range = 2 * filled >= end[outer] - start[outer]
+    ranges, working = mine[outer[is_range]], mine[outer[~is_range]]
+    table.kind[ranges] = EventKind.GPU_REGION
+    table.track[ranges] = columns.tracks[Where.STREAM, LaneKind.GPU_REGION, device, queue]
+    table.start[working], table.duration[working] = begins[longest[~is_range]], free[longest[~is_range]]
 
 
 def _set_waits_aside(columns: Columns, strings: list[str], table: Table, mine: I64) -> None:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import I32, I64, Trace
-from parsers.model.nesting import depths
+from parsers.model.nesting import depths, parents
 from rules.analysis.arithmetic.ascending_search import last_not_after
 
-SHALLOW = 30_000  # depths below this fit into 16 bits, which sort by counting
 _NONE = np.empty(0, np.int64)
 
 
@@ -53,7 +52,7 @@ class Innermost:
         by_end = np.argsort(end, kind="stable")[::-1]
         ends = by_end[_last_of_each(end[by_end], -depth[by_end])][::-1]
         times = np.concatenate((end[ends], start[begins]))
-        opened = np.concatenate((_parents(start, end, depth)[ends], begins))
+        opened = np.concatenate((parents(start, end, depth)[ends], begins))
         sequence = np.argsort(times, kind="stable")
         times, opened = times[sequence], opened[sequence]
         last = np.append(
@@ -89,22 +88,3 @@ def _outermost_first(start: I64, end: I64) -> I64:
     order = np.argsort(start, kind="stable")
     again = (np.diff(start[order]) == 0) & (np.diff(end[order]) > 0)
     return np.lexsort((-end, start)) if again.any() else order
-
-
-def _parents(start: I64, end: I64, depth: I32) -> I64:
-    """For each event the one directly around it, as an index; -1 at the outermost level."""
-    parent = np.full(len(start), -1, np.int64)
-    deepest = int(depth.max(initial=0))
-    if not deepest:
-        return parent
-    by_depth = np.argsort(depth.astype(np.int16) if deepest < SHALLOW else depth, kind="stable")
-    edges = np.searchsorted(depth[by_depth], np.arange(deepest + 2))
-    outer = by_depth[: edges[1]]
-    for level in range(1, deepest + 1):
-        mine = by_depth[edges[level] : edges[level + 1]]
-        place = np.searchsorted(start[outer], start[mine], side="right") - 1
-        candidate = outer[np.maximum(place, 0)]
-        around = (place >= 0) & (end[candidate] >= end[mine])
-        parent[mine] = np.where(around, candidate, -1)
-        outer = mine
-    return parent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -26,6 +27,11 @@ ONE_TO_ONE = 1.05  # operations of a linked launch; with more the links are gues
 MIN_APART, MIN_REACH = 25, 60
 # of the numbers that the driver gave to kernels: whole recordings of 11 programs hold 80 % and more of them
 MIN_NUMBERED = 0.5
+# XLA's events on the CPU, of every version of PjRt: one for a call of a program, and one for each GPU that it runs on
+_XLA_CALL = re.compile(r"PjRt(StreamExecutor|CApi)LoadedExecutable::Execute")
+_XLA_ON_ONE_GPU = re.compile(
+    r"(PjRtStreamExecutor|CommonPjRt)LoadedExecutable::ExecuteHelper(OnSingleDevice)?"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +76,24 @@ def numbers_missing(trace: Trace) -> int:
         given += int(numbers[-1] - numbers[0]) + 1
         missing += max(int(numbers[-1] - numbers[0]) + 1 - len(numbers) - int(drivers_own[each]), 0)
     return missing if given >= MIN_LAUNCHES and missing > (1 - MIN_NUMBERED) * given else 0
+
+
+@derived
+def gpus_missing(trace: Trace) -> tuple[int, int]:
+    """GPUs that XLA starts its programs on and of which no kernel was recorded, and how many it starts them on; zeros
+    where no such events were recorded.
+
+    A program that runs on fewer GPUs than the others makes the mean smaller, so no more are missing than this tells.
+    """
+    events = trace.events.of_kind(EventKind.OTHER)
+    calls = int(np.count_nonzero(named(trace, events, lambda name: _XLA_CALL.fullmatch(name) is not None)))
+    starts = named(trace, events, lambda name: _XLA_ON_ONE_GPU.fullmatch(name) is not None)
+    started_on = int(np.count_nonzero(starts)) // calls if calls else 0
+    lanes = distinct(trace.events.lane[trace.events.of_kind(EventKind.KERNEL)]).tolist()
+    recorded = {(trace.lanes[lane].rank, trace.lanes[lane].device) for lane in lanes}
+    ranks = len({rank for rank, _ in recorded})
+    missing = started_on * ranks - len(recorded)
+    return (missing, started_on * ranks) if recorded and missing > 0 else (0, 0)
 
 
 def _kernels_of_the_driver(trace: Trace) -> I64:

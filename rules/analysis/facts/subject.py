@@ -20,7 +20,12 @@ from rules.analysis.arithmetic.intervals import (
     length,
     union,
 )
-from rules.analysis.facts.completeness import completeness_of, is_sample, numbers_missing
+from rules.analysis.facts.completeness import (
+    completeness_of,
+    gpus_missing,
+    is_sample,
+    numbers_missing,
+)
 from rules.analysis.facts.launch_sizes import nearly_empty
 from rules.analysis.facts.repeats import repeats
 from rules.analysis.facts.time_units import other_units
@@ -35,6 +40,7 @@ FILLED = 0.65  # for what the GPU waits for between so few is chance
 _MIN_LONG = 3  # of so long each, as the copies of a native program are: nor are they
 _LONG_NS = 1_000_000
 _VERY_LONG_NS = 10_000_000  # one operation of such length that fills the time is what the program does
+BEHIND = 0.1  # of the analysed time that a GPU works on after the CPU has ended
 _BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamBeginCapture")
 _END_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamEndCapture")
 _CAPTURING = re.compile(
@@ -49,8 +55,10 @@ class SubjectKind(Enum):
     GRAPH_CAPTURE = auto()
     FIRST_USE = auto()
     LOST_RECORDS = auto()
+    LOST_GPUS = auto()
     OTHER_UNIT = auto()
     SAMPLE = auto()
+    WAITS_INCLUDED = auto()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +72,11 @@ class Subject:
     intervals: Intervals
     events: I64
 
+    @property
+    def lacks_records(self) -> bool:
+        """Whether what is missing ran, so that the time between what is left is not idle."""
+        return self.kind in (SubjectKind.LOST_RECORDS, SubjectKind.LOST_GPUS, SubjectKind.SAMPLE)
+
 
 @derived
 def subject_of(analysis: Analysis) -> Subject | None:
@@ -72,7 +85,9 @@ def subject_of(analysis: Analysis) -> Subject | None:
     operations = trace.gpu_operations
     if not len(operations) or analysis.window_ns <= 0:
         return None
-    found = _other_unit(analysis) or _capture(analysis) or _lost_records(analysis)
+    found = (
+        _other_unit(analysis) or _capture(analysis) or _lost_records(analysis) or _waits_included(analysis)
+    )
     if found is None:
         found = _too_little(analysis, MIN_OPERATIONS)
     if found is None and analysis.steps_in_window < 2:
@@ -127,6 +142,10 @@ def _lost_records(analysis: Analysis) -> Subject | None:
     if missing := numbers_missing(analysis.trace):
         share = missing / (missing + operations)
         return Subject(SubjectKind.LOST_RECORDS, share, operations, missing, (none, none), none)
+    missing, started_on = gpus_missing(analysis.trace)
+    if missing:
+        share = missing / started_on
+        return Subject(SubjectKind.LOST_GPUS, share, operations, 0, (none, none), none)
     if not completeness.has_lost_records:
         return None
     return Subject(
@@ -137,6 +156,21 @@ def _lost_records(analysis: Analysis) -> Subject | None:
         (none, none),
         completeness.lost,
     )
+
+
+def _waits_included(analysis: Analysis) -> Subject | None:
+    """Times between events around each operator hold its launch as well, unless the GPU is still at work long after the
+    CPU: then it had a queue, and was never waiting."""
+    trace = analysis.trace
+    if not trace.quality.gpu_times_include_waiting:
+        return None
+    operations, operators = trace.gpu_operations, trace.events.of_kind(EventKind.CPU_OP)
+    end = trace.events.end
+    lag = int(end[operations].max()) - int(end[operators].max(initial=0))
+    if lag >= BEHIND * analysis.window_ns:
+        return None
+    none = np.empty(0, np.int64)
+    return Subject(SubjectKind.WAITS_INCLUDED, 1.0, len(operations), 0, (none, none), none)
 
 
 def _capture(analysis: Analysis) -> Subject | None:

@@ -6,7 +6,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from parsers.model import Attribute, EventKind
+from rules import diagnosis_of
+from rules.analysis.analysis import Analysis
+from rules.verdict.verdict import verdict
 from tests.parsers.chrome.traces import Event, opened, text_of
 
 
@@ -147,6 +152,52 @@ def test_operators_on_the_gpu_that_overlap_in_part_are_all_kept(tmp_path: Path) 
     kernels = {trace.name(each) for each in trace.events.of_kind(EventKind.KERNEL).tolist()}
     assert {"a", "b", "c"} <= kernels
     assert len(kernels & {"d", "e"}) == 1
+
+
+@pytest.mark.parametrize(("inner_us", "works"), [(30, True), (60, False)])
+def test_an_operator_has_the_work_on_the_gpu_that_those_inside_it_have_not(
+    tmp_path: Path, inner_us: int, works: bool
+) -> None:
+    """A convolution of cuDNN calls small operators first, and launches its kernel after them."""
+    events = [
+        {"name": name, "ph": "X", "ts": start, "dur": took, "tid": 0, "pid": "CUDA functions"}
+        for number in range(3)
+        for name, start, took in (
+            ("cudnn_convolution", 200 * number, 100),
+            ("contiguous", 200 * number + 4, 8),
+            ("empty", 200 * number + 14, inner_us),
+        )
+    ]
+    trace = opened(tmp_path, text_of(events))
+    kernels = trace.events.of_kind(EventKind.KERNEL)
+    table = trace.events
+    of = {
+        name: [(int(table.start[each]), int(table.end[each])) for each in kernels if trace.name(each) == name]
+        for name in ("cudnn_convolution", "contiguous", "empty")
+    }
+    assert all(len(of[name]) == 3 for name in ("contiguous", "empty"))
+    assert [start for start, _ in of["cudnn_convolution"]] == [end for _, end in of["empty"]] * works
+    assert [end - start for start, end in of["cudnn_convolution"]] == [(86 - inner_us) * 1000] * 3 * works
+    ranges = [trace.name(each) for each in table.of_kind(EventKind.GPU_REGION).tolist()]
+    assert ranges == ([] if works else ["cudnn_convolution"] * 3)
+
+
+@pytest.mark.parametrize(
+    ("lag_us", "told"), [(200, "GPU times include waiting for the CPU"), (500, "The GPU is")]
+)
+def test_times_between_events_are_judged_where_the_gpu_works_on_after_the_cpu(
+    tmp_path: Path, lag_us: float, told: str
+) -> None:
+    """The CPU has launched everything early: the GPU had a queue, and never waited inside an operator."""
+    events: list[Event] = []
+    for number in range(60):
+        at = 40.0 * number
+        on_cpu = {"name": "aten::mm", "ph": "X", "ts": at * (1 - lag_us / 2400), "dur": 20.0, "tid": 1}
+        on_gpu = {"name": "aten::mm", "ph": "X", "ts": at + 10, "dur": 39.0, "tid": 0}
+        events += [{**on_cpu, "pid": "CPU functions"}, {**on_gpu, "pid": "CUDA functions"}]
+    analysis = Analysis(opened(tmp_path, text_of(events)))
+    diagnosis = diagnosis_of(analysis)
+    assert verdict(analysis, diagnosis).startswith(told)
 
 
 def test_the_autograd_profiler_of_torch_1_has_operators_and_a_stream_for_each_gpu(tmp_path: Path) -> None:
