@@ -19,20 +19,20 @@ _NAME = ("name",)
 
 @parser
 class RocprofDatabase:
-    """Recognised as a SQLite database with rocprof's table of dispatches, or of operations and HIP calls."""
+    """Recognised as a SQLite database with rocprof's table of dispatches, or of operations and HIP or HSA calls."""
 
     format: ClassVar[str] = "rocprof-db"
     title: ClassVar[str] = "ROCm"
     files: ClassVar[str] = "databases of rocprof"
     suffixes: ClassVar[tuple[str, ...]] = (".db",)
     priority: ClassVar[int] = 26
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def recognises(self, source: Source) -> bool:
         from parsers.sqlite.listed import tables_of
 
         names = tables_of(source)
-        return "KERN" in names or ("HIP" in names and bool(names & {"OPS", "COPY", "HSA"}))
+        return "KERN" in names or bool(names & {"HIP", "HSA"} and names & {"OPS", "COPY", "A"})
 
     def read(self, source: Source, progress: Progress) -> Trace:
         from parsers.files.unpacking_limit import require_memory

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from parsers.files.base import Source, parser
+from parsers.json_records import UNREADABLE
 from parsers.model import I32, Effect, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.stacks.json_profile import decoded_profile
@@ -31,6 +32,8 @@ _BYTES_OF_SAMPLE = 200  # of memory: a list with its frames
 _UNITS = {"nanoseconds": 1.0, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9}  # ns
 _LATEST = 1 << 60  # ns
 UNUSABLE = "samples without a usable time, or with missing frames"
+UNREADABLE_PROFILE = "profiles whose samples are not lists of frames"
+_WHAT = "These samples"
 _HINT = "Write it again: py-spy record --format speedscope."
 
 
@@ -65,7 +68,7 @@ class _Profile(msgspec.Struct):
 
 class _File(msgspec.Struct):
     shared: _Shared
-    profiles: list[_Profile]
+    profiles: list[msgspec.Raw]
     exporter: str | None = None
 
 
@@ -78,22 +81,21 @@ class Speedscope:
     files: ClassVar[str] = "speedscope JSON (py-spy record -f speedscope)"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".speedscope")
     priority: ClassVar[int] = 47
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         return _START.match(source.head) is not None and _KEYS.search(source.head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        stated = decoded_profile(
-            source, _File, b"[", _BYTES_OF_SAMPLE, "These samples", _HINT, progress.part(0.0, 0.6)
-        )
-        if unknown := {each.unit for each in stated.profiles} - {*_UNITS, "none"}:
+        stated = decoded_profile(source, _File, b"[", _BYTES_OF_SAMPLE, _WHAT, _HINT, progress.part(0.0, 0.6))
+        builder = TraceBuilder()
+        profiles = _readable(source, stated.profiles, builder)
+        if unknown := {each.unit for each in profiles} - {*_UNITS, "none"}:
             raise Malformed(
                 source.path,
                 f"These profiles measure {min(unknown)[:40]}, not time.",
                 "Record samples of the CPU.",
             )
-        builder = TraceBuilder()
         exporter = (stated.exporter or "speedscope").partition("@")[0]
         builder.inputs.append(TraceInput(source.name, self.format, exporter[:40]))
         builder.sources.append(None)
@@ -104,15 +106,30 @@ class Speedscope:
             ],
             np.int32,
         )
-        for number, each in enumerate(stated.profiles):
-            progress.step(0.6 + 0.3 * number / len(stated.profiles), "reading samples")
+        for number, each in enumerate(profiles):
+            progress.step(0.6 + 0.3 * number / len(profiles), "reading samples")
             if each.type == "sampled":
                 _add_samples(builder, each, names)
             elif each.type == "evented":
                 _add_calls(builder, each, names)
-        if any(each.unit == "none" and each.samples for each in stated.profiles):
+        if any(each.unit == "none" and each.samples for each in profiles):
             builder.quality.note("counted", Effect.NOTED, COUNTED)
         return builder.build(progress.part(0.9, 1.0))
+
+
+def _readable(source: Source, stated: list[msgspec.Raw], builder: TraceBuilder) -> list[_Profile]:
+    """The profiles that are laid out as they should be; the others are counted, and Malformed raised for none."""
+    profiles: list[_Profile] = []
+    wrong = ""
+    for each in stated:
+        try:
+            profiles.append(msgspec.json.decode(each, type=_Profile))
+        except UNREADABLE as error:
+            wrong = wrong or str(error)
+            builder.quality.note("profile", Effect.QUARANTINED, UNREADABLE_PROFILE, wrong)
+    if stated and not profiles:
+        raise Malformed(source.path, f"{_WHAT} cannot be read ({wrong}).", _HINT)
+    return profiles
 
 
 def _add_samples(builder: TraceBuilder, profile: _Profile, names: I32) -> None:

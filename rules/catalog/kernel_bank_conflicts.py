@@ -7,6 +7,7 @@ from typing import ClassVar
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.occupancy import is_warp_specialised
+from rules.kernels.checks.speed_of_light import L1
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of, runs_at_the_compute_limit
 
 MIN_SAVING = 0.1
@@ -47,8 +48,12 @@ When it is wrong
     def fault(self, kernel: KernelProfile) -> Fault | None:
         if runs_at_the_compute_limit(kernel) or is_warp_specialised(kernel):
             return None
-        results = results_of(kernel, "SharedMemoryConflicts") or results_of(kernel, "UncoalescedSharedAccess")
-        if not results or results[0].saving < MIN_SAVING:
+        results, busy = results_of(kernel, "SharedMemoryConflicts"), 1.0
+        if not results:
+            results = results_of(kernel, "UncoalescedSharedAccess")
+            busy = min(kernel.number(L1) or 100.0, 100.0) / 100.0
+        saving = busy * results[0].saving if results else 0.0
+        if saving < MIN_SAVING:
             return None
         return Fault(
             title="bank conflicts in shared memory",
@@ -58,6 +63,6 @@ When it is wrong
                 "Or swizzle: index the column with (column ^ row), as matrix libraries do.",
                 code="__shared__ float tile[32][33];  // 33 instead of 32",
             ),
-            saving=results[0].saving,
+            saving=saving,
             confidence="high",
         )

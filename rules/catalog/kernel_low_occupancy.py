@@ -28,8 +28,8 @@ Why it costs time
 
 How it decides
     Only when all of these are true: neither compute nor memory reaches 60 %, the schedulers issue in fewer than 60 %
-    of the cycles, warps stall, and the launch lets an SM hold less than half of its warps. Then registers, shared
-    memory, block size or blocks per SM are named as the limit.
+    of the cycles, warps stall, the launch lets an SM hold less than half of its warps, and there are more blocks
+    than the SMs hold at once. Then registers, shared memory, block size or blocks per SM are named as the limit.
 
 What to try
     Raise the limit that is named. If that is not possible, give each thread more independent work instead.

@@ -7,7 +7,7 @@ from typing import ClassVar
 from parsers.model import KernelProfile
 from rules.findings.base import Category, Remedy, Severity, rule
 from rules.kernels.checks.compute import Pipe, instruction_pipes, pipes
-from rules.kernels.checks.occupancy import occupancy_verdict
+from rules.kernels.checks.occupancy import Advice, occupancy_verdict
 from rules.kernels.checks.speed_of_light import (
     COMPUTE,
     HIGH_PERCENT,
@@ -103,15 +103,22 @@ def _verdict(kernel: KernelProfile) -> Fault | None:
     return Fault(
         title=sol.verdict,
         explanation=_explanation(kernel, sol) + (f" The reasons: {'; '.join(causes)}." if causes else ""),
-        remedy=Remedy(
-            _ADVICE[sol.bound][1:] if _has_nothing_for_tensor_cores(kernel, sol) else _ADVICE[sol.bound]
-        ),
+        remedy=Remedy(_advice(kernel, sol)),
         saving=0.0 if causes else saving,
         category=sol.bound,
         confidence="high" if at_the_limit else "medium",
         severity=Severity.INFO if at_the_limit or causes else None,
         is_verdict=True,
     )
+
+
+def _advice(kernel: KernelProfile, sol: SpeedOfLight) -> tuple[str, ...]:
+    advice = _ADVICE[sol.bound]
+    if _has_nothing_for_tensor_cores(kernel, sol):
+        return advice[1:]
+    if sol.bound is Category.LATENCY_BOUND and occupancy_verdict(kernel).advice is Advice.LAUNCH_MORE_WORK:
+        return (_ADVICE[Category.SMALL_GRID][0], advice[0])
+    return advice
 
 
 def _idle_part(kernel: KernelProfile) -> float:

@@ -20,7 +20,7 @@ from rules.analysis.facts.gpu_vendor import is_amd
 from rules.findings.base import Category, Finding, Need, NeedsMore, Rule, Severity, rules, severity_of
 from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.result import KernelRuleResult
-from rules.kernels.checks.speed_of_light import HIGH_PERCENT, speed_of_light
+from rules.kernels.checks.speed_of_light import HIGH_PERCENT, LOW_PERCENT, speed_of_light
 from rules.kernels.join import kernel_join
 from rules.kernels.launch_groups import KernelGroup, groups_worth_reading, kernel_groups, profiled_ns
 from rules.kernels.versions import faster_version
@@ -165,7 +165,9 @@ def findings(
         yield Finding(
             rule=rule.id,
             category=fault.category or rule.category,
-            severity=fault.severity or severity_of(ceiling, weight.window_ns),
+            severity=fault.severity
+            or (Severity.INFO if of_library and _works_well(group.representative) else None)
+            or severity_of(ceiling, weight.window_ns),
             headline=Headline(fault.title, subject=short_name(group.name), names_culprit=True),
             account=f"{_verdict_first(group.representative, fault)}{fault.explanation}{weight.text}"
             + _faster_version(trace, group.representative, fault),
@@ -194,6 +196,12 @@ def _faster_version(trace: Trace, kernel: KernelProfile, fault: Fault) -> str:
         f"{duration(group.representative.duration_ns or 0.0)}: {three_digits(factor)} times faster, if both did the "
         "same work."
     )
+
+
+def _works_well(kernel: KernelProfile) -> bool:
+    """Whether it keeps arithmetic or memory busy: of a library's kernel, nobody outside can make more."""
+    sol = speed_of_light(kernel)
+    return sol is not None and sol.best >= LOW_PERCENT
 
 
 def _takes_nearly_all(trace: Trace) -> bool:

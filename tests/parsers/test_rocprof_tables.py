@@ -221,6 +221,20 @@ def test_a_database_of_rocprof_has_calls_copies_ranges_and_links(tmp_path: Path)
     assert trace.attribute(Attribute.COPY_KIND, copies).tolist() == [CopyKind.H2D.value]
 
 
+def test_a_database_of_rocprof_without_hip_calls_has_its_dispatches(tmp_path: Path) -> None:
+    """As rocprof --hsa-trace writes it: calls of HSA, and dispatches in a table called A."""
+    path = tmp_path / "results.db"
+    row = {"BeginNs": 100, "EndNs": 180, "pid": 9, "tid": 9, "Index": 0}
+    with sqlite3.connect(path) as connection:
+        write_table(connection, "HSA", [{**row, "Name": "hsa_dispatch", "args": "()"}])
+        write_table(connection, "COPY", [{**row, "Name": "CopyHostToDevice", "dev-id": 0, "queue-id": 0}])
+        write_table(connection, "A", [{**row, "KernelName": "gemm.kd", "gpu-id": 1, "queue-id": 0}])
+    connection.close()
+    trace = open_trace([path])
+    assert named(trace, EventKind.KERNEL) == ["gemm"]
+    assert named(trace, EventKind.API) == ["hsa_dispatch"]
+
+
 def test_counters_of_any_name_are_of_amds_gpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "counters.csv"
     path.write_text(COUNTERS.replace("SQ_WAVES", "FETCH_SIZE").replace("TCC_HIT_sum", "WRITE_SIZE"))

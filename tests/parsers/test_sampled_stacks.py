@@ -49,6 +49,16 @@ def sampled(*samples: list[int], unit: str = "milliseconds", **more: Any) -> dic
     return {"type": "sampled", "name": "main", "unit": unit, "samples": samples, "weights": weights} | more
 
 
+def test_a_profile_that_cannot_be_read_costs_only_itself(tmp_path: Path) -> None:
+    nested = sampled([0], [1]) | {"samples": [[[0]], [[1]]]}
+    trace = opened(tmp_path, speedscope(sampled([0, 1], [0]), nested, sampled([2])))
+    assert {trace.name(each) for each in range(len(trace.events))} == {"a", "b", "c"}
+    (note,) = (each for each in trace.quality.notes if each.kind == "profile")
+    assert (note.count, "not lists of frames" in note.reason) == (1, True)
+    with pytest.raises(TraceError, match="cannot be read"):
+        opened(tmp_path, speedscope(nested))
+
+
 def test_what_py_spy_wrote_is_nested_calls_of_each_thread(fixtures: Path) -> None:
     trace = open_trace([fixtures / "stacks" / "feed.speedscope.json"])
     assert {lane.kind for lane in trace.lanes} == {LaneKind.SAMPLED_STACKS}

@@ -155,6 +155,19 @@ def test_first_launches_load_code_and_are_in_no_other_unit(names: int, told: boo
     assert bool(other_units(tiny.build())) is told
 
 
+@pytest.mark.parametrize(("names", "told"), [(1, False), (6, True)])
+def test_one_name_that_most_tasks_bear_does_not_make_two_units(names: int, told: bool) -> None:
+    """A recorder may call everything that it does not know by one name, long waits and short copies alike."""
+    tiny = TinyTrace()
+    for number in range(8 * MIN_EVENTS):
+        at = 10_000.0 * number
+        vague = number % 8 < 7
+        took = (4_000.0 if number % 2 else 4.0) if vague else 300.0
+        name = f"Other {number // 8 % names}" if vague else f"kernel_{number // 8 % 2}"
+        tiny.operation(at, at + took, name, at - 20)
+    assert bool(other_units(tiny.build())) is told
+
+
 def test_a_recording_that_is_wholly_in_another_place_of_time_is_judged(tmp_path: Path) -> None:
     assert other_units(open_trace([chrome(tmp_path, lambda *_: 1.0)])) == ()
 

@@ -10,7 +10,7 @@ from parsers.chrome.build.lanes import Names
 from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
-from parsers.model import I64, Effect, EventKind, LaneKind
+from parsers.model import BOOL, I64, Effect, EventKind, LaneKind
 from parsers.model.arrays import rows_by
 from parsers.model.nesting import depths, parents
 from parsers.model.quality import BETWEEN_EVENTS
@@ -32,6 +32,9 @@ _NPU_WAITS = re.compile(
     r"^(?:Event|Notify|Write|Profiling)[ _](?:Wait|Record|Reset|Value|(?:En|Dis)able)$", re.IGNORECASE
 )
 _NPU_TRANSFERS = re.compile(r"^(?:SDMA|Reduce[ _]Inline)$", re.IGNORECASE)
+# what else its channels between devices run; "Other" is what its profiler calls tasks there that it has no name for
+_NPU_CHANNEL = re.compile(r"^(?:Notify[ _]\w+|Memcpy_Async|Reduce_Async\w*|Other)$", re.IGNORECASE)
+_NPU_CHANNEL_ONLY = re.compile(r"^(?:Notify[ _]\w+|Other)$", re.IGNORECASE)
 _COPIES_OF_ROCPROF = "COPY"  # of all its GPUs; which one is not said
 _STREAM_THREAD = re.compile(r"^(?:GPU \d+ )?(?:CUDA )?Stream #?(\d+)", re.IGNORECASE)
 _CALL = re.compile(r"^(?:(hip|cuda|cu)[A-Z]\w+|AscendCL@acl\w+)$")
@@ -145,16 +148,27 @@ def _set_waits_aside(columns: Columns, strings: list[str], table: Table, mine: I
     """Tasks of Ascend's streams that wait or signal are no work, nor are pieces of collectives that are there whole."""
     tracks = list(columns.tracks)
     whole = any(isinstance(stream, str) and _NPU_COLLECTIVES.match(stream) for *_, stream in tracks)
-    waits = np.array(
-        [bool(_NPU_WAITS.match(text) or (whole and _NPU_TRANSFERS.match(text))) for text in strings], bool
-    )
-    waiting = mine[waits[table.name[mine]]]
+    waits = _named(strings, _NPU_WAITS)
+    if whole:
+        waits |= _named(strings, _NPU_TRANSFERS)
+    set_aside = waits[table.name[mine]]
+    if whole:
+        of_channel, only_there = waits | _named(strings, _NPU_CHANNEL), _named(strings, _NPU_CHANNEL_ONLY)
+        for _, rows in rows_by(table.track[mine]):
+            names = table.name[mine[rows]]
+            if of_channel[names].all() and only_there[names].any():
+                set_aside[rows] = True
+    waiting = mine[set_aside]
     table.kind[waiting] = EventKind.GPU_SYNC
     aside = np.arange(len(tracks), dtype=np.int32)
     for number in np.unique(table.track[waiting]).tolist():
         _, _, device, stream = tracks[number]
         aside[number] = columns.tracks[Where.STREAM, LaneKind.OTHER, device, stream]
     table.track[waiting] = aside[table.track[waiting]]
+
+
+def _named(strings: list[str], pattern: re.Pattern[str]) -> BOOL:
+    return np.array([pattern.match(text) is not None for text in strings], bool)
 
 
 def claim_executors(columns: Columns, names: Names, table: Table) -> None:

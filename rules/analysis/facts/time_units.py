@@ -149,7 +149,7 @@ def _two_sorts(name: I32, took: I64) -> int:
     enough = count >= 2 / SOME_OF_IT
     for decades in _DECADES:
         fits = enough & (np.abs(apart - decades) <= SAME_DURATIONS)
-        if count[fits].sum() >= MAJORITY * len(name):
+        if count[fits].sum() >= MAJORITY * len(name) and fits.sum() >= MAJORITY * enough.sum():
             return decades
     return 0
 

@@ -152,11 +152,7 @@ def occupancy_verdict(kernel: KernelProfile) -> Verdict:
         text = "Many SMs get no block at all: a larger grid helps more than anything inside the kernel."
         return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy)
     if holds_all_blocks(kernel):
-        text = (
-            f"{held}: the grid is only {100 * (waves_of(kernel) or 0.0):.0f} % of what the SMs can hold at once, so "
-            "that room for more warps would stay empty. A larger grid helps more than anything inside the kernel."
-        )
-        return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy)
+        return Verdict(Advice.LAUNCH_MORE_WORK, f"{held}: {_room_enough(kernel)}", occupancy)
     waiting = "" if worst is None else _waiting(worst)
     if occupancy < LOW_OCCUPANCY_PERCENT and is_warp_specialised(kernel):
         text = f"{held} is what kernels with asynchronous tensor-core instructions are built for."
@@ -164,6 +160,10 @@ def occupancy_verdict(kernel: KernelProfile) -> Verdict:
     if worst is None and not stalls(kernel):
         return _without_stalls(kernel, occupancy, held, issued)
     possible = kernel.number(THEORETICAL)
+    has_room = (waves_of(kernel) or 1.0) < 1.0
+    if has_room and occupancy < LOW_OCCUPANCY_PERCENT:
+        text = f"{held}{f', while {waiting}' if waiting else ''}: {_room_enough(kernel)}"
+        return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy, (), worst.reason if worst else "")
     if worst is None and possible is not None and possible < LOW_OCCUPANCY_PERCENT:
         named = limiters(kernel)
         because = f", limited by {' and '.join(named)}" if named else ""
@@ -183,6 +183,13 @@ def occupancy_verdict(kernel: KernelProfile) -> Verdict:
     because = f", limited by {' and '.join(named)}" if named else ""
     text = f"{held}{because}, while {waiting}: more warps per SM would fill the time."
     return Verdict(Advice.RAISE_OCCUPANCY, text, occupancy, named, worst.reason)
+
+
+def _room_enough(kernel: KernelProfile) -> str:
+    return (
+        f"the grid is only {100 * (waves_of(kernel) or 0.0):.0f} % of what the SMs can hold at once, so that room for "
+        "more warps would stay empty. A larger grid helps more than anything inside the kernel."
+    )
 
 
 def active_share(kernel: KernelProfile) -> float:

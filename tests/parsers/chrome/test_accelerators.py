@@ -93,6 +93,33 @@ def test_tasks_of_ascend_that_wait_are_no_work_and_its_collectives_are_communica
     ]  # a copy of the program's own
 
 
+@pytest.mark.parametrize(("name", "is_work"), [("NOTIFY_WAIT", False), ("Other", False), ("MatMul", True)])
+def test_streams_on_which_ascend_runs_nothing_but_pieces_of_collectives_do_no_work(
+    tmp_path: Path, name: str, is_work: bool
+) -> None:
+    names = {(8, 3): "Stream 3", (8, 11): "Stream 11", (9, 0): "Group 0 Communication"}
+    task: dict[str, Any] = {"ph": "X", "pid": 8, "dur": 5}
+    events: list[Event] = [
+        {"ph": "M", "pid": 8, "name": "process_name", "args": {"name": "Ascend Hardware"}},
+        {"ph": "M", "pid": 9, "name": "process_name", "args": {"name": "HCCL"}},
+        *(
+            {"ph": "M", "pid": p, "tid": t, "name": "thread_name", "args": {"name": n}}
+            for (p, t), n in names.items()
+        ),
+        {**task, "tid": 3, "name": "MatMulV2", "ts": "0.000"},
+        {**task, "tid": 3, "name": "MEMCPY_ASYNC", "ts": "6.000"},
+        {"ph": "X", "pid": 9, "tid": 0, "name": "hcom_allReduce__868_0_1", "ts": "20.000", "dur": 60},
+        *(
+            {**task, "tid": 11, "name": each, "ts": f"{20 + 6 * place}.000"}
+            for place, each in enumerate((name, "MEMCPY_ASYNC", "REDUCE_ASYNC_V2", name))
+        ),
+    ]
+    trace = opened(tmp_path, text_of(events))
+    work = [trace.name(each) for each in trace.gpu_operations.tolist()]
+    assert work.count("MEMCPY_ASYNC") == (2 if is_work else 1)
+    assert (name in work) is is_work
+
+
 def test_timelines_of_tensorflow_count_each_kernel_once(tmp_path: Path) -> None:
     """They list every kernel under its stream, under "stream:all", and its executor's share under the job."""
     processes = {
