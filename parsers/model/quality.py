@@ -9,6 +9,7 @@ from enum import Enum
 PREVIEW = "preview"  # the kind of the note that marks a trace of the first events only
 KERNEL_COUNTERS = "kernel-counters"  # that of the note that counts kernels with counters and without times
 BETWEEN_EVENTS = "between-events"  # that of the note that GPU times include waiting for the CPU
+GPU_OPERATORS = "gpu-operators"  # that of the note that counts operators of a GPU whose work was not recorded
 GPU_WITHOUT_TIMES = "gpu-without-times"  # that of the note that counts GPU activities without times
 
 
@@ -53,6 +54,11 @@ class Quality:
     def gpu_work_without_times(self) -> int:
         """GPU activities that ran and that the profiler recorded with neither a start nor a duration."""
         return self._count_of(GPU_WITHOUT_TIMES)
+
+    @property
+    def operators_of_an_unrecorded_gpu(self) -> int:
+        """Operators that the CPU started on a GPU of which nothing was recorded."""
+        return self._count_of(GPU_OPERATORS)
 
     @property
     def gpu_times_include_waiting(self) -> bool:

@@ -15,9 +15,10 @@ from rules.analysis.arithmetic.intervals import complement, length, union
 from rules.analysis.facts.cpu_time import CpuTime, Shares, cpu_time
 from rules.analysis.idle.threads import ThreadActivity
 from rules.analysis.names.regions import is_loader
+from rules.analysis.names.software import software_of
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule
 from rules.losses.cpu_work import MAX_NAMED, MIN_NAMED, Products, named_shares, own_lines, products_of
-from rules.remedies.cpu_work import FEWER_THREADS, LARGE_OPERATORS, SINGLE_PRECISION
+from rules.remedies.cpu_work import ALL_CORES, FEWER_THREADS, LARGE_OPERATORS, SINGLE_PRECISION
 from rules.remedies.remedy import Remedy
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.headline import Headline
@@ -37,6 +38,11 @@ _CODE = """with torch.profiler.profile(with_stack=True) as profiler:  # names th
 _RECORD_THE_GPU = remedy(
     "See Flame and Operators for what the CPU runs. If it was meant to run on a GPU, check whether model and "
     "tensors are there.",
+    code=_CODE,
+)
+_RECORD_WHAT_IT_STARTED = remedy(
+    "Record what the GPU ran as well: the times here are those of starting its work, and of waiting for it.",
+    "Leave out the first steps: a first call loads code, and may try several kernels.",
     code=_CODE,
 )
 _LOAD_BESIDE = (
@@ -81,8 +87,9 @@ What to try
     the GPU as well.
 
 When it is wrong
-    If the GPU was working but was not recorded. A recording of many calls without their kernels is recognised: the
-    calls that launch kernels are recorded then. So is a file that was cut off before the kernels.
+    If the GPU was working but was not recorded, and no operator shows it. A recording of many calls without their
+    kernels is recognised: the calls that launch kernels are recorded then. So is a file that was cut off before the
+    kernels.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -106,6 +113,12 @@ When it is wrong
         elif computes:
             headline, advice = _of_operators(analysis, time, longest)
             unknown = "Whether a GPU worked meanwhile."
+        elif time.starts_gpu_work:
+            headline = Headline(
+                "A GPU worked, and only the CPU was recorded", _largest(trace, longest, analysis)
+            )
+            advice = _RECORD_WHAT_IT_STARTED
+            unknown = "What the GPU ran, and for how long."
         else:
             amount = _largest(trace, longest, analysis)
             headline = Headline("No GPU activity was recorded, only the CPU's", amount)
@@ -165,7 +178,8 @@ def _of_operators(analysis: Analysis, time: CpuTime, longest: Shares) -> tuple[H
     part = of_every_step(analysis, time.computes)
     most = _largest(time.trace, longest, analysis)
     products = products_of(time)
-    advice = LARGE_OPERATORS.and_then(*_RECORD_THE_GPU.advice)
+    of_pytorch = "PyTorch" in software_of(time.trace)
+    advice = (LARGE_OPERATORS if of_pytorch else ALL_CORES).and_then(*_RECORD_THE_GPU.advice)
     if products.in_double:
         advice = advice.after(SINGLE_PRECISION)
     if _are_held_up(products):

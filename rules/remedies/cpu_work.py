@@ -70,6 +70,11 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
     loss = loss_of(model(x), y)"""),
 )
 
+ALL_CORES = remedy(
+    "Check that all cores work: OMP_NUM_THREADS, the framework's own number of threads and a container limit lower it.",
+    "Give each call more work: larger batches, one call instead of a loop.",
+)
+
 
 def loaded_beside(workers: int, *, has_workers: bool) -> Remedy:
     """Batches made by other processes; ``workers``: more would not make a step shorter."""

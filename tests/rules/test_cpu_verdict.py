@@ -39,6 +39,33 @@ def test_a_single_short_call_is_too_little_to_judge(count: int, each_us: int, ju
     assert judged or f"{count} operators in" in said
 
 
+@pytest.mark.parametrize(
+    ("operator", "said"),
+    [
+        (
+            "aten::cudnn_convolution",
+            "A GPU worked, and only the CPU was recorded: 80 % in aten::cudnn_convolution",
+        ),
+        ("aten::mkldnn_convolution", "The CPU's operators are the limit: 100 % of the recorded time"),
+    ],
+)
+def test_operators_that_a_gpu_runs_show_that_it_worked(operator: str, said: str) -> None:
+    trace = TinyTrace()
+    for number in range(40):
+        trace.op(100 * number, 100 * number + 80, operator)
+        trace.op(100 * number + 80, 100 * (number + 1), "aten::empty")
+    built = trace.build()
+    assert verdict(Analysis(built), diagnose(built)).startswith(said)
+
+
+@pytest.mark.parametrize(("operator", "of_pytorch"), [("aten::mm", True), ("MatMul", False)])
+def test_only_pytorch_is_advised_by_its_own_switches(operator: str, of_pytorch: bool) -> None:
+    trace = TinyTrace()
+    for number in range(40):
+        trace.op(100 * number, 100 * number + 95, operator)
+    assert any("torch." in advice for advice in told(trace).advice) is of_pytorch
+
+
 def test_functions_of_the_program_are_told_beside_operators_and_those_of_libraries_are_not() -> None:
     trace = TinyTrace()
     trace.frame(0, 950, "/home/me/solve.py(12): residual")

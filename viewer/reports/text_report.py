@@ -131,6 +131,8 @@ def _without_gpu(trace: Trace, analysis: Analysis) -> list[str]:
     """How to record what a timeline without any GPU work lacks; nothing for reports of kernels and logs."""
     if trace.kernels or not len(trace.events) or trace.stands_beside or trace.quality.gpu_work_without_times:
         return []
+    if trace.quality.operators_of_an_unrecorded_gpu:
+        return []
     if (time := cpu_time(analysis)) is not None and time.is_all:
         return []
     launches, copies = completeness_of(trace).launches, copies_asked_for(trace)

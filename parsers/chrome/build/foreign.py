@@ -13,7 +13,7 @@ from parsers.chrome.decode.collect import Columns
 from parsers.model import BOOL, I64, Effect, EventKind, LaneKind
 from parsers.model.arrays import rows_by
 from parsers.model.nesting import depths, parents
-from parsers.model.quality import BETWEEN_EVENTS
+from parsers.model.quality import BETWEEN_EVENTS, GPU_OPERATORS
 
 _DEVICE_PROCESS = re.compile(
     r"^(?:\[\d+\] )?(?:/device:|/)?(?:(?:CUDA )?(?:GPU|Device)|CUDA HW)[ :#_(]*(\d+)\b|^(?P<npu>Ascend Hardware)$",
@@ -22,6 +22,8 @@ _DEVICE_PROCESS = re.compile(
 _STREAM_PROCESS = re.compile(r"^/.*/stream:(\d+) Compute$")  # of TensorFlow's timelines
 _COPY_OF_STREAMS = re.compile(r"^/.*/(?:stream:all|memcpy) Compute$")
 _EXECUTOR_PROCESS = re.compile(r"^(?:/job:.* Compute|CPU functions)$")
+_EXECUTOR_OF_GPU = re.compile(r"^/job:.*\bgpu:\d+ Compute$", re.IGNORECASE)
+_STARTED_ONLY = "operators of a GPU, as the CPU started them: what the GPU ran was not recorded"
 _KERNELS_OF_AUTOGRAD = "CUDA functions"  # a thread for each GPU; its operators are "CPU functions"
 _BETWEEN_EVENTS = (
     "GPU times were taken between events around each operator, so they include waiting for its launch: "
@@ -172,16 +174,21 @@ def _named(strings: list[str], pattern: re.Pattern[str]) -> BOOL:
 
 
 def claim_executors(columns: Columns, names: Names, table: Table) -> None:
-    """What TensorFlow's executors did, and the autograd profiler of torch 1 noted, is work of the CPU: operators."""
+    """What TensorFlow's executors did, and the autograd profiler of torch 1 noted, is work of the CPU: operators.
+
+    Those of a GPU whose kernels were not recorded are counted: their times are those of starting its work.
+    """
     target = np.arange(len(columns.tracks), dtype=np.int32)
+    for_gpus: list[int] = []
     for number, (where, lane, pid, tid) in enumerate(list(columns.tracks)):
-        if (
-            where is Where.THREAD
-            and lane is LaneKind.OTHER
-            and _EXECUTOR_PROCESS.match(names.processes.get(pid) or (pid if isinstance(pid, str) else ""))
-        ):
+        process = names.processes.get(pid) or (pid if isinstance(pid, str) else "")
+        if where is Where.THREAD and lane is LaneKind.OTHER and _EXECUTOR_PROCESS.match(process):
             target[number] = columns.tracks[Where.THREAD, LaneKind.CPU_THREAD, pid, tid]
+            for_gpus += [number] if _EXECUTOR_OF_GPU.match(process) else []
     moved = np.flatnonzero(target[table.track] != table.track)
+    started = int(np.isin(table.track[moved], for_gpus).sum())
+    if started and not any(where is Where.STREAM for where, *_ in columns.tracks):
+        columns.quality.note(GPU_OPERATORS, Effect.NOTED, _STARTED_ONLY, count=started)
     table.kind[moved] = EventKind.CPU_OP
     table.track[moved] = target[table.track[moved]]
 

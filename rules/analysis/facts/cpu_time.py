@@ -63,16 +63,22 @@ class CpuTime:
         return self.activity.trace
 
     @cached_property
+    def starts_gpu_work(self) -> bool:
+        """Whether operators show that a GPU worked, which was not recorded."""
+        names = np.unique(self.trace.events.name[self._operators]).tolist()
+        return bool(self.trace.quality.operators_of_an_unrecorded_gpu) or any(
+            _OF_A_GPU.search(self.trace.strings[each]) for each in names
+        )
+
+    @cached_property
     def is_all(self) -> bool:
         """Whether operators were recorded, and nothing hints at a GPU that worked without being recorded."""
-        trace = self.trace
-        operators = self.activity.events[self.activity.kind == EventKind.CPU_OP]
-        names = np.unique(trace.events.name[operators]).tolist()
-        return (
-            bool(names)
-            and not trace.devices
-            and not any(_OF_A_GPU.search(trace.strings[each]) for each in names)
-        )
+        return len(self._operators) > 0 and not self.trace.devices and not self.starts_gpu_work
+
+    @property
+    def _operators(self) -> I64:
+        operators: I64 = self.activity.events[self.activity.kind == EventKind.CPU_OP]
+        return operators
 
     @cached_property
     def loading(self) -> Intervals:

@@ -148,6 +148,32 @@ def test_timelines_of_tensorflow_count_each_kernel_once(tmp_path: Path) -> None:
     assert (len(trace.gpu_operations), lanes) == (2, {13, 14})
 
 
+@pytest.mark.parametrize(
+    ("process", "kernels", "counted"),
+    [
+        ("/job:localhost/replica:0/task:0/gpu:7 Compute", False, 3),
+        ("/job:localhost/replica:0/task:0/device:GPU:0 Compute", False, 3),
+        ("/job:localhost/replica:0/task:0/device:GPU:0 Compute", True, 0),
+        ("/job:localhost/replica:0/task:0/cpu:0 Compute", False, 0),
+    ],
+)
+def test_operators_of_a_gpu_without_its_kernels_are_those_that_the_cpu_started(
+    tmp_path: Path, process: str, kernels: bool, counted: int
+) -> None:
+    names = {1: process} | ({2: "/device:GPU:0/stream:13 Compute"} if kernels else {})
+    events: list[Event] = [
+        {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}} for pid, name in names.items()
+    ]
+    for pid in names:
+        events += [
+            {"ph": "X", "cat": "Op", "pid": pid, "tid": 0, "name": "MatMul", "ts": 20 * number, "dur": 15}
+            for number in range(3)
+        ]
+    trace = opened(tmp_path, text_of(events))
+    assert len(trace.events.of_kind(EventKind.CPU_OP)) == 3
+    assert trace.quality.operators_of_an_unrecorded_gpu == counted
+
+
 def test_operators_that_call_one_another_are_not_counted_twice_on_the_gpu(tmp_path: Path) -> None:
     """The profiler states the times on the GPU of outer operators, too: as export_chrome_trace of torch 1.7 writes."""
     events: list[Event] = []
