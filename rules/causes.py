@@ -376,7 +376,7 @@ def with_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Finding:
     scale = 1.0 - time.recorder_share
     amount = finding.headline.amount
     if isinstance(amount, Part):
-        amount = replace(amount, share=amount.share * scale)
+        amount = replace(amount, share=amount.share * scale, with_delays=amount.with_delays * scale)
     return replace(
         finding,
         usual_share=finding.share * scale,
@@ -398,16 +398,17 @@ def _with_what_it_delays(finding: Finding, promise: Promise, others: Sequence[Fi
     few = isinstance(finding.headline.amount, Part) and finding.headline.amount.few
     if gives <= finding.share or few:
         return finding
-    account = finding.account
-    amount = finding.headline.amount
-    if gives >= (amount.share if isinstance(amount, Part) else finding.share) + OTHER_BASIS:
+    account, headline, amount = finding.account, finding.headline, finding.headline.amount
+    if isinstance(amount, Part) and gives >= amount.share + OTHER_BASIS:
+        headline = replace(headline, amount=replace(amount, with_delays=gives))
+    elif gives >= finding.share + OTHER_BASIS:
         account += f" Including what it delays, it costs {percent(gives)} of a step."
     if told >= OTHER_BASIS:
         account += (
             f" Its fix also removes other findings: a step would be {percent(_gives(promise))} shorter."
         )
     doubtful = promise.low < 1.0 and gives < LITTLE_THAT_MAY_BE_NOTHING
-    costing = _costing(replace(finding, account=account), gives)
+    costing = _costing(replace(finding, headline=headline, account=account), gives)
     return replace(costing, severity=finding.severity) if doubtful else costing
 
 

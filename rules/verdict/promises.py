@@ -96,8 +96,8 @@ def gain(finding: Finding, plan: Plan | None = None, *, short: bool = False) -> 
     promise = promise_for(finding, plan)
     if promise is None and finding.fix:
         return ""
-    if promise is not None and not finding.leads:
-        return "" if short else "same fix as the one above"
+    if plan is not None and promise is not None and not finding.leads:
+        return "" if short else f"fixed by change {plan.promises.index(promise) + 1}"
     if promise is not None and (promise.vague or promise.expected >= MIN_SPEEDUP):
         return worded_shortly(promise) + ("" if short else " faster")
     if promise is not None:

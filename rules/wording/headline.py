@@ -10,11 +10,15 @@ from rules.wording.words import Reader, Words, said
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the analysed time; of ``steps`` steady steps, ``few`` hold it (0: many share it)."""
+    """A part of the analysed time; of ``steps`` steady steps, ``few`` hold it (0: many share it).
+
+    ``with_delays`` is that part with what it delays, 0 where that is no more.
+    """
 
     share: float
     steps: int
     few: int = 0
+    with_delays: float = 0.0
 
     @property
     def is_of_a_step(self) -> bool:
@@ -22,12 +26,16 @@ class Part:
         return self.steps > 0 and not self.few
 
     def __str__(self) -> str:
-        """ "57 % of every step", "57 % of the recorded time" without steps, or "30 % of the time, in 2 of 12 steps"."""
+        """ "57 % of every step", "57 % of the recorded time" without steps, or "30 % of the time, in 2 of 12 steps".
+
+        "3.0 % of every step, 40 % with delays" where what it delays is part of it.
+        """
         if self.few:
             return f"{percent(self.share)} of the time, in {self.few} of {self.steps} steps"
+        delays = f", {percent(self.with_delays)} with delays" if self.with_delays else ""
         if not self.steps:
-            return f"{percent(self.share)} of the recorded time"
-        return f"{percent(self.share)} of {'every' if self.steps > 1 else 'the'} step"
+            return f"{percent(self.share)} of the recorded time{delays}"
+        return f"{percent(self.share)} of {'every' if self.steps > 1 else 'the'} step{delays}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ def test_beside_a_finding_stands_what_its_fix_gives_and_no_limit_as_if_it_were_a
 def test_the_gain_of_a_cause_stands_beside_one_of_its_findings_only(empty: Plan) -> None:
     plan = replace(empty, promises=(promise(1.7, 2.0, 2.3),))
     beside = replace(finding(Category.COPY_D2H, fix="move-1"), leads=False)
-    assert gain(beside, plan) == "same fix as the one above"
+    assert gain(beside, plan) == "fixed by change 1"
     assert gain(beside, plan, short=True) == ""
 
 

@@ -16,6 +16,7 @@ from parsers.model.units import percent
 from rules.causes import OTHER_BASIS
 from rules.verdict.absent import absent_in_a_line
 from rules.verdict.promises import gain
+from rules.wording.headline import Part
 from viewer.look.labels import unbroken
 from viewer.panels.findings.check_list import CheckList, check_name
 from viewer.panels.findings.share_bar import MIN_WIDTH, ShareBar
@@ -49,9 +50,11 @@ def test_a_card_says_how_much_of_a_step_goes_with_what_its_cause_delays(
 ) -> None:
     qtbot.waitUntil(lambda: window.document.plan is not None)
     card = window.diagnosis.cards[0]
-    own = card.finding.share
-    finding = replace(card.finding, with_delays=own + more)
-    card.tell_as(finding)
+    own, headline = card.finding.share, card.finding.headline
+    assert isinstance(headline.amount, Part)
+    if told:
+        headline = replace(headline, amount=replace(headline.amount, with_delays=own + more))
+    card.tell_as(replace(card.finding, headline=headline, with_delays=own + more))
     amount = f"{percent(own)} of every step"
     assert card.share.text() == (f"{amount}, {percent(own + more)} with delays" if told else amount)
     (bar,) = card.findChildren(ShareBar)

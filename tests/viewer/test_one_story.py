@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from rules.fixes.plan import plan_of
 from rules.verdict.promises import first_step, gain, promise_for
 from rules.verdict.verdict import time_parts, verdict
 from rules.wording.headline import Part
+from rules.wording.words import Reader
 from tests.opened import analysed, diagnosed
-from viewer.reports.diagnosis_report import diagnosis_report
-from viewer.reports.fixes_report import fixes_text
+from viewer.reports.diagnosis_report import card, diagnosis_report
+from viewer.reports.fixes_report import fixes_text, numbers_of_changes
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import WIDTH, as_text
 
@@ -32,6 +34,8 @@ RECORDINGS |= {
     name: tuple(sorted(PROGRAMS.glob(f"{name}.rank*.gz")))
     for name in sorted({path.name.split(".rank")[0] for path in PROGRAMS.glob("*.rank*.gz")})
 }
+NUMBER = re.compile(r"\d+")
+BESIDE = re.compile(r"fixed by change (\d+)")
 IDLE_RULES = (
     "allocation-in-step",
     "launching-too-slowly",
@@ -87,6 +91,28 @@ def test_every_answer_begins_with_the_same_cause(name: str) -> None:
         assert " ".join(whatif).startswith(f"The biggest problem, but with no known gain: {first.title}")
     assert textwrap.wrap(f"1. {promise.proposal.title}", WIDTH)[0] in whatif
     assert promise.proposal.title in " ".join(do_first.split())
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_what_stands_beside_a_finding_and_below_it_names_one_change(name: str) -> None:
+    files = RECORDINGS[name]
+    analysis, diagnosis = analysed(*files), diagnosed(*files)
+    plan = plan_of(analysis)
+    ids = [each.id for each in plan.promises]
+    changes = numbers_of_changes(plan.promises, Reader.of(analysis.trace))
+    report = " ".join(as_text(analysis.trace, diagnosis, analysis).split())
+    for each in diagnosis.findings:
+        told = card(each, gain(each, plan), gain(each, plan, short=True), changes)
+        pointers = [line for line in told.advice if line.startswith("See change")]
+        numbers = [int(one) for line in pointers for one in NUMBER.findall(line)]
+        beside = BESIDE.fullmatch(told.gives)
+        if each.fix:
+            assert numbers == [ids.index(each.fix) + 1]
+        assert (beside is not None) is bool(each.fix and not each.leads)
+        if beside is not None:
+            assert [int(beside[1])] == numbers
+        if told.gives:
+            assert f"{each.title} ({told.gives}) [{each.severity}]" in report
 
 
 @pytest.mark.parametrize("name", CHOSEN)
@@ -161,7 +187,7 @@ def test_a_late_rank_costs_what_the_others_wait_for_it(shared_data: Path) -> Non
     assert 0.5 * waiting < first.share <= waiting
     assert isinstance(first.headline.amount, Part)
     assert first.headline.amount.share == first.share
-    assert "Including what it delays" not in first.explanation
+    assert "with delays" not in first.title
     assert (first.rank, data.rank) == (1, 1)
     assert data.share > 0.5
 

@@ -36,14 +36,17 @@ def finding_ticket(
 ) -> str:
     """The ticket; ``picture`` is the name of the file with the picture beside it, ``command`` opens the moment."""
     promise = promise_for(finding, plan)
-    gives = worded(promise) if promise is not None and finding.leads else gain(finding, plan)
+    gives = worded(promise) if promise is not None else gain(finding, plan)
+    fixing = "Fixing it"
+    if promise is not None and not finding.leads:
+        fixing = f"Fixed by “{promise.proposal.title}”"
     told = card(finding, gives, gives, {})
     devices = ", ".join(dict.fromkeys(device.name for device in trace.devices if device.name))
     files = ", ".join(f"{Path(each.path).name} ({each.producer})" for each in trace.inputs)
     report = Report(
         finding.title,
         (
-            Text((f"Fixing it: {gives}",) if gives else ()),
+            Text((f"{fixing}: {gives}",) if gives else ()),
             Text((finding.explanation,)),
             Points("What to do", tuple(finding.advice)),
             Points("Where", (*([told.line] if told.line else []), *(spot.text for spot in told.places))),

@@ -74,18 +74,23 @@ def _fix(promise: Promise, diagnosis: Diagnosis, reader: Reader) -> dict[str, An
 
 
 def numbers_of_changes(promises: Sequence[Promise], reader: Reader) -> dict[str, int]:
-    """The number of the change that says a sentence of advice, or shows some code, by these."""
+    """The number of the change with an id, and of the one that says a sentence of advice or shows some code."""
     numbers: dict[str, int] = {}
     for number, promise in enumerate(promises, 1):
         remedy = promise.proposal.remedy
-        for text in (*remedy.advice_for(reader), remedy.code_for(reader)):
+        for text in (promise.id, *remedy.advice_for(reader), remedy.code_for(reader)):
             numbers.setdefault(text, number)
+    numbers.pop("", None)
     return numbers
 
 
 def advice_beside(finding: Finding, changes: Mapping[str, int]) -> tuple[str, ...]:
-    """The advice on a finding that no change above it says, after the numbers of the changes that say the rest."""
-    numbers = sorted({changes[each] for each in finding.advice if each in changes})
+    """The advice on a finding that no change above it says, after the number of the one that takes the finding away.
+
+    Of one that none takes away, the numbers of the changes that say the rest stand there.
+    """
+    said = (finding.fix,) if finding.fix in changes else finding.advice
+    numbers = sorted({changes[each] for each in said if each in changes})
     which = f"See change{'s' if len(numbers) > 1 else ''} {listed([str(each) for each in numbers])} above."
     return (*((which,) if numbers else ()), *(each for each in finding.advice if each not in changes))
 

@@ -18,9 +18,7 @@ MIN_WIDTH = 32  # pixels: of a shorter one nobody could tell a part
 def share_in_words(finding: Finding) -> str:
     """ "57 % of every step", where the title leaves it out; and how much it is with what it delays, if that is more."""
     amount = finding.headline.amount
-    if not (isinstance(amount, Part) and amount.is_of_a_step):
-        return ""
-    return f"{amount}, {percent(finding.cost)} with delays" if _delays(finding) else str(amount)
+    return str(amount) if isinstance(amount, Part) and amount.is_of_a_step else ""
 
 
 def _delays(finding: Finding) -> bool:
