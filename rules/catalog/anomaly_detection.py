@@ -13,6 +13,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, subtract, union
 from rules.analysis.facts.cpu_time import CpuTime, cpu_time
+from rules.analysis.names.operators import AUTOGRAD_FUNCTION
 from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.lost_time import event_evidence
 from rules.remedies.host_work import NO_ANOMALY_DETECTION
@@ -24,7 +25,6 @@ MIN_CHECKED = 0.5  # of the functions of the backward pass: a program that asks 
 MIN_FUNCTIONS = 5
 MAX_OF_FORWARD = 0.95  # of the forward pass may be the recording of stacks
 MAX_EVIDENCE = 3
-_FUNCTION = "autograd::engine::evaluate_function"
 _WITHOUT_RESULT = "AccumulateGrad"  # nothing to check
 _CHECK, _CHECKS = "aten::isnan", ("aten::isnan", "aten::_is_any_true", "aten::any", "aten::is_nonzero")
 
@@ -60,7 +60,7 @@ When it is wrong
         if time is None or not time.is_all:
             return
         trace, table, operators = analysis.trace, analysis.trace.events, time.operators
-        backward = operators[named(trace, operators, lambda name: name.startswith(_FUNCTION))]
+        backward = operators[named(trace, operators, lambda name: name.startswith(AUTOGRAD_FUNCTION))]
         events = time.activity.events
         asks = events[named(trace, events, _CHECK.__eq__)]
         functions = backward[~named(trace, backward, lambda name: name.endswith(_WITHOUT_RESULT))]

@@ -9,9 +9,10 @@ import numpy as np
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.cpu_time import TRIVIAL_PERCENTILE, CpuTime, cpu_time
+from rules.analysis.facts.cpu_time import TRIVIAL_PERCENTILE, cpu_time
 from rules.analysis.idle.threads import READ_BACKS
 from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.losses.cpu_loops import in_optimizer, item_loops
 from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import VALUES_TOGETHER, fewer_calls
@@ -65,10 +66,12 @@ When it is wrong
         most = listed([f"{name} ({count:,.0f})" for name, count in called.items() if count >= 1])
         reads = counts[[trace.strings[name] in READ_BACKS for name in names.tolist()]].sum()
         reads_values = reads >= MANY_READ_BACKS * len(time.operators)
+        if not reads_values and item_loops(analysis, time).of_operators >= MOSTLY:
+            return  # the loop is told instead
         overhead_ns = time.overhead_ns(in_full=reads_values)
         if overhead_ns < MIN_SHARE * time.step_ns:
             return
-        in_optimizer = _in_optimizer(time) >= MOSTLY * len(time.operators)
+        mostly_optimizer = int(in_optimizer(time).sum()) >= MOSTLY * len(time.operators)
         took = float(np.median(trace.events.duration[time.operators]))
         example = time.operators[trace.events.name[time.operators] == names[order[0]]][:1]
         rest_ns = (time.step_ns - overhead_ns) / steps
@@ -85,7 +88,7 @@ When it is wrong
                 f"takes {duration(took)}. A step takes {duration(time.step_ns / steps)}, and without the cost of "
                 f"the calls {duration(rest_ns)}. Called most often: {most}."
             ),
-            remedy=VALUES_TOGETHER if reads_values else fewer_calls(in_optimizer=in_optimizer),
+            remedy=VALUES_TOGETHER if reads_values else fewer_calls(in_optimizer=mostly_optimizer),
             culprit=culprit_of(
                 analysis,
                 own_lines(analysis, time, time.calling),
@@ -98,11 +101,3 @@ When it is wrong
                 ),
             ),
         )
-
-
-def _in_optimizer(time: CpuTime) -> int:
-    """How many operators are called inside an optimizer's step."""
-    region = time.activity.regions.at(time.trace.events.start[time.operators])
-    names = np.unique(time.trace.events.name[region[region >= 0]]).tolist()
-    mine = [name for name in names if "optimizer" in time.trace.strings[name].lower()]
-    return int(np.isin(time.trace.events.name[np.maximum(region, 0)], mine)[region >= 0].sum())

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from parsers.model import F64, I64, EventKind, derived
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.operators import AUTOGRAD_FUNCTION
 from rules.replay.surroundings import surroundings_of
-
-_FUNCTION = "autograd::engine::evaluate_function"
 
 
 @derived
 def autograd_functions(analysis: Analysis) -> I64:
     """The event of the innermost autograd function around each call of the replay; -1 outside the backward pass."""
-    return surroundings_of(analysis).around(lambda name: name.startswith(_FUNCTION))
+    return surroundings_of(analysis).around(lambda name: name.startswith(AUTOGRAD_FUNCTION))
 
 
 @derived
@@ -24,7 +23,9 @@ def optimizers_ns(analysis: Analysis) -> F64:
 @derived
 def backward_ns(analysis: Analysis) -> F64:
     """How much of it passed inside functions of autograd."""
-    return surroundings_of(analysis).time_inside(lambda name: name.startswith(_FUNCTION), EventKind.CPU_OP)
+    return surroundings_of(analysis).time_inside(
+        lambda name: name.startswith(AUTOGRAD_FUNCTION), EventKind.CPU_OP
+    )
 
 
 def _is_optimizer(name: str) -> bool:

@@ -37,6 +37,16 @@ FEWER_CALLS = remedy(
 y = torch.stack([f(x) for x in rows])        # one call for each row
 y = torch.vmap(f)(torch.stack(rows))         # one call for all of them"""),
 )
+ITEMS_TOGETHER = remedy(
+    "Compute all items at once: torch.stack(items), or pad them to one length, and one call of the model.",
+    for_pytorch("torch.vmap(f)(rows) calls a function that was written for one row for all of them."),
+    for_pytorch(
+        "If a round needs the result of the one before, as steps through time do, use a layer that loops inside "
+        "(nn.LSTM, nn.GRU), or torch.compile the loop."
+    ),
+    code=for_pytorch("""answers = [model(x[None])[0] for x in rows]   # one call for each row
+answers = model(torch.stack(rows))           # one call for all of them"""),
+)
 VALUES_TOGETHER = remedy(
     "Compute on whole tensors: x.max(), (x > 0).sum(), torch.where(...) instead of a loop over single values.",
     for_pytorch("If the loop must stay, convert once before it: x.tolist() instead of x[i].item()."),
@@ -51,6 +61,31 @@ FEWER_THREADS = for_pytorch(
 SINGLE_PRECISION = for_pytorch(
     "Compute in float32 where that is precise enough (x.float(), torch.from_numpy(x.astype('float32'))): that is "
     "about half the work of float64."
+)
+IN_SINGLE_PRECISION = remedy(
+    SINGLE_PRECISION,
+    for_pytorch(
+        "Find where the first float64 tensor comes from: NumPy's default is float64, torch.tensor(0.1) is float32, and "
+        "torch.set_default_dtype changes both model and data."
+    ),
+    code=for_pytorch("""x = torch.from_numpy(array).float()            # NumPy's numbers are float64 by default
+model = model.float()"""),
+)
+NO_ATTENTION_DROPOUT = remedy(
+    for_pytorch(
+        "Leave out the dropout of attention's scores (dropout_p=0, or dropout=0.0 in nn.MultiheadAttention): then "
+        "scaled_dot_product_attention is one fused operator. Dropout elsewhere can stay."
+    ),
+    code=for_pytorch("""out = torch.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.0)"""),
+)
+COMPUTED_ONCE = remedy(
+    for_pytorch(
+        "Call the blocks directly instead of through torch.utils.checkpoint, or only as many of them through it as "
+        "memory requires. Hugging Face models: model.gradient_checkpointing_disable()."
+    ),
+    code=for_pytorch(
+        """hidden = block(hidden)                         # instead of checkpoint(block, hidden)"""
+    ),
 )
 LARGE_OPERATORS = remedy(
     for_pytorch(

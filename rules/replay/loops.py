@@ -11,6 +11,7 @@ from parsers.model import I64, derived
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.rounds import rounds_in
 from rules.analysis.names.families import Family
 from rules.replay.replay import Replay, replay_of
 
@@ -49,26 +50,12 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
     kept = np.flatnonzero(host.call != Call.MEMSET)
     token, thread, step = _tokens(replay)[kept], host.thread[kept], host.step[kept]
     apart = np.cumsum(np.append(True, (np.diff(thread) != 0) | (np.diff(step) != 0)) if len(kept) else [])
-    candidates: list[tuple[int, int, int]] = []  # negative length, body, first
-    for body in range(1, min(MAX_BODY_LENGTH, len(token) - 1) + 1):
-        same = (token[body:] == token[:-body]) & (apart[body:] == apart[:-body])
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], same, [False])).astype(np.int8)))
-        starts, ends = edges[::2], edges[1::2]
-        long = ends - starts >= body * (MIN_TIMES - 2)
-        candidates += [
-            (start - end - body, body, start)
-            for start, end in zip(starts[long].tolist(), ends[long].tolist(), strict=True)
-        ]
-    around = np.full(len(token), len(token))  # calls of a round of the innermost loop found so far
     found = []
-    for length, body, first in sorted(candidates):
-        last = first - length
-        outer = around[first:last]
-        if -length <= outer[0] and (outer == outer[0]).all():
-            around[first:last] = body
-            begin, times = int(kept[first]), length // -body
-            end = int(kept[first + times * body - 1]) + 1
-            found.append(Loop(begin, end, int(kept[first + body - 1]) + 1 - begin, times))
+    for each in rounds_in(token, apart, MIN_TIMES - 1, MAX_BODY_LENGTH):
+        begin = int(kept[each.first])
+        end = int(kept[each.first + each.times * each.body - 1]) + 1
+        body = int(kept[each.first + each.body - 1]) + 1 - begin
+        found.append(Loop(begin, end, body, each.times))
     often = {each.times for each in found}
     loops = (each for each in found if each.times >= MIN_TIMES or each.times + 1 in often)
     return tuple(sorted(loops, key=lambda each: each.first))

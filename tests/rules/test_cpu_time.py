@@ -10,6 +10,8 @@ from parsers.model import Trace
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.cpu_time import CpuTime, cpu_time
+from rules.losses import cpu_loops
+from rules.losses.cpu_loops import item_loops
 from rules.losses.cpu_work import products_of
 from rules.verdict.verdict import verdict
 from tests.rules.builder import TinyTrace, steps
@@ -130,3 +132,30 @@ def test_little_beside_much_computing_is_told_second(took: float, first: str) ->
     built = program(body)
     assert verdict(Analysis(built), diagnose(built)).startswith(first)
     assert "cpu-outside-operators" in findings(built)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_all"), [("aten::cudnn_is_acceptable", True), ("aten::cudnn_batch_norm", False)]
+)
+def test_asking_for_a_library_of_gpus_is_no_work_of_one(name: str, is_all: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 90_000, "aten::gru")
+        trace.op(10, 12, name)
+
+    assert time_of(program(body)).is_all is is_all
+
+
+def test_only_so_many_operators_are_looked_into_for_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(32):
+            trace.op(20 * number, 20 * number + 8, "aten::select")
+            trace.op(20 * number + 10, 20 * number + 18, "aten::linear")
+
+    built = steps(5, 640.0, body).build()
+    analysis = Analysis(built)
+    whole = item_loops(analysis, time_of(built))
+    monkeypatch.setattr(cpu_loops, "MAX_LOOKED_INTO", 150)
+    part = item_loops(analysis, time_of(built))
+    assert (whole.steps, whole.operators) == (5, 320)
+    assert (part.steps, part.operators) == (2, 128)
+    assert part.share == pytest.approx(whole.share, rel=0.01)

@@ -37,6 +37,7 @@ USUALLY_SHORT = 0.5  # of a long gap: where half of the same gaps are shorter, t
 _ON_CPU = re.compile(r"(gloo|mpi|ucc):")  # the ranges that PyTorch opens while a collective runs on the CPU
 _OWN_RECORDER = re.compile(r"(.*[/\\])?stallscope_recorder[/\\](session|status)\.py")
 _OF_A_GPU = re.compile(r"cuda|cudnn|cublas|nccl|miopen|hipblas|\bhip|triton", re.IGNORECASE)
+_ASKS_ON_ANY_DEVICE = "aten::cudnn_is_acceptable"  # as recurrent networks do on the CPU, too
 
 Shares = list[tuple[int, int]]  # the longest event of each name, and ns in which that name is innermost
 
@@ -67,7 +68,8 @@ class CpuTime:
         """Whether operators show that a GPU worked, which was not recorded."""
         names = np.unique(self.trace.events.name[self._operators]).tolist()
         return bool(self.trace.quality.operators_of_an_unrecorded_gpu) or any(
-            _OF_A_GPU.search(self.trace.strings[each]) for each in names
+            _OF_A_GPU.search(name) and name != _ASKS_ON_ANY_DEVICE
+            for name in map(self.trace.strings.__getitem__, names)
         )
 
     @cached_property
@@ -169,22 +171,22 @@ class CpuTime:
     @cached_property
     def loading_ns(self) -> int:
         """Without the recorder, as the other figures below."""
-        return self._without_recorder(self.loading)
+        return self.without_recorder(self.loading)
 
     @cached_property
     def outside_ns(self) -> int:
-        return self._without_recorder(self.outside)
+        return self.without_recorder(self.outside)
 
     @cached_property
     def communicating_ns(self) -> int:
-        return self._without_recorder(self.communicating)
+        return self.without_recorder(self.communicating)
 
     @cached_property
     def step_ns(self) -> int:
         """All of the window."""
         rest = subtract(subtract(subtract(self._all, self.loading), self.outside), self.communicating)
         apart = self.loading_ns + self.outside_ns + self.communicating_ns
-        return apart + self._without_recorder(rest)
+        return apart + self.without_recorder(rest)
 
     def overhead_ns(self, *, in_full: bool = False) -> int:
         """What calling operators costs: as long as the shortest ones take, for each, and the short gaps.
@@ -202,11 +204,7 @@ class CpuTime:
     def shares(self, column: Innermost, within: Intervals | None = None) -> Shares:
         """Time by name, longest first, in the window or the part of it that is ``within`` some intervals."""
         trace = self.trace
-        start = np.clip(column.edges, *self.window)
-        end = np.append(start[1:], self.window[1])
-        spent = end - start if within is None else measure(within, start, end)
-        inside = (column.event >= 0) & (spent > 0)
-        event, spent = column.event[inside], spent[inside]
+        event, spent = self.spent(column, within)
         if not len(event):
             return []
         _, first, name = np.unique(trace.events.name[event], return_index=True, return_inverse=True)
@@ -215,6 +213,14 @@ class CpuTime:
         longest = event[order[np.searchsorted(name[order], np.arange(len(first)), side="right") - 1]]
         by_size = np.argsort(-total, kind="stable")
         return list(zip(longest[by_size].tolist(), total[by_size].tolist(), strict=True))
+
+    def spent(self, column: Innermost, within: Intervals | None = None) -> tuple[I64, I64]:
+        """Events that are innermost for some time, and for how many ns; one that is so again comes again."""
+        start = np.clip(column.edges, *self.window)
+        end = np.append(start[1:], self.window[1])
+        spent = end - start if within is None else measure(within, start, end)
+        inside = (column.event >= 0) & (spent > 0)
+        return column.event[inside].astype(np.int64), spent[inside]
 
     @property
     def _all(self) -> Intervals:
@@ -227,7 +233,8 @@ class CpuTime:
         costly = np.isin(kind, (EventKind.CPU_OP, EventKind.REGION))
         return np.sort(start[costly]), np.sort(start[kind == EventKind.PYTHON])
 
-    def _without_recorder(self, intervals: Intervals) -> int:
+    def without_recorder(self, intervals: Intervals) -> int:
+        """How long some disjoint intervals are without what writing down their records took."""
         whole = length(intervals)
         records, frames = (int(contains(intervals, each).sum()) for each in self._records)
         return whole - min(

@@ -10,6 +10,7 @@ import numpy as np
 from parsers.model import BOOL
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.operators import FORWARD
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix, remedy
@@ -22,24 +23,6 @@ from rules.wording.words import for_pytorch
 MIN_SHARE = 0.05  # of the GPU's time
 MAX_FILLED = 0.7  # of the GPU's memory: fuller, it has no room for what would be kept
 
-# Functions of the forward pass: what computes their gradients is called otherwise.
-_FORWARD = (
-    "aten::linear",
-    "aten::conv1d",
-    "aten::conv2d",
-    "aten::conv3d",
-    "aten::layer_norm",
-    "aten::rms_norm",
-    "aten::group_norm",
-    "aten::batch_norm",
-    "aten::scaled_dot_product_attention",
-    "aten::gelu",
-    "aten::relu",
-    "aten::relu_",
-    "aten::silu",
-    "aten::softmax",
-    "aten::embedding",
-)
 _CODE = """# transformers: model.gradient_checkpointing_disable()
 hidden = block(hidden)                       # instead of checkpoint(block, hidden)"""
 
@@ -89,7 +72,7 @@ What makes it more or less
 def computed_again(analysis: Analysis, replay: Replay) -> BOOL:
     """Which calls belong to a forward pass inside the backward pass."""
     function, host = autograd_functions(analysis), replay.host
-    forward = (function >= 0) & surroundings_of(analysis).inside(_FORWARD.__contains__)
+    forward = (function >= 0) & surroundings_of(analysis).inside(FORWARD.__contains__)
     found = np.zeros(len(function), bool)
     if not forward.any():
         return found

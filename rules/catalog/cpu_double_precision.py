@@ -1,0 +1,107 @@
+"""A program on the CPU alone that computes with 64-bit numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import Attribute
+from parsers.model.names.per_name import named
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.cpu_time import cpu_time
+from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, named_shares, own_lines
+from rules.losses.lost_time import evidence_of
+from rules.remedies.cpu_work import IN_SINGLE_PRECISION
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.wording.headline import Headline
+from rules.wording.phrases import of_every_step, shortened
+
+MIN_SHARE = 0.05  # of a step
+LEFT = 0.5  # half the bytes, and twice as many numbers in a vector register
+CONVOLUTION_LEFT = 0.2  # oneDNN has no convolution in float64: one network took 4.1 to 5.5 times as long
+_CONVOLUTION = re.compile(r"aten::_?(slow_conv|thnn_conv)")
+
+
+@rule
+class CpuDoublePrecision(Rule):
+    """Operators on the CPU whose tensors are float64."""
+
+    id: ClassVar[str] = "cpu-double-precision"
+    category: ClassVar[Category] = Category.FP64
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
+    explanation: ClassVar[str] = f"""
+What it found
+    Only the CPU was recorded, and its operators compute with 64-bit numbers.
+
+Why it costs time
+    A vector register holds half as many of them, and each moves twice the bytes. PyTorch has no fast convolution for
+    float64 at all. In deep learning it is usually an accident: NumPy's arrays are float64 by default, and one such
+    tensor turns everything it touches into float64.
+
+How it decides
+    By the types of the operators' inputs, which PyTorch's profiler records with record_shapes=True; without them by
+    the names of the convolutions that PyTorch falls back to. {percent(LEFT)} of their time is taken to remain,
+    {percent(CONVOLUTION_LEFT)} of a convolution's. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if
+    fewer than {MIN_STEPS} steps were found.
+
+What to try
+    Convert the input and the model to float32, and find out where the first float64 tensor comes from.
+
+When it is wrong
+    When the computation needs double precision, as simulations, solvers and some statistics do. Without recorded
+    types, a build of PyTorch without oneDNN looks the same.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        time = cpu_time(analysis)
+        if time is None or not time.is_all or time.steps < MIN_STEPS:
+            return
+        trace = analysis.trace
+        event, spent = time.spent(time.activity.operators, time.computing)
+        types = trace.attribute(Attribute.INPUT_TYPES, event, -1)
+        falls_back = named(trace, event, lambda name: _CONVOLUTION.match(name) is not None)
+        with_types = bool((types >= 0).any())
+        doubles = [each for each in np.unique(types[types >= 0]).tolist() if _in_double(trace.strings[each])]
+        mine = np.isin(types, doubles) if with_types else falls_back
+        left = np.where(falls_back, CONVOLUTION_LEFT, LEFT)[mine]
+        took = int(spent[mine].sum())
+        saved = min(round(float((spent[mine] * (1 - left)).sum())), time.step_ns)
+        if saved < MIN_SHARE * time.step_ns:
+            return
+        by_name: dict[int, list[int]] = {}
+        for each, ns in zip(event[mine].tolist(), spent[mine].tolist(), strict=True):
+            known = by_name.setdefault(int(trace.events.name[each]), [each, 0])
+            known[1] += ns
+        longest = sorted(((each, ns) for each, ns in by_name.values()), key=lambda one: -one[1])
+        name = trace.name(longest[0][0])
+        what = "Operators compute with 64-bit numbers" if with_types else "Convolutions take a slow path"
+        why = (
+            ""
+            if with_types
+            else " PyTorch takes this path for float64; which numbers they are was not recorded."
+        )
+        yield self.finding(
+            analysis,
+            ceiling_ns=saved,
+            window_ns=time.step_ns,
+            headline=Headline(what, of_every_step(analysis, min(took / time.step_ns, 1.0))),
+            account=f"Longest are {named_shares(trace, longest, took)}. In float32 they would take about "
+            f"{duration((took - saved) / time.steps)} of a step instead of {duration(took / time.steps)}.{why}",
+            remedy=IN_SINGLE_PRECISION,
+            culprit=culprit_of(
+                analysis, own_lines(analysis, time), Culprit(CulpritKind.OPERATOR, shortened(name, 120))
+            ),
+            evidence=evidence_of(trace, np.array([each for each, _ in longest[:MAX_NAMED]], np.int64)),
+            unknown=("Whether the computation needs double precision.",),
+            confidence="medium" if with_types else "low",
+        )
+
+
+def _in_double(types: str) -> bool:
+    """Whether an operator's tensors are float64, by the list of its inputs' types."""
+    return '"double"' in types and '"float"' not in types

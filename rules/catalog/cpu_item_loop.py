@@ -1,0 +1,103 @@
+"""A program on the CPU alone that computes one item after another instead of all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.cpu_time import cpu_time
+from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.losses.cpu_loops import MIN_TIMES, MIN_TIMES_ALIKE, item_loops
+from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines
+from rules.remedies.cpu_work import ITEMS_TOGETHER
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.wording.headline import Headline
+from rules.wording.phrases import listed, of_every_step, without_stacks
+
+MIN_SHARE = 0.05  # of a step
+REMAINS = 0.05  # of what the later rounds take: computing all items at once takes longer than computing one
+
+
+@rule
+class CpuItemLoop(Rule):
+    """Loops over the samples of a batch, over single requests, over rows."""
+
+    id: ClassVar[str] = "cpu-item-loop"
+    category: ClassVar[Category] = Category.LAUNCH_BOUND
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
+    explanation: ClassVar[str] = f"""
+What it found
+    Only the CPU was recorded, and within a step the same operators are called again and again, each time for another
+    item: a sample, a request, a row.
+
+Why it costs time
+    Each call takes a few microseconds however small its tensors are, and a product with one row reads as many weights
+    as a product with hundreds of them.
+
+How it decides
+    The same operators follow one another at least {MIN_TIMES} times where each time a row is picked or a value is
+    read, or at least {MIN_TIMES_ALIKE} times where each time a layer is called. Layers whose weights each get their
+    own gradients do not count, nor do optimizers. The time of all rounds but the first is counted, and the same
+    number of rounds in the backward pass; {percent(REMAINS)} of that is taken to remain. Below {percent(MIN_SHARE)}
+    of the step nothing is reported, nor if fewer than {MIN_STEPS} steps were found.
+
+What to try
+    Stack the items into one tensor and call the model once: torch.stack, padding, torch.vmap.
+
+When it is wrong
+    If each round needs the result of the round before, as steps through time do.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        time = cpu_time(analysis)
+        if time is None or not time.is_all or time.steps < MIN_STEPS:
+            return
+        found = item_loops(analysis, time)
+        part = (1 - REMAINS) * found.share
+        if part < MIN_SHARE:
+            return
+        trace, loop = analysis.trace, found.loops[0]
+        per_step = max(found.steps, 1)
+        times = max(each.times for each in found.loops)
+        body = len(loop.operators) // loop.times
+        spans = np.array([each.start for each in found.loops]), np.array([each.end for each in found.loops])
+        order = np.argsort(spans[0])
+        within = spans[0][order], spans[1][order]
+        step_ns, took = time.step_ns / time.steps, found.share * time.step_ns / time.steps
+        names = dict.fromkeys(trace.name(each) for each in loop.operators[:body].tolist())
+        yield self.finding(
+            analysis,
+            ceiling_ns=round(part * time.step_ns),
+            window_ns=time.step_ns,
+            headline=Headline(
+                f"{times:,} items are computed one at a time", of_every_step(analysis, found.share)
+            ),
+            account=(
+                f"{sum(len(each.operators) for each in found.loops) / per_step:,.0f} operators a step belong to loops "
+                f"of {times:,} rounds, which take {duration(took)} of the {duration(step_ns)} of a step. A round "
+                f"calls {body} operators, such as {listed(list(names)[:MAX_NAMED])}. For all items at once, a step "
+                f"would take about {duration(step_ns * (1 - part))}."
+            ),
+            remedy=ITEMS_TOGETHER,
+            culprit=culprit_of(
+                analysis,
+                own_lines(analysis, time, within),
+                Culprit(CulpritKind.OPERATOR, next(iter(names))),
+            ),
+            evidence=tuple(
+                Evidence(
+                    int(trace.events.lane[each.operators[0]]), each.start, each.end, f"{each.times} rounds"
+                )
+                for each in found.loops[:MAX_NAMED]
+            ),
+            unknown=(
+                without_stacks(
+                    trace, "Which of your lines is the loop: record again with Python stacks (--stacks)."
+                ),
+            ),
+            confidence="medium",
+        )

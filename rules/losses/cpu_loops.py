@@ -1,0 +1,137 @@
+"""Loops of a program on the CPU alone that call the same operators for one item after another."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers.model import BOOL, I64, EventKind
+from parsers.model.names.per_name import named
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.rounds import Rounds, rounds_in
+from rules.analysis.facts.cpu_time import CpuTime
+from rules.analysis.idle.threads import READ_BACKS
+from rules.analysis.names.operators import AUTOGRAD_FUNCTION
+
+MIN_TIMES = 16  # that pick a row or read a value: a model with as many layers does neither in each of them
+MIN_TIMES_ALIKE = 64  # that call a layer: deeper than models that a CPU computes
+MAX_BODY = 128  # operators
+MAX_READ_BACKS = 0.25  # of a round: with more, it only looks at values, which is another fault
+MAX_LOOKED_INTO = 60_000  # operators: enough of the steps to see what each of them does
+_PICKS = re.compile(r"aten::(select|item|_local_scalar_dense|index_select|unbind)$")
+_LAYERS = re.compile(
+    r"aten::(linear|conv\w+|gru|lstm|rnn_\w+|embedding|matmul|\w*mm|mv|einsum|scaled_dot_product_attention)$"
+)
+_OWN_WEIGHTS = "AccumulateGrad"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemLoop:
+    """``times`` rounds, in ``start`` to ``end`` (ns), of these operators; ``later_ns`` without the first one."""
+
+    times: int
+    operators: I64
+    start: int
+    end: int
+    later_ns: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemLoops:
+    """The loops of the steps that were looked into, which took ``looked_ns``; those of backward passes last."""
+
+    loops: tuple[ItemLoop, ...]
+    looked_ns: int
+    steps: int
+    operators: int  # in all of these steps
+
+    @property
+    def share(self) -> float:
+        """The part of a step that all rounds but the first take."""
+        return min(sum(each.later_ns for each in self.loops) / max(self.looked_ns, 1), 1.0)
+
+    @property
+    def of_operators(self) -> float:
+        """The part of the operators that they call."""
+        return sum(len(each.operators) for each in self.loops) / max(self.operators, 1)
+
+
+def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
+    """Loops whose rounds are no layers of a model, with the loops of their backward passes; optimizers left out."""
+    table, operators = time.trace.events, time.operators
+    rank = analysis.threads.keys[time.thread][0]
+    steps = [each for each in analysis.steps if each.rank is None or each.rank == rank]
+    begins = np.array([each.start for each in steps], np.int64)
+    step = np.searchsorted(begins, table.start[operators], side="right")
+    kept = (step > 0) & ~in_optimizer(time)
+    operators, step = operators[kept], step[kept]
+    if not len(operators):
+        return ItemLoops((), 0, 0, 0)
+    last = step[min(len(step), MAX_LOOKED_INTO) - 1]
+    looked = step <= max(last - (len(step) > MAX_LOOKED_INTO), step[0])
+    operators, step = operators[looked], step[looked]
+    names = table.name[operators].astype(np.int64)
+    backward = named(time.trace, operators, lambda name: name.startswith(AUTOGRAD_FUNCTION))
+    own = named(time.trace, operators, lambda name: name.endswith(_OWN_WEIGHTS))
+    found = list(rounds_in(names, step, MIN_TIMES - 1, MAX_BODY))
+    free = np.ones(len(operators), bool)
+    accepted: list[Rounds] = []
+    for each in found:
+        at = slice(each.first, each.first + each.length)
+        if free[at].all() and _is_of_items(time, each, operators, step, backward, own):
+            free[at] = False
+            accepted.append(each)
+    times = {each.times for each in accepted}
+    for each in found:
+        at = slice(each.first, each.first + each.length)
+        alike = {each.times - 1, each.times, each.times + 1} & times
+        if alike and free[at].all() and backward[at].all():
+            free[at] = False
+            accepted.append(each)
+    of_steps = steps[step[0] - 1 : step[-1]]
+    ends = np.array([each.end for each in of_steps], np.int64)
+    return ItemLoops(
+        tuple(_loop(time, each, operators) for each in accepted),
+        time.without_recorder((begins[step[0] - 1 : step[-1]], ends)),
+        len(of_steps),
+        len(operators),
+    )
+
+
+def in_optimizer(time: CpuTime) -> BOOL:
+    """Which of the outermost operators are called inside an optimizer's step."""
+    trace, events = time.trace, time.activity.events[time.activity.kind == EventKind.REGION]
+    mine = events[named(trace, events, lambda name: "optimizer" in name.lower())]
+    at = trace.events.start[time.operators]
+    open_now = np.searchsorted(np.sort(trace.events.start[mine]), at, side="right")
+    return np.asarray(open_now > np.searchsorted(np.sort(trace.events.end[mine]), at, side="right"))
+
+
+def _is_of_items(time: CpuTime, rounds: Rounds, operators: I64, step: I64, backward: BOOL, own: BOOL) -> bool:
+    """Whether rounds compute something for an item, and are no layers, which have weights of their own each."""
+    body = slice(rounds.first, rounds.first + rounds.body)
+    called = [time.trace.name(each) for each in operators[body].tolist()]
+    reads = sum(each in READ_BACKS for each in called)
+    if backward[body].all() or reads >= MAX_READ_BACKS * len(called):
+        return False
+    picks = any(map(_PICKS.match, called)) and not all(map(_PICKS.match, called))
+    if not picks and not any(map(_LAYERS.match, called)):
+        return False
+    if rounds.times < (MIN_TIMES if picks else MIN_TIMES_ALIKE):
+        return False
+    of_step = own & (step == step[rounds.first])
+    return bool(own[body].any() or np.count_nonzero(of_step) < rounds.times)
+
+
+def _loop(time: CpuTime, rounds: Rounds, operators: I64) -> ItemLoop:
+    table = time.trace.events
+    mine = operators[rounds.first : rounds.first + rounds.times * rounds.body]
+    start, second, end = (
+        int(table.start[mine[0]]),
+        int(table.start[mine[rounds.body]]),
+        int(table.end[mine[-1]]),
+    )
+    later = np.array([second]), np.array([end])
+    return ItemLoop(rounds.times, mine, start, end, time.without_recorder(later))
