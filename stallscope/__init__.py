@@ -11,22 +11,25 @@ What is named here, and what ``docs/library.md`` shows, stays; everything below 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias
-
+TYPE_CHECKING = (
+    False  # the command starts by importing this package: whoever interrupts it here sees a traceback
+)
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+    from typing import TypeAlias
+
     from parsers.model import TraceError as RecordingError
     from stallscope.comparison import Comparison
     from stallscope.run import Run
     from viewer.query.errors import QueryError
 
-Path: TypeAlias = "str | os.PathLike[str]"
+    Path: TypeAlias = str | os.PathLike[str]
 __all__ = ["QueryError", "RecordingError", "compare", "open"]
 
 
 def __getattr__(name: str) -> type[Exception]:
-    """The errors, once somebody asks for them: the command starts by importing this package, and needs neither."""
+    """The errors, once somebody asks for them."""
     if name == "RecordingError":
         from parsers.model import TraceError
 

@@ -140,6 +140,14 @@ def test_stopping_the_program_while_it_is_loaded_is_no_traceback(monkeypatch: py
     assert viewer.__main__.main() == INTERRUPTED
 
 
+def test_whoever_stops_the_program_at_once_interrupts_none_of_its_imports(repository: Path) -> None:
+    code = "import sys; before = {*sys.modules}; import stallscope.__main__; print(*sorted({*sys.modules} - before))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True
+    )
+    assert set(done.stdout.split()) <= {"__future__", "stallscope", "stallscope.__main__"}
+
+
 def test_a_mistake_of_the_program_is_not_taken_for_a_failed_gate(
     small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
