@@ -65,7 +65,7 @@ class KernelSource:
         return replace(self, text=page.text) if page.address == self.address else self
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class KernelProfile:
     """One profiled launch.
 

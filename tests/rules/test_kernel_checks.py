@@ -7,6 +7,7 @@ import gzip
 import io
 import math
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,24 @@ import pytest
 from parsers import open_trace
 from parsers.model import KernelProfile, RuleResult
 from parsers.model.kernels import MetricValue
+from rules import diagnose
 from rules.findings.base import Category
+from rules.kernels.checks import every
 from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.launch import tail_share
 from rules.kernels.checks.result import KernelRuleResult
-from tests.rules.kernel_profiles import ACHIEVED, COMPUTE, ISSUED, MEMORY, SOUND, THEORETICAL, kernel, stall
+from tests.opened import opened
+from tests.rules.kernel_profiles import (
+    ACHIEVED,
+    COMPUTE,
+    ISSUED,
+    MEMORY,
+    SOUND,
+    THEORETICAL,
+    kernel,
+    stall,
+    trace_of,
+)
 
 COMPARED = frozenset(
     {
@@ -309,3 +323,20 @@ def test_a_partly_filled_last_wave_takes_its_share_and_damaged_numbers_none(
     waves: float, share: float
 ) -> None:
     assert tail_share(waves) == pytest.approx(share)
+
+
+def test_the_checks_of_a_launch_are_made_once_however_many_rules_ask(
+    fixtures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[str] = []
+    evaluated = every._evaluated
+
+    def counted(launch: KernelProfile) -> tuple[KernelRuleResult, ...]:
+        checked.append(launch.id)
+        return evaluated(launch)
+
+    monkeypatch.setattr(every, "_evaluated", counted)
+    launches = opened(fixtures / "ncu" / "kernels.raw.csv.gz").kernels
+    trace = trace_of(*(replace(launch) for launch in launches))
+    assert diagnose(trace).findings == diagnose(trace).findings
+    assert 1 < len(checked) == len(set(checked)) <= len(launches)

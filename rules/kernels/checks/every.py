@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from weakref import WeakKeyDictionary
 
 from parsers.model import KernelProfile, RuleResult
 from rules.findings.base import Category
@@ -116,7 +117,17 @@ def evaluate(kernel: KernelProfile) -> tuple[KernelRuleResult, ...]:
     """What each check concludes; where metrics are missing, what the report itself concluded.
 
     A check may appear several times, once for each subject (a stall reason, loads and stores). Thresholds and
-    estimates follow those of Nsight Compute's own rules, so that both can be compared by ``rule``.
+    estimates follow those of Nsight Compute's own rules, so that both can be compared by ``rule``. Ten rules ask of
+    every kernel: the answer stays for as long as the launch does.
     """
+    if (known := _concluded.get(kernel)) is None:
+        known = _concluded[kernel] = _evaluated(kernel)
+    return known
+
+
+_concluded: WeakKeyDictionary[KernelProfile, tuple[KernelRuleResult, ...]] = WeakKeyDictionary()
+
+
+def _evaluated(kernel: KernelProfile) -> tuple[KernelRuleResult, ...]:
     computed = tuple(result for check in checks() for result in check(kernel))
     return (*computed, *stored_results(kernel, {each.rule for each in computed}))

@@ -143,8 +143,7 @@ def _miss(hit_percent: float | None) -> float:
 @check
 def cache_access_pattern(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     """Whether loads and stores use the whole of every 32-byte sector that they move."""
-    measured = any("average_data_bytes_per_sector" in metric for metric in kernel.metrics)
-    if not measured:
+    if "average_data_bytes_per_sector" not in "\n".join(kernel.metrics):
         return
     wasteful = wasteful_traffic(kernel)
     for each in wasteful:

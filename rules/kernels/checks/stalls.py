@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from parsers.model import KernelProfile
 from rules.findings.base import Category
@@ -54,13 +55,21 @@ def stalls(kernel: KernelProfile) -> list[Stall]:
 
 def _by_reason(kernel: KernelProfile, prefix: str, suffix: str) -> dict[str, float]:
     found: dict[str, float] = {}
-    for metric in kernel.metrics:
+    for metric, reason in _reasons(tuple(kernel.metrics), prefix, suffix):
+        if (value := kernel.number(metric)) is not None:
+            found[reason] = value
+    return found
+
+
+@lru_cache(maxsize=64)
+def _reasons(metrics: tuple[str, ...], prefix: str, suffix: str) -> tuple[tuple[str, str], ...]:
+    """Metrics and their reasons; launches of one report have the same metrics, some thousand of them."""
+    found = []
+    for metric in metrics:
         if metric.startswith(prefix) and metric.endswith(suffix) and not metric.endswith("_not_issued"):
             reason = metric[len(prefix) : len(metric) - len(suffix)]
-            reason = "no_instruction" if reason == "no_instructions" else reason
-            if (value := kernel.number(metric)) is not None:
-                found[reason] = value
-    return found
+            found.append((metric, "no_instruction" if reason == "no_instructions" else reason))
+    return tuple(found)
 
 
 def issue_slot_saving(kernel: KernelProfile) -> float | None:
