@@ -74,7 +74,18 @@ MAX_COUNTERS = 10_000
 MAX_LEVELS = 32_000  # of events inside one another, or beside one another on one lane
 MAX_TABLES = 20_000
 MAX_NAME_LENGTH = 8_192  # characters; the longest of all kernels that were looked at has 5,160
+_FEW = 4_096  # events of a chunk
 _SPARSE = 16  # an attribute of fewer than one event in so many is sorted instead of counted
+
+
+def _column(values: Array | int, dtype: type[np.integer], count: int) -> Array:
+    """``values`` for each of ``count`` events; one that stands for many takes no memory, one for a few little time."""
+    if isinstance(values, int) and count <= _FEW:
+        few = np.empty(count, dtype)
+        few.fill(values)
+        return few
+    column = np.asarray(values, dtype)
+    return column if column.shape == (count,) else np.broadcast_to(column, count)
 
 
 def _taken_in_order(columns: list[Array], order: I64, number: int) -> Array:
@@ -156,10 +167,10 @@ class TraceBuilder:
             (
                 np.asarray(start, np.int64),
                 np.asarray(end, np.int64),
-                np.broadcast_to(np.asarray(name, np.int32), count),
-                np.broadcast_to(np.asarray(lane, np.int32), count),
-                np.broadcast_to(np.asarray(kind, np.uint8), count),
-                np.broadcast_to(np.asarray(source_row, np.int64), count),
+                _column(name, np.int32, count),
+                _column(lane, np.int32, count),
+                _column(kind, np.uint8, count),
+                _column(source_row, np.int64, count),
             )
         )
         numbers = np.arange(self._count, self._count + count, dtype=np.int64)
@@ -169,8 +180,8 @@ class TraceBuilder:
     def attribute(self, which: Attribute, events: I64, values: Array | int) -> None:
         """State one attribute of some events; later statements win."""
         if len(events):
-            column = np.broadcast_to(np.asarray(values, np.int64), len(events))
-            self._attributes.setdefault(which, []).append((np.asarray(events, np.int64), column))
+            stated = np.asarray(events, np.int64), _column(values, np.int64, len(events))
+            self._attributes.setdefault(which, []).append(stated)
 
     def stated(self, which: Attribute) -> I64:
         """The numbers of the events for which an attribute was stated so far."""
