@@ -59,6 +59,10 @@ settings.load_profile("repeatable")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Thousands of tests and their modules stay until the end: no collection of garbage need look through them, neither
+# while they are collected nor later.
+gc.disable()
+
 # Thousands of windows and commands open small recordings; a process for each would take most of the time of all tests.
 # tests/viewer/loading reads even the smallest as the program does, and so does every command that is a process itself.
 apart.MIN_BYTES_IN_WINDOW = apart.LARGE_BYTES
@@ -84,8 +88,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests and their modules stay until the end: no collection of garbage need look through them."""
+    """From here on there is garbage."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

@@ -13,14 +13,11 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters
 
 from parsers.model import Progress
 from rules.analysis.analysis import Analysis
 from viewer.assistant import answers
 from viewer.assistant.recordings import Recordings, Refused
-from viewer.assistant.server import guide, server
 from viewer.cli import main
 from viewer.query.errors import QueryError
 from viewer.tables.table import summary_of
@@ -40,6 +37,9 @@ def test_a_session_over_standard_input_and_output(
     for name in (RUN, OTHER):
         shutil.copy(fixtures / name, tmp_path)
     run, other = (str(tmp_path / Path(name).name) for name in (RUN, OTHER))
+
+    from mcp import Client  # here: every worker collects this module, and few ever run a session
+    from mcp.client.stdio import StdioServerParameters
 
     async def session() -> None:
         command = StdioServerParameters(
@@ -164,6 +164,10 @@ def test_nothing_beside_what_was_named_is_opened(fixtures: Path, tmp_path: Path)
 
 
 def test_the_guide_is_one_page_and_names_what_there_is(tmp_path: Path) -> None:
+    from mcp import Client
+
+    from viewer.assistant.server import guide, server
+
     text = guide()
     assert len(text.splitlines()) < 60
 

@@ -16,8 +16,6 @@ from pathlib import Path
 import anyio
 import fsspec
 import pytest
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters
 
 import resources
 from parsers.files.fetched import address_of, is_address, local_copy, trim
@@ -79,6 +77,9 @@ def of_convert(answers: Answers, path: str) -> str:
 
 
 def of_mcp(answers: Answers, path: str) -> str:
+    from mcp import Client
+    from mcp.client.stdio import StdioServerParameters
+
     async def asked() -> str:
         words = ["-m", "viewer", "mcp", path]
         server = StdioServerParameters(
