@@ -57,6 +57,11 @@ class Outcome:
     retry: CaptureRequest | None = None
     left: FarRun | None = None
 
+    @property
+    def failure(self) -> str:
+        """The last line of the traceback; empty where the script did not fail."""
+        return "".join(self.traceback.strip().splitlines()[-1:])
+
 
 class Recording:
     """One recording. ``run`` blocks; the other methods may be called from any thread meanwhile."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, Generic, TypeVar
 
 from PySide6.QtCore import QByteArray, QSettings
 
 from rules.terms.thresholds import Thresholds
 
+T = TypeVar("T")
 ORGANISATION: Final = "stallscope"
 THEMES: Final = {
     "system": "Same as the system",
@@ -32,111 +34,63 @@ WHEELS: Final = {
 FIRST_VIEWS: Final = {"worst": "The worst place", "step": "One step", "all": "The whole run"}
 
 
+class _Setting(Generic[T]):
+    """One value of the settings file, under its own name."""
+
+    def __init__(self, parsed: Callable[[str], T]) -> None:
+        self._parsed = parsed
+        self._key = ""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._key = name
+
+    def __get__(self, owner: Preferences, _: type) -> T:
+        return self._parsed(str(owner._settings.value(self._key, "")))
+
+    def __set__(self, owner: Preferences, value: T) -> None:
+        owner._settings.setValue(self._key, "" if value is None else value)
+
+
+def _choice(allowed: Mapping[str, str], default: str) -> _Setting[str]:
+    return _Setting(lambda text: text if text in allowed else default)
+
+
+def _on_by_default() -> _Setting[bool]:
+    return _Setting(lambda text: text.lower() in ("", "true", "1"))
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _price(text: str) -> float | None:
+    price = _number(text)
+    return price if price is not None and 0.0 < price < MAX_PRICE else None
+
+
 class Preferences:
     """Typed access to the settings file in the user's settings folder."""
+
+    theme = _choice(THEMES, "system")
+    letters = _choice(LETTERS, "100")  # percent of the usual size
+    color_mode = _choice(COLOR_MODES, "family")
+    first_view = _choice(FIRST_VIEWS, "worst")  # what the timeline shows after loading
+    wheel = _choice(WHEELS, "maps")  # the habit of the wheel on the timeline
+    animate = _on_by_default()  # whether the timeline flies to places
+    keep_recent = _on_by_default()  # whether opened files are remembered
+    cost_per_hour = _Setting(_price)  # of one GPU, in the user's currency; None where it is not set
+    editor = _Setting(str)  # opens a line: "code --goto {file}:{line}"; empty for the one that is found
+    folders = _Setting(
+        str
+    )  # where folders of recordings made elsewhere lie here, as lines of "RECORDED=HERE"
 
     def __init__(self) -> None:
         self._settings = QSettings(
             QSettings.Format.IniFormat, QSettings.Scope.UserScope, ORGANISATION, "stallscope"
         )
-
-    def _choice(self, key: str, allowed: dict[str, str], default: str) -> str:
-        value = str(self._settings.value(key, default))
-        return value if value in allowed else default
-
-    def _flag(self, key: str, default: bool) -> bool:
-        return str(self._settings.value(key, default)).lower() in ("true", "1")
-
-    @property
-    def theme(self) -> str:
-        """ "system", "dark", "light" or "contrast"."""
-        return self._choice("theme", THEMES, "system")
-
-    @theme.setter
-    def theme(self, value: str) -> None:
-        self._settings.setValue("theme", value)
-
-    @property
-    def letters(self) -> str:
-        """The size of letters, percent of the usual one."""
-        return self._choice("letters", LETTERS, "100")
-
-    @letters.setter
-    def letters(self, value: str) -> None:
-        self._settings.setValue("letters", value)
-
-    @property
-    def color_mode(self) -> str:
-        """What the colours of events tell."""
-        return self._choice("color_mode", COLOR_MODES, "family")
-
-    @color_mode.setter
-    def color_mode(self, value: str) -> None:
-        self._settings.setValue("color_mode", value)
-
-    @property
-    def first_view(self) -> str:
-        """What the timeline shows after loading: "worst", "step" or "all"."""
-        return self._choice("first_view", FIRST_VIEWS, "worst")
-
-    @first_view.setter
-    def first_view(self, value: str) -> None:
-        self._settings.setValue("first_view", value)
-
-    @property
-    def wheel(self) -> str:
-        """The habit of the wheel on the timeline: "maps", "perfetto" or "chrome"."""
-        return self._choice("wheel", WHEELS, "maps")
-
-    @wheel.setter
-    def wheel(self, value: str) -> None:
-        self._settings.setValue("wheel", value)
-
-    @property
-    def animate(self) -> bool:
-        """Whether the timeline flies to places."""
-        return self._flag("animate", True)
-
-    @animate.setter
-    def animate(self, value: bool) -> None:
-        self._settings.setValue("animate", value)
-
-    @property
-    def keep_recent(self) -> bool:
-        """Whether opened files are remembered."""
-        return self._flag("keep_recent", True)
-
-    @keep_recent.setter
-    def keep_recent(self, value: bool) -> None:
-        self._settings.setValue("keep_recent", value)
-
-    @property
-    def cost_per_hour(self) -> float | None:
-        """What one GPU costs for an hour, in the user's currency; None where it is not set."""
-        price = _number(str(self._settings.value("cost_per_hour", "")))
-        return price if price is not None and 0.0 < price < MAX_PRICE else None
-
-    @cost_per_hour.setter
-    def cost_per_hour(self, value: float | None) -> None:
-        self._settings.setValue("cost_per_hour", "" if value is None else value)
-
-    @property
-    def editor(self) -> str:
-        """The command that opens a line, such as "code --goto {file}:{line}"; empty for the one that is found."""
-        return str(self._settings.value("editor", ""))
-
-    @editor.setter
-    def editor(self, value: str) -> None:
-        self._settings.setValue("editor", value)
-
-    @property
-    def folders(self) -> str:
-        """Where folders of recordings made elsewhere lie here, as lines of "RECORDED=HERE"."""
-        return str(self._settings.value("folders", ""))
-
-    @folders.setter
-    def folders(self, value: str) -> None:
-        self._settings.setValue("folders", value)
 
     @property
     def thresholds(self) -> Thresholds:
@@ -166,10 +120,3 @@ class Preferences:
 
     def flush(self) -> None:
         self._settings.sync()
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

@@ -347,17 +347,13 @@ def _report(outcome: Outcome, diagnose: Callable[[Sequence[Path], str], int] | N
     if outcome.killed:
         complain(outcome.problem)
         return INTERRUPTED
-    for path in outcome.recordings:
-        print(path)
     if not outcome.recordings:
         complain(f"{outcome.problem} {outcome.fix}".rstrip())
         complain(f"the whole output is in {outcome.log}")
         return FAILED
-    if outcome.traceback:
-        last = outcome.traceback.strip().splitlines()[-1]
-        complain(f"the script failed ({last}); what was recorded before is kept")
+    print(*outcome.recordings, sep="\n")
+    if outcome.failure:
+        complain(f"the script failed ({outcome.failure}); what was recorded before is kept")
     sys.stdout.flush()
-    if diagnose is None:
-        return FAILED if outcome.traceback else DONE
-    code = diagnose(outcome.recordings, journal)
+    code = DONE if diagnose is None else diagnose(outcome.recordings, journal)
     return FAILED if outcome.traceback and code == DONE else code

@@ -62,10 +62,8 @@ class SlowStepReport:
         for incident in self._incidents.all:
             if incident not in self._told and (files := incident.files(outcome.recordings)):
                 self._tell(incident, files)
-        if outcome.traceback:
-            complain(
-                f"the script failed ({outcome.traceback.strip().splitlines()[-1]}); what was recorded is kept"
-            )
+        if outcome.failure:
+            complain(f"the script failed ({outcome.failure}); what was recorded is kept")
         return FAILED if outcome.traceback and self._code == DONE else self._code
 
     def _work(self) -> None:

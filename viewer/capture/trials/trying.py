@@ -265,16 +265,7 @@ class Trying:
 
     def _launch_for_reasons(self, starts: Sequence[Candidate]) -> Mapping[str, str]:
         """Why some make no sense, from the first launch without any, whose blocks count as well."""
-        order = Order(
-            tuple((each.switch, 1.0) for each in starts),
-            rounds=LAUNCH_ROUNDS,
-            steps=self._steps,
-            skip=self._skip,
-            losses=LOSSES,
-            seed=True,
-            seconds=self._wish.seconds,
-        )
-        launched = self._launcher.launch(order)
+        launched = self._launch(Order(tuple((each.switch, 1.0) for each in starts)))
         self._baselines.append(launched)
         told, known = launched.account, self.source
         self.source = Source(known.sites or told.sites, {**known.edits, **told.edits})
@@ -301,11 +292,9 @@ class Trying:
                 break
         return self._with_loss(trial, next((each.account.losses for each in sides["B"]), ()))
 
-    def _launch_with(self, variant: str, starts: tuple[str, ...], changes: tuple[str, ...]) -> Launched:
-        """One launch with the settings (B), or without them (A), which is a baseline for losses, too."""
-        order = Order(
-            starts=starts if variant == "B" else (),
-            changes=changes if variant == "B" else (),
+    def _launch(self, order: Order) -> Launched:
+        whole = replace(
+            order,
             rounds=LAUNCH_ROUNDS,
             steps=self._steps,
             skip=self._skip,
@@ -313,7 +302,11 @@ class Trying:
             seed=True,
             seconds=self._wish.seconds,
         )
-        launched = self._launcher.launch(order)
+        return self._launcher.launch(whole)
+
+    def _launch_with(self, variant: str, starts: tuple[str, ...], changes: tuple[str, ...]) -> Launched:
+        """One launch with the settings (B), or without them (A), which is a baseline for losses, too."""
+        launched = self._launch(Order(starts=starts, changes=changes) if variant == "B" else Order())
         if variant == "A":
             self._baselines.append(launched)
         return launched

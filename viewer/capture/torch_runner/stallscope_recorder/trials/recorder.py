@@ -9,7 +9,7 @@ import json
 import os
 import random
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..options import Options
 from ..ranges import Ranges
@@ -118,24 +118,24 @@ class Guard:
 
     def run(self, call: Callable[[], Any]) -> Any:
         """What the call gives, if need be without the change."""
+        done, given = self._tried(call)
+        return given if done else call()
+
+    def _tried(self, call: Callable[[], Any]) -> Tuple[bool, Any]:
         if self.failed is None or not self._changes.made:
-            return call()
+            return True, call()
         try:
-            return call()
+            return True, call()
         except Exception as error:
             reason = first_line(error)
         self._give_up(reason)
-        return call()
+        return False, None
 
     def run_backward(self, call: Callable[[], Any]) -> Any:
         """The same of a backward pass, which cannot be made twice: missing gradients are zero in this one step."""
-        if self.failed is None or not self._changes.made:
-            return call()
-        try:
-            return call()
-        except Exception as error:
-            reason = first_line(error)
-        self._give_up(reason)
+        done, given = self._tried(call)
+        if done:
+            return given
         torch = torch_module()
         for optimizer in self._program.optimizers:
             for group in optimizer.param_groups:
