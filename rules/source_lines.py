@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import resources
 from parsers.model import I64, EventKind, Trace
 from parsers.model.derived import derived_by
 from parsers.model.names.source_files import frame_parts, is_own_frame
@@ -25,55 +26,7 @@ MAX_EVIDENCE = 200  # places of a finding that are looked at
 MIN_SHARE_OF_CALLS = 0.9  # from one line: of fewer, no line stands for all
 _READS = {"aten::_local_scalar_dense": "aten::item"}  # what reads a value, by how the program calls it
 # Profilers cut paths at the folder of installed packages, so that these look like folders of the program
-_LIBRARIES = frozenset(
-    [
-        "accelerate",
-        "apex",
-        "cv2",
-        "datasets",
-        "deepspeed",
-        "diffusers",
-        "einops",
-        "flash_attn",
-        "flashinfer",
-        "flax",
-        "fsspec",
-        "huggingface_hub",
-        "jax",
-        "jaxlib",
-        "lightning",
-        "lightning_fabric",
-        "megatron",
-        "numba",
-        "numpy",
-        "optax",
-        "pandas",
-        "peft",
-        "PIL",
-        "pytorch_lightning",
-        "ray",
-        "safetensors",
-        "scipy",
-        "sentence_transformers",
-        "sglang",
-        "sklearn",
-        "stallscope_recorder",
-        "tensorboard",
-        "tensorflow",
-        "timm",
-        "tokenizers",
-        "torchaudio",
-        "torchmetrics",
-        "torchvision",
-        "tqdm",
-        "transformers",
-        "triton",
-        "trl",
-        "vllm",
-        "wandb",
-        "xformers",
-    ]
-)
+_LIBRARIES = frozenset(resources.path("libraries.txt").read_text("utf-8").split())
 _FIRST_FOLDER = re.compile(r"([^/\\.]+)(?:[/\\]|\.py\()")
 
 

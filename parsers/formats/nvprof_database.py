@@ -5,7 +5,6 @@ The columns are the fields of the records in ``cupti_activity.h``; names are num
 
 from __future__ import annotations
 
-import contextlib
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,13 +29,13 @@ from parsers.model import (
 )
 from parsers.model.arrays import BOOL, I32, I64, rows_by
 from parsers.model.builder import TraceBuilder
-from parsers.nsys.cupti_calls import DRIVER_CALLS, RUNTIME_CALLS
+from parsers.nsys.cupti_calls import calls_of
 from parsers.nsys.enumerations import COPY_KINDS, copy_text
 from parsers.sqlite.database import ABSENT, Database
 from parsers.sqlite.guarded import GuardedConnection
 from parsers.sqlite.listed import tables_of
-from parsers.sqlite.private_copy import unpacked
-from parsers.sqlite.row_source import RowSource, source_rows
+from parsers.sqlite.recording import read_database, rows_of
+from parsers.sqlite.row_source import source_rows
 from parsers.sqlite.whole_columns import WholeColumns
 
 Columns = Mapping[str, I64]
@@ -74,19 +73,14 @@ class NvprofDatabase:
         return tables_of(source) >= _OWN
 
     def argument_source(self, source: Source) -> ArgumentSource:
-        path = unpacked(source, Progress())
-        return RowSource.of(path, _as_stored)
+        return rows_of(source, _as_stored)
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        path = unpacked(source, progress.part(0.0, 0.1))
-        builder = TraceBuilder()
-        database = Database.open(path, builder.quality, progress=progress)
-        with contextlib.closing(database):
-            tables = WholeColumns(database, builder.quality, progress)
-            _Recording(tables, builder).read()
-        builder.inputs.append(TraceInput(str(source.path), self.format, "nvprof"))
-        builder.sources.append(RowSource.of(path, _as_stored))
-        return builder.build(progress.part(0.8, 1.0))
+        def fill(database: Database, builder: TraceBuilder) -> None:
+            _Recording(WholeColumns(database, builder.quality, progress), builder).read()
+
+        written_by = TraceInput(str(source.path), self.format, "nvprof")
+        return read_database(source, progress, written_by, fill, _as_stored)
 
 
 def _threads(rows: Columns) -> I64:
@@ -126,9 +120,12 @@ class _Recording:
         own = ~_inside(driver, runtime)
         self.builder.quality.read(-int((~own).sum()))  # the runtime makes them: they count as its call
         calls = [
-            self._calls("RUNTIME", runtime, RUNTIME_CALLS, "CUDA call"),
+            self._calls("RUNTIME", runtime, calls_of("RUNTIME"), "CUDA call"),
             self._calls(
-                "DRIVER", {key: values[own] for key, values in driver.items()}, DRIVER_CALLS, "driver call"
+                "DRIVER",
+                {key: values[own] for key, values in driver.items()},
+                calls_of("DRIVER"),
+                "driver call",
             ),
         ]
         launched = [

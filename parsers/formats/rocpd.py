@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from typing import TYPE_CHECKING, ClassVar
 
@@ -36,25 +35,18 @@ class Rocpd:
 
     def argument_source(self, source: Source) -> ArgumentSource:
         from parsers.rocm.columns import arguments_of
-        from parsers.sqlite.private_copy import unpacked
-        from parsers.sqlite.row_source import RowSource
+        from parsers.sqlite.recording import rows_of
 
-        path = unpacked(source, Progress())
-        return RowSource.of(path, arguments_of)
+        return rows_of(source, arguments_of)
 
     def read(self, source: Source, progress: Progress) -> Trace:
         from parsers.files.unpacking_limit import require_memory
         from parsers.rocm.columns import DatabaseColumns, arguments_of
         from parsers.rocm.rocpd_tables import ProcessTables
         from parsers.rocm.timeline import Timeline
-        from parsers.sqlite.database import Database
-        from parsers.sqlite.private_copy import unpacked
-        from parsers.sqlite.row_source import RowSource
+        from parsers.sqlite.recording import read_database
 
-        path = unpacked(source, progress.part(0.0, 0.1))
-        builder = TraceBuilder()
-        database = Database.open(path, builder.quality, progress=progress)
-        with contextlib.closing(database):
+        def fill(database: Database, builder: TraceBuilder) -> None:
             suffixes = _processes(database)
             events = sum(
                 database.size(table)
@@ -62,7 +54,7 @@ class Rocpd:
                 for name in _EVENTS
                 if (table := database.table(name + suffix)) is not None
             )
-            require_memory(path, events, _BYTES_AN_EVENT, "Record a shorter part of the program.")
+            require_memory(database.path, events, _BYTES_AN_EVENT, "Record a shorter part of the program.")
             timeline = Timeline(builder)
             for number, suffix in enumerate(suffixes):
                 rank = number if len(suffixes) > 1 else None
@@ -72,9 +64,9 @@ class Rocpd:
                 tables = DatabaseColumns(database, builder.quality, progress, suffix)
                 ProcessTables(tables, timeline, rank).read()
             timeline.finish()
-        builder.inputs.append(TraceInput(str(source.path), self.format, "rocprofv3"))
-        builder.sources.append(RowSource.of(path, arguments_of))
-        return builder.build(progress.part(0.8, 1.0))
+
+        written_by = TraceInput(str(source.path), self.format, "rocprofv3")
+        return read_database(source, progress, written_by, fill, arguments_of)
 
 
 def _processes(database: Database) -> list[str]:

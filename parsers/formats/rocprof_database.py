@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from parsers.files.base import Source, parser
 from parsers.model import Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+
+if TYPE_CHECKING:
+    from parsers.sqlite.database import Database
 
 _KERNELS = ("KERN", "A", "OPS")
 _CALLS = {"HIP": "HIP calls", "HSA": "HSA calls", "KFD": "driver calls", "rocTX": "regions"}
@@ -39,20 +41,16 @@ class RocprofDatabase:
         from parsers.rocm.database_rows import DatabaseRows
         from parsers.rocm.table_records import TableRecords
         from parsers.rocm.timeline import Timeline
-        from parsers.sqlite.database import Database
-        from parsers.sqlite.private_copy import unpacked
+        from parsers.sqlite.recording import read_database
 
-        path = unpacked(source, progress.part(0.0, 0.1))
-        builder = TraceBuilder()
-        database = Database.open(path, builder.quality, progress=progress)
-        with contextlib.closing(database):
+        def fill(database: Database, builder: TraceBuilder) -> None:
             tables = {
                 name: DatabaseRows(database, table, builder.quality, progress)
                 for name in (*_KERNELS, _COPIES, *_CALLS)
                 if (table := database.table(name)) is not None
             }
             events = sum(rows.length for rows in tables.values())
-            require_memory(path, events, _BYTES_AN_EVENT, "Record a shorter part of the program.")
+            require_memory(database.path, events, _BYTES_AN_EVENT, "Record a shorter part of the program.")
             timeline = Timeline(builder)
             records = TableRecords(timeline, _CORRELATION)
             operations = tables.get("OPS")
@@ -68,6 +66,5 @@ class RocprofDatabase:
                 if name in tables:
                     records.calls(tables[name], name, suffix, _NAME, ranges=name == "rocTX")
             timeline.finish()
-        builder.inputs.append(TraceInput(str(source.path), self.format, "rocprof"))
-        builder.sources.append(None)
-        return builder.build(progress.part(0.8, 1.0))
+
+        return read_database(source, progress, TraceInput(str(source.path), self.format, "rocprof"), fill)

@@ -31,8 +31,8 @@ from parsers.rocm.columns import DatabaseColumns, arguments_of
 from parsers.rocm.timeline import place_in, taken
 from parsers.sqlite.database import ABSENT, Database
 from parsers.sqlite.listed import tables_of
-from parsers.sqlite.private_copy import unpacked
-from parsers.sqlite.row_source import RowSource, source_rows
+from parsers.sqlite.recording import read_database, rows_of
+from parsers.sqlite.row_source import source_rows
 
 Columns = Mapping[str, I64]
 _FARTHEST_NS = -ABSENT // 2
@@ -59,19 +59,14 @@ class RocmProfileData:
         return bool(_TABLES & tables_of(source))
 
     def argument_source(self, source: Source) -> ArgumentSource:
-        path = unpacked(source, Progress())
-        return RowSource.of(path, arguments_of)
+        return rows_of(source, arguments_of)
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        path = unpacked(source, progress.part(0.0, 0.1))
-        builder = TraceBuilder()
-        database = Database.open(path, builder.quality, progress=progress)
-        with contextlib.closing(database):
-            tables = DatabaseColumns(database, builder.quality, progress)
-            _Recording(tables, builder).read()
-        builder.inputs.append(TraceInput(str(source.path), self.format, "rocmProfileData"))
-        builder.sources.append(RowSource.of(path, arguments_of))
-        return builder.build(progress.part(0.8, 1.0))
+        def fill(database: Database, builder: TraceBuilder) -> None:
+            _Recording(DatabaseColumns(database, builder.quality, progress), builder).read()
+
+        written_by = TraceInput(str(source.path), self.format, "rocmProfileData")
+        return read_database(source, progress, written_by, fill, arguments_of)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from parsers.model import Effect, KernelProfile, QualityRecorder, RuleResult
 from parsers.model.kernels import Dim3, MetricValue
 from parsers.model.units import base_unit
-from parsers.ncu.labels import SECTION_IDENTIFIERS, derived_metrics, metric_of_label
+from parsers.ncu.labels import derived_metrics, identifier_of, metric_of_label
 from parsers.ncu.numbers import Instances, NumberStyle, is_missing, metric_value, style_of, whole_number
 from parsers.ncu.tables import IDENTITY_COLUMNS
 
@@ -259,7 +259,7 @@ def _rule_result(row: Row, style: NumberStyle) -> RuleResult:
     rule_type = row["Rule Type"].strip().upper()
     return RuleResult(
         rule=row["Rule Name"],
-        section=SECTION_IDENTIFIERS.get(section, section),
+        section=identifier_of(section),
         kind=RULE_KINDS.get(rule_type, rule_type.lower() or "info"),
         text=row["Rule Description"],
         speedup_percent=None if speedup is None else float(speedup),

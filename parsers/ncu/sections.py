@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from parsers.ncu.labels import SECTION_IDENTIFIERS
+from parsers.ncu.labels import identifier_of
 
 _IDENTITY = [
     "ID",
@@ -132,7 +132,7 @@ class PrintedSections(Generic[R]):
     def _rule(self, text: str) -> str:
         """The name of the rule that says this, which is not printed; the section where its words are not known."""
         known = (name for words, name in _RULES if re.search(words, text[:_TELLING]))
-        return next(known, SECTION_IDENTIFIERS.get(self._section, self._section))
+        return next(known, identifier_of(self._section))
 
     def _is_noted(self, line: str) -> bool:
         """Whether this is part of a remark of the tool about the whole page."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
+import resources
 from parsers.model.units import base_unit, name_and_unit
 
 _TIME = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(\.\d{1,6})?")
@@ -46,11 +49,6 @@ def columns_of(cells: Sequence[str]) -> list[str]:
     return names
 
 
-MEGA = 1e6
-MEBI = 1024.0**2
-MILLI = 1e-3
-
-
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """A counter without its GPU: ``value = recorded * factor`` in ``unit``."""
@@ -60,63 +58,13 @@ class Quantity:
     factor: float = 1.0
 
 
-_PERCENT_OF_ONE = 100.0
-_DMON = {
-    "pwr": Quantity("power", "W"),
-    "gtemp": Quantity("temperature", "C"),
-    "temp": Quantity("temperature", "C"),
-    "mtemp": Quantity("memory temperature", "C"),
-    "sm": Quantity("SM utilization", "%"),
-    "mem": Quantity("memory controller utilization", "%"),
-    "enc": Quantity("encoder utilization", "%"),
-    "dec": Quantity("decoder utilization", "%"),
-    "jpg": Quantity("JPEG utilization", "%"),
-    "ofa": Quantity("optical flow utilization", "%"),
-    "mclk": Quantity("memory clock", "MHz"),
-    "pclk": Quantity("SM clock", "MHz"),
-    "pviol": Quantity("power throttling", "%"),
-    "tviol": Quantity("thermal throttling", ""),
-    "fb": Quantity("framebuffer used", "B", MEBI),
-    "bar1": Quantity("BAR1 used", "B", MEBI),
-    "ccpm": Quantity("protected memory used", "B", MEBI),
-    "sbecc": Quantity("corrected ECC errors", ""),
-    "dbecc": Quantity("uncorrected ECC errors", ""),
-    "pci": Quantity("PCIe replay errors", ""),
-    "rxpci": Quantity("PCIe received", "B/s", MEGA),
-    "txpci": Quantity("PCIe sent", "B/s", MEGA),
-    "gract": Quantity("graphics engine active", "%"),
-    "smutil": Quantity("SM active", "%"),
-    "smocc": Quantity("SM occupancy", "%"),
-    "tensor": Quantity("tensor cores active", "%"),
-    "dram": Quantity("DRAM active", "%"),
-}
-_DCGM = {
-    "GPUTL": Quantity("GPU utilization", "%"),
-    "MCUTL": Quantity("memory controller utilization", "%"),
-    "ENCUT": Quantity("encoder utilization", "%"),
-    "DECUT": Quantity("decoder utilization", "%"),
-    "POWER": Quantity("power", "W"),
-    "TOTEC": Quantity("energy", "J", MILLI),
-    "TMPTR": Quantity("temperature", "C"),
-    "MMTMP": Quantity("memory temperature", "C"),
-    "SMCLK": Quantity("SM clock", "MHz"),
-    "MMCLK": Quantity("memory clock", "MHz"),
-    "FBUSD": Quantity("framebuffer used", "B", MEBI),
-    "FBFRE": Quantity("framebuffer free", "B", MEBI),
-    "FBTTL": Quantity("framebuffer total", "B", MEBI),
-    "GRACT": Quantity("graphics engine active", "%", _PERCENT_OF_ONE),
-    "SMACT": Quantity("SM active", "%", _PERCENT_OF_ONE),
-    "SMOCC": Quantity("SM occupancy", "%", _PERCENT_OF_ONE),
-    "TENSO": Quantity("tensor cores active", "%", _PERCENT_OF_ONE),
-    "DRAMA": Quantity("DRAM active", "%", _PERCENT_OF_ONE),
-    "FP64A": Quantity("FP64 active", "%", _PERCENT_OF_ONE),
-    "FP32A": Quantity("FP32 active", "%", _PERCENT_OF_ONE),
-    "FP16A": Quantity("FP16 active", "%", _PERCENT_OF_ONE),
-    "PCITX": Quantity("PCIe sent", "B/s"),
-    "PCIRX": Quantity("PCIe received", "B/s"),
-    "NVLTX": Quantity("NVLink sent", "B/s"),
-    "NVLRX": Quantity("NVLink received", "B/s"),
-}
+@cache
+def quantities(tool: str) -> Mapping[str, Quantity]:
+    """The columns of "dmon", "dcgmi", "dcgm-exporter" or "amd", by their names there."""
+    with resources.path("gpu_counters.toml").open("rb") as file:
+        return {column: Quantity(*means) for column, means in tomllib.load(file)[tool].items()}
+
+
 _QUERY = {
     "utilization.gpu": "GPU utilization",
     "utilization.memory": "memory controller utilization",
@@ -170,7 +118,7 @@ _AS_COUNTERS = {"byte": "B", "byte/s": "B/s"}
 
 def dmon_quantity(column: str, unit: str) -> Quantity:
     """A column of ``nvidia-smi dmon``; its unit row tells more about columns that are not known."""
-    known = _DMON.get(column.lower())
+    known = quantities("dmon").get(column.lower())
     if known is not None:
         return known
     return Quantity(column, *_plain("" if unit in _NO_UNITS else unit))
@@ -178,7 +126,7 @@ def dmon_quantity(column: str, unit: str) -> Quantity:
 
 def dcgm_quantity(column: str) -> Quantity:
     """A column of ``dcgmi dmon``; unknown ones keep their short name and have no unit."""
-    return _DCGM.get(column.upper(), Quantity(column, ""))
+    return quantities("dcgmi").get(column.upper(), Quantity(column, ""))
 
 
 def query_quantity(column: str) -> Quantity:

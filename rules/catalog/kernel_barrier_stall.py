@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
-from rules.kernels.checks.explanations import STALLS
+from rules.kernels.checks.explanations import stall_reasons
 from rules.kernels.checks.occupancy import is_warp_specialised
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of, runs_at_the_compute_limit
 
@@ -46,7 +46,7 @@ When it is wrong
             title="warps wait for each other at barriers",
             explanation=results[0].text,
             remedy=remedy(
-                STALLS[results[0].subject].fix,
+                stall_reasons()[results[0].subject].fix,
                 "Try half the block size: the other block of the SM works while this one waits.",
             ),
             saving=results[0].saving,

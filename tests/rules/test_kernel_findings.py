@@ -12,7 +12,7 @@ from parsers.model.kernels import MetricValue, RuleResult
 from rules.catalog.kernel_atomics import KernelAtomics
 from rules.diagnosis import diagnose
 from rules.findings.base import EXPLANATION_HEADINGS, Category, Finding, Need, Severity, counter_rules, rules
-from rules.kernels.checks.explanations import SECTIONS, STALLS, explain_metric
+from rules.kernels.checks.explanations import explain_metric, report_sections, stall_reasons
 from rules.kernels.checks.occupancy import Advice, occupancy_verdict
 from rules.kernels.checks.speed_of_light import waves_of
 from rules.kernels.checks.stalls import stalls
@@ -370,11 +370,11 @@ def test_kernel_rules_state_their_needs_and_explain_themselves() -> None:
 
 def test_every_stall_and_section_of_a_real_report_is_explained(fixtures: Path) -> None:
     trace = opened(fixtures / "ncu" / "kernels.raw.csv.gz")
-    assert {each.reason for each in stalls(trace.kernels[0])} <= STALLS.keys()
+    assert {each.reason for each in stalls(trace.kernels[0])} <= stall_reasons().keys()
     details = opened(fixtures / "ncu" / "kernels.details.csv.gz")
     sections = {result.section for each in details.kernels for result in each.rule_results}
-    assert sections <= SECTIONS.keys()
-    for explanation in [*STALLS.values(), *SECTIONS.values()]:
+    assert sections <= report_sections().keys()
+    for explanation in [*stall_reasons().values(), *report_sections().values()]:
         for text in (explanation.meaning, explanation.cost, explanation.fix, explanation.harmless):
             assert text.endswith(".")
     assert explain_metric("dram__bytes.sum") == "the GPU's memory"

@@ -15,36 +15,10 @@ MAX_SUGGESTIONS = 40
 _LETTERS = string.ascii_letters + string.digits + "_"
 _NAMED = re.compile(r"\b(?:from|join)\s+(\w+)(?:\s+as)?(?:\s+(\w+))?", re.IGNORECASE)
 KEYWORDS = (
-    *(
-        "SELECT",
-        "FROM",
-        "WHERE",
-        "GROUP BY",
-        "ORDER BY",
-        "LIMIT",
-        "HAVING",
-        "JOIN",
-        "LEFT JOIN",
-        "ON",
-        "USING",
-    ),
-    *(
-        "AS",
-        "AND",
-        "OR",
-        "NOT",
-        "IN",
-        "IS NULL",
-        "BETWEEN",
-        "LIKE",
-        "DESC",
-        "ASC",
-        "DISTINCT",
-        "WITH",
-        "CASE",
-    ),
-    *("WHEN", "THEN", "ELSE", "END", "OVER", "PARTITION BY", "UNION ALL"),
-)
+    "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "HAVING", "JOIN", "LEFT JOIN", "ON", "USING",
+    "AS", "AND", "OR", "NOT", "IN", "IS NULL", "BETWEEN", "LIKE", "DESC", "ASC", "DISTINCT", "WITH", "CASE",
+    "WHEN", "THEN", "ELSE", "END", "OVER", "PARTITION BY", "UNION ALL",
+)  # fmt: skip
 _OF_SQL = {
     "count": "how many",
     "sum": "sum",

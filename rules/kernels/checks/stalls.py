@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from parsers.model import KernelProfile
 from rules.findings.base import Category
-from rules.kernels.checks.explanations import STALLS
+from rules.kernels.checks.explanations import stall_reasons
 from rules.kernels.checks.result import KernelRuleResult, check, numbers
 from rules.kernels.checks.speed_of_light import COMPUTE, memory_percent
 
@@ -134,7 +134,7 @@ def warp_stalls(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     loud = [each for each in found if each.share > LARGE_STALL_SHARE] if issued < FULL_ISSUE else []
     for stall in loud:
         percent, is_global = capped(kernel, stall.share)
-        explanation = STALLS.get(stall.reason)
+        explanation = stall_reasons().get(stall.reason)
         meaning = f" {explanation.meaning}" if explanation else ""
         yield KernelRuleResult(
             "CPIStall",
@@ -156,5 +156,5 @@ def warp_stalls(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
 
 def label_of(reason: str) -> str:
     """A stall reason as people read it: "long scoreboard"."""
-    explanation = STALLS.get(reason)
+    explanation = stall_reasons().get(reason)
     return explanation.label if explanation else reason.replace("_", " ")

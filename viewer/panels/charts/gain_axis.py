@@ -6,23 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-MARKS = (
-    1.0,
-    2.0,
-    1.5,
-    3.0,
-    5.0,
-    10.0,
-    0.5,
-    1.2,
-    2.5,
-    0.8,
-    1.1,
-    0.9,
-    4.0,
-    7.0,
-    0.2,
-)  # the first are marked first
+# the first are marked first
+MARKS = (1.0, 2.0, 1.5, 3.0, 5.0, 10.0, 0.5, 1.2, 2.5, 0.8, 1.1, 0.9, 4.0, 7.0, 0.2)
 MIN_APART = 0.11  # of the axis, between two marks
 MARK_PX = 36  # what the number of a mark needs
 MIN_GAIN, MAX_GAIN = 0.1, 12.0  # what is beyond ends at the end

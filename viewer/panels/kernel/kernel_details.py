@@ -21,7 +21,7 @@ from parsers.model.units import duration, percent, three_digits
 from rules.analysis.idle.causes import Cause
 from rules.kernels.checks.compute import instruction_pipes, pipes
 from rules.kernels.checks.every import evaluate
-from rules.kernels.checks.explanations import SECTIONS, STALLS
+from rules.kernels.checks.explanations import report_sections, stall_reasons
 from rules.kernels.checks.occupancy import ACHIEVED, LIMITERS, THEORETICAL, limiters, occupancy_verdict
 from rules.kernels.checks.speed_of_light import VERDICTS, speed_of_light
 from rules.kernels.checks.stalls import LARGE_STALL_SHARE, Stall, label_of, stalls
@@ -223,7 +223,7 @@ class KernelDetails(QWidget):
             widget = item.widget() if item is not None else None
             if widget is not None:
                 widget.deleteLater()
-        explanation = STALLS.get(reason)
+        explanation = stall_reasons().get(reason)
         self._stall_name.setText(label_of(reason)[:1].upper() + label_of(reason)[1:] if reason else "")
         if explanation is None:
             text = "No explanation." if reason else "The report does not say what warps wait for."
@@ -244,7 +244,7 @@ class KernelDetails(QWidget):
         column = vertical(body, (14, 10, 14, 10), 8)
         results = sorted(evaluate(kernel), key=lambda each: (not each.fired, -(each.speedup_percent or 0.0)))
         for result in results:
-            section = SECTIONS.get(result.section)
+            section = report_sections().get(result.section)
             title = section.label if section is not None else result.section
             gain = ""
             if result.fired and result.speedup_percent:
@@ -304,7 +304,7 @@ def _count(value: float) -> str:
 
 def _heading(text: str, section: str) -> Label:
     label = Label(text, weight=QFont.Weight.DemiBold)
-    explanation = SECTIONS.get(section)
+    explanation = report_sections().get(section)
     if explanation is not None:
         label.setToolTip(f"{explanation.meaning} {explanation.cost}")
     label.setContentsMargins(0, 4, 0, 0)

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 from parsers.model import KernelProfile
 from parsers.ncu.labels import sections_of_metrics
-from rules.kernels.checks.explanations import SECTIONS, explain_metric
+from rules.kernels.checks.explanations import explain_metric, report_sections
 from viewer.look.boxes import vertical
 from viewer.look.labels import Label
 from viewer.panels.tables.table_model import Column, Show
@@ -49,7 +49,9 @@ class MetricTable(QWidget):
         for name, value in kernel.metrics.items():
             section, label = known.get(name, ("", ""))
             where = (
-                SECTIONS[section].label if section in SECTIONS else section or f"{LAST}{explain_metric(name)}"
+                report_sections()[section].label
+                if section in report_sections()
+                else section or f"{LAST}{explain_metric(name)}"
             )
             rows.append((where, label, name, written(value), kernel.units.get(name, "")))
         frame = pd.DataFrame(sorted(rows), columns=["section", "label", "metric", "value", "unit"])
@@ -60,7 +62,7 @@ class MetricTable(QWidget):
         frame = self.table.rows.frame
         if frame is not None:
             metric = str(frame["metric"].iloc[row])
-            section = SECTIONS.get(sections_of_metrics().get(metric, ("", ""))[0])
+            section = report_sections().get(sections_of_metrics().get(metric, ("", ""))[0])
             self._about.setText(f"{section.meaning} {section.cost}" if section else explain_metric(metric))
 
 
