@@ -73,6 +73,18 @@ def whole_rounds(blocks: Sequence[Block]) -> tuple[Block, ...]:
     return tuple(kept)
 
 
+def rounds_with(blocks: Sequence[Block], changes: Sequence[str]) -> list[Block]:
+    """Of whole rounds of one candidate those in which exactly these changes were made."""
+    rounds = [blocks[at : at + BLOCKS_A_ROUND] for at in range(0, len(blocks), BLOCKS_A_ROUND)]
+    made = set(changes)
+    return [
+        block
+        for each in rounds
+        if all(set(block.changes) == made for block in each if block.changed)
+        for block in each
+    ]
+
+
 def step_times(blocks: Sequence[Block], of: Sequence[Block]) -> StepTimes:
     """The time of a step in each of some blocks, ns; for a usual batch where batches differ in the blocks ``of``."""
     if not have_different_sizes(of):

@@ -87,13 +87,12 @@ class PretendedProcess(Machine):
         skip: int = 3,
         most: int = 100_000,
         turn: int = 0,
-        spare: float = 0.0,
+        start: float = 0.0,
         at_step: Callable[[Driver, int], None] = lambda driver, step: None,
     ) -> Driver:
         """Make steps until the driver has enough."""
-        driver = Driver(
-            self, candidates, Limits(seconds, skip, rounds, steps, turn=turn, spare=spare), self.lines.append
-        )
+        limits = Limits(seconds, skip, rounds, steps, turn=turn, start=start)
+        driver = Driver(self, candidates, limits, self.lines.append)
         while not driver.over and self.step < most:
             driver.boundary()
             at_step(driver, self.step)

@@ -9,6 +9,8 @@ import pytest
 
 from tests.capture.trials.pretended import PretendedProcess, Together
 from viewer.capture.torch_runner.stallscope_recorder.trials.driver import (
+    ENDING,
+    LOSSES,
     MAX_STEPS,
     MIN_BLOCK,
     MIN_STEPS,
@@ -139,7 +141,7 @@ def test_the_winners_are_timed_together_before_the_time_is_up() -> None:
     candidates = [
         *(Candidate(name) for name in gains),
         Candidate("compile", compiles=True),
-        Candidate("never reached"),
+        Candidate("never reached", compiles=True, compiling=60.0),
     ]
     process.drive(candidates, seconds=75.0, steps=0)
     end = process.end()
@@ -148,6 +150,84 @@ def test_the_winners_are_timed_together_before_the_time_is_up() -> None:
     assert all(process.order(name)[:8] == "ABBABAAB" for name in gains)
     assert process.clock - 100.0 < 80.0
     assert (end["reason"], process.blocks("never reached")) == ("time", [])
+
+
+@pytest.mark.parametrize(("winners", "comparisons"), [(("quick",), 1), (("quick", "fast"), 3)])
+def test_time_is_left_to_compare_the_losses_of_the_unchanged_program_of_every_winner_and_of_all_together(
+    winners: tuple[str, ...], comparisons: int
+) -> None:
+    took = {}
+    for start in (0.0, 5.0):
+        process = PretendedProcess(step_time)
+        close = [Candidate(f"nothing {number}") for number in range(40)]
+        process.drive([*map(Candidate, winners), *close], seconds=100.0, start=start)
+        took[start] = process.clock - 100.0
+        assert process.end()["together"] == list(winners)
+    left = 100.0 - (1 + comparisons) * (5.0 + LOSSES * 0.1 + ENDING)
+    assert took[5.0] < left + 0.1 * (4 * USUAL_STEPS + 20)
+    assert took[5.0] < took[0.0] - 10.0
+
+
+def test_what_compiles_is_told_as_left_out_where_the_time_was_up_before() -> None:
+    process = PretendedProcess(step_time)
+    process.drive([Candidate("nothing"), Candidate("same"), Candidate("compile", compiles=True)], seconds=7.0)
+    assert not process.blocks("compile")
+    assert process.end()["reason"] == "time"
+
+
+@pytest.mark.parametrize(
+    ("compiling", "weight", "begins"), [(20.0, 1.0, True), (80.0, 1.0, False), (80.0, 1.5, True)]
+)
+def test_compiling_does_not_take_the_time_of_the_winner_unless_much_is_promised_of_it(
+    compiling: float, weight: float, begins: bool
+) -> None:
+    process = PretendedProcess(step_time)
+    compiled = Candidate("compile", weight, compiles=True, compiling=compiling)
+    process.drive([Candidate("quick"), compiled], seconds=100.0, start=5.0)
+    assert bool(process.blocks("compile")) is begins
+    assert process.end()["reason"] == ("complete" if begins else "time")
+
+
+def test_measuring_has_its_part_of_the_time_however_long_the_program_takes_to_start() -> None:
+    process = PretendedProcess(step_time)
+    process.drive([Candidate("quick"), Candidate("fast")], seconds=60.0, start=50.0, steps=0)
+    assert process.end()["together"] == ["quick", "fast"]
+    assert process.order(TOGETHER)[:8] == "ABBABAAB"
+
+
+@pytest.mark.parametrize(
+    ("compiled", "together"),
+    [(1.0, ("quick", "fast")), (1.4, ("quick", "fast", "compile")), (3.0, ("quick", "fast", "compile"))],
+)
+def test_what_compiles_is_joined_to_the_winners_that_were_timed_together_before(
+    compiled: float, together: tuple[str, ...]
+) -> None:
+    def taken(changes: Names, step: int) -> float:
+        return step_time(changes, step) / (compiled if "compile" in changes else 1.0)
+
+    process = PretendedProcess(taken)
+    process.drive([Candidate("compile", compiles=True), Candidate("fast"), Candidate("quick")])
+    assert tuple(process.end()["together"]) == together
+    names = list(dict.fromkeys(each["candidate"] for each in process.lines if each["kind"] == "block"))
+    assert names.index(TOGETHER) < names.index("compile")
+    made = dict.fromkeys(tuple(each["changes"]) for each in process.blocks(TOGETHER) if each["changes"])
+    assert list(made)[-1] == together
+    assert not [name for name in names if "after compile" in name]
+
+
+def test_winners_stay_those_that_were_timed_where_no_time_is_left_for_one_more() -> None:
+    def taken(changes: Names, step: int) -> float:
+        return step_time(changes, step) / (1.4 if "compile" in changes else 1.0)
+
+    process = PretendedProcess(taken)
+
+    def run_out(driver: Driver, step: int) -> None:
+        if process.blocks("compile after quick and fast"):
+            process.clock += 5.0
+
+    candidates = [Candidate("compile", compiles=True), Candidate("fast"), Candidate("quick")]
+    process.drive(candidates, seconds=100.0, at_step=run_out)
+    assert process.end()["together"] == ["quick", "fast"]
 
 
 @pytest.mark.parametrize(
@@ -303,8 +383,7 @@ def test_what_is_kept_for_losses_is_spent_where_nothing_has_any_to_compare(
     gain: float, reached: bool
 ) -> None:
     process = PretendedProcess(lambda changes, step: 1 / gain if "first" in changes else 1.0, settle=0)
-    process.drive(
-        [Candidate("first", weight=4.0), Candidate("second"), Candidate("last")], seconds=70, spare=200
-    )
+    candidates = [Candidate("first", weight=4.0), Candidate("second"), Candidate("last")]
+    process.drive(candidates, seconds=200.0, start=38.0)
     assert (len(process.blocks("last")) >= 4 * MIN_ROUNDS) is reached
     assert process.end()["reason"] == ("complete" if reached else "time")

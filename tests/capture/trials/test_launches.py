@@ -159,11 +159,15 @@ def test_starts_are_made_before_the_script_makes_its_objects(runs: Runs) -> None
 def test_the_same_seeds_give_the_same_losses_and_what_is_always_on_is_on_from_the_first_step(
     runs: Runs,
 ) -> None:
+    measuring = runs.launch(order("foreach-optimizer", "autocast-bf16", losses=12, seed=True))
+    unchanged = measuring.account.losses
     launches = [
         runs.launch(order(rounds=0, losses=12, seed=True, changes=each))
         for each in ((), (), ("autocast-bf16",))
     ]
     first, second, other = (each.account.losses for each in launches)
+    assert len(unchanged) >= 10
+    assert unchanged == first[: len(unchanged)], "it begins as the unchanged program does"
     assert len(first) == 12
     assert first == second
     assert first != other

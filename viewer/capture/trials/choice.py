@@ -48,7 +48,7 @@ def choice_of(promises: Sequence[Promise], asked: Sequence[str]) -> Choice:
         behind = [known[name].ceiling for name in promised if known[name].ceiling]
         names = sorted(  # what compiles comes after what is quick
             dict.fromkeys([*promised, *behind, *usual]),
-            key=lambda name: (known[name].level != SWITCH, known[name].first_settle > SLOW_SETTLING),
+            key=lambda name: (known[name].first_settle > SLOW_SETTLING, known[name].level != SWITCH),
         )
     candidates = [_candidate(known[name], promised.get(name)) for name in names]
     return Choice(

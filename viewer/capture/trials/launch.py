@@ -27,9 +27,9 @@ class Order:
     """What one launch is to do, as ``stallscope_recorder.trials.recorder.Order`` reads it.
 
     ``candidates`` are names and weights, ``starts`` and ``changes`` are made from the beginning, ``rounds`` are of four
-    blocks for each candidate and for the control, ``losses`` so many are kept. Of the ``seconds`` the time is left over
-    that so many later ``launches`` take to start. ``known`` are the whole rounds of earlier launches, which this one
-    continues.
+    blocks for each candidate and for the control, ``losses`` so many are kept. Where it ``compares``, time is left of
+    the ``seconds`` for later launches that compare the losses of winners. ``known`` are the whole rounds of earlier
+    launches, which this one continues.
     """
 
     candidates: tuple[tuple[str, float], ...] = ()
@@ -41,7 +41,7 @@ class Order:
     losses: int = 0
     seed: bool = False
     skip: int = SKIP
-    launches: int = 0
+    compares: bool = False
     known: tuple[Block, ...] = ()
 
     @property
@@ -60,7 +60,7 @@ class Order:
                 "losses": self.losses,
                 "seed": self.seed,
                 "skip": self.skip,
-                "launches": self.launches,
+                "compares": self.compares,
                 "known": self._known,
             }
         )

@@ -11,14 +11,15 @@ from typing import Any
 
 from parsers.model.units import duration
 from rules.fixes.plan import Promise
-from rules.trials.blocks import BLOCKS_A_ROUND, Block, have_different_sizes, whole_rounds
-from rules.trials.likeness import compare_losses
+from rules.trials.blocks import BLOCKS_A_ROUND, Block, have_different_sizes, rounds_with, whole_rounds
 from rules.trials.trial import Candidate, Kind, Trial, Trials, Verdict, trial_of, trial_of_launches
 from viewer.capture.request import CaptureRequest
-from viewer.capture.torch_runner.stallscope_recorder.trials.schedule import CONTROL, TOGETHER
+from viewer.capture.torch_runner.stallscope_recorder.trials.driver import LOSSES
+from viewer.capture.torch_runner.stallscope_recorder.trials.schedule import CONTROL, TOGETHER, USUAL_WINNERS
 from viewer.capture.trials.account import Account, block_of, joined
-from viewer.capture.trials.choice import candidate_named, choice_of, starts_after
+from viewer.capture.trials.choice import choice_of, starts_after
 from viewer.capture.trials.launch import SKIP, Launched, Launcher, Order
+from viewer.capture.trials.losses import BASELINES, UnchangedRuns
 from viewer.capture.trials.relaunching import Plan, ended_early, plan_of, too_few_steps
 from viewer.capture.trials.source import Source
 
@@ -26,11 +27,8 @@ STARTS_SHARE = 0.4  # of the time, where settings of the start are to be tried
 LAUNCH_ROUNDS = 1
 ORDER_OF_LAUNCHES = "ABBABAAB"
 MIN_LAUNCHES = 4  # what is not clear by then gets as many again, where time is left
-LOSSES = 20  # steps from the start; what a change does to the result shows in the first of them
 MAX_CRASHES = 3
 MAX_LOSSES_SHARE = 0.4  # of the time, where a script ends so early that it is launched again and again
-BASELINES = 2
-USUAL_WINNERS = 3  # whose losses are compared; the time of so many launches is kept for them
 CONTROL_CANDIDATE = Candidate(CONTROL, Kind.CONTROL, "Nothing changed (control)")
 TOGETHER_CANDIDATE = Candidate(TOGETHER, Kind.TOGETHER, "All that won, together")
 
@@ -85,7 +83,8 @@ class Trying:
         self._trying = ""
         self._restless = False
         self._skip, self._steps = SKIP, 0
-        self._baselines: list[Launched] = []
+        self._without_starts: list[Launched] = []
+        self._unchanged = UnchangedRuns()
         self._deadline = float("inf")
         self.program: Mapping[str, Any] = {}
         self.source = Source()
@@ -149,11 +148,14 @@ class Trying:
         order = Order(
             seconds=max(seconds, 1.0),
             rounds=self._wish.rounds,
-            launches=BASELINES + USUAL_WINNERS if self._wish.losses else 0,
+            losses=LOSSES if self._wish.losses else 0,
+            seed=True,
+            compares=self._wish.losses,
         )
         while True:
             candidates = tuple((each.switch, self._choice.weight(each)) for each in left)
             launched = self._launcher.launch(replace(order, candidates=candidates))
+            self._unchanged.keep(launched.account.losses)
             before, whole = whole, joined(whole, launched.account)
             passed_over = set(launched.account.refused) & {each.switch for each in left}
             if self._launcher.is_stopped() or self._restless:
@@ -182,7 +184,8 @@ class Trying:
                     seconds=time_left,
                     steps=plan.steps,
                     skip=plan.skip,
-                    launches=0,
+                    losses=0,
+                    compares=False,
                     known=whole.blocks,
                 )
             else:
@@ -205,7 +208,7 @@ class Trying:
 
     def _for_losses(self, seconds: float) -> float:
         """What of the time is kept for launches that compare losses."""
-        wanted = (BASELINES + USUAL_WINNERS) * self._launcher.seconds if self._wish.losses else 0.0
+        wanted = (1 + USUAL_WINNERS) * self._launcher.seconds if self._wish.losses else 0.0
         return min(wanted, MAX_LOSSES_SHARE * seconds)
 
     def _why_less(self, launched: Launched) -> str:
@@ -230,7 +233,8 @@ class Trying:
             refused = account.refused.get(candidate.switch, "")
             found.append(trial_of(replace(candidate, against=against), by_name[candidate.switch], refused))
         if by_name[TOGETHER] and len(account.together) > 1:
-            found.append(trial_of(TOGETHER_CANDIDATE, by_name[TOGETHER], account.refused.get(TOGETHER, "")))
+            rounds = rounds_with(by_name[TOGETHER], account.together)
+            found.append(trial_of(TOGETHER_CANDIDATE, rounds, account.refused.get(TOGETHER, "")))
         return found
 
     def _try_starts(self, known: Trials, account: Account) -> list[Trial]:
@@ -266,7 +270,8 @@ class Trying:
     def _launch_for_reasons(self, starts: Sequence[Candidate]) -> Mapping[str, str]:
         """Why some make no sense, from the first launch without any, whose blocks count as well."""
         launched = self._launch(Order(tuple((each.switch, 1.0) for each in starts)))
-        self._baselines.append(launched)
+        self._without_starts.append(launched)
+        self._unchanged.keep(launched.account.losses)
         told, known = launched.account, self.source
         self.source = Source(known.sites or told.sites, {**known.edits, **told.edits})
         return told.against
@@ -276,8 +281,8 @@ class Trying:
         spent, trial = 0.0, trial_of(candidate, [])
         for number, variant in enumerate(ORDER_OF_LAUNCHES, 1):
             self._say(candidate.title, number, len(ORDER_OF_LAUNCHES), so_far=trial)
-            if number == 1 and len(self._baselines) == 1:
-                launched = self._baselines[0]
+            if number == 1 and len(self._without_starts) == 1:
+                launched = self._without_starts[0]
             else:
                 launched = self._launch_with(variant, starts, changes)
             refused = next(iter(launched.account.refused.values()), "") or launched.error
@@ -290,7 +295,7 @@ class Trying:
             enough = is_clear or spent > self._wish.seconds * STARTS_SHARE or not self._have_time_for(2)
             if self._launcher.is_stopped() or (number == MIN_LAUNCHES and enough):
                 break
-        return self._with_loss(trial, next((each.account.losses for each in sides["B"]), ()))
+        return self._unchanged.judged(trial, next((each.account.losses for each in sides["B"]), ()))
 
     def _launch(self, order: Order) -> Launched:
         whole = replace(
@@ -308,7 +313,8 @@ class Trying:
         """One launch with the settings (B), or without them (A), which is a baseline for losses, too."""
         launched = self._launch(Order(starts=starts, changes=changes) if variant == "B" else Order())
         if variant == "A":
-            self._baselines.append(launched)
+            self._without_starts.append(launched)
+            self._unchanged.keep(launched.account.losses)
         return launched
 
     def _have_time_for(self, launches: int) -> bool:
@@ -329,12 +335,12 @@ class Trying:
         if not winners or not self._wish.losses or account.program.get("trains") is False:
             return known
         order = Order(rounds=0, losses=LOSSES, seed=True)
-        while len(self._baselines) < BASELINES and not self._launcher.is_stopped():
-            run = f"run {len(self._baselines) + 1} of {BASELINES}"
-            self._say(f"comparing losses: unchanged program, {run}")
-            self._baselines.append(self._launcher.launch(order))
+        for number in self._unchanged.missing:
+            if not self._launcher.is_stopped():
+                self._say(f"comparing losses: unchanged program, run {number} of {BASELINES}")
+                self._unchanged.keep(self._launcher.launch(order).account.losses)
         told: dict[str, Trial] = {}
-        curves = [("", each.account.losses) for each in self._baselines[:BASELINES]]
+        curves = [("", losses) for losses in self._unchanged.losses]
         for each in winners:
             if self._launcher.is_stopped() or (told and not self._have_time_for(1)):
                 break
@@ -344,18 +350,10 @@ class Trying:
             if self._launcher.is_stopped():
                 break
             curves.append((each.candidate.switch, launched.account.losses))
-            told[each.candidate.switch] = self._with_loss(each, launched.account.losses)
+            told[each.candidate.switch] = self._unchanged.judged(each, launched.account.losses)
         trials = tuple(told.get(each.candidate.switch, each) for each in known.trials)
         names, losses = zip(*curves, strict=True) if curves else ((), ())
         return replace(known, trials=trials, losses=losses, losses_of=names)
-
-    def _with_loss(self, trial: Trial, losses: Sequence[float | None]) -> Trial:
-        if len(self._baselines) < 2 or trial.gain is None or not losses:
-            return trial
-        members = [candidate_named(each) for each in trial.members]
-        rounds = trial.candidate.rounds or any(each.rounds for each in members)
-        first, second = (each.account.losses for each in self._baselines[:2])
-        return replace(trial, loss=compare_losses(first, second, losses, rounds=rounds))
 
     def _heard(self, line: Mapping[str, Any]) -> None:
         """What the recorder says while a launch goes on."""
@@ -369,8 +367,10 @@ class Trying:
             if name != self._trying:
                 self._finish_telling()
                 self._trying = name
-            self._live[name].append(block)
             blocks = self._live[name]
+            if block.changed and any(each.changed and each.changes != block.changes for each in blocks):
+                self._live[name] = blocks = []
+            blocks.append(block)
             of = max(self._wish.rounds * BLOCKS_A_ROUND, len(blocks))
             candidate = self._candidate(name)
             so_far = trial_of(candidate, blocks) if candidate is not None else None

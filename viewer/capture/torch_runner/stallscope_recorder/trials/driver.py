@@ -16,6 +16,7 @@ from .schedule import (
     Names,
     Schedule,
     Timed,
+    planned_limit,
 )
 
 WARM_STEPS = 4
@@ -29,6 +30,10 @@ MIN_BLOCK = 0.1
 """Seconds: a shorter block of quick steps is lost among the interruptions of a usual system."""
 TURNS = 4
 """In a block, of the workers of a loader: their batches come in bursts."""
+LOSSES = 20
+"""Steps from the start; what a change does to the result shows in the first of them."""
+ENDING = 2.0
+"""Seconds in which a launch that compared losses is over, and the next one begins."""
 CHANGES = 6
 """From A to B or back in the first rounds of a candidate and before the next."""
 ELSEWHERE = "it failed on another rank"
@@ -70,7 +75,8 @@ class Limits(NamedTuple):
     """Seconds of measuring, steps left alone at first, rounds a candidate, and steps a block (0: by time).
 
     ``known`` are the whole rounds that earlier launches timed, ``warm`` the steps that tell how long one is, ``turn``
-    those for which every worker of a loader makes one batch, ``spare`` more seconds for as long as nothing has won.
+    those for which every worker of a loader makes one batch. ``start`` is how long the program took to get here: as
+    long as each launch that follows to compare losses; 0 where none does.
     """
 
     seconds: float
@@ -80,7 +86,11 @@ class Limits(NamedTuple):
     known: "Optional[Dict[str, List[Tuple[str, Timed]]]]" = None
     warm: int = WARM_STEPS
     turn: int = 0
-    spare: float = 0.0
+    start: float = 0.0
+
+    def launch(self, step: float) -> float:
+        """Seconds of a launch that compares losses, with steps of so many."""
+        return self.start + LOSSES * step + ENDING if self.start else 0.0
 
     def within(self, share: float, step: float) -> "Limits":
         """The same for steps of so many seconds, with no more than a share of the time to skip, or to warm up."""
@@ -229,20 +239,21 @@ class Driver:
         self._first, self._step = self._began, step
         self._spent = self._machine.seconds() - self._first
         joining = any(each.joins for each in self._candidates)
-        mine = limits.seconds * (1 - TOGETHER_SHARE) if joining else limits.seconds
+        mine = planned_limit(limits.seconds, limits.launch(step))
+        mine *= 1 - TOGETHER_SHARE if joining else 1
         parts = len(self._candidates) + 2 + sum(COMPILING for each in self._candidates if each.compiles)
         fitting = mine / parts / max(step, 1e-9) - CHANGES * self._machine.settle(())
         usual = max(USUAL_STEPS, math.ceil(MIN_BLOCK / max(step, 1e-9)), TURNS * limits.turn)
         least = MIN_STEPS if step < SLOW_STEP else 1
         fitting /= MIN_ROUNDS * BLOCKS_A_ROUND
         fixed = limits.steps or max(least, min(usual, int(fitting), MAX_STEPS))
-        told = self._machine.exchange([float(fixed), self._spent, limits.seconds, limits.spare])
+        told = self._machine.exchange([float(fixed), self._spent, limits.seconds, limits.launch(step)])
         self._steps = int(max(each[0] for each in told))
         self._spent = max(each[1] for each in told)
         seconds = min(each[2] for each in told)
-        spare = min(each[3] for each in told)
+        launch = max(each[3] for each in told)
         self._schedule = Schedule(
-            self._candidates, seconds, lambda: self._spent, limits.rounds, limits.known, spare
+            self._candidates, seconds, lambda: self._spent, limits.rounds, limits.known, launch
         )
         self._write({"kind": "steps", "steps": self._steps, "step_ns": round(step * 1e9)})
 

@@ -98,6 +98,11 @@ class Program:
         """Every module of the models."""
         return [each for model in self.models for each in model.modules()]
 
+    @property
+    def layers(self) -> int:
+        """How many modules without others inside the models have."""
+        return sum(1 for each in self.modules() if not any(True for _ in each.children()))
+
     def parameters(self) -> List[Any]:
         return [each for model in self.models for each in model.parameters()]
 

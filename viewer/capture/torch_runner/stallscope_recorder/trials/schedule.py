@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import Callable, Dict, Generator, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, Generator, List, NamedTuple, Optional, Set, Tuple
 
 Names = Tuple[str, ...]
 
@@ -17,6 +17,10 @@ MAX_CLOSE_ROUNDS = 3
 """Rounds more for what is close, where time is left."""
 TOGETHER_SHARE = 0.2
 """Of the time, kept for the winners together."""
+MIN_SHARE = 0.4
+"""Of the time, for measuring, however long the launches take that compare losses afterwards."""
+USUAL_WINNERS = 3
+"""So many are reckoned with as long as nobody knows better."""
 COMPILING = 3.0
 """Times as long as a usual candidate is what compiling is reckoned to take."""
 MIN_LEAD = 0.9
@@ -26,7 +30,8 @@ MIN_LEAD = 0.9
 class Candidate(NamedTuple):
     """A change to try; ``weight`` is its part of the time, ``joins`` whether a winner is tried with others.
 
-    ``group`` names what excludes each other, ``compiles`` what takes long to settle for the first time.
+    ``group`` names what excludes each other, ``compiles`` what takes long to settle for the first time: about
+    ``compiling`` seconds.
     """
 
     name: str
@@ -34,6 +39,7 @@ class Candidate(NamedTuple):
     joins: bool = True
     group: str = ""
     compiles: bool = False
+    compiling: float = 0.0
 
     @property
     def share(self) -> float:
@@ -124,8 +130,8 @@ class Schedule:
     """Gives block after block, and is given back how long each took; ``None`` for one that failed.
 
     ``elapsed`` says how many seconds of the limit are spent, the same on every rank, so all ranks decide alike.
-    ``spare`` are seconds more for as long as nothing has won, which are kept for comparing the losses of winners.
-    ``known`` holds the whole rounds of earlier launches of the program, which this one continues.
+    ``known`` holds the whole rounds of earlier launches of the program, which this one continues. ``launch`` is how
+    long each later launch takes that compares the losses of a winner, 0 where none follows.
     """
 
     def __init__(
@@ -135,10 +141,10 @@ class Schedule:
         elapsed: Callable[[], float],
         rounds: int = USUAL_ROUNDS,
         known: "Optional[Dict[str, List[Tuple[str, Timed]]]]" = None,
-        spare: float = 0.0,
+        launch: float = 0.0,
     ) -> None:
         self._candidates = candidates
-        self._spare = spare
+        self._launch = launch
         self._seconds = seconds
         self._elapsed = elapsed
         self._rounds = rounds
@@ -147,6 +153,8 @@ class Schedule:
         }
         self.together: Names = ()
         self.out_of_time = False
+        self._is_joining = False
+        self._left_out: Set[str] = set()
         self._blocks = self._all()
         self._next: Optional[Block] = None
 
@@ -159,29 +167,46 @@ class Schedule:
         return self._next
 
     def _all(self) -> "Generator[Block, Optional[Timed], None]":
-        joining = any(candidate.joins for candidate in self._candidates)
-        mine = self._seconds * (1 - TOGETHER_SHARE) if joining else self._seconds
-        share = mine / (1 + len(self._candidates))
-        yield from self._candidate(CONTROL, (), (), self._rounds, is_control=True, until=share)
+        quick = [each for each in self._candidates if not each.compiles]
+        slow = [each for each in self._candidates if each.compiles]
+        until = self._until([], planned_limit(self._seconds, self._launch)) / (1 + len(self._candidates))
+        yield from self._candidate(CONTROL, (), (), self._rounds, is_control=True, until=until)
         control = self.standings[CONTROL]
         while control.seems_to_differ and control.rounds < self._most_rounds and not self._is_over():
             yield from self._round(CONTROL, (), ())
-        waiting = list(self._candidates)
-        while waiting:
-            if self._elapsed() >= mine and len(self._won()) > 1:
-                self.out_of_time = True
-                break
-            candidate = waiting.pop(0)
-            shares = candidate.share + sum(each.share for each in waiting)
-            until = self._elapsed() + max(mine - self._elapsed(), 0.0) * candidate.share / shares
-            yield from self._candidate(candidate.name, (), (candidate.name,), self._rounds, until=until)
-            if self._is_over():
-                self.out_of_time = bool(waiting)
-                return
-        yield from self._close_ones(mine)
-        yield from self._winners_together()
+        for part, others in ((quick, slow), (slow, [])):
+            if part or not others:
+                yield from self._in_turn(part, others)
+                yield from self._close_ones(others)
+                yield from self._winners_together()
 
-    def _close_ones(self, until: float) -> "Generator[Block, Optional[Timed], None]":
+    def _until(self, others: List[Candidate], limit: float) -> float:
+        """When what comes now must end, so that the winners together and the ``others`` have their part."""
+        mine = limit * (1 - TOGETHER_SHARE) if any(each.joins for each in self._candidates) else limit
+        left = sum(each.share for each in others)
+        return mine * (1 - left / sum(each.share for each in self._candidates)) if left else mine
+
+    def _in_turn(
+        self, waiting: List[Candidate], others: List[Candidate]
+    ) -> "Generator[Block, Optional[Timed], None]":
+        """Every candidate once, each with its part of the time that is left.
+
+        Where something won, compiling of which nothing is promised doesn't begin if it would take the time for that.
+        """
+        waiting = list(waiting)
+        while waiting:
+            mine, now = self._until(others, self._limit), self._elapsed()
+            candidate = waiting.pop(0)
+            takes_too_long = candidate.weight <= 1.0 and now + candidate.compiling >= self._limit
+            won = len(self._won())
+            if self._is_over() or (now >= mine and won > 1) or (takes_too_long and won):
+                self.out_of_time = True
+                return
+            shares = candidate.share + sum(each.share for each in waiting)
+            until = now + max(mine - now, 0.0) * candidate.share / shares
+            yield from self._candidate(candidate.name, (), (candidate.name,), self._rounds, until=until)
+
+    def _close_ones(self, others: List[Candidate]) -> "Generator[Block, Optional[Timed], None]":
         """More rounds for what might still be a gain, the likeliest first."""
         while True:
             standings = [
@@ -196,30 +221,42 @@ class Schedule:
                 return
             close.sort(key=lambda pair: -pair[0].lead)
             for _, each in close:
-                if self._elapsed() >= until:
+                if self._elapsed() >= self._until(others, self._limit):
                     return
                 yield from self._round(each.name, (), (each.name,))
 
     def _winners_together(self) -> "Generator[Block, Optional[Timed], None]":
-        """The best first, then what adds to it by more than chance; at last all of them against nothing."""
+        """The best first, then what adds to it by more than chance; at last all of them against nothing.
+
+        What won since the last time is joined to those that were chosen then.
+        """
         won = self._won()
         if not won:
             return
-        chosen = [won[0]]
-        for each in won[1:]:
-            if each.group and any(each.group == other.group for other in chosen):
+        self._is_joining = True
+        before = self.together
+        chosen = [each for each in won if each.name in before] or [won[0]]
+        for each in won:
+            names = tuple(other.name for other in chosen)
+            is_rival = each.group and any(each.group == other.group for other in chosen)
+            if each in chosen or is_rival or each.name in self._left_out:
                 continue
             if self._is_over():
                 break
-            names = tuple(other.name for other in chosen)
             name = "{} after {}".format(each.name, " and ".join(names))
             yield from self._candidate(name, names, (*names, each.name), MIN_ROUNDS)
             if self.standings[name].refused or self.standings[name].lead < MIN_LEAD:
+                self._left_out.update(other.name for other in won if other not in chosen)
                 break
             chosen.append(each)
         self.together = tuple(each.name for each in chosen)
-        if len(chosen) > 1:
+        if len(chosen) > 1 and self.together != before:
+            if len(before) > 1:
+                self.standings.pop(TOGETHER)
             yield from self._candidate(TOGETHER, (), self.together, self._rounds)
+            if len(before) > 1 and not self.standings[TOGETHER].rounds:
+                self.together = before
+        self._is_joining = False
 
     def _won(self) -> List[Candidate]:
         """What can be kept and is faster in nearly all pairs, the best first."""
@@ -261,8 +298,22 @@ class Schedule:
     def _most_rounds(self) -> int:
         return self._rounds + MAX_CLOSE_ROUNDS
 
+    @property
+    def _limit(self) -> float:
+        """Seconds of measuring that leave time to compare the losses of the winners, or of all of them together."""
+        won = len(self._won())
+        comparisons = 1 if self._is_joining else won + (won > 1)
+        return limit_before(self._seconds, self._launch, comparisons) if won else self._seconds
+
     def _is_over(self) -> bool:
-        elapsed = self._elapsed()
-        if elapsed < self._seconds:
-            return False
-        return elapsed >= self._seconds + self._spare or bool(self._won())
+        return self._elapsed() >= self._limit
+
+
+def limit_before(seconds: float, launch: float, comparisons: int) -> float:
+    """Of so many seconds those for measuring, where as many launches follow and one of the unchanged program."""
+    return max(MIN_SHARE * seconds, seconds - launch * (1 + comparisons))
+
+
+def planned_limit(seconds: float, launch: float) -> float:
+    """The same before anything is known: for the usual number of winners, and all of them together."""
+    return limit_before(seconds, launch, USUAL_WINNERS + 1)
