@@ -87,12 +87,15 @@ def whole(measured: dict[str, Any], name: str, what: str) -> str:
     """How long a whole trial of one script took, and how much of it there was time for."""
     tried = [each for each in measured["whole"][name] if each["kind"] in ("switch", "ceiling")]
     reached = [each for each in tried if each["gain"] is not None]
-    losses = sum(each["loss"] is not None for each in reached)
-    together = any(each["kind"] == "together" and each["gain"] for each in measured["whole"][name])
-    return (
-        f"{measured['whole_seconds'][name]} s for {what} ({len(reached)} of {len(tried)} changes measured, the "
-        f"losses of {losses} compared, the winners {'' if together else 'not '}measured together)"
+    won = [each for each in reached if each["kind"] == "switch" and each["low"] > 1]
+    found = [each for each in measured["whole"][name] if each["kind"] == "together" and each["gain"]]
+    together = (
+        f"the winners measured together{', and their losses compared' * bool(found and found[0]['loss'])}"
     )
+    ended = (
+        (together if found else "the winners not measured together") if won else "no change made it faster"
+    )
+    return f"{measured['whole_seconds'][name]} s for {what} ({len(reached)} of {len(tried)} changes measured, {ended})"
 
 
 def idle(measured: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from tests.capture.pretend import SCRIPTS
 from viewer.capture.commands import RUNNER, save_runner
 from viewer.capture.torch_runner.stallscope_recorder.trials.catalogue import Change, Changes, catalogue
 from viewer.capture.torch_runner.stallscope_recorder.trials.ceilings.no_read_backs import MAX_ANSWERS
+from viewer.capture.torch_runner.stallscope_recorder.trials.known_calls import READERS
 from viewer.capture.torch_runner.stallscope_recorder.trials.observation import MAX_REPEATS, Observation
 from viewer.capture.torch_runner.stallscope_recorder.trials.program import LARGE_COPY, Program
 
@@ -156,6 +157,7 @@ class GpuTensor:
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
+        self.shape: tuple[int, ...] = ()
 
     def to(self, *args: Any, **kwargs: Any) -> str:
         return f"to {args} {kwargs}"
@@ -204,3 +206,21 @@ def test_large_copies_to_the_host_go_to_page_locked_memory(pretended_gpu: Progra
 def test_a_large_copy_to_the_host_is_seen(pretended_gpu: Program, nbytes: int, seen: bool) -> None:
     Observation(pretended_gpu)._see_copy(GpuTensor(nbytes), ("cpu",))
     assert ("large copy from the GPU" in pretended_gpu.seen) is seen
+
+
+@pytest.mark.parametrize(("part_of_graph", "reads"), [(False, 1), (True, 3)])
+def test_values_that_gradients_flow_through_are_read_in_truth(
+    pretended_gpu: Program, monkeypatch: pytest.MonkeyPatch, part_of_graph: bool, reads: int
+) -> None:
+    read: list[GpuTensor] = []
+    for name in READERS:
+        monkeypatch.setattr(GpuTensor, name, lambda tensor: read.append(tensor), raising=False)
+    logits = GpuTensor(1 << 10)
+    logits.shape = (4,)
+    logits.requires_grad = part_of_graph
+    changes = Changes(pretended_gpu)
+    assert changes.turn(("no-read-backs",)) == ""
+    for _ in range(3):
+        logits.cpu()
+    changes.take_all_back()
+    assert len(read) == reads, "the graph of the step before is gone"

@@ -43,7 +43,7 @@ class NoReadBacks(Change):
         last, answers = self._last, self._answers
 
         def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if (on_gpu and not self.is_cuda) or args or kwargs:
+            if (on_gpu and not self.is_cuda) or args or kwargs or (name == "cpu" and self.requires_grad):
                 return read(self, *args, **kwargs)
             frame = sys._getframe(1)
             if not is_read_by_script(frame):
