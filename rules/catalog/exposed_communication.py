@@ -26,7 +26,7 @@ from rules.terms.culprit import NOBODY, Culprit, CulpritKind
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.late_ranks import late_names
-from rules.wording.phrases import counted, share
+from rules.wording.phrases import a_step, counted, share
 from rules.wording.words import Words
 
 MOSTLY_WAITING = 0.5  # of the exposed communication
@@ -176,13 +176,10 @@ def _explanation(analysis: Analysis, ranks: Ranks[RecordedRun], worst: int, part
             "sent while the backward pass is still computing."
         )
     if ranks.late and share(analysis, ranks.lost_to_late) >= analysis.thresholds[MIN_SHARE]:
-        lost = percent(share(analysis, ranks.lost_to_late))
+        lost = a_step(ranks.lost_to_late, analysis.steps_in_window)
         text += f" Time the others spend waiting for {late_names(ranks)} ({lost}) is not counted here."
     elif waiting := _taking_turns(analysis, ranks):
-        text += (
-            f" For {percent(share(analysis, waiting))} of the time a rank waits for another to arrive; they take "
-            "turns."
-        )
+        text += f" A rank waits {a_step(waiting, analysis.steps_in_window)} for another to arrive; they take turns."
     if _on_the_compute_stream(analysis, events, worst):
         text += " The communication runs on the computation's stream, so nothing can overlap with it."
     return text

@@ -14,7 +14,7 @@ from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.lost_time import IdleTime
 from rules.terms.thresholds import Unit, threshold
 from rules.wording.headline import Headline
-from rules.wording.phrases import listed, of_every_step, part_of_step, share, shares
+from rules.wording.phrases import amounts, of_every_step, part_of_step, share
 from rules.wording.words import Words, ours
 
 MIN_SHARE = threshold(
@@ -85,7 +85,7 @@ When it is wrong
             account=(
                 f"The GPU idles {part_of_step(analysis, ns)} although its next operation had already been launched: "
                 "it waits for an event, another GPU or the host, but the recording does not show which. "
-                f"{_in_graphs(waiting)}What waits: {shares(analysis, waiting.by_next_operation, 3)}."
+                f"{_in_graphs(waiting)}What waits: {amounts(analysis, waiting.by_next_operation, 3)}."
             ),
             advice=(
                 "Record all processes and GPUs of the run together, without a filter, and look at what ends right "
@@ -98,17 +98,14 @@ When it is wrong
         waiting = IdleTime(analysis, Cause.UNKNOWN)
         if share(analysis, waiting.ns) < analysis.thresholds[MIN_SHARE]:
             return
-        reasons = [
-            f"{each.culprit.text} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:3]
-        ]
         yield self._told(
             waiting,
             headline=Headline(
                 "Idle for an unknown reason", of_every_step(analysis, share(analysis, waiting.worst_ns))
             ),
             account=(
-                f"The GPU idles {part_of_step(analysis, waiting.worst_ns)}, and this recording does not show why: "
-                f"{listed(reasons)}." + _one_gap(waiting) + waiting.spread
+                f"The GPU idles {waiting.part}, and this recording does not show why: "
+                f"{waiting.named(waiting.blames[:3])}." + _one_gap(waiting) + waiting.spread
             ),
             advice=(
                 "Record CPU and GPU activity together, and start the recording one step earlier."

@@ -25,7 +25,7 @@ from rules.remedies.kernels import FUSED_ATTENTION, fused_kernels
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
-from rules.wording.phrases import counted, of_every_step, part_of_step, share, shares
+from rules.wording.phrases import amounts, counted, of_every_step, part_of_step, share
 from rules.wording.words import ours
 
 
@@ -177,7 +177,7 @@ def _explanation(analysis: Analysis, worst: MemoryBound, busy: int, ceiling: int
     text = (
         f"{counted(analysis, len(worst.events), 'kernel', verb='only move')} data, about "
         f"{len(worst.events) / max(worst.chains, 1):.0f} in a row: {part_of_step(analysis, busy)}. They are "
-        f"{shares(analysis, [(family.label, ns) for family, ns in worst.families], 4)}. Fusing them could save up "
+        f"{amounts(analysis, [(family.label, ns) for family, ns in worst.families], 4)}. Fusing them could save up "
         f"to {part_of_step(analysis, ceiling)}."
     )
     traffic = pointwise_traffic(analysis, worst.device, worst.events)

@@ -9,7 +9,6 @@ import numpy as np
 
 from parsers.model import I64, EventKind
 from parsers.model.names.calls import Call
-from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import api_calls
 from rules.analysis.idle.blocking import read_back_calls, scalar_read_backs
@@ -118,7 +117,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime, copied: int, calls: int)
         f"until new work arrives: {waiting.part}."
     )
     where = [
-        f"{each.culprit.text} ({percent(share(analysis, each.ns))}, {each.count:,} gap{'s' if each.count != 1 else ''})"
+        f"{each.culprit.text} ({waiting.extent.told(each.ns)}, {each.count:,} gap{'s' if each.count != 1 else ''})"
         for number, each in enumerate(waiting.blames[:3])
         if not number or share(analysis, each.ns) >= MIN_CULPRIT_SHARE
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from parsers.model.units import duration, percent
+from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.regions import is_loader
@@ -14,7 +14,7 @@ from rules.losses.beneath import beneath
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.waiting import prepared_input
 from rules.terms.thresholds import MIN_SHARE
-from rules.wording.phrases import listed, share, without_stacks
+from rules.wording.phrases import share, without_stacks
 
 
 @rule
@@ -77,13 +77,9 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
         f"While {waiting.culprit.text} runs, nothing is launched and the GPU idles: "
         f"{waiting.part}, the longest wait {duration(waiting.longest_ns)}."
     )
-    others = [
-        f"{each.culprit.text} ({percent(share(analysis, each.ns))})"
-        for each in waiting.blames[1:3]
-        if share(analysis, each.ns) >= analysis.thresholds[MIN_SHARE]
-    ]
-    if others:
-        text += f" Also waited for: {listed(others)}."
+    least = analysis.thresholds[MIN_SHARE]
+    if others := [each for each in waiting.blames[1:3] if share(analysis, each.ns) >= least]:
+        text += f" Also waited for: {waiting.named(others)}."
     if "_SingleProcessDataLoaderIter" in waiting.culprit.name:
         text += (
             " The DataLoader has no worker processes (num_workers=0): it loads in the training thread itself."

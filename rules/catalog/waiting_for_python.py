@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from parsers.model import Trace
 from parsers.model.names.calls import Call, call_of
-from parsers.model.units import duration, percent
+from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.attribution import TOUCHES_PAGES
 from rules.analysis.idle.causes import Cause
@@ -30,7 +30,7 @@ from rules.remedies.host_work import (
 )
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.thresholds import MIN_SHARE
-from rules.wording.phrases import share, shares
+from rules.wording.phrases import share
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours
 
 MOSTLY_COMPILING = 0.5  # of the waiting
@@ -121,12 +121,12 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
         )
     text = (
         f"{_doing(first.culprit)}, nothing is launched and the GPU has finished its queue: {part}. "
-        f"{first.culprit.text} alone is {percent(share(analysis, first.ns))}{waiting.on_worst}, "
+        f"{first.culprit.text} alone takes {waiting.extent.told(first.ns)}{waiting.on_worst}, "
         f"the longest wait {longest}."
     )
     least = analysis.thresholds[MIN_SHARE]
-    others = shares(analysis, [(each.culprit.text, each.ns) for each in waiting.blames[1:]], 3, least)
-    return f"{text} Also: {others}." if others else text
+    others = [each for each in waiting.blames[1:] if share(analysis, each.ns) >= least]
+    return f"{text} Also: {waiting.named(others[:3])}." if others else text
 
 
 def _doing(culprit: Culprit) -> str:

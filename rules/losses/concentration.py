@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, measure
 from rules.wording.headline import Part
@@ -47,6 +48,10 @@ class Extent:
     def each(self, amount: float) -> float:
         """An amount of the whole window for one step, or all of it where it lies in a few."""
         return amount if self.few else amount / self.sharing
+
+    def told(self, ns: float) -> str:
+        """ "11.1 ms", as ``each`` has it."""
+        return duration(self.each(ns))
 
     def counted(self, count: int, singular: str, plural: str) -> str:
         """ "6 copies a step", or "80 copies" where they lie in a few steps."""

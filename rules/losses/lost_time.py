@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +12,6 @@ from parsers.model import I64, Trace
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name
-from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, clip, pairs, union
@@ -21,7 +21,7 @@ from rules.losses.concentration import Extent, extent
 from rules.remedies.remedy import Remedy
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.headline import Headline
-from rules.wording.phrases import share, shares, shortened
+from rules.wording.phrases import listed, share, shortened
 from rules.wording.words import Words
 
 CLEARLY_WORST = 1.5  # times the mean
@@ -145,8 +145,13 @@ class IdleTime:
         return None if alone else self.analysis.trace.devices[self.device].rank
 
     def where(self, most: int, least: float = 0.0005) -> str:
-        """ "forward (24 %), backward (3.1 %) and logging (0.4 %)": the first culprits on the worst GPU."""
-        return shares(self.analysis, [(each.culprit.text, each.ns) for each in self.blames], most, least)
+        """ "forward (11.1 ms), backward (1.44 ms)": the first culprits on the worst GPU, as parts of ``part``."""
+        worth = [each for each in self.blames if share(self.analysis, each.ns) >= least]
+        return self.named(worth[:most])
+
+    def named(self, blames: Sequence[Blame]) -> str:
+        """The same for some of them."""
+        return listed([f"{each.culprit.text} ({self.extent.told(each.ns)})" for each in blames])
 
     @property
     def on_worst(self) -> str:
@@ -158,7 +163,7 @@ class IdleTime:
         """With several GPUs: whose numbers these are, and how much all idle on average, as a sentence; else empty."""
         if len(self.by_device) < 2:
             return ""
-        worst, mean = device_name(self.analysis.trace, self.device), percent(share(self.analysis, self.ns))
+        worst, mean = device_name(self.analysis.trace, self.device), self.extent.told(self.ns)
         return f" This is {worst}, which idles most of {len(self.by_device)} GPUs; the mean is {mean}."
 
     def inside_culprit(self) -> int:

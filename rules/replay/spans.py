@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parsers.model.arrays import I64
+from parsers.model.arrays import F64, I64
 from parsers.model.names.calls import Call, calls_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import Step
 
 MAX_STEPS = 16
+UNUSUAL = 0.1  # by such a part longer or shorter than all steps on average
 # of the API calls of all ranks in the replayed steps; the first three steps are never left out
 MAX_EVENTS = 60_000
 MIN_STEPS = 3
@@ -48,7 +49,8 @@ class Span:
 def spans_of(analysis: Analysis) -> tuple[Span, ...]:
     """One span for each rank that works on a GPU, all with equally many steps; none where nothing ran.
 
-    The steps are the longest run of steady ones, at most ``MAX_STEPS`` and as many as have ``MAX_EVENTS`` calls.
+    The steps are in the longest run of steady ones, at most ``MAX_STEPS`` and as many as have ``MAX_EVENTS`` calls: the
+    first, or where these take unusually long or short, those that take as long as all of the run on average.
     """
     trace = analysis.trace
     ranks = sorted(
@@ -58,8 +60,16 @@ def spans_of(analysis: Analysis) -> tuple[Span, ...]:
     if not found:
         return ()
     count = min(span.count for span in found)
-    most = _affordable(analysis, found, count)
-    return tuple(Span(span.rank, span.devices, span.edges[: most + 1], span.numbers[:most]) for span in found)
+    first, most = _chosen(analysis, found, count)
+    return tuple(
+        Span(
+            span.rank,
+            span.devices,
+            span.edges[first : first + most + 1],
+            span.numbers[first : first + most],
+        )
+        for span in found
+    )
 
 
 def _span_of(analysis: Analysis, rank: int | None) -> Span:
@@ -138,8 +148,8 @@ def _launching_time(analysis: Analysis, devices: tuple[int, ...]) -> tuple[int, 
     return (min(starts), max(ends)) if starts else (0, 0)
 
 
-def _affordable(analysis: Analysis, spans: list[Span], count: int) -> int:
-    """How many of the first ``count`` steps are replayed."""
+def _chosen(analysis: Analysis, spans: list[Span], count: int) -> tuple[int, int]:
+    """The first of the steps that are replayed, and how many, of ``count`` that each rank has."""
     calls = np.zeros(count, np.int64)
     trace = analysis.trace
     for span in spans:
@@ -148,4 +158,15 @@ def _affordable(analysis: Analysis, spans: list[Span], count: int) -> int:
             noted, _ = analysis.threads.noted_calls(thread)
             calls += np.diff(np.searchsorted(trace.events.start[noted], span.edges[: count + 1]))
     within = int(np.count_nonzero(np.cumsum(calls) <= MAX_EVENTS))
-    return max(min(within, MAX_STEPS, count), min(MIN_STEPS, count))
+    most = max(min(within, MAX_STEPS, count), min(MIN_STEPS, count))
+    lengths = np.mean([np.diff(span.edges[: count + 1]) for span in spans], axis=0)
+    away = np.abs(_sums(lengths, most) / most - lengths.mean())
+    away[1:][_sums(calls, most)[1:] > MAX_EVENTS] = np.inf
+    return 0 if away[0] <= UNUSUAL * lengths.mean() else int(away.argmin()), most
+
+
+def _sums(values: F64 | I64, many: int) -> F64:
+    """The sum of each so many neighbours."""
+    total: F64 = np.append(0.0, np.cumsum(values))
+    sums: F64 = total[many:] - total[:-many]
+    return sums

@@ -13,7 +13,7 @@ from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.patterns import NEVER, Course, Party
 from rules.analysis.ranks.reasons import Reason, Why
 from rules.wording.headline import Headline, Part
-from rules.wording.phrases import listed, part_of_steps
+from rules.wording.phrases import a_step, listed, part_of_steps
 
 NEARLY_AS_LATE = 0.5  # of the waiting for late ranks: less ends with them, the rest is then for the next one
 AnyRanks: TypeAlias = Ranks[Any]
@@ -40,7 +40,7 @@ def headline(ranks: AnyRanks, ceiling: int) -> Headline:
 
 
 def because(ranks: AnyRanks) -> str:
-    """ "Rank 1 spends 39 percentage points more of the step waiting.", of the costliest; empty where nothing tells."""
+    """ "Rank 1 spends 15.4 ms more of each step waiting.", of the costliest; empty where nothing tells."""
     first = ranks.parties[0]
     spent = spends(ranks, ranks.reasons(first.rows)[:1], len(first.rows) > 1)
     return f"{_capital(first.name)} {spent}." if spent else ""
@@ -58,7 +58,7 @@ def explanation(ranks: AnyRanks, ceiling: int) -> str:
     text += (
         f" {'arrive' if several else 'arrives'} last at {lasts:,} of {every:,} collectives, and "
         f"{_waiters(len(others))} for {'late ranks' if beside else 'them' if several else 'it'} there, up to "
-        f"{percent(waiting / max(ranks.run.window_ns, 1))} of the time. That costs up to "
+        f"{a_step(waiting, ranks.run.steps_in_window)}. That costs up to "
         f"{part_of_steps(ceiling, ranks.run.window_ns, ranks.run.steps_in_window)}"
     )
     text += ", including how much the waiting slows their own kernels." if ceiling > waiting else "."
@@ -140,14 +140,14 @@ def doing(reasons: Sequence[Reason], several: bool = False) -> str:
 
 
 def spends(ranks: AnyRanks, reasons: Sequence[Reason], several: bool) -> str:
-    """ "spends 39 percentage points more of the step waiting and 16 more computing"; empty where nothing tells."""
+    """ "spends 15.4 ms more of each step waiting and 6.22 ms more computing"; empty where nothing tells."""
     told = [each for each in reasons if each.why is not Why.HELD_UP]
     if not told:
         return ""
-    whole = "step" if ranks.run.steps_in_window else "time"
-    points = [percent(each.share).removesuffix(" %") for each in told]
-    parts = [f"{more} more {doing([each], several)}" for more, each in zip(points, told, strict=True)]
-    parts[0] = f"{points[0]} percentage points more of the {whole} {doing(told, several)}"
+    steps = ranks.run.steps_in_window
+    spent = [duration(each.share * ranks.run.window_ns / max(steps, 1)) for each in told]
+    parts = [f"{more} more {doing([each], several)}" for more, each in zip(spent, told, strict=True)]
+    parts[0] = f"{spent[0]} more {'of each step ' if steps else ''}{doing(told, several)}"
     return f"{'spend' if several else 'spends'} {listed(parts)}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from parsers.model import Trace
-from parsers.model.units import duration, percent, three_digits
+from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
 from rules.wording.headline import Part
 from rules.wording.words import Words
@@ -68,9 +68,22 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
 
 
-def shares(analysis: Analysis, parts: Iterable[tuple[str, int]], most: int, least: float = 0.0005) -> str:
-    """ "forward (24 %), backward (3.1 %) and logging (0.4 %)": the first parts that are no rounding error."""
-    worth = [f"{name} ({percent(share(analysis, ns))})" for name, ns in parts if share(analysis, ns) >= least]
+def in_a_step(analysis: Analysis, ns: float) -> str:
+    """ "11.1 ms": an amount of the window, as recorded, for one step; all of it where no steps were found."""
+    return duration(ns / max(analysis.steps_in_window, 1))
+
+
+def a_step(ns: float, steps: int) -> str:
+    """ "11.1 ms a step": an amount of so many steps; all of it, without a word, where none were found."""
+    return f"{duration(ns / steps)} a step" if steps else duration(ns)
+
+
+def amounts(analysis: Analysis, parts: Iterable[tuple[str, int]], most: int, least: float = 0.0005) -> str:
+    """ "forward (11.1 ms), backward (1.44 ms)": the first parts of a step that are no rounding error.
+
+    As recorded, like the sum that they are parts of; a share of a step is told of one without the recorder.
+    """
+    worth = [f"{name} ({in_a_step(analysis, ns)})" for name, ns in parts if share(analysis, ns) >= least]
     return listed(worth[:most])
 
 

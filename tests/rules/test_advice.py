@@ -12,7 +12,7 @@ from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Category
 from rules.terms.culprit import CulpritKind
-from rules.wording.phrases import counted, listed, of_every_step, part_of_step, shares, shortened
+from rules.wording.phrases import amounts, counted, listed, of_every_step, part_of_step, shortened
 from tests.rules.builder import TinyTrace, found, steps
 from viewer.reports.text_report import as_text
 
@@ -114,8 +114,8 @@ def test_phrases() -> None:
     assert counted(analysis, 3, "call") == "3 calls in 4 steps"
     assert counted(analysis, 1, "call") == "1 call in 4 steps"
     assert (
-        shares(analysis, [("a", 400_000), ("b", 2_100), ("c", 1_900), ("d", 400_000)], 2)
-        == "a (10 %) and b (0.1 %)"
+        amounts(analysis, [("a", 400_000), ("b", 2_100), ("c", 1_900), ("d", 400_000)], 2)
+        == "a (100 us) and b (525 ns)"
     )
     assert str(of_every_step(analysis, 0.123)) == "12 % of every step"
     assert part_of_step(analysis, 2_000_000) == "500 us of the 1.00 ms of a step"
@@ -223,7 +223,7 @@ def test_a_convolution_whose_image_is_no_multiple_of_8_is_not_told_to_pad_its_ch
 def test_with_several_gpus_the_list_of_culprits_says_whose_they_are() -> None:
     ranks = [waiting("tokenize", rank=0, idle=300), waiting("tokenize", rank=1, idle=600)]
     finding = found(merge(ranks), Category.HOST_BOUND)
-    assert "tokenize alone is 60 % on rank 1, GPU 0, the longest wait" in finding.explanation
+    assert "tokenize alone takes 600 us on rank 1, GPU 0, the longest wait" in finding.explanation
     assert "on rank" not in found(ranks[0], Category.HOST_BOUND).explanation
 
 
@@ -245,7 +245,7 @@ def test_queued_work_that_waits_is_told_by_its_own_name() -> None:
         trace.operation(800, 1000, "void resolve_future<int>(int*)", 10)
 
     finding = found(steps(3, 1000, body).build(), Category.UNEXPLAINED_IDLE)
-    assert "What waits: resolve_future (30 %)." in finding.explanation
+    assert "What waits: resolve_future (300 us)." in finding.explanation
     assert [each.start for each in finding.evidence] == [500_000, 1_500_000, 2_500_000]
 
 

@@ -64,7 +64,7 @@ def test_what_a_late_rank_does_instead_is_not_told_of_communication_alone(comput
     diagnosis = diagnose(run([500, 900, 700], computes=computes))
     (late,) = (each for each in diagnosis.findings if each.category is Category.STRAGGLER)
     assert "arrives last at 3 of 3" in late.explanation
-    assert (" more of the step " in late.explanation) is computes
+    assert (" more of each step " in late.explanation) is computes
 
 
 @pytest.mark.parametrize(

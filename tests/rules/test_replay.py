@@ -14,6 +14,7 @@ from rules.replay.critical_path import critical_path_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import MAX_ERROR, Replay, replay_of
 from rules.replay.slack import slack_of
+from rules.replay.spans import MAX_STEPS
 from tests.opened import analysed
 from tests.rules.builder import TinyTrace, steps
 
@@ -45,6 +46,29 @@ def test_a_recording_is_reproduced(recorded: Replay) -> None:
     assert recorded.error <= MAX_ERROR
     measured = np.mean([(span.end - span.start) / span.count for span in recorded.spans])
     assert recorded.recorded_ns == pytest.approx(measured, rel=0.15) or recorded.recorded_ns > measured
+
+
+def of_two_kinds(first: int, then: int) -> TinyTrace:
+    """Steps of 1.4 ms, followed by steps of 1 ms."""
+    trace = TinyTrace()
+    for index in range(first + then):
+        length = 1_400 if index < first else 1_000
+        trace.shift = 1_400 * min(index, first) + 1_000 * max(index - first, 0)
+        trace.step(0, length, f"ProfilerStep#{index + 1}")
+        trace.kernels(10, 18, 5, length / 20)
+    trace.shift = 0.0
+    return trace
+
+
+@pytest.mark.parametrize(("first", "whole_ms"), [(0, 1.0), (20, 1.2)])
+def test_the_steps_that_are_replayed_take_as_long_as_all_of_them_on_average(
+    first: int, whole_ms: float
+) -> None:
+    made = replay_of(Analysis(of_two_kinds(first, 20).build()))
+    (span,) = made.spans
+    assert span.count == MAX_STEPS
+    assert (span.end - span.start) / span.count / 1e6 == pytest.approx(whole_ms, rel=0.03)
+    assert span.numbers[0] == (0 if not first else first - MAX_STEPS // 2)
 
 
 @pytest.mark.parametrize(("late", "replayed"), [(0.07, True), (0.077, False)])

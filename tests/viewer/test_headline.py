@@ -11,7 +11,7 @@ from PySide6.QtGui import QEnterEvent
 from pytestqt.qtbot import QtBot
 
 import resources
-from parsers.model.units import percent
+from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause
 from tests.viewer.conftest import wait_until_laid_out, wait_until_ready
 from viewer.window.main_window import MainWindow
@@ -41,8 +41,10 @@ def test_the_mouse_over_a_part_of_the_budget_lights_up_its_gaps_with_their_numbe
     QCoreApplication.sendEvent(python, QEnterEvent(middle, middle, python.mapToGlobal(middle)))
     glow = window.timeline.overview.glow
     assert glow is not None
-    assert glow.told == f"waiting for Python: {len(glow.start)} gaps, {python.part.told}"
-    assert int((glow.end - glow.start).sum()) == python.part.amount
+    whole = duration(int((glow.end - glow.start).sum()))
+    assert glow.told == f"waiting for Python: {python.part.count} gaps, {whole} in all, as recorded"
+    steps = window.document.analysis.steps_in_window
+    assert int((glow.end - glow.start).sum()) == pytest.approx(python.part.amount * steps, abs=steps)
     assert window.timeline.overview.grab().toImage() != dark
     QCoreApplication.sendEvent(python, QEvent(QEvent.Type.Leave))
     assert window.timeline.overview.glow is None

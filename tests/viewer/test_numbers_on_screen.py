@@ -88,7 +88,7 @@ def shown_numbers(window: MainWindow) -> list[Shown]:
             place = next(n for n, each in enumerate(window.diagnosis.cards) if each.finding is finding)
             chip.resize(3000, chip.height())
             if window.diagnosis.cards[place].share.text():
-                told = unbroken(chip.text()).replace("\u00a0", " ").rpartition(": ")[2]
+                told = unbroken(chip.text()).replace("\u00a0", " ").rpartition(": ")[2].partition(", ")[0]
                 rows.append(Shown("chip", told, f"share of {finding.rule} {place}"))
     if window.fixes.cards and " · " in verdict.where.text():
         _, *times, gain = verdict.where.text().replace("\u00a0", " ").split(" · ")
@@ -188,9 +188,9 @@ def test_no_two_figures_on_the_screen_contradict_each_other(
         if time is None:
             continue
         whole = time.length_ns
-        if time.recorder_share < MIN_RECORDER_SHARE:  # the bar is of all steps, as they were recorded
+        if time.recorder_share < MIN_RECORDER_SHARE:  # the bar is of the mean step, as recorded
             start, end = document.window
-            whole = end - start
+            whole = (end - start) / document.analysis.steps_in_window
         assert sum(button.part.amount for button in bar.buttons) == pytest.approx(whole, rel=0.01)
         assert time.length_ns == pytest.approx(plan.replay.usual_ns, rel=0.01)
     if len(window.verdict.bars) == 1:

@@ -206,6 +206,9 @@ class VerdictStrip(QWidget):
                 whole = budget.window_ns
                 if (step := self._step_time(budget.device)) is not None:
                     parts, whole = self._parts_of_step(parts, step)
+                elif self._document.step < 0 and (steps := analysis.steps_in_window):
+                    parts = [replace(part, amount=round(part.amount / steps), a_step=True) for part in parts]
+                    whole = round(whole / steps)
                 bar = BudgetBar(budget.device, parts, whole, thin=thin)
                 bar.chosen.connect(self._show_part)
                 bar.pointed_at.connect(self._point_at)
@@ -304,9 +307,9 @@ class VerdictStrip(QWidget):
             self.pointed_at.emit(None)
             return
         start, end = intervals_of(analysis, device, part.key, *self._document.window)
-        places = "gap" if part.count >= 0 else "stretch"
-        many = f"{len(start):,} {places}{'' if len(start) == 1 else 's' if places == 'gap' else 'es'}"
-        recorded = " as recorded" if part.a_step else ""
+        count, place = (part.count, "gap") if part.count >= 0 else (len(start), "stretch")
+        many = f"{count:,} {place}{'' if count == 1 else 's' if place == 'gap' else 'es'}"
+        recorded = " in all, as recorded" if part.a_step else ""
         told = f"{part.label}: {many}, {duration(int((end - start).sum()))}{recorded}"
         self.pointed_at.emit(Glow(start, end, part.key, told))
 

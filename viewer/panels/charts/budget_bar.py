@@ -58,7 +58,7 @@ class Part:
     amount: int
     count: int = -1
     memory: Kind | None = None
-    a_step: bool = False  # the amount is that of a typical step without the recorder
+    a_step: bool = False  # the amount is that of a typical step; the count is of all
 
     @property
     def told(self) -> str:
@@ -87,6 +87,7 @@ class PartButton(QAbstractButton):
         self.part = part
         self.share = part.amount / max(whole, 1)
         count = f", {part.count:,} {'gap' if part.count == 1 else 'gaps'}" if part.count >= 0 else ""
+        count += " in all" if count and part.a_step else ""
         text = f"{part.label}: {part.told} ({percent(self.share)}){count}"
         self.setText(text)
         self.setAccessibleName(text)

@@ -46,9 +46,10 @@ if TYPE_CHECKING:
 ROW_HEIGHT = 24
 CELL_PADDING = 13  # pixels left and right of a text: what the style leaves, and a little more
 TITLE_PADDING, ARROW_PADDING = 18, 30  # pixels beside a title, and with the arrow that tells the order
-TIGHT_NAME_WIDTH, EASY_NAME_WIDTH = 140, 250  # pixels: a name can be guessed, or read
-TIGHT_KIND_WIDTH = 100  # pixels: its colour tells it already
+TIGHT_NAME_WIDTH, EASY_NAME_WIDTH = 180, 250  # pixels: both its ends, or most of a name
+TIGHT_KIND_WIDTH, FAIR_KIND_WIDTH = 44, 100  # pixels: its colour alone, or its first word, too
 MIN_WORDS, FAIR_WORDS, MAX_WORDS = 64, 180, 420  # pixels of a text that is not the name
+MIN_KIND_WIDTH = 40  # pixels: of a shorter word nobody could guess the rest
 SWATCH_WIDTH = 8
 BAR_WIDTH, MIN_BAR, MIN_PARTS = 104, 20, 150
 MIN_SECTION = 24
@@ -166,8 +167,9 @@ class BarDelegate(RowDelegate):
         painter.setPen(colors.text_secondary)
         painter.setFont(theme.font())
         room = rect.adjusted(24, 0, -4, 0)
-        shown = QFontMetrics(painter.font()).elidedText(text, Qt.TextElideMode.ElideRight, room.width())
-        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)
+        if room.width() >= MIN_KIND_WIDTH:
+            shown = QFontMetrics(painter.font()).elidedText(text, Qt.TextElideMode.ElideRight, room.width())
+            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)
         painter.restore()
 
 
@@ -361,6 +363,7 @@ class TableView(QTableView):
             tight = min(TIGHT_NAME_WIDTH, easy) if grows else least
         elif column.show is Show.FAMILY:
             least = tight = min(TIGHT_KIND_WIDTH, easy)
+            fair = min(FAIR_KIND_WIDTH, easy)
         least, tight = (max(title + TITLE_PADDING, each) for each in (least, tight))
         fair = max(title + ARROW_PADDING, fair)
         minor = column.minor and index not in self._chosen_columns
