@@ -73,11 +73,7 @@ When it is wrong
         saved = min(round(float((spent[mine] * (1 - left)).sum())), time.step_ns)
         if saved < MIN_SHARE * time.step_ns:
             return
-        by_name: dict[int, list[int]] = {}
-        for each, ns in zip(event[mine].tolist(), spent[mine].tolist(), strict=True):
-            known = by_name.setdefault(int(trace.events.name[each]), [each, 0])
-            known[1] += ns
-        longest = sorted(((each, ns) for each, ns in by_name.values()), key=lambda one: -one[1])
+        longest = time.by_name(event[mine], spent[mine])
         name = trace.name(longest[0][0])
         what = "Operators compute with 64-bit numbers" if with_types else "Convolutions take a slow path"
         why = (

@@ -28,11 +28,11 @@ class Part:
     def __str__(self) -> str:
         """ "57 % of every step", "57 % of the recorded time" without steps, or "30 % of the time, in 2 of 12 steps".
 
-        "3.0 % of every step, 40 % with the delays that follow" where what it delays is part of it.
+        "3.0 % of every step, 40 % with delays" where what it delays is part of it.
         """
         if self.few:
             return f"{percent(self.share)} of the time, in {self.few} of {self.steps} steps"
-        delays = f", {percent(self.with_delays)} with the delays that follow" if self.with_delays else ""
+        delays = f", {percent(self.with_delays)} with delays" if self.with_delays else ""
         if not self.steps:
             return f"{percent(self.share)} of the recorded time{delays}"
         return f"{percent(self.share)} of {'every' if self.steps > 1 else 'the'} step{delays}"

@@ -231,9 +231,9 @@ def test_what_leads_keeps_its_share_and_costs_no_less_than_its_fix_gives(analysi
     assert found.share == pytest.approx(0.04)
     assert found.cost == pytest.approx(0.5)
     assert found.severity is Severity.HIGH
-    assert found.title.endswith(": 4.0 % of every step, 50 % with the delays that follow")
+    assert found.title.endswith(": 4.0 % of every step, 50 % with delays")
     assert found.speedup_at_most == pytest.approx(2.0)
-    for more, delays in ((1e-6, f", {percent(0.04 + OTHER_BASIS)} with the delays that follow"), (-1e-6, "")):
+    for more, delays in ((1e-6, f", {percent(0.04 + OTHER_BASIS)} with delays"), (-1e-6, "")):
         gives = promise(1, 1 / (0.96 - OTHER_BASIS - more), Category.COPY_D2H)
         (found,) = in_order(analysis, Plan(replay_of(analysis), (gives,)), [copies]).findings
         assert found.title.endswith(f": 4.0 % of every step{delays}")

@@ -56,9 +56,7 @@ def test_a_card_says_how_much_of_a_step_goes_with_what_its_cause_delays(
         headline = replace(headline, amount=replace(headline.amount, with_delays=own + more))
     card.tell_as(replace(card.finding, headline=headline, with_delays=own + more))
     amount = f"{percent(own)} of every step"
-    assert card.share.text() == (
-        f"{amount}, {percent(own + more)} with the delays that follow" if told else amount
-    )
+    assert card.share.text() == (f"{amount}, {percent(own + more)} with delays" if told else amount)
     (bar,) = card.findChildren(ShareBar)
     assert bar.share == pytest.approx(own)
     assert bar.with_delays == pytest.approx(own + more if told else own)

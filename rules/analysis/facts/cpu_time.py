@@ -203,10 +203,13 @@ class CpuTime:
 
     def shares(self, column: Innermost, within: Intervals | None = None) -> Shares:
         """Time by name, longest first, in the window or the part of it that is ``within`` some intervals."""
-        trace = self.trace
-        event, spent = self.spent(column, within)
+        return self.by_name(*self.spent(column, within))
+
+    def by_name(self, event: I64, spent: I64) -> Shares:
+        """What events spent in all (ns), by their names, longest first."""
         if not len(event):
             return []
+        trace = self.trace
         _, first, name = np.unique(trace.events.name[event], return_index=True, return_inverse=True)
         total = np.bincount(name, weights=spent).astype(np.int64)
         order = np.lexsort((spent, name))
