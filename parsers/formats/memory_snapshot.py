@@ -40,7 +40,7 @@ class MemorySnapshot:
     files: ClassVar[str] = "snapshots of the caching allocator (_dump_snapshot)"
     suffixes: ClassVar[tuple[str, ...]] = (".pickle", ".pkl")
     priority: ClassVar[int] = 30
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def recognises(self, source: Source) -> bool:
         return _PICKLE.match(source.head) is not None or _JSON.match(source.head) is not None
@@ -68,12 +68,15 @@ class MemorySnapshot:
             for number, rows in enumerate(traces)
             if number in devices and isinstance(rows, list)
         ]
+        tell_when = any(each.tells_when for each in histories)
+        if not tell_when:
+            histories = [each.as_a_moment() for each in histories]
         memory = memory_of(
             segments, annotations if isinstance(annotations, list) else [], history, histories, devices
         )
         builder.memory.append(memory)
         timed = all(each.timed for each in histories)
-        builder.epoch_ns = 0 if timed and any(len(each.time) for each in histories) else None
+        builder.epoch_ns = 0 if timed and tell_when else None
         if not timed:
             builder.quality.note(
                 UNTIMED,

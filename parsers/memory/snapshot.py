@@ -8,7 +8,7 @@ their blocks, and for each device a history of ``alloc``, ``free_requested``, ``
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,15 @@ class DeviceHistory:
             np.array(history.stack, np.int32)[chosen],
             timed,
         )
+
+    @property
+    def tells_when(self) -> bool:
+        """Whether it says of any allocation when, among the events, it was made or freed."""
+        return bool(((self.action == ALLOC) | (self.action == FREE)).any())
+
+    def as_a_moment(self) -> DeviceHistory:
+        """The same as one moment, the first."""
+        return replace(self, time=np.zeros_like(self.time))
 
     def reserved(self, at_end: int) -> tuple[I64, I64]:
         """Bytes that the allocator had from the driver: times (ns) and values, from what it has ``at_end``."""

@@ -36,7 +36,9 @@ _MODULE = re.compile(r"[/\\]torch[/\\]nn[/\\]modules[/\\]module\.py$")
 _PLACED = frozenset({"convert", "_apply"})  # Module.to, Module.cuda
 _FUNCTIONAL = re.compile(r"[/\\]torch[/\\]nn[/\\]functional\.py$")  # a loss outside of modules too
 _CALLED = frozenset({"_call_impl", "_wrapped_call_impl", "forward"})
-_LOADED = frozenset({"load_state_dict", "reset_parameters", "from_pretrained"})
+_LOADED = re.compile(
+    r"load_(state_dict|model|checkpoint)|reset_parameters|from_pretrained|(init|load|create)_(all_)?weights?(_list)?"
+)
 _MOVED = frozenset(
     {
         "to_device",
@@ -49,6 +51,8 @@ _MOVED = frozenset(
     }
 )  # as accelerate, transformers and Lightning move batches
 _DATA = re.compile(r"[/\\]torch[/\\]utils[/\\]data[/\\]")
+_NO_FILE = ("", "??")
+_OF_TORCH = re.compile(r"(?:\w+ )?(?:torch|at|c10|std|pybind11)::")  # recorded with stacks="all"
 _ENGINE = "torch::autograd::Engine::"  # its threads have no Python frames
 _IS_OPTIMIZER, _IS_COMMUNICATION, _IS_FORWARD, _IS_PLACED, _IS_BACKWARD, _IS_INPUT = 1, 2, 4, 8, 16, 32
 _IS_CLEARED = 64  # by zero_grad(): of what no Python code made, only where it was freed is known
@@ -107,7 +111,7 @@ def _outlives(held: Allocations, moments: I64) -> BOOL:
 
 def own_frames(memory: Memory) -> I32:
     """For each stack, the innermost frame of the user's own code (an index into ``frames``); -1 where there is none."""
-    own = np.fromiter((is_own_file(each.file) for each in memory.frames), bool, len(memory.frames))
+    own = np.fromiter(map(_is_own, memory.frames), bool, len(memory.frames))
     count = len(memory.stack_offset) - 1
     first = np.full(count, -1, np.int32)
     if not len(memory.stack_frame):
@@ -117,6 +121,10 @@ def own_frames(memory: Memory) -> I32:
     stacks, where = np.unique(stack, return_index=True)
     first[stacks] = memory.stack_frame[at[where]]
     return first
+
+
+def _is_own(frame: Frame) -> bool:
+    return is_own_file(frame.file) and frame.file not in _NO_FILE and _OF_TORCH.match(frame.function) is None
 
 
 def _flags_of_stacks(memory: Memory) -> I64:
@@ -140,7 +148,7 @@ def _flags(frame: Frame) -> int:
     called = in_module and frame.function in _CALLED
     if frame.function == "forward" or called or _FUNCTIONAL.search(frame.file):
         flags |= _IS_FORWARD
-    if (in_module and frame.function in _PLACED) or frame.function in _LOADED:
+    if (in_module and frame.function in _PLACED) or _LOADED.fullmatch(frame.function):
         flags |= _IS_PLACED
     if frame.function == "zero_grad":
         flags |= _IS_CLEARED

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from parsers.model.memory import AFTER, BEFORE
 from parsers.model.units import duration, percent, size
 from rules.analysis.analysis import Analysis
+from rules.memory.account import DeviceMemory
+from rules.memory.kinds import KINDS, Kind
 from rules.memory.summary import MemorySummary
+from rules.wording.phrases import short_place
 
+_MOSTLY = 0.9  # of what is of no known kind
 _MIN_SHARE = 0.01  # of the peak; smaller kinds are not told
 
 
@@ -25,8 +30,22 @@ def peak_sentence(summary: MemorySummary) -> str:
         return f"Memory peaks at {size(summary.peak_allocated)}"
     kinds = summary.account.by_kind(summary.peak_at)
     first = next(iter(kinds), None)
-    most = f", {percent(kinds[first] / summary.peak_allocated)} of it {first}" if first else ""
+    share = percent(kinds[first] / summary.peak_allocated) if first else ""
+    most = f", {share} of it {first}" if first else ""
+    if first is Kind.UNKNOWN and (place := _made_in(summary.account, summary.peak_at, kinds[first])):
+        most = f", {share} of it allocated in {place}"
     return f"Memory peaks at {size(summary.peak_allocated)}{most}"
+
+
+def _made_in(account: DeviceMemory, when: int, held: int) -> str:
+    """The line that made most of what is of no known kind; empty where no line did."""
+    table = account.memory.allocations
+    told = (table.start != BEFORE) | (table.end == AFTER)  # else the stack is of where it was freed
+    unknown = account.alive(when) & told & (account.kind == KINDS.index(Kind.UNKNOWN))
+    largest = next(iter(account.by_site(unknown)), None)
+    if largest is None or largest.bytes < _MOSTLY * held:
+        return ""
+    return f"{largest.frame.function} ({short_place(largest.frame.file)}:{largest.frame.line})"
 
 
 def given_back_sentence(times: int) -> str:

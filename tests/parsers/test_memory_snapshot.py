@@ -117,6 +117,18 @@ def test_a_history_without_times_is_an_order_of_events(tmp_path: Path) -> None:
     assert analysis.window_text == "events in their order, without times"
 
 
+@pytest.mark.parametrize(("action", "placed"), [("free_completed", False), ("alloc", True)])
+def test_a_history_that_says_of_no_allocation_when_it_was_made_has_no_length(
+    tmp_path: Path, action: str, placed: bool
+) -> None:
+    snapshot = Snapshot()
+    snapshot.event(action, 64 * MB, MB, 1_700_000_000_000_000, OWN)
+    snapshot.segment(0, (MB, True))
+    trace = opened(tmp_path, snapshot)
+    assert trace.duration < 1_000
+    assert (trace.epoch_ns is not None) is placed
+
+
 def test_a_snapshot_as_json_is_the_same(tmp_path: Path) -> None:
     snapshot = Snapshot()
     snapshot.event("alloc", 0, 1000, 10, OWN)

@@ -19,6 +19,7 @@ from rules.memory.kinds import Kind
 from rules.memory.operators import operators_of
 from rules.memory.relief import reliefs
 from rules.memory.summary import growth, memory_of
+from rules.verdict.verdict import verdict
 from tests.opened import opened
 from tests.parsers.snapshots import FORWARD, OPTIMIZER, OWN, PLACED, Snapshot
 from viewer.cli import main
@@ -48,6 +49,37 @@ def test_parameters_and_optimizer_state_are_what_the_process_counted(fixtures: P
     assert kinds[Kind.PARAMETERS] == pytest.approx(180_684_800, rel=0.02)
     assert kinds[Kind.OPTIMIZER] == pytest.approx(361_369_904, rel=0.02)
     assert sum(kinds.values()) == summary.peak_allocated
+
+
+def of_one_block(folder: Path, *frames: dict[str, object]) -> str:
+    """What is said of a process that holds 100 MB made below these frames, and 8 MB more."""
+    snapshot = Snapshot()
+    snapshot.event("alloc", 0, 100 * MB, 10, frames)
+    snapshot.event("alloc", 200 * MB, 8 * MB, 20, OWN)
+    return verdict_of(written(folder, snapshot))
+
+
+def verdict_of(trace: Trace) -> str:
+    return verdict(Analysis(trace), diagnose(trace))
+
+
+@pytest.mark.parametrize("function", ["init_weight", "load_weights", "create_weights", "init_all_weights"])
+def test_what_is_made_while_weights_are_loaded_are_parameters(tmp_path: Path, function: str) -> None:
+    own = {"name": function, "filename": "/home/me/engine.py", "line": 133}
+    assert of_one_block(tmp_path, own).endswith("93 % of it parameters")
+
+
+def test_where_no_kind_is_known_the_line_that_made_most_of_it_is_told(tmp_path: Path) -> None:
+    unwinding = {"name": "torch::unwind::unwind()", "filename": "??", "line": 0}
+    cache = {"name": "grow", "filename": "/home/me/cache.py", "line": 40}
+    assert of_one_block(tmp_path, unwinding, cache).endswith("100 % of it allocated in grow (cache.py:40)")
+
+
+def test_a_place_where_memory_was_freed_is_not_told_as_where_it_was_made(tmp_path: Path) -> None:
+    snapshot = Snapshot()
+    snapshot.event("alloc", 0, 8 * MB, 10)
+    snapshot.event("free_requested", 200 * MB, 100 * MB, 20, OWN)
+    assert "allocated in" not in verdict_of(written(tmp_path, snapshot))
 
 
 def test_a_sound_process_is_accused_of_nothing(fixtures: Path) -> None:
