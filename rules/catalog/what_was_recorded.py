@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from parsers.model.units import duration, percent
+from parsers.model import Attribute, EventKind
+from parsers.model.units import duration, percent, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.completeness import gpus_missing
-from rules.analysis.facts.subject import Subject, SubjectKind, subject_of
+from rules.analysis.facts.subject import MIN_OPERATIONS, Subject, SubjectKind, subject_of
 from rules.analysis.facts.time_units import other_units
 from rules.analysis.names.software import is_serving_engine
 from rules.analysis.steps.analysed_time import SetAside
@@ -64,6 +65,8 @@ How it decides
     such calls take 15 % of the time and most of the work follows, the recording begins with first use, and what
     follows is judged. Too little: fewer than 20 operations on the GPU, or fewer than 100 where 10 kernels or more run
     less than 3 times each on average; they are in no steps, and do not fill the time, or with less than 5 short ones.
+    The same goes for fewer than 20 kernels that run less than 3 times each, where the GPU works for less than 1 % of
+    the time. Only copies: not one kernel, and the copies take less than half of the time.
     A long wait: nothing repeats, the CPU waits in calls for at least a fifth of the time, or anything else takes 95 %
     of it, and hardly any work comes before it. Nothing to do at first: nothing repeats, and more time passes before
     the GPU's first work than after it, and at least 10 ms.
@@ -151,13 +154,29 @@ When it is wrong
 
 
 def _too_little(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
-    count = subject.operations
-    ran = f"{count} GPU operation{'s' if count != 1 else ''}"
+    kernels = len(analysis.trace.events.of_kind(EventKind.KERNEL, EventKind.GRAPH))
+    count, what = (
+        (kernels, "kernel")
+        if subject.operations >= MIN_OPERATIONS > kernels
+        else (subject.operations, "GPU operation")
+    )
+    ran = f"{count} {what}{'s' if count != 1 else ''}"
     return (
         Headline("Too little was recorded to judge", ran),
         f"The recording holds {ran}, and nothing repeats: shares of its {duration(analysis.window_ns)} would mean "
         "nothing for the program.",
         ("Record several steps or requests, after the first ones.", *later_steps(analysis.trace)),
+    )
+
+
+def _only_copies(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
+    trace = analysis.trace
+    copied = size(int(trace.attribute(Attribute.BYTES, trace.gpu_operations).clip(0).sum()))
+    return (
+        Headline("No kernel was recorded, only copies", f"{subject.operations:,} of them"),
+        f"In {duration(analysis.window_ns)} the GPU copied and filled {copied}, and ran no kernel: this is a program "
+        "that starts, or one that ended before its work began.",
+        ("Record longer, or begin after start-up.", *later_steps(trace)),
     )
 
 
@@ -274,6 +293,7 @@ _SAID = {
     SubjectKind.LOST_RECORDS: _lost_records,
     SubjectKind.LOST_GPUS: _lost_gpus,
     SubjectKind.TOO_LITTLE: _too_little,
+    SubjectKind.ONLY_COPIES: _only_copies,
     SubjectKind.GRAPH_CAPTURE: _capture,
     SubjectKind.FIRST_USE: _first_use,
 }

@@ -11,7 +11,7 @@ import numpy as np
 from parsers.model import I64, EventKind, Trace, derived
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.kernels import is_migration
-from parsers.model.names.per_name import named
+from parsers.model.names.per_name import distinct, named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import (
@@ -27,7 +27,7 @@ from rules.analysis.facts.completeness import (
     numbers_missing,
 )
 from rules.analysis.facts.launch_sizes import nearly_empty
-from rules.analysis.facts.repeats import repeats
+from rules.analysis.facts.repeats import MIN_TIMES, repeats
 from rules.analysis.facts.time_units import other_units
 from rules.analysis.steps.first_use import first_use
 
@@ -40,6 +40,7 @@ FILLED = 0.65  # for what the GPU waits for between so few is chance
 _MIN_LONG = 3  # of so long each, as the copies of a native program are: nor are they
 _LONG_NS = 1_000_000
 _VERY_LONG_NS = 10_000_000  # one operation of such length that fills the time is what the program does
+HARDLY = 0.01  # of the analysed time: what the GPU waits for between so little work is start-up
 BEHIND = 0.1  # of the analysed time that a GPU works on after the CPU has ended
 _BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamBeginCapture")
 _END_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamEndCapture")
@@ -59,6 +60,7 @@ class SubjectKind(Enum):
     OTHER_UNIT = auto()
     SAMPLE = auto()
     WAITS_INCLUDED = auto()
+    ONLY_COPIES = auto()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +91,7 @@ def subject_of(analysis: Analysis) -> Subject | None:
         _other_unit(analysis) or _capture(analysis) or _lost_records(analysis) or _waits_included(analysis)
     )
     if found is None:
-        found = _too_little(analysis, MIN_OPERATIONS)
+        found = _only_copies(analysis) or _too_little(analysis, MIN_OPERATIONS)
     if found is None and analysis.steps_in_window < 2:
         found = _first_use(analysis)
     if found is None and not repeats(trace, operations):
@@ -110,9 +112,9 @@ def _too_little(analysis: Analysis, least: int) -> Subject | None:
     operations = trace.gpu_operations
     pages = int(np.count_nonzero(named(trace, operations, is_migration)))
     counted = len(operations) - (pages if pages < MIN_OPERATIONS else 0)
-    if counted >= least:
+    if counted >= least and not _hardly_works(analysis):
         return None
-    busy = length(clip(union(trace.events.start[operations], trace.events.end[operations]), *analysis.window))
+    busy = _busy_ns(analysis)
     fills = busy >= FILLED * analysis.window_ns
     if fills and counted >= MIN_FILLING_OPERATIONS:
         return None
@@ -124,6 +126,31 @@ def _too_little(analysis: Analysis, least: int) -> Subject | None:
     if analysis.steps_in_window >= 2 and analysis.work_outside_steps <= MAJORITY:
         return None
     return Subject(SubjectKind.TOO_LITTLE, 1.0, len(operations), 0, (none, none), none)
+
+
+def _only_copies(analysis: Analysis) -> Subject | None:
+    """Copies that leave the GPU idle most of the time, and not one kernel: a program that starts, or ends."""
+    trace, none = analysis.trace, np.empty(0, np.int64)
+    operations = trace.gpu_operations
+    copies = trace.events.of_kind(EventKind.MEMCPY, EventKind.MEMSET)
+    if len(operations) < MIN_OPERATIONS or len(copies) < len(operations) or completeness_of(trace).launches:
+        return None
+    if _busy_ns(analysis) >= MAJORITY * analysis.window_ns or named(trace, copies, is_migration).any():
+        return None
+    return Subject(SubjectKind.ONLY_COPIES, 1.0, len(operations), 0, (none, none), none)
+
+
+def _hardly_works(analysis: Analysis) -> bool:
+    """Whether few kernels ran, each once or twice, in a time that is a hundred times as long as the GPU's work."""
+    trace = analysis.trace
+    kernels = trace.events.of_kind(EventKind.KERNEL, EventKind.GRAPH)
+    few = 0 < len(kernels) < min(MIN_OPERATIONS, MIN_TIMES * len(distinct(trace.events.name[kernels])))
+    return few and _busy_ns(analysis) < HARDLY * analysis.window_ns
+
+
+def _busy_ns(analysis: Analysis) -> int:
+    events, operations = analysis.trace.events, analysis.trace.gpu_operations
+    return length(clip(union(events.start[operations], events.end[operations]), *analysis.window))
 
 
 def _is_starved(analysis: Analysis, busy_ns: int) -> bool:

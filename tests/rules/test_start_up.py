@@ -1,0 +1,60 @@
+"""A recording of a program that starts shows no run: only copies, or a few kernels in a long time."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules import diagnose
+from rules.analysis.analysis import Analysis
+from rules.verdict.verdict import verdict
+from tests.rules.builder import TinyTrace
+
+ONLY_COPIES = "No kernel was recorded, only copies: 30 of them"
+
+
+def said(trace: TinyTrace) -> str:
+    built = trace.build()
+    return verdict(Analysis(built), diagnose(built))
+
+
+def uploads(trace: TinyTrace, took_us: float, count: int = 30) -> TinyTrace:
+    for number in range(count):
+        at = 100.0 * number
+        trace.copy(at, at + took_us, "HtoD", at - 5, pageable=True)
+    return trace
+
+
+@pytest.mark.parametrize(("took_us", "told"), [(10.0, True), (80.0, False)])
+def test_copies_that_leave_the_gpu_idle_and_no_kernel_are_a_program_that_starts(
+    took_us: float, told: bool
+) -> None:
+    assert (said(uploads(TinyTrace(), took_us)) == ONLY_COPIES) is told
+
+
+def test_copies_beside_a_kernel_or_a_launch_are_not_alone() -> None:
+    with_a_kernel = uploads(TinyTrace(), 10.0)
+    with_a_kernel.operation(3_000, 3_400, "gemm", 2_990)
+    launched = uploads(TinyTrace(), 10.0)
+    launched.call(1_050, 1_055, "cudaLaunchKernel")
+    assert ONLY_COPIES not in (said(with_a_kernel), said(launched))
+
+
+@pytest.mark.parametrize(
+    ("kernels", "each_us", "names", "judged"),
+    [
+        (6, 5.0, 6, False),
+        (19, 5.0, 19, False),
+        (20, 5.0, 20, True),
+        (6, 5.0, 2, True),  # each runs three times
+        (6, 900.0, 6, True),  # the GPU works for 2 % of the time
+    ],
+)
+def test_a_few_kernels_in_a_time_of_which_the_gpu_works_a_hundredth_are_too_little(
+    kernels: int, each_us: float, names: int, judged: bool
+) -> None:
+    trace = uploads(TinyTrace(), 1.0)
+    for number in range(kernels):
+        at = 10_000.0 + 240_000.0 * number / kernels
+        trace.operation(at, at + each_us, f"kernel_{number % names}", at - 8)
+    trace.copy(260_000, 260_001, "DtoH", 259_990)
+    assert said(trace).startswith(f"Too little was recorded to judge: {kernels} kernels") is not judged
