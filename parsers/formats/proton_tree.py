@@ -63,15 +63,21 @@ class _Node(msgspec.Struct):
     def is_of_a_device(self) -> bool:
         return _DEVICE in self.metrics
 
-    @property
-    def is_python(self) -> bool:
-        return _FRAME.match(self.frame.name) is not None
 
-    @property
-    def shown(self) -> str:
-        found = _FRAME.match(self.frame.name)
-        name = frame_name(found["function"], found["file"], int(found["line"])) if found else self.frame.name
-        return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What the name of a frame says; profiles of large programs name each of few frames very often."""
+
+    shown: str
+    is_python: bool
+    is_own: bool
+
+    @staticmethod
+    def of(name: str) -> _Place:
+        found = _FRAME.match(name)
+        shown = frame_name(found["function"], found["file"], int(found["line"])) if found else name
+        shown = shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+        return _Place(shown, found is not None, found is not None and is_own_frame(shown))
 
 
 @dataclass(slots=True)
@@ -136,22 +142,26 @@ def _tables(
     is_timed = any(node.is_of_a_device and node.number(_TIME) for node in _nodes(root))
     measure = _TIME if is_timed else _CYCLES
     kernels: dict[tuple[str, str], _Kernel] = {}
-    top = _Scope(root.shown, -1)
+    places = {name: _Place.of(name) for name in {node.frame.name for node in _nodes(root)}}
+    top = _Scope(places[root.frame.name].shown, -1)
     waiting: list[tuple[_Node, _Scope]] = [(root, top)]
     scopes: list[_Scope] = [top]
-    has_own = any(is_own_frame(name) for name in _names(root))
+    has_own = any(place.is_own for place in places.values())
     while waiting:
         node, scope = waiting.pop()
         progress.step(0.5, "adding up times")
         for child in node.children:
-            if child.is_of_a_device and child.number(measure):
-                scope.spent += child.number(measure)
+            if child.is_of_a_device and (spent := child.number(measure)):
+                scope.spent += spent
                 inner = "" if scope is top else scope.name
                 _add(kernels.setdefault((child.frame.name, inner), _Kernel()), child, measure, devices)
-            if child.children and has_own and child.is_python and not is_own_frame(child.shown):
+            if not child.children:
+                continue
+            place = places[child.frame.name]
+            if has_own and place.is_python and not place.is_own:
                 waiting.append((child, scope))  # what libraries call stands for the line that called them
-            elif child.children:
-                within = _Scope(child.shown, scope.depth + 1)
+            else:
+                within = _Scope(place.shown, scope.depth + 1)
                 scope.inner.append(within)
                 scopes.append(within)
                 waiting.append((child, within))
@@ -169,11 +179,6 @@ def _nodes(root: _Node) -> Iterator[_Node]:
         node = waiting.pop()
         yield node
         waiting += node.children
-
-
-def _names(root: _Node) -> set[str]:
-    """Of Python's frames."""
-    return {node.shown for node in _nodes(root) if node.is_python}
 
 
 def _add(kernel: _Kernel, node: _Node, measure: str, devices: dict[str, dict[str, dict[str, Any]]]) -> None:

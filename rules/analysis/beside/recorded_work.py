@@ -72,11 +72,13 @@ def recorded_work(trace: Trace, operations_of: OperationsOf) -> RecordedWork:
             before = inner.get(key, replace(each, calls=0, operations=0.0))
             whole = before.operations + each.operations
             inner[key] = replace(each, calls=before.calls + each.calls, operations=whole)
+    copied: dict[tuple[str, str], tuple[float, float]] = {}
+    for table in trace.tables:
+        for source, target, count, size in table.rows if table.title == COPIES_TITLE else ():
+            before = copied.get((str(source), str(target)), (0.0, 0.0))
+            copied[str(source), str(target)] = before[0] + _number(count), before[1] + _number(size)
     copies = tuple(
-        DeviceCopies(str(source), str(target), int(_number(count)), _number(size))
-        for table in trace.tables
-        if table.title == COPIES_TITLE
-        for source, target, count, size in table.rows
+        DeviceCopies(source, target, int(count), size) for (source, target), (count, size) in copied.items()
     )
     by_work = tuple(sorted(inner.values(), key=lambda each: -each.operations))
     return RecordedWork(by_work, int(sum(_number(row[2]) for row in rows)), copies)
