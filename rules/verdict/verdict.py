@@ -10,6 +10,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.completeness import completeness_of, ends_early, is_cut, lacks_a_part
 from rules.analysis.facts.device_log import log_summary
 from rules.analysis.facts.gpu_vendor import is_amd
+from rules.analysis.facts.plain_ranges import longest_plain_range
 from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.idle.device_time import Budget
@@ -28,6 +29,7 @@ from rules.wording.phrases import of_every_step, shortened, without_times
 
 MAJORITY = 0.5  # of the profiled time
 NEARLY_ALL = 0.95  # of what the GPU computes
+NOTEWORTHY_RANGE = 0.05  # of the recorded time: ranges of one name that take less are not told
 BUDGET_LABELS = {
     "compute": "compute",
     "communication": "exposed communication",
@@ -196,9 +198,20 @@ def _without_operations(trace: Trace) -> str:
             return "The recording stops in the middle: it holds no GPU activity"
         launches = completeness_of(trace).launches
         made = f"{launches:,} launch{'es' if launches != 1 else ''} and no kernel"
-        return f"The GPU's records are missing: {made}" if launches else "No GPU activity was recorded"
+        return f"The GPU's records are missing: {made}" if launches else _of_plain_ranges(trace)
     ran = "1 kernel ran: its" if counted == 1 else f"{counted:,} kernels ran: their"
     return f"{ran} hardware counters were recorded, but no times"
+
+
+def _of_plain_ranges(trace: Trace) -> str:
+    """What to say where nothing is recognised as work of a GPU, or of a CPU's operators."""
+    longest = longest_plain_range(trace)
+    if longest is None or longest.share < NOTEWORTHY_RANGE:
+        return "No GPU activity was recorded"
+    return (
+        f"No GPU activity was recorded, only ranges: the busiest thread spends {percent(longest.share)} of the time in "
+        f"{shortened(longest.name)}"
+    )
 
 
 def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:

@@ -1,0 +1,46 @@
+"""Where time goes in a recording of which nothing is recognised: ranges on threads, and no word of what ran them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers.model import EventKind, LaneKind, Trace, derived
+from parsers.model.arrays import rows_by
+from rules.analysis.arithmetic.innermost import Innermost
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRange:
+    """The ranges of one name on the busiest thread: ns in which one of them is the innermost, of the recording's ns."""
+
+    name: str
+    ns: int
+    whole_ns: int
+
+    @property
+    def share(self) -> float:
+        return self.ns / self.whole_ns if self.whole_ns else 0.0
+
+
+@derived
+def longest_plain_range(trace: Trace) -> PlainRange | None:
+    """What the busiest thread is in longest; None for recordings that hold anything else than plain ranges."""
+    kinds = set(trace.kinds)
+    if EventKind.OTHER not in kinds or kinds - {EventKind.OTHER, EventKind.MARK} or trace.stands_beside:
+        return None
+    table = trace.events
+    of_thread = np.array([lane.kind is LaneKind.OTHER for lane in trace.lanes], bool)
+    events = np.flatnonzero(of_thread[table.lane] & (table.kind == EventKind.OTHER))
+    busiest, longest = 0, None
+    for _, rows in rows_by(table.lane[events]):
+        inside = Innermost.of(trace, events[rows])
+        length = np.diff(inside.edges, append=inside.edges[-1:])
+        named = inside.event >= 0
+        spent = np.bincount(table.name[inside.event[named]], length[named], len(trace.strings))
+        if (busy := int(spent.sum())) > busiest:
+            first = int(spent.argmax())
+            busiest = busy
+            longest = PlainRange(trace.strings[first], int(spent[first]), trace.duration)
+    return longest

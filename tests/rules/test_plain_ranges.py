@@ -1,0 +1,45 @@
+"""What is said of a recording that holds ranges on threads and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rules import diagnosis_of
+from rules.analysis.analysis import Analysis
+from rules.verdict.verdict import verdict
+from tests.parsers.chrome.traces import opened, text_of
+
+
+def said(folder: Path, *spans: tuple[str, int, int, int], **more: Any) -> str:
+    """Ranges of (name, thread, start, end) in ms."""
+    events = [
+        {"ph": "X", "pid": 1, "tid": thread, "name": name, "ts": 1000 * start, "dur": 1000 * (end - start)}
+        | more
+        for name, thread, start, end in spans
+    ]
+    analysis = Analysis(opened(folder, text_of(events)))
+    return verdict(analysis, diagnosis_of(analysis))
+
+
+def test_the_range_is_told_in_which_the_busiest_thread_is_longest(tmp_path: Path) -> None:
+    other = [("idle", 8, 0, 10), ("mark", 8, 12, 12)]
+    busy = [("loop", 7, 0, 100), ("read", 7, 10, 40), ("read", 7, 50, 80), ("write", 7, 80, 90)]
+    assert said(tmp_path, *other, *busy) == (
+        "No GPU activity was recorded, only ranges: the busiest thread spends 60 % of the time in read"
+    )
+
+
+@pytest.mark.parametrize(("length", "told"), [(4, False), (6, True)])
+def test_ranges_that_take_hardly_any_of_the_time_are_not_told(
+    tmp_path: Path, length: int, told: bool
+) -> None:
+    text = said(tmp_path, ("tick", 7, 0, 1), ("tick", 7, 100 - length + 1, 100))
+    assert text.startswith("No GPU activity was recorded")
+    assert ("in tick" in text) is told
+
+
+def test_beside_anything_that_is_recognised_ranges_are_not_all(tmp_path: Path) -> None:
+    assert "only ranges" not in said(tmp_path, ("aten::mm", 7, 0, 50), ("aten::mm", 7, 50, 90), cat="cpu_op")
