@@ -46,6 +46,23 @@ def test_what_runs_below_and_further_functions_are_told(fixtures: Path) -> None:
     assert "mostly in JSONDecoder.raw_decode, 30 % in compress (feed.py:23) and" in finding.explanation
 
 
+@pytest.mark.parametrize(
+    ("script", "title"),
+    [
+        ("/env/bin/my-tool", "67 % of the CPU's time is in render (draw.py:9)"),
+        ("/env/bin/other", "100 % of the CPU's time is in <module> (other:3)"),
+    ],
+)
+def test_a_program_that_pip_installed_is_its_own_package(tmp_path: Path, script: str, title: str) -> None:
+    package = "/env/lib/python3.12/site-packages"
+    stack = f"<module> ({script}:3);main ({package}/click/core.py:1);"
+    samples = (
+        f"{stack}main ({package}/my_tool/cli.py:5);render ({package}/my_tool/draw.py:9) 2\n"
+        f"{stack}main ({package}/my_tool/cli.py:5);dump ({package}/yaml/emit.py:2) 1\n"
+    )
+    assert found(opened(tmp_path, samples)).title == title
+
+
 def test_lines_of_one_function_are_added_up_and_its_costliest_line_is_named(tmp_path: Path) -> None:
     own = own_time(
         opened(tmp_path, "run (a.py:1);go (b.py:4) 2\nrun (a.py:1);go (b.py:9) 3\nrun (a.py:1) 1\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 
 _NOT_OWN = re.compile(
     r"[/\\](site|dist)-packages[/\\]|[/\\]lib(64)?[/\\]python\d|[/\\]torch[/\\]|^<|^$|\.(cpp|cc|c|h|cu|cuh|pyx)$"
@@ -11,6 +12,7 @@ _NOT_OWN = re.compile(
 _NOT_OWN_BINARY = re.compile(r"\.so(\.|$)|^\[|^/(usr|lib|lib64|opt)/|python[\d.]*$|\.(dll|dylib)$")
 _FRAME = re.compile(r"(?P<file>[^()]+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
 _IN_BINARY = re.compile(r"(?P<function>.+) \((?P<binary>[^()]+)\)", re.DOTALL)
+_CONSOLE_SCRIPT = re.compile(r"[/\\](?:bin|Scripts)[/\\](?P<name>(?!python)[\w-]+)(?:\.exe|-script\.py)?$")
 _OF_A_GROUP = re.compile(r"(thread|process) \(?[\w:]|<")
 
 
@@ -38,6 +40,23 @@ def is_own_frame(name: str) -> bool:
     if (found := _IN_BINARY.fullmatch(name)) is not None:
         return _NOT_OWN_BINARY.search(found["binary"]) is None
     return True
+
+
+def programs_packages(names: Iterable[str]) -> re.Pattern[str] | None:
+    """What files of the packages match that a program installed by pip, as bin/NAME, runs by its own name.
+
+    None where no such program is among the frames.
+    """
+    packages = {
+        found["name"].replace("-", "_")
+        for name in names
+        if (found := _CONSOLE_SCRIPT.search(frame_parts(name)[1])) is not None
+        and frame_parts(name)[0] == "<module>"
+    }
+    if not packages:
+        return None
+    listed = "|".join(map(re.escape, sorted(packages)))
+    return re.compile(rf"[/\\](?:site|dist)-packages[/\\](?:{listed})[/\\.]", re.IGNORECASE)
 
 
 def _is_of_python(file: str) -> bool:

@@ -9,8 +9,8 @@ import numpy as np
 
 from parsers.model import BOOL, I64, LaneKind, Trace, derived
 from parsers.model.arrays import Array
-from parsers.model.names.per_name import named
-from parsers.model.names.source_files import frame_parts, is_own_frame
+from parsers.model.names.per_name import distinct, named
+from parsers.model.names.source_files import frame_parts, is_own_frame, programs_packages
 from rules.analysis.arithmetic.innermost import Innermost
 
 
@@ -46,7 +46,12 @@ def sampled(trace: Trace) -> I64:
 def own_time(trace: Trace) -> OwnTime:
     """The sampled time of a trace by own functions."""
     events = sampled(trace)
-    own = named(trace, events, is_own_frame)
+    packages = programs_packages(trace.strings[each] for each in distinct(trace.events.name[events]).tolist())
+    own = named(
+        trace,
+        events,
+        lambda name: is_own_frame(name) or (packages is not None and packages.search(name) is not None),
+    )
     if not len(events):
         return OwnTime(0, 0, ())
     lane, event, leaf, length = _stretches(trace, events, own)
