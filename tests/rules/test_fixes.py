@@ -183,6 +183,22 @@ def test_inference_is_promised_what_16_bits_give_and_training_what_tf32_gives() 
     assert inference.expected > 1.1 * training.expected
 
 
+@pytest.mark.parametrize(("moved_us", "told"), [(800, True), (0, False)])
+def test_what_16_bits_do_beside_the_products_is_told_where_it_is_promised(moved_us: int, told: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        each = (1900 - moved_us) / 4
+        for place in range(4):
+            trace.operation(20 + place * each, 20 + (place + 1) * each, SGEMM, 5 + place * 6)
+        if moved_us:
+            at = 1920 - moved_us
+            trace.operation(at, 1920, "void vectorized_elementwise_kernel<4>", 40)
+        trace.call(70, 1985, "cudaDeviceSynchronize")
+
+    made = plan_of_body(body, into=TinyTrace(capability=(9, 0)))
+    (found,) = (each for each in made.promises if each.proposal.fix == "use-tensor-cores")
+    assert ("and 16 bits halve what 42 % of it moves" in found.proposal.title) is told
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_tensor_cores_may_reach_half_of_what_their_peak_rate_gives(training: bool) -> None:
     products, rest = 9 * 215, 2000 - 9 * 215

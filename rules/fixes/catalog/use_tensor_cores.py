@@ -23,6 +23,7 @@ from rules.replay.replay import Replay
 PEAK_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
 USUAL_RATIO = 8.0
 REACHED, REACHED_AT_LEAST = 0.8, 0.5  # of that ratio by real products: tensor cores wait for memory sooner
+NOTEWORTHY = 0.05  # of the GPU's time, in kernels that only move data
 NEARLY_ALL = 0.9  # of the GPU's time: then 16 bits instead of TF32 are another gain, not only a larger one
 IN_16_BITS = 0.5  # of the time of kernels that move memory: tensors have half the size
 _CAPABLE, _TF32 = 7, 8
@@ -68,14 +69,17 @@ What makes it more or less
         )
         twice = 2.0 if capability is None or capability[0] >= _TF32 else 1.0
         moving = np.isin(families[names], _MOVING)
-        share = total(replay, single) / max(total(replay, np.ones(len(names), bool)), 1.0)
+        whole = max(total(replay, np.ones(len(names), bool)), 1.0)
+        share = total(replay, single) / whole
         tf32 = faster(replay, single | attention, ratio * REACHED)
         halves = faster(replay, moving, 1 / IN_16_BITS)
         in_16_bits = together(faster(replay, single | attention, ratio * twice * REACHED), halves)
         most = together(faster(replay, single | attention, ratio * twice), halves)
         training = is_training(analysis)
+        moved = 0.0 if training else total(replay, moving) / whole
+        also = f", and 16 bits halve what {percent(moved)} of it moves" if moved >= NOTEWORTHY else ""
         yield Proposal(
-            title=f"Use the tensor cores: {percent(share)} of the GPU's time is single-precision products",
+            title=f"Use the tensor cores: {percent(share)} of the GPU's time is single-precision products{also}",
             categories=(Category.NO_TENSOR_CORES,),
             culprit=trace.name(int(device.members[np.flatnonzero(single)[0]])),
             remedy=tensor_cores(
