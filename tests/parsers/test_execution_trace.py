@@ -120,6 +120,16 @@ def test_a_trace_without_products_says_so(tmp_path: Path) -> None:
     assert "1 operator call was recorded." in told(trace).explanation
 
 
+def test_copies_of_several_ranks_are_told_once(recorded: Path, tmp_path: Path) -> None:
+    packed = (recorded / "execution_trace.json.gz").read_bytes()
+    paths = [tmp_path / f"et_{rank}.json.gz" for rank in range(2)]
+    for path in paths:
+        path.write_bytes(packed)
+    said = told(open_trace(paths)).explanation
+    assert said.count("copies from cpu to cuda moved") == 1
+    assert "6 copies from cpu to cuda moved 2.36 MB." in said
+
+
 def test_copies_within_one_sort_of_device_are_none(tmp_path: Path) -> None:
     copies = [
         node(2, "aten::copy_", 1, tensor(8), tensor(8, device="cuda:1")),

@@ -74,11 +74,12 @@ def recorded_work(trace: Trace, operations_of: OperationsOf) -> RecordedWork:
             inner[key] = replace(each, calls=before.calls + each.calls, operations=whole)
     copied: dict[tuple[str, str], tuple[float, float]] = {}
     for table in trace.tables:
-        for source, target, count, size in table.rows if table.title == COPIES_TITLE else ():
-            before = copied.get((str(source), str(target)), (0.0, 0.0))
-            copied[str(source), str(target)] = before[0] + _number(count), before[1] + _number(size)
+        for source, target, number, megabytes in table.rows if table.title == COPIES_TITLE else ():
+            ends = str(source), str(target)
+            so_far = copied.get(ends, (0.0, 0.0))
+            copied[ends] = so_far[0] + _number(number), so_far[1] + _number(megabytes)
     copies = tuple(
-        DeviceCopies(source, target, int(count), size) for (source, target), (count, size) in copied.items()
+        DeviceCopies(source, target, int(made), moved) for (source, target), (made, moved) in copied.items()
     )
     by_work = tuple(sorted(inner.values(), key=lambda each: -each.operations))
     return RecordedWork(by_work, int(sum(_number(row[2]) for row in rows)), copies)
