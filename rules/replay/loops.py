@@ -24,12 +24,16 @@ _WAYS = re.compile(r"(vectorized|unrolled|index|legacy)?_?elementwise_kernel(_wi
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop:
-    """Host nodes ``first`` to ``last`` (exclusive): what the first ``body`` calls do, ``times`` times."""
+    """Host nodes ``first`` to ``last`` (exclusive): what the first ``body`` calls do, ``times`` times.
+
+    Loops of one ``kind`` make the same calls in a round, wherever their first round is thought to begin.
+    """
 
     first: int
     last: int
     body: int
     times: int
+    kind: int
 
 
 @derived
@@ -51,11 +55,13 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
     token, thread, step = _tokens(replay)[kept], host.thread[kept], host.step[kept]
     apart = np.cumsum(np.append(True, (np.diff(thread) != 0) | (np.diff(step) != 0)) if len(kept) else [])
     found = []
+    kinds: dict[tuple[int, ...], int] = {}
     for each in rounds_in(token, apart, MIN_TIMES - 1, MAX_BODY_LENGTH):
         begin = int(kept[each.first])
         end = int(kept[each.first + each.times * each.body - 1]) + 1
         body = int(kept[each.first + each.body - 1]) + 1 - begin
-        found.append(Loop(begin, end, body, each.times))
+        calls = tuple(np.sort(token[each.first : each.first + each.body]).tolist())
+        found.append(Loop(begin, end, body, each.times, kinds.setdefault(calls, len(kinds))))
     often = {each.times for each in found}
     loops = (each for each in found if each.times >= MIN_TIMES or each.times + 1 in often)
     return tuple(sorted(loops, key=lambda each: each.first))

@@ -206,6 +206,61 @@ def test_rounds_that_cannot_be_layers_are_members_of_an_ensemble(
     assert ("join-loop" in promised(plan_of_body(body))) is found
 
 
+def joined_loops(
+    rounds: tuple[int, ...], names: tuple[tuple[str, ...], ...], pause: float = 40.0
+) -> list[Promise]:
+    """What is promised of loops in each step, one after another, with so many microseconds of Python between them."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for times, kernels in zip(rounds, names, strict=True):
+            for _item in range(times):
+                for name in kernels:
+                    trace.kernels(at, 1, 5, 40, f"void {name}_kernel")
+                    at += 40
+            at += pause
+            trace.kernels(at, 1, 5, 40, f"void result_of_{kernels[0]}")
+            at += 40
+
+    length = 100 + sum(times * 40 * len(each) for times, each in zip(rounds, names, strict=True))
+    made = plan_of_body(body, length=length + len(rounds) * (pause + 80))
+    return [each for each in made.promises if each.proposal.fix == "join-loop"]
+
+
+SUPPRESS, WEIGH = ("sort", "gather", "scan"), ("divide", "fold", "spread")
+
+
+@pytest.mark.parametrize(
+    ("rounds", "names", "titles"),
+    [
+        ((12, 12), (SUPPRESS, SUPPRESS), ["Process 12 items at once: a loop of 12 iterations makes 66 "]),
+        (
+            (12, 16),
+            (SUPPRESS, SUPPRESS),
+            ["Process up to 16 items at once: loops of 12 to 16 iterations make 78 "],
+        ),
+        ((12, 16), (SUPPRESS, WEIGH), ["Process 12 items at once", "Process 16 items at once"]),
+        ((12, 12), (SUPPRESS, WEIGH), ["Process 12 items at once: a loop of 12 iterations makes 66 "]),
+        ((12, 16, 16, 20), (SUPPRESS, SUPPRESS, WEIGH, WEIGH), ["Process up to 20 items at once"]),
+    ],
+    ids=["one length", "lists of two lengths", "two lists", "one list twice", "through another loop"],
+)
+def test_loops_over_lists_of_several_lengths_are_one_cause_where_their_rounds_are_alike(
+    rounds: tuple[int, ...], names: tuple[tuple[str, ...], ...], titles: list[str]
+) -> None:
+    found = sorted(each.proposal.title for each in joined_loops(rounds, names))
+    assert len(found) == len(titles)
+    assert all(title.startswith(begin) for title, begin in zip(found, titles, strict=True))
+
+
+def test_python_between_the_loops_over_one_list_may_be_gone_with_them() -> None:
+    (short,) = joined_loops((12, 12), (SUPPRESS, SUPPRESS), pause=40)
+    (long,) = joined_loops((12, 12), (SUPPRESS, SUPPRESS), pause=800)
+    assert long.high / long.expected > 1.2 * short.high / short.expected
+    (alone,) = joined_loops((12,), (SUPPRESS,), pause=800)
+    assert alone.high / alone.expected == pytest.approx(short.high / short.expected, rel=0.15)
+
+
 def test_items_that_fill_little_of_the_gpu_may_take_less_of_it_together() -> None:
     def most(blocks: int) -> float:
         def body(trace: TinyTrace, _: int) -> None:

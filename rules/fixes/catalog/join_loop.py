@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.remove_read_backs import counts_rows
-from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting
+from rules.fixes.changes import copies, less_host_time, of_nodes, together, without_calls, without_waiting
 from rules.fixes.independent_rounds import independent_rounds
 from rules.fixes.optimizers import optimizer_calls
 from rules.remedies.launching import joined_loop
@@ -41,7 +42,8 @@ class JoinLoop:
     switches: ClassVar[tuple[str, ...]] = ("compile",)
     explanation: ClassVar[str] = """
 When it applies
-    The same calls repeat eight or more times in a row, with at least 20 launches per step. Layers of a model depend
+    The same calls repeat eight or more times in a row, with at least 20 launches per step. Loops over lists of
+    different lengths are one cause if their iterations make the same calls. Layers of a model depend
     on each other, so bodies with convolutions, attention or normalisation do not count; those with only matrix
     products count where rows are counted for each item, sixteen or more items pick rows and add to others, matrices
     have their own sizes, or each item has its own weights and ends with a different size than it begins with. Loops
@@ -54,24 +56,40 @@ What is changed in the replay
 
 What makes it more or less
     Whether all items can have the same shape, and whether an iteration needs the previous one. Work that fills the
-    GPU for one item takes as long for all of them.
+    GPU for one item takes as long for all of them. At most, Python between two such loops is gone, too: it puts results
+    together that then are one tensor.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for each number of items: what a step does for the same list belongs together."""
+        """One for each list of items: loops over as many of them, or lines that loop over lists of several lengths."""
         if not is_python(analysis.trace):
             return
-        by_times: dict[int, list[Loop]] = {}
-        for loop in sorted(_joinable(analysis, replay), key=lambda each: -each.times):
-            cut = loop.times + 1  # where a step is thought to begin inside a loop
-            by_times.setdefault(cut if cut in by_times else loop.times, []).append(loop)
-        for times, loops in sorted(by_times.items()):
+        for loops in _of_one_list(_joinable(analysis, replay)):
             later = np.zeros(len(replay.host), bool)
             for loop in loops:
                 later[loop.first + loop.body : loop.last] = True
             in_step = np.count_nonzero(later[replay.device.launch]) / max(replay.steps, 1) / len(replay.spans)
             if in_step >= MIN_LAUNCHES:
-                yield _proposal(analysis, replay, times, later, in_step)
+                yield _proposal(analysis, replay, loops, later, in_step)
+
+
+def _of_one_list(loops: Sequence[Loop]) -> list[list[Loop]]:
+    """Loops that belong together, by their numbers of rounds: as many rounds, or the same calls in each round.
+
+    Where a step is thought to begin inside a loop, it has one round less.
+    """
+    by_times: dict[int, list[Loop]] = {}
+    for loop in sorted(loops, key=lambda each: -each.times):
+        cut = loop.times + 1
+        by_times.setdefault(cut if cut in by_times else loop.times, []).append(loop)
+    found: list[tuple[set[int], list[Loop]]] = []
+    for _, alike in sorted(by_times.items()):
+        kinds = {loop.kind for loop in alike}
+        joined = [each for each in found if each[0] & kinds]
+        found = [each for each in found if each not in joined]
+        together = [loop for _, others in joined for loop in others]
+        found.append((kinds.union(*(others for others, _ in joined)), [*together, *alike]))
+    return [each for _, each in found]
 
 
 def in_loops(analysis: Analysis, replay: Replay) -> BOOL:
@@ -113,7 +131,9 @@ def _joinable(analysis: Analysis, replay: Replay) -> list[Loop]:
     return found
 
 
-def _proposal(analysis: Analysis, replay: Replay, times: int, later: BOOL, launches: float) -> Proposal:
+def _proposal(
+    analysis: Analysis, replay: Replay, loops: Sequence[Loop], later: BOOL, launches: float
+) -> Proposal:
     device = replay.device
     waits = later & (replay.waits.target >= 0)
     family = analysis.family_of_string[analysis.trace.events.name[device.event[later[device.launch]]]]
@@ -123,19 +143,34 @@ def _proposal(analysis: Analysis, replay: Replay, times: int, later: BOOL, launc
         categories.append(Category.SYNCHRONIZATION)
     if (later & of_nodes(replay, copies(replay, CopyKind.D2H))).any():
         categories.append(Category.COPY_D2H)
+    results = less_host_time(_between(replay, loops), replay.host.gap)
     rest = together(without_waiting(waits), without_calls(replay, later & _of_parts(analysis)))
-    what = "Update all tensors together" if tensors else f"Process {times} items at once"
+    fewest, most = min(loop.times for loop in loops), max(loop.times for loop in loops)
+    if most > fewest + 1:
+        items, loop = f"up to {most} items", f"loops of {fewest} to {most} iterations"
+    else:
+        items, loop = f"{most} items", f"a loop of {most} iterations"
+    what = "Update all tensors together" if tensors else f"Process {items} at once"
     return Proposal(
         fix=JoinLoop.id,
-        key=str(times),
-        title=f"{what}: a loop of {times} iterations makes {launches:,.0f} launches {replay.in_step}",
+        key=str(most),
+        title=f"{what}: {loop} make{'' if most > fewest + 1 else 's'} {launches:,.0f} launches {replay.in_step}",
         categories=tuple(categories),
-        culprit=f"a loop of {times} iterations",
+        culprit=loop,
         remedy=joined_loop(tensors=tensors),
         expected=together(_joined(replay, later), rest),
-        high=together(_joined(replay, later, as_filled=True), rest),
+        high=together(_joined(replay, later, as_filled=True), results, rest),
         depends_on="whether all items can be given the same shape",
     )
+
+
+def _between(replay: Replay, loops: Sequence[Loop]) -> BOOL:
+    """The first call after each loop that another of the list follows in its step: results are put together before."""
+    found = np.zeros(len(replay.host), bool)
+    for loop, after in pairwise(sorted(loops, key=lambda loop: loop.first)):
+        if loop.last < after.first and replay.host.step[loop.last] == replay.host.step[after.first]:
+            found[loop.last] = True
+    return found
 
 
 def _of_parts(analysis: Analysis) -> BOOL:
