@@ -15,6 +15,7 @@ from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import operations
+from rules.analysis.ranks.adapters import busiest_adapter
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.late import CollectiveRow, Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
@@ -170,6 +171,12 @@ def _explanation(analysis: Analysis, ranks: Ranks[RecordedRun], worst: int, part
         roof = measured_bus_bandwidth(analysis.trace, rows[0].collective, rows[0].bytes)
         if roof and (reached := rows[0].bus_bandwidth / roof):
             text += f" nccl-tests reached {rate(roof)} at this size; here it is {percent(reached)} of that."
+    alone = clip(analysis.time(worst).communication, *analysis.window)
+    if sent := busiest_adapter(trace, alone, trace.devices[worst].rank):
+        text += (
+            f" Meanwhile the busiest network adapter, {sent.adapter}, sends {rate(sent.mean)}, and at most "
+            f"{rate(sent.most)} at any time of the recording."
+        )
     if _few_large_at_the_end(analysis, ranks, worst):
         text += (
             " A few large messages run after the computation: all gradients travel in one bucket, so none can be "

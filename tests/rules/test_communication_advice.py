@@ -197,3 +197,28 @@ def test_who_asks_for_sends_and_receives_says_whether_they_are_an_all_to_all(
     caller: str, advised: str
 ) -> None:
     assert advised in " ".join(exposed("", caller=caller).advice)
+
+
+@pytest.mark.parametrize(
+    ("unit", "every_us", "told"), [("B/s", 10, True), ("B/s", 2000, False), ("B", 10, False)]
+)
+def test_what_the_network_adapters_send_while_communication_is_exposed_is_told(
+    unit: str, every_us: int, told: bool
+) -> None:
+    """Few samples say nothing about that time, and bytes without a time are no rate."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(0, 600, "sm90_gemm", 0)
+        trace.collective(600, 1000, 10, stream=20)
+
+    trace = steps(4, 1000, body, into=TinyTrace(rank=0))
+    times = [float(time) for time in range(0, 4001, every_us)]
+    trace.counter(
+        "NIC mlx5_0 Bytes sent", unit, [(time, 3e9 if time % 1000 >= 600 else 8e9) for time in times]
+    )
+    trace.counter("NIC mlx5_1 Bytes sent", unit, [(time, 0) for time in times])
+    findings = diagnose(trace.build()).findings
+    found = next(each for each in findings if each.category is Category.EXPOSED_COMMUNICATION)
+    said = "Meanwhile the busiest network adapter, mlx5_0, sends 3.00 GB/s, and at most 8.00 GB/s"
+    assert (said in found.explanation) is told
+    assert ("network adapter" in found.explanation) is told
