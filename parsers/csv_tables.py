@@ -15,7 +15,7 @@ from parsers.files.base import Source
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import PART_BYTES, LimitedStream
 from parsers.model import F64, I64, Effect, Progress, QualityRecorder
-from parsers.sqlite.database import ABSENT
+from parsers.model.arrays import ABSENT
 
 _ANY_BYTES = "latin-1"  # maps every byte to a character and back, so no cell can be undecodable
 _INTEGER = r"^\s*[-+]?[0-9]{1,18}\s*$"

@@ -19,11 +19,10 @@ from parsers.model import (
     Malformed,
     MemoryKind,
 )
-from parsers.model.arrays import I32, I64
+from parsers.model.arrays import ABSENT, I32, I64
 from parsers.model.attributes import MEMORY_KINDS
 from parsers.model.builder import TraceBuilder
 from parsers.model.names.collectives import collective_of, is_collective_kernel
-from parsers.sqlite.database import ABSENT
 
 MEGA = 1e6
 _COPY = re.compile(r"\[CUDA (memcpy|Unified Memory memcpy) (\w+?)(?:-to-|to)(\w+)\]", re.IGNORECASE)

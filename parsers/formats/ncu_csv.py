@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
@@ -14,10 +14,12 @@ from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import Effect, Malformed, Progress, QualityRecorder, Trace, TraceError, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.ncu.blocks import UNPACKING_ERRORS
-from parsers.ncu.pages import Page
 from parsers.ncu.sections import HEADING
 from parsers.ncu.source_page import is_source_page, profiles_of_source
 from parsers.ncu.tables import Printed, encoding_of, find_tables, header_of, text_lines
+
+if TYPE_CHECKING:
+    from parsers.ncu.pages import Page
 
 MAX_SHOWN_MESSAGES = 3
 _TEXT_TO_ZEROS = 100  # what holds more zeros than one in so many characters is no text
@@ -59,7 +61,7 @@ class NsightComputeCsv:
         )
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        from parsers.ncu.pages import profiles_of
+        from parsers.ncu.pages import Page, profiles_of
 
         builder = TraceBuilder()
         try:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.files.base import Source, parser
+from parsers.files.signatures import DATABASE
 from parsers.model import ArgumentSource, Progress, Trace
 from parsers.preview import with_common_end
-from parsers.sqlite.read_only import SQLITE_MAGIC
 
 _LARGE_TABLES = 3  # kernels, calls and ranges, of which a preview shows equal parts
 
@@ -24,7 +24,7 @@ class NsightSystemsSqlite:
     version: ClassVar[int] = 6
 
     def recognises(self, source: Source) -> bool:
-        return source.head.startswith(SQLITE_MAGIC)
+        return source.head.startswith(DATABASE)
 
     def argument_source(self, source: Source) -> ArgumentSource:
         from parsers.nsys.arguments import arguments_in

@@ -13,9 +13,9 @@ from parsers.csv_tables import CsvTable, has_columns, read_csv
 from parsers.files.base import Source, parser
 from parsers.gpu_tables import MEGA, add_operations
 from parsers.model import Progress, Trace, TraceInput
+from parsers.model.arrays import ABSENT
 from parsers.model.builder import TraceBuilder
 from parsers.model.names.collectives import is_collective_kernel
-from parsers.sqlite.database import ABSENT
 
 _ASCEND_TIMES = (("starttimeus",), ("durationus", "taskdurationus"))
 _ASCEND = (*_ASCEND_TIMES, ("name", "opname"), ("type", "optype"), ("acceleratorcore", "tasktype"))

@@ -18,6 +18,8 @@ U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 
+ABSENT = -(1 << 62)  # stands for a number that is not there
+
 
 def stable_order(values: Array, within: Array | None = None) -> I64 | None:
     """What sorts ``values``, or ``values`` inside equal numbers ``within``; None where they are sorted."""

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, I32, I64
-from parsers.sqlite.database import ABSENT
+from parsers.model.arrays import ABSENT, BOOL, I32, I64
 
 UNKNOWN = ABSENT
 FARTHEST_NS = -ABSENT // 2  # no clock of a recording is farther from its zero

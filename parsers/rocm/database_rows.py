@@ -8,7 +8,8 @@ import numpy as np
 
 from parsers.csv_tables import plain
 from parsers.model import F64, I64, Effect, Progress, QualityRecorder
-from parsers.sqlite.database import ABSENT, Database, Table, TableDamaged
+from parsers.model.arrays import ABSENT
+from parsers.sqlite.database import Database, Table, TableDamaged
 from parsers.sqlite.guarded import quote
 
 

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from parsers.model import I64, Device, Effect, EventKind
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import ABSENT, rows_by
 from parsers.rocm.columns import DatabaseColumns
 from parsers.rocm.timeline import (
     AMD_GPU,
@@ -29,7 +29,7 @@ from parsers.rocm.timeline import (
     streams_or_queues,
     taken,
 )
-from parsers.sqlite.database import ABSENT, TableDamaged
+from parsers.sqlite.database import TableDamaged
 from parsers.sqlite.row_source import source_rows
 
 Columns = Mapping[str, I64]

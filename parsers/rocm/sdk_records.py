@@ -12,7 +12,7 @@ import numpy as np
 from parsers.json_lists import Piece
 from parsers.json_records import UNREADABLE, R, Records
 from parsers.model import I64, Device, Effect, EventKind, QualityRecorder
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import ABSENT, rows_by
 from parsers.rocm.timeline import (
     AMD_GPU,
     Calls,
@@ -25,7 +25,6 @@ from parsers.rocm.timeline import (
     streams_or_queues,
     taken,
 )
-from parsers.sqlite.database import ABSENT
 
 _GPU_AGENT = 2
 _KERNELS, _COPIES = "kernel_dispatch", "memory_copy"

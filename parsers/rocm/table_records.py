@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from parsers.model import F64, I64, Device, EventKind, KernelProfile, Progress
+from parsers.model.arrays import ABSENT
 from parsers.model.kernels import MetricValue
 from parsers.rocm.timeline import (
     AMD_GPU,
@@ -23,7 +24,6 @@ from parsers.rocm.timeline import (
     is_marker,
     streams_or_queues,
 )
-from parsers.sqlite.database import ABSENT
 
 START = ("beginns", "starttimestamp", "begintimestamp", "starttime")
 END = ("endns", "endtimestamp", "endtime")

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, CopyKind, Effect, EventKind, Lane, LaneKind
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import ABSENT, rows_by
 from parsers.model.builder import TraceBuilder
-from parsers.sqlite.database import ABSENT
 
 FARTHEST_NS = -ABSENT // 2
 # of one device; a program that makes more goes through them in turn, and its queues tell more

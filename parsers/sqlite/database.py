@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from parsers.model import I64, Effect, Malformed, Progress, QualityRecorder, TraceError
+from parsers.model.arrays import ABSENT
 from parsers.model.threads import Threads
 from parsers.sqlite.guarded import BELIEVE_DAMAGED, MAX_QUERY_S, GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri
 
 BATCH_ROWS = 1 << 16
-ABSENT = -(1 << 62)  # stands for a number that is not there
 READERS = 2
 _SALVAGE_ROWS = 1024
 _DAMAGE = re.compile(r"malformed|not a database|I/O error|disk image|out of memory|unable to open|corrupt")

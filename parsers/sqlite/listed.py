@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sqlite3
 from functools import lru_cache
 from pathlib import Path
 
 from parsers.files.base import Source
+from parsers.files.signatures import DATABASE
 from parsers.model import TraceError
-from parsers.sqlite.guarded import GuardedConnection, Watch
-from parsers.sqlite.read_only import SQLITE_MAGIC, read_only_uri
 
 _IN_SCHEMA = re.compile(rb"CREATE TABLE\s+(?:IF NOT EXISTS\s+)?[\"'`\[]?(\w{1,200})", re.IGNORECASE)
 _MAX_S = 2.0
@@ -22,7 +20,7 @@ def tables_of(source: Source) -> frozenset[str]:
 
     Empty for what is no SQLite file. Never raises.
     """
-    if not source.head.startswith(SQLITE_MAGIC):
+    if not source.head.startswith(DATABASE):
         return frozenset()
     in_head = frozenset(name.decode("utf-8", "replace") for name in _IN_SCHEMA.findall(source.head))
     if source.compression:
@@ -36,6 +34,11 @@ def tables_of(source: Source) -> frozenset[str]:
 
 @lru_cache(maxsize=8)
 def _listed(path: Path, size: int, modified_ns: int) -> frozenset[str]:
+    import sqlite3
+
+    from parsers.sqlite.guarded import GuardedConnection, Watch
+    from parsers.sqlite.read_only import read_only_uri
+
     try:
         watch = Watch(longest_s=_MAX_S, whole=True)
         with contextlib.closing(GuardedConnection(read_only_uri(path), watch, damaged=True)) as database:

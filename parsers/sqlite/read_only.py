@@ -7,10 +7,10 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+from parsers.files.signatures import DATABASE
 from parsers.model import Effect, Malformed, QualityRecorder, TraceError
 from parsers.sqlite.private_copy import private_copy
 
-SQLITE_MAGIC = b"SQLite format 3\0"
 _WAL_VERSION = 2
 _SIDECARS = ("-wal", "-journal")
 _JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
@@ -26,7 +26,7 @@ def read_only_uri(path: Path, quality: QualityRecorder | None = None) -> str:
         raise Malformed(path, "This is not a regular file.", "Save the recording to a file first.")
     with path.open("rb") as file:
         header = file.read(100)
-    if len(header) < 100 or not header.startswith(SQLITE_MAGIC):
+    if len(header) < 100 or not header.startswith(DATABASE):
         raise Malformed(path, "The file is cut off or is not a SQLite database.", "Export or copy it again.")
     if has_pending_changes(path):
         try:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import I64, Effect, Progress, QualityRecorder
-from parsers.sqlite.database import ABSENT, Database, Table, TableDamaged
+from parsers.model.arrays import ABSENT
+from parsers.sqlite.database import Database, Table, TableDamaged
 
 
 @dataclass(slots=True)

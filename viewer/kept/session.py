@@ -19,9 +19,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from parsers.files.signatures import DATABASE
 from parsers.model import TraceError
 from parsers.sqlite.guarded import GuardedConnection, Watch
-from parsers.sqlite.read_only import SQLITE_MAGIC, has_pending_changes, read_only_uri
+from parsers.sqlite.read_only import has_pending_changes, read_only_uri
 from viewer.kept.storage import SessionError as SessionError
 from viewer.kept.storage import anything, data_folder, in_one_piece, is_filled
 
@@ -73,7 +74,7 @@ def is_session(path: Path) -> bool:
         if not path.is_file():
             return False
         with path.open("rb") as file:
-            if file.read(len(SQLITE_MAGIC)) != SQLITE_MAGIC:
+            if file.read(len(DATABASE)) != DATABASE:
                 return False
         with _reading(path) as database:
             return _SESSION in database.tables
