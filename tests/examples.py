@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import settings
+from hypothesis import strategies as st
 
 MORE = 100  # examples of a property that names no number, in the profile of .ci/run
 
@@ -13,3 +14,8 @@ def examples(count: int, **named: Any) -> settings:
     """Settings for ``count`` examples, and for a third of them in the profile of every day."""
     every_day = settings.default is not None and settings.default.max_examples < MORE
     return settings(max_examples=count // 3 if every_day else count, **named)
+
+
+def any_text(max_size: int) -> st.SearchStrategy[str]:
+    """Any text that can be encoded; ``st.text`` first finds out which characters that are, for more than a second."""
+    return st.text(st.characters(exclude_categories=["Cs"]), max_size=max_size)

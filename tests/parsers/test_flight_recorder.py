@@ -18,6 +18,7 @@ from parsers.files.base import parser_of
 from parsers.files.source import identify
 from parsers.flight.dump import EntryReader
 from parsers.model import Attribute, CollectiveState, LaneKind, Trace, TraceError
+from tests.examples import any_text
 from tests.parsers.flight_dumps import FRAMES, START, as_json, dump, entry, open_entry, pickled
 from viewer.cli import main
 
@@ -198,8 +199,8 @@ def test_lists_that_many_entries_share_are_looked_at_once(monkeypatch: pytest.Mo
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | any_text(8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(any_text(6), inner, max_size=4),
     max_leaves=12,
 )
 

@@ -12,6 +12,7 @@ from parsers.model.units import base_unit
 from parsers.ncu.labels import derived_metrics
 from parsers.ncu.numbers import NumberStyle, is_missing, metric_value, style_of
 from parsers.ncu.results import unit_of_metric
+from tests.examples import any_text
 
 DOT, COMMA = NumberStyle("."), NumberStyle(",")
 
@@ -124,7 +125,7 @@ def test_grouping_thousands_changes_no_number(value: int) -> None:
     assert COMMA.number(f"{value:,}".replace(",", ".")) == value
 
 
-@given(st.text(max_size=40))
+@given(any_text(40))
 def test_no_cell_breaks_the_reading(text: str) -> None:
     value, instances = metric_value(text, style_of([text]))
     assert value is None or isinstance(value, (int, float, str))

@@ -15,7 +15,7 @@ from parsers import open_trace
 from parsers.model import Malformed, Trace, TraceError
 from parsers.ncu.results import plain_text
 from parsers.protobuf.wire import Damaged, fields, float32, float64, text
-from tests.examples import examples
+from tests.examples import any_text, examples
 
 SCALED_DIGITS = {"byte": 1e9, "byte/s": 1e12, "byte/cycle": 1e3, "sector/s": 1e9, "hz": 1e9, "ns": 1e6}
 
@@ -244,7 +244,7 @@ def test_the_field_reader_ends_or_refuses(data: bytes) -> None:
     assert sum(2 for _ in found) <= max(len(data), 0)
 
 
-@given(st.integers(0, 2**64 - 1), st.floats(allow_nan=False), st.text(max_size=30))
+@given(st.integers(0, 2**64 - 1), st.floats(allow_nan=False), any_text(30))
 def test_the_field_reader_reads_what_was_written(whole: int, real: float, words: str) -> None:
     message = number(5, whole) + double(3, real) + block_of(1, words.encode())
     values = {field: value for field, _, value in fields(message)}

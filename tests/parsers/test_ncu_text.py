@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from parsers import open_trace
 from parsers.model import KernelProfile, RuleResult, Trace
+from tests.examples import any_text
 from viewer.cli import main
 
 OLD = """==PROF== Connected to process 14142 (/tmp/a.out)
@@ -176,9 +177,7 @@ LINES = OLD.splitlines()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.lists(st.one_of(st.sampled_from(LINES), st.text(max_size=90)), max_size=40), st.integers(0, len(LINES))
-)
+@given(st.lists(st.one_of(st.sampled_from(LINES), any_text(90)), max_size=40), st.integers(0, len(LINES)))
 def test_lines_in_any_order_lose_no_kernel(tmp_path: Path, lines: list[str], at: int) -> None:
     mixed = [line for line in lines if not line.startswith("==ERROR")]
     trace = opened(tmp_path, "\n".join([*LINES, *mixed[:at], *mixed[at:]]))

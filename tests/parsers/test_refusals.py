@@ -32,14 +32,14 @@ from viewer.cli import main
 
 JSON = text_of([complete(f"op{number}", number * 10, 5) for number in range(300)]).encode()
 PAGE = raw_page([(str(launch), "k", "1.5") for launch in range(300)]).encode()
-LOG = (DMON + "\n".join(DMON.splitlines()[2:5] * 200) + "\n").encode()
+LOG = (DMON + "\n".join(DMON.splitlines()[2:5] * 40) + "\n").encode()
 REPORT = report(
     *(result(metric(0, number(5, each)), name=b"k" * 90) for each in range(300)), names=("a.sum",)
 )
 
 
 def exported(folder: Path) -> bytes:
-    rows = [kernel(each * 10 + 1, each * 10 + 5, each) for each in range(3000)]
+    rows = [kernel(each * 10 + 1, each * 10 + 5, each) for each in range(600)]
     return export(folder / "made.sqlite", {"CUPTI_ACTIVITY_KIND_KERNEL": rows}).read_bytes()
 
 
@@ -172,7 +172,7 @@ LARGE: dict[str, Callable[[], bytes]] = {
         *(result(metric(0, number(5, each)), name=b"k%d" % each * 20) for each in range(9_000)),
         names=("a.sum",),
     ),
-    "log": lambda: LOG * 30,
+    "log": lambda: LOG * 150,
 }
 
 

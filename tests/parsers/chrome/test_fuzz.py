@@ -11,16 +11,14 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from parsers.model import Trace, TraceError
-from tests.examples import examples
+from tests.examples import any_text, examples
 from tests.parsers.chrome.traces import balanced, complete, kernel, launch, opened, packed, text_of
 
 SCALARS: Any = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8),
+    st.none(), st.booleans(), st.integers(), st.floats(), any_text(8),
     st.sampled_from(["1.5", "0x7", "nan", "-1"])
 )  # fmt: skip
-VALUES = st.one_of(
-    SCALARS, st.lists(SCALARS, max_size=3), st.dictionaries(st.text(max_size=4), SCALARS, max_size=3)
-)
+VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=3), st.dictionaries(any_text(4), SCALARS, max_size=3))
 CATEGORIES = st.sampled_from(
     ["cpu_op", "kernel", "gpu_memcpy", "cuda_runtime", "user_annotation", "cuda_sync", "Trace", "x"]
 )
