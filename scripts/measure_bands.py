@@ -1,5 +1,8 @@
 """Prints how wide the band of each fix must be to hold for four of five programs that it was not measured on.
 
+The bands of programs that no constant was fitted on are also written to resources/measured_gains.toml, for the text
+beside a prediction.
+
 usage: python scripts/measure_bands.py [FOLDER ...]
 Folders are those of write_predictions.py. For each program, centre and width come from the other programs with the
 same fix (split conformal prediction); programs that constants were fitted on are counted apart from the others.
@@ -14,8 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from write_predictions import PROGRAMS, Measured, measured
+from write_predictions import PROGRAMS, REPOSITORY, Measured, measured
 
+WRITTEN = REPOSITORY / "resources" / "measured_gains.toml"
 HELD = 0.8  # of programs that a band was not made from
 MIN_PROGRAMS = 5  # of fewer nothing is told
 HEAD = "| fix | programs | usually gives, of what is promised | holds | inside the bands as they are | their width |\n"
@@ -48,21 +52,33 @@ def held_without(mine: Sequence[Measured]) -> float:
     return held / len(mine)
 
 
-def rows(found: Sequence[Measured]) -> list[str]:
-    """One row of the table for each fix with enough programs, the one with most first."""
-    by_fix: dict[str, list[Measured]] = defaultdict(list)
+def by_fix(found: Sequence[Measured]) -> list[tuple[str, int, list[Measured]]]:
+    """(fix, programs, its faults) of each fix with enough programs, the one with most faults first."""
+    faults: dict[str, list[Measured]] = defaultdict(list)
     for each in found:
-        by_fix[each.fix].append(each)
+        faults[each.fix].append(each)
+    counted = [(fix, len({each.program for each in mine}), mine) for fix, mine in faults.items()]
+    return sorted((each for each in counted if each[1] >= MIN_PROGRAMS), key=lambda each: -len(each[2]))
+
+
+def written(found: Sequence[Measured]) -> str:
+    """The bands as TOML."""
+    lines = ["# Written by scripts/measure_bands.py: measured gains as parts of the predicted ones.\n"]
+    for fix, programs, mine in by_fix(found):
+        band = band_of([each.ratio for each in mine])
+        lines.append(f"\n[{fix}]\nprograms = {programs}\nlow = {band.low:.2f}\nhigh = {band.high:.2f}\n")
+    return "".join(lines)
+
+
+def rows(found: Sequence[Measured]) -> list[str]:
+    """One row of the table for each fix with enough programs."""
     lines = []
-    for fix, mine in sorted(by_fix.items(), key=lambda item: -len(item[1])):
-        programs = {each.program for each in mine}
-        if len(programs) < MIN_PROGRAMS:
-            continue
+    for fix, programs, mine in by_fix(found):
         band = band_of([each.ratio for each in mine])
         inside = sum(each.inside for each in mine) / len(mine)
         width = math.exp(sum(math.log(each.width) for each in mine) / len(mine))
         lines.append(
-            f"| {fix} | {len(programs)} | {band.low:.2f} to {band.high:.2f} | {held_without(mine):.0%} "
+            f"| {fix} | {programs} | {band.low:.2f} to {band.high:.2f} | {held_without(mine):.0%} "
             f"| {inside:.0%} | {width:.2f}x |\n"
         )
     return lines
@@ -75,6 +91,7 @@ def main(folders: list[Path]) -> None:
         for each in measured(folder)
         if each.promise is not None and not each.promise.proposal.redesign
     ]
+    WRITTEN.write_text(written([each for each in found if not each.fitted]), "utf-8")
     for fitted in (False, True):
         print(f"### Programs that {'constants were' if fitted else 'no constant was'} fitted on\n")
         print(

@@ -111,6 +111,10 @@ def prepared_input(region: str, *, loader: bool, workers: bool) -> Remedy:
             for_python(
                 "Use more workers (num_workers up to the number of CPU cores per GPU) and a larger prefetch_factor."
             ),
+            for_pytorch(
+                "Keep the workers alive between two passes over the data: persistent_workers=True. Otherwise each pass "
+                "starts with new ones and an empty queue, which a recording of the middle of a pass does not show."
+            ),
             "Make one sample cheaper: cache decoded data, use a faster decoder, move augmentation to the GPU.",
         )
     elif loader:

@@ -160,7 +160,10 @@ class Surroundings:
         return {}
 
     def place(self, node: int) -> str:
-        """The name of the range, frame or operator that the time before a call passed in; empty when none is known."""
+        """The name of the range, frame or operator that the time before a call passed in; empty when none is known.
+
+        Loading has fixes of its own and is no name of what else passes.
+        """
         analysis, host = self.replay.analysis, self.replay.host
         thread = int(analysis.threads.of_events(host.event[node : node + 1])[0])
         middle = host.start[node : node + 1] - (host.gap[node : node + 1] / 2).astype(np.int64)
@@ -170,7 +173,8 @@ class Surroundings:
             self.frame(node),
             int(activity.operators.at(middle)[0]),
         ):
-            if found >= 0 and not is_collection(analysis.trace.name(found)):
+            loads = found == int(activity.inputs.at(middle)[0])
+            if found >= 0 and not loads and not is_collection(analysis.trace.name(found)):
                 return analysis.trace.name(found)
         return ""
 

@@ -220,3 +220,20 @@ def test_work_on_much_data_of_which_nothing_was_recorded_may_need_the_gpu(
         replay = plan.replay
         most, expected = replay.gain([told.expected]), replay.gain([told.low or told.expected])
         assert (most > 1.5 * expected) is left
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", False), ("tokenise", True)],
+)
+def test_work_beside_loading_is_not_called_loading(name: str, named: bool) -> None:
+    """Loading has a fix of its own, so what else passes before the same call has not its name."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.region(100, 800, name)
+        trace.kernels(1300, 25, 20, 40)
+
+    made = plan_of_body(body, length=2320).promises
+    (moved,) = (each.proposal for each in made if each.proposal.fix == "move-host-phase")
+    assert (name in moved.title) is named
+    assert named or "unnamed Python work" in moved.title

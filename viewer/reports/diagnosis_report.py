@@ -12,7 +12,7 @@ from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import plan_of
 from rules.memory.summary import memory_of
-from rules.verdict.promises import about_replay, first_step, gain, worded
+from rules.verdict.promises import about_replay, first_step, gain, usually, worded
 from rules.verdict.verdict import (
     gpus_that_ran,
     lacks_a_gpu,
@@ -90,7 +90,7 @@ def diagnosis_report(
     changes = tuple(
         Change(
             each.proposal.title,
-            worded(each),
+            ". ".join(told for told in (worded(each), usually(each)) if told),
             each.proposal.remedy.advice_for(reader),
             each.proposal.remedy.code_for(reader),
         )

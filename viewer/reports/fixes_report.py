@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
+from rules.fixes.measured_gains import measured_gains
 from rules.fixes.plan import Outcome, Plan, Promise, plan_of
 from rules.fixes.simulation import simulate
 from rules.replay.critical_path import critical_path_of
@@ -20,6 +22,7 @@ from rules.verdict.promises import (
     no_fix_known,
     removed,
     together,
+    usually,
     worded,
 )
 from rules.wording.phrases import listed
@@ -68,9 +71,16 @@ def _fix(promise: Promise, diagnosis: Diagnosis, reader: Reader) -> dict[str, An
         "after_others": round(promise.after_others, 3),
         "redesign": proposal.redesign,
         "depends_on": depends_on(promise),
+        "measured": _measured(proposal.fix),
         "advice": list(proposal.remedy.advice_for(reader)),
         "code": proposal.remedy.code_for(reader),
     }
+
+
+def _measured(fix: str) -> dict[str, Any] | None:
+    """Of how many programs that nothing was fitted on, and which part of the predicted gain they usually had."""
+    known = measured_gains().get(fix)
+    return asdict(known) if known is not None else None
 
 
 def numbers_of_changes(promises: Sequence[Promise], reader: Reader) -> dict[str, int]:
@@ -112,6 +122,7 @@ def _promise_lines(number: int, promise: Promise, reader: Reader, mends: Sequenc
     proposal = promise.proposal
     lines = textwrap.wrap(f"{number}. {proposal.title}", WIDTH, subsequent_indent="   ")
     lines += textwrap.wrap(worded(promise), WIDTH, initial_indent="   ", subsequent_indent="   ")
+    lines += textwrap.wrap(usually(promise), WIDTH, initial_indent="   ", subsequent_indent="   ")
     for each in mends:
         lines += textwrap.wrap(f"also fixes: {each}", WIDTH, initial_indent="   ", subsequent_indent="      ")
     if number > 1 and not proposal.redesign and abs(promise.after_others - promise.expected) > 0.02:

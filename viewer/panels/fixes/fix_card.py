@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSizePolicy, QVBox
 from rules.fixes.base import switches_for
 from rules.trials.record import here
 from rules.trials.trial import Promised
-from rules.verdict.promises import depends_on, factor, step_with, worded, worded_shortly
+from rules.verdict.promises import depends_on, factor, step_with, usually, worded, worded_shortly
 from rules.verdict.trials import beside_promise, kept_here
 from rules.wording.words import Reader
 from viewer.look import theme
@@ -164,8 +164,9 @@ class FixCard(QFrame):
         self.measured = Label("", pixels=12, wrap=True, weight=QFont.Weight.DemiBold)
         self.measured.hide()
         layout.addWidget(self.measured)
-        self.kept = Label("", "secondary", pixels=12, wrap=True)
-        self.kept.hide()
+        self.kept = Label(unbroken(usually(promise)), "secondary", pixels=12, wrap=True)
+        if not self.kept.text():
+            self.kept.hide()
         layout.addWidget(self.kept)
         if unknown := depends_on(promise):
             layout.addWidget(Label(f"Depends on {unknown}.", "faint", pixels=12, wrap=True))
@@ -195,7 +196,7 @@ class FixCard(QFrame):
         if record is not None and not promise.proposal.redesign:
             promised = Promised(promise.low, promise.expected, promise.high)
             expected_here = here(promised, record, self._plan.most(promise))
-        told = kept_here(record, expected_here) if record is not None else ""
+        told = kept_here(record, expected_here) if record is not None else usually(promise)
         self.kept.setText(unbroken(told))
         self.kept.setVisible(bool(told))
         self.range.show_here(expected_here)
