@@ -41,9 +41,10 @@ Why it costs time
 How it decides
     The same operators follow one another at least {MIN_TIMES} times where each time a row is picked or a value is
     read, or at least {MIN_TIMES_ALIKE} times where each time a layer is called. Layers whose weights each get their
-    own gradients do not count, nor do optimizers. The time of all rounds but the first is counted, and the same
-    number of rounds in the backward pass; {percent(REMAINS)} of that is taken to remain. Below {percent(MIN_SHARE)}
-    of the step nothing is reported, nor if fewer than {MIN_STEPS} steps were found.
+    own gradients do not count, nor do optimizers, nor rounds that load a batch or call an optimizer. The time of all
+    rounds but the first is counted, and the same number of rounds in the backward pass; {percent(REMAINS)} of that is
+    taken to remain. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps
+    were found.
 
 What to try
     Stack the items into one tensor and call the model once: torch.stack, padding, torch.vmap.

@@ -276,7 +276,7 @@ def _named(replay: Replay, around: Surroundings, pieces: _Pieces, group: I64) ->
     order = worked[np.lexsort((-pieces.own[worked], group[worked]))]
     places: dict[tuple[str, str], _Place] = {}
     for longest in order[np.diff(group[order], prepend=-1) > 0].tolist():
-        name, number = around.place(int(pieces.node[longest])), int(group[longest])
+        name, number = around.place(int(pieces.node[longest]), loading=False), int(group[longest])
         apart = not name and kinds[pieces.phase[longest]] == 3
         key = name, ("begin", "end")[int(pieces.kind[longest]) // 2] if apart else ""
         if key not in places:

@@ -94,7 +94,7 @@ def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
     ends = np.array([each.end for each in of_steps], np.int64)
     return ItemLoops(
         tuple(_loop(time, each, operators) for each in accepted),
-        time.without_recorder((begins[step[0] - 1 : step[-1]], ends)),
+        int((ends - begins[step[0] - 1 : step[-1]]).sum()),
         len(of_steps),
         len(operators),
     )
@@ -102,11 +102,17 @@ def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
 
 def in_optimizer(time: CpuTime) -> BOOL:
     """Which of the outermost operators are called inside an optimizer's step."""
-    trace, events = time.trace, time.activity.events[time.activity.kind == EventKind.REGION]
-    mine = events[named(trace, events, lambda name: "optimizer" in name.lower())]
-    at = trace.events.start[time.operators]
-    open_now = np.searchsorted(np.sort(trace.events.start[mine]), at, side="right")
-    return np.asarray(open_now > np.searchsorted(np.sort(trace.events.end[mine]), at, side="right"))
+    table, mine = time.trace.events, _optimizers(time)
+    at = table.start[time.operators]
+    open_now = np.searchsorted(np.sort(table.start[mine]), at, side="right")
+    return np.asarray(open_now > np.searchsorted(np.sort(table.end[mine]), at, side="right"))
+
+
+def _optimizers(time: CpuTime) -> I64:
+    """The ranges of an optimizer's step."""
+    events = time.activity.events[time.activity.kind == EventKind.REGION]
+    found: I64 = events[named(time.trace, events, lambda name: "optimizer" in name.lower())]
+    return found
 
 
 def _is_of_items(time: CpuTime, rounds: Rounds, operators: I64, step: I64, backward: BOOL, own: BOOL) -> bool:
@@ -119,19 +125,26 @@ def _is_of_items(time: CpuTime, rounds: Rounds, operators: I64, step: I64, backw
     picks = any(map(_PICKS.match, called)) and not all(map(_PICKS.match, called))
     if not picks and not any(map(_LAYERS.match, called)):
         return False
-    if rounds.times < (MIN_TIMES if picks else MIN_TIMES_ALIKE):
+    if rounds.times < (MIN_TIMES if picks else MIN_TIMES_ALIKE) or _are_steps(time, rounds, operators):
         return False
     of_step = own & (step == step[rounds.first])
     return bool(own[body].any() or np.count_nonzero(of_step) < rounds.times)
 
 
+def _are_steps(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
+    """Whether rounds are steps of a training or an evaluation: most load a batch, or call an optimizer."""
+    table, activity = time.trace.events, time.activity
+    first, last = operators[rounds.first], operators[rounds.first + rounds.length - 1]
+    updates = _optimizers(time)
+    for starts in (table.start[updates], activity.inputs.edges[activity.inputs.event >= 0]):
+        inside = (starts >= table.start[first]) & (starts <= table.end[last])
+        if 2 * np.count_nonzero(inside) >= rounds.times:
+            return True
+    return False
+
+
 def _loop(time: CpuTime, rounds: Rounds, operators: I64) -> ItemLoop:
     table = time.trace.events
     mine = operators[rounds.first : rounds.first + rounds.times * rounds.body]
-    start, second, end = (
-        int(table.start[mine[0]]),
-        int(table.start[mine[rounds.body]]),
-        int(table.end[mine[-1]]),
-    )
-    later = np.array([second]), np.array([end])
-    return ItemLoop(rounds.times, mine, start, end, time.without_recorder(later))
+    start, end = int(table.start[mine[0]]), int(table.end[mine[-1]])
+    return ItemLoop(rounds.times, mine, start, end, end - int(table.start[mine[rounds.body]]))

@@ -159,10 +159,10 @@ class Surroundings:
     def _frames(self) -> dict[int, UserFrames]:
         return {}
 
-    def place(self, node: int) -> str:
+    def place(self, node: int, *, loading: bool = True) -> str:
         """The name of the range, frame or operator that the time before a call passed in; empty when none is known.
 
-        Loading has fixes of its own and is no name of what else passes.
+        Without ``loading``, ranges of loaders are left out: they are no name of what passes beside them.
         """
         analysis, host = self.replay.analysis, self.replay.host
         thread = int(analysis.threads.of_events(host.event[node : node + 1])[0])
@@ -173,8 +173,8 @@ class Surroundings:
             self.frame(node),
             int(activity.operators.at(middle)[0]),
         ):
-            loads = found == int(activity.inputs.at(middle)[0])
-            if found >= 0 and not loads and not is_collection(analysis.trace.name(found)):
+            left_out = not loading and found == int(activity.inputs.at(middle)[0])
+            if found >= 0 and not left_out and not is_collection(analysis.trace.name(found)):
                 return analysis.trace.name(found)
         return ""
 
