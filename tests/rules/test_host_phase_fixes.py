@@ -43,6 +43,17 @@ def test_what_host_work_made_for_the_gpu_is_not_copied_when_it_is_made_there(
     assert least < promised(plan_of_body(body, length=3270))["move-host-phase"] < most
 
 
+def test_a_large_copy_that_takes_longer_than_the_work_before_it_stays() -> None:
+    """As when what the host keeps is sent in each step, near work that has nothing to do with it."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(1010, 5, 20, 40)
+        trace.copy(1270, 2450, "HtoD", 1250, pageable=True, bytes=30_000_000, launch_us=1200)
+        trace.kernels(2500, 25, 20, 40)
+
+    assert 1.2 < promised(plan_of_body(body, length=3520))["move-host-phase"] < 1.6
+
+
 @pytest.mark.parametrize("operator", [True, False])
 def test_operators_that_were_slow_once_by_chance_promise_nothing(operator: bool) -> None:
     trace = TinyTrace()

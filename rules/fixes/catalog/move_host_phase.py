@@ -60,9 +60,9 @@ When it applies
 
 What is changed in the replay
     The stretches in which nothing was recorded are gone, and so are the waits and small copies between them, and the
-    shorter copies of their results to the GPU. Everything that was launched in the phase is still launched. For
-    operators that compute on the CPU, a twentieth of the time remains for the GPU. Where no operators were recorded,
-    a fortieth of the work on more than 1 MB from the GPU remains, or a twentieth at most.
+    shorter copies of their results to the GPU; larger copies stay. Everything that was launched in the phase is still
+    launched. For operators that compute on the CPU, a twentieth of the time remains for the GPU. Where no operators
+    were recorded, a fortieth of the work on more than 1 MB from the GPU remains, or a twentieth at most.
 
 What makes it more or less
     Whether the work can move at all. If it only gets half as long, half of the gain remains. The end of a step and
@@ -90,11 +90,11 @@ def _proposal(
     large = of_nodes(replay, to_host & (replay.device.duration >= LONG_COPY_NS)) & nodes
     if replay.host.cost[large].sum() > own[nodes].sum():
         to_host &= replay.device.duration < LONG_COPY_NS
-    waits = nodes & (replay.waits.target >= 0)
     stops = (own == 0) | (replay.host.call == Call.SYNCHRONIZE)  # not a copy of what was just made
     batches = of_nodes(replay, _batches(replay))
     made = nodes & (own > replay.host.cost) & batches
     made |= batches & _begins_as(replay, made)
+    waits = nodes & (replay.waits.target >= 0) & ~(batches & ~made)
     copied = waits & of_nodes(replay, to_host) | made
     gone = [without_calls(replay, copied, 0.0), without_waiting(waits & ~large | copied)]
     categories = [Category.HOST_BOUND, *([Category.RECOMPILATION] if plans else [])]
