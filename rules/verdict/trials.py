@@ -205,7 +205,7 @@ def summary(trials: Trials) -> str:
     if best.members:
         titles = [each.candidate.title for each in trials.trials if each.candidate.switch in best.members]
         count = len(best.members)
-        return f"Measured with {count} changes together: {faster(best.gain)}. {listed(titles)}."
+        return f"Measured with {count} changes together: {faster(best.gain)}. {_sentence(titles)}."
     return f"Measured: {faster(best.gain)}. {best.candidate.title}."
 
 
@@ -219,7 +219,14 @@ def no_patch(trials: Trials) -> str:
 def unpatched(trials: Trials, switches: Sequence[str]) -> str:
     """What a patch leaves to do by hand."""
     titles = [each.candidate.title for each in trials.trials if each.candidate.switch in switches]
-    return f"Not in the patch, because no line was found to change: {listed(titles or list(switches))}."
+    return f"Not in the patch, because no line was found to change: {_sentence(titles or list(switches))}."
+
+
+def _sentence(titles: Sequence[str]) -> str:
+    """Titles in one sentence, of which only the first begins with a capital."""
+    return listed(
+        [title if not number else title[:1].lower() + title[1:] for number, title in enumerate(titles)]
+    )
 
 
 def caution(trials: Trials) -> list[str]:

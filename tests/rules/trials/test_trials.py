@@ -183,7 +183,7 @@ def test_the_whole_is_told_with_its_members() -> None:
         )
     )
     assert wording.summary(trials).startswith("Measured with 2 changes together: 2.996x faster (")
-    assert wording.summary(trials).endswith("). Use a fused optimizer and Use TF32.")
+    assert wording.summary(trials).endswith("). Use a fused optimizer and use TF32.")
 
 
 @pytest.mark.parametrize(("beyond", "told"), [(-0.001, True), (0.001, False)])
