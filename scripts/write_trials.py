@@ -14,7 +14,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
-MEASURED = [Path(__file__).with_name(f"trials_on_{gpu}.json") for gpu in ("h200", "h100")]
+MEASURED = [Path(__file__).with_name(f"trials_on_{machine}.json") for machine in ("h200", "h100", "cpu")]
 DOCUMENT = REPOSITORY / "docs" / "trying.md"
 BEGIN, END = "<!-- written by scripts/write_trials.py -->\n", "<!-- end -->\n"
 CLOSE = 0.1  # of what mending by hand gave
@@ -72,8 +72,10 @@ def table(measured: dict[str, Any]) -> str:
     held = sum(low <= 1 <= high for low, high in controls)
     idle = [fault for fault in faults if max(fault["by_hand_rounds"]) < MIN_GAIN]
     ceilings = sum("ceiling" in word for word in words)
+    cores = f"{measured.get('machine')} of a busy CPU (load average {measured.get('load')})"
+    machine = f"an {measured['gpu']}" if "gpu" in measured else cores
     said = (
-        f"On an {measured['gpu']} with torch {measured['torch']}: of {len(faults)} trials ",
+        f"On {machine} with torch {measured['torch']}: of {len(faults)} trials ",
         f"{sum(map(is_right, words))} measured within {CLOSE:.0%} of what mending the fault by hand gave, or had that ",
         f"inside their band. Ceilings above it: {ceilings}. Bands more than {WIDE:.0f} times as high as low: {wide}. ",
         f"{held} of {len(controls)} controls held 1. Of {len(idle)} faults that cost ",
