@@ -16,11 +16,12 @@ from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.causes import Cause
+from rules.analysis.steps.growth import grow
 from rules.analysis.steps.steps import Step
 from rules.findings.base import Category, Finding, Rule, remedy, rule, severity_of
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.losses.warm_up import step_evidence
-from rules.remedies.host_work import RARER_IN_SLOW_STEPS
+from rules.remedies.host_work import GROWING_STEPS, RARER_IN_SLOW_STEPS
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.thresholds import MIN_SHARE, Unit, threshold
 from rules.wording.headline import Headline
@@ -59,7 +60,8 @@ Why it costs time
 How it decides
     Steps: the longest steady step takes more than {uneven-step} times the median. The ceiling is the time all longer
     steps take above the median. Kernels: one name with more than 10 runs and at least 5 % of the time whose standard
-    deviation exceeds its mean; that is only information, because one kernel name may serve several shapes.
+    deviation exceeds its mean; that is only information, because one kernel name may serve several shapes. Steps of
+    which none is shorter than the one before are told as growing, without a ceiling.
 
 What to try
     Check what else the long steps do: logging, saving, evaluation, garbage collection, longer inputs, other programs
@@ -83,6 +85,10 @@ When it is wrong
         if share(analysis, extra) < analysis.thresholds[MIN_SHARE]:
             return
         longest = max(slow, key=lambda step: step.duration)
+        mine = [step for step in analysis.steady_steps if step.rank == longest.rank]
+        if grow(np.array([step.duration for step in mine], np.float64)):
+            yield self._growing(analysis, mine)
+            return
         yield self.finding(
             analysis,
             severity=severity_of(ceiling, analysis.window_ns),
@@ -100,6 +106,27 @@ When it is wrong
             evidence=step_evidence(analysis, tuple(slow)),
             intervals=tuple((step.start, step.end) for step in slow),
             unknown=("Whether this repeats: record more steps.",),
+            confidence="medium",
+        )
+
+    def _growing(self, analysis: Analysis, steps: list[Step]) -> Finding:
+        first, last = steps[0], max(steps, key=lambda step: step.duration)
+        return self.finding(
+            analysis,
+            headline=Headline(
+                "Steps take ever longer", f"from {duration(first.duration)} to {duration(last.duration)}"
+            ),
+            account=(
+                f"Over {len(steps)} steps the time of one grows from {duration(first.duration)} ({first.name}) to "
+                f"{duration(last.duration)} ({last.name}), and hardly any is shorter than the one before. What is said "
+                "about the mean step holds for none of them."
+            ),
+            remedy=GROWING_STEPS,
+            culprit=Culprit(CulpritKind.STEP, last.name),
+            rank=last.rank,
+            evidence=step_evidence(analysis, (last,)),
+            intervals=((last.start, last.end),),
+            unknown=("Whether they are meant to: whether each works on more data than the one before.",),
             confidence="medium",
         )
 

@@ -107,6 +107,15 @@ if step % 500 == 0:                                  # rarely ...
     state = {name: each.cpu() for name, each in model.state_dict().items()}
     writer.submit(torch.save, state, "model.pt")     # ... and beside the training"""),
 )
+GROWING_STEPS = remedy(
+    "If the program tries one size after another, record one size alone: its steps can be compared.",
+    "If all steps work on the same amount of data, look for what piles up: lists that are searched or copied, a "
+    "history that is kept.",
+    for_pytorch(
+        "While text is generated, keep the keys and values of earlier tokens (use_cache=True): without them each token "
+        "computes all earlier ones again."
+    ),
+)
 _PADDED = (
     "Pad to a few lengths (say, multiples of 128 with a mask), so that plans are reused, and run each of these "
     "lengths once before the first request."

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rules import diagnose
 from rules.analysis.analysis import Analysis
+from rules.findings.base import Category, Severity
 from rules.fixes.plan import UNCERTAIN, make_plan
 from rules.wording.words import Reader
 from tests.opened import analysed
@@ -248,3 +250,21 @@ def test_work_beside_loading_is_not_called_loading(name: str, named: bool) -> No
     (moved,) = (each.proposal for each in made if each.proposal.fix == "move-host-phase")
     assert (name in moved.title) is named
     assert named or "unnamed Python work" in moved.title
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_steps_that_take_ever_longer_are_no_steps_with_extra_work(grows: bool) -> None:
+    """A program that tries one size after another, and one that saves after some of its steps."""
+    works = [100, 110, 100, 120, 130, 100, 120, 130, 600, 1200, 2400, 4800]
+    trace = TinyTrace()
+    for index, work in enumerate(
+        works if grows else [*works[:2], 4800, *works[2:7], 2400, *works[7:8], 1200, 600]
+    ):
+        trace.step(0, 1600 + work, f"ProfilerStep#{index}")
+        trace.kernels(20 + work, 25, 20, 40)
+        trace.shift += 1600 + work
+    analysis = Analysis(trace.build())
+    assert ("spread-slow-steps" in promised(make_plan(analysis))) is not grows
+    (found,) = (each for each in diagnose(analysis.trace).findings if each.category is Category.VARIABILITY)
+    assert (found.title == "Steps take ever longer: from 1.70 ms to 6.40 ms") is grows
+    assert (found.severity is Severity.INFO) is grows

@@ -12,6 +12,7 @@ from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.inference.engine_steps import engine_steps
 from rules.analysis.names.regions import RegionRole, role_of
+from rules.analysis.steps.growth import grow
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.evaluated import evaluation_ns
@@ -36,7 +37,7 @@ class SpreadSlowSteps:
     explanation: ClassVar[str] = """
 When it applies
     Fewer than half of the steps take more than 1.5 times the median, and they make different calls or work longer on
-    the CPU.
+    the CPU. Steps of which each takes longer than the one before have no extra work: what they work on grows.
 
 What is changed in the replay
     These steps are left out: the run continues with its typical steps.
@@ -98,7 +99,7 @@ def _lengths(replay: Replay) -> F64:
 def _slow_steps(analysis: Analysis, replay: Replay) -> BOOL:
     lengths = _lengths(replay)
     none = np.zeros(len(lengths), bool)
-    if len(lengths) < MIN_STEPS:
+    if len(lengths) < MIN_STEPS or grow(lengths):
         return none
     median = float(np.median(lengths))
     slow = lengths > SLOW * median
