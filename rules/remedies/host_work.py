@@ -217,6 +217,11 @@ def off_the_path(name: str) -> tuple[Words, ...]:
             for_python(
                 f"Find out why {name} takes long on the CPU: first use, tensors on the CPU, or very many small ones."
             ),
+            for_pytorch(
+                f"If its tensors are on the CPU, copy them to the GPU before {name} instead of after it. Or let all "
+                "cores work on it: torch.get_num_threads() shows how many do, and OMP_NUM_THREADS or a container may "
+                "limit them."
+            ),
         )
     return (
         f"Move {name} off the critical path: do it once and keep the result, or do it in a worker process or a "

@@ -160,6 +160,7 @@ def test_what_is_advised_about_the_cpu_fits_what_it_did(culprit: str, said: tupl
     finding = found(steps(4, 3000, body).build(), Category.HOST_BOUND)
     assert finding.explanation.startswith(said[0])
     assert said[1] in " ".join(finding.advice)
+    assert ("let all cores work" in " ".join(finding.advice)) is (culprit == "operator")
     assert "worker process or a thread that prepares" not in " ".join(finding.advice)
 
 
