@@ -45,8 +45,9 @@ Why it costs time
 
 How it decides
     By the types of the operators' inputs, which PyTorch's profiler records with record_shapes=True; without them by
-    the names of the convolutions that PyTorch falls back to. {percent(LEFT)} of their time is taken to remain,
-    {percent(CONVOLUTION_LEFT)} of a convolution's. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if
+    the names of the convolutions that PyTorch falls back to, if they have a backward pass: for one small input, PyTorch
+    falls back to them as well. {percent(LEFT)} of their time is taken to remain, {percent(CONVOLUTION_LEFT)} of a
+    convolution's. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if
     fewer than {MIN_STEPS} steps were found.
 
 What to try
@@ -67,7 +68,8 @@ When it is wrong
         falls_back = named(trace, event, lambda name: _CONVOLUTION.match(name) is not None)
         with_types = bool((types >= 0).any())
         doubles = [each for each in np.unique(types[types >= 0]).tolist() if _in_double(trace.strings[each])]
-        mine = np.isin(types, doubles) if with_types else falls_back
+        trained = falls_back & named(trace, event, lambda name: name.endswith("backward"))
+        mine = np.isin(types, doubles) if with_types else falls_back & trained.any()
         left = np.where(falls_back, CONVOLUTION_LEFT, LEFT)[mine]
         took = int(spent[mine].sum())
         saved = min(round(float((spent[mine] * (1 - left)).sum())), time.step_ns)
@@ -79,7 +81,8 @@ When it is wrong
         why = (
             ""
             if with_types
-            else " PyTorch takes this path for float64; which numbers they are was not recorded."
+            else " PyTorch takes this path for float64, or for one small input at a time; which numbers they are was "
+            "not recorded."
         )
         yield self.finding(
             analysis,
