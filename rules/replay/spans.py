@@ -12,7 +12,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import Step
 
 MAX_STEPS = 16
-UNUSUAL = 0.1  # by such a part longer or shorter than all steps on average
+UNUSUAL = 0.25  # by such a part longer or shorter than all steps on average
 # of the API calls of all ranks in the replayed steps; the first three steps are never left out
 MAX_EVENTS = 60_000
 MIN_STEPS = 3
