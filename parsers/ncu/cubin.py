@@ -74,7 +74,7 @@ def read_cubin(data: bytes) -> Cubin:
 
 def _read(data: bytes) -> Cubin:
     if not data.startswith(ELF):
-        raise Damaged("the code of a kernel is no ELF file")
+        raise Damaged("the code of a kernel is not an ELF file")
     (table,) = struct.unpack_from("<Q", data, 0x28)
     count, names = struct.unpack_from("<HH", data, 0x3C)
     if table + 64 * count > len(data):

@@ -89,7 +89,7 @@ When it is wrong
             ceiling_ns=saved,
             window_ns=time.step_ns,
             headline=Headline(what, of_every_step(analysis, min(took / time.step_ns, 1.0))),
-            account=f"Longest are {named_shares(trace, longest, took)}. In float32 they would take about "
+            account=f"The longest are {named_shares(trace, longest, took)}. In float32 they would take about "
             f"{duration((took - saved) / time.steps)} of a step instead of {duration(took / time.steps)}.{why}",
             remedy=IN_SINGLE_PRECISION,
             culprit=culprit_of(

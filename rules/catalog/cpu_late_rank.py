@@ -14,7 +14,7 @@ from rules.analysis.ranks.on_cpu import RanksOnCpu, ranks_on_cpu
 from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.lost_time import evidence_of
 from rules.remedies.communication import keep_up_on_cpu
-from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.culprit import Culprit, CulpritKind, quoted
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_steps
@@ -65,7 +65,9 @@ When it is wrong
         steps = max(analysis.steps_in_window, 1)
         because = ""
         if region and more >= MIN_MORE * lost:
-            because = f"{name.capitalize()} spends {duration(more / steps)} more of a step in {region}."
+            because = (
+                f"{name.capitalize()} spends {duration(more / steps)} more of a step in {quoted(region)}."
+            )
         arrives = _arrives(ranks, "It" if because else name.capitalize())
         costs = part_of_steps(lost, step_ns, analysis.steps_in_window)
         yield self.finding(

@@ -20,7 +20,7 @@ from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy,
 from rules.losses.cpu_work import MAX_NAMED, MIN_NAMED, Products, named_shares, own_lines, products_of
 from rules.remedies.cpu_work import ALL_CORES, FEWER_THREADS, LARGE_OPERATORS, SINGLE_PRECISION
 from rules.remedies.remedy import Remedy
-from rules.terms.culprit import NOBODY, Culprit, CulpritKind
+from rules.terms.culprit import NOBODY, Culprit, CulpritKind, quoted
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, shortened, without_times
 
@@ -41,7 +41,7 @@ _RECORD_THE_GPU = remedy(
     code=_CODE,
 )
 _RECORD_WHAT_IT_STARTED = remedy(
-    "Record what the GPU ran as well: the times here are those of starting its work, and of waiting for it.",
+    "Record what the GPU ran as well: the times here are only those of launching its work and waiting for it.",
     "Leave out the first steps: a first call loads code, and may try several kernels.",
     code=_CODE,
 )
@@ -166,7 +166,7 @@ def _innermost(time: CpuTime) -> tuple[CulpritKind, Shares]:
 
 def _account(trace: Trace, named: Shares, busy_ns: int, window_ns: int) -> str:
     where = ", ".join(
-        f"{percent(ns / window_ns)} in {_name(trace, event)} ({duration(ns)})" for event, ns in named
+        f"{percent(ns / window_ns)} in {quoted(_name(trace, event))} ({duration(ns)})" for event, ns in named
     )
     if not where:
         return f"Its busiest thread works {percent(min(busy_ns / window_ns, 1.0))} of the time."
@@ -211,7 +211,7 @@ def _largest(trace: Trace, named: Shares, analysis: Analysis) -> str:
         return ""
     event, ns = named[0]
     name = _name(trace, event)
-    where = "the data loader" if is_loader(name) else shortened(name, MAX_NAME_LENGTH)
+    where = "the data loader" if is_loader(name) else quoted(shortened(name, MAX_NAME_LENGTH))
     return f"{percent(ns / analysis.window_ns)} in {where}"
 
 

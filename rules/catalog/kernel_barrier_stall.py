@@ -47,7 +47,7 @@ When it is wrong
             explanation=results[0].text,
             remedy=remedy(
                 stall_reasons()[results[0].subject].fix,
-                "Try half the block size: the other block of the SM works while this one waits.",
+                "Try half the block size: another block on the SM can work while this one waits.",
             ),
             saving=results[0].saving,
         )

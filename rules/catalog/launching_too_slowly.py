@@ -177,7 +177,7 @@ def _advice(analysis: Analysis, facts: _Launches, culprit: Culprit) -> list[Word
         if facts.training
         else "Serve several requests as one batch, so that the same launches do more work.",
     ]
-    inside = "" if culprit.is_in(CulpritKind.OUTSIDE) else f" in {culprit.text}"
+    inside = "" if culprit.is_in(CulpritKind.OUTSIDE) else f" in {culprit.said}"
     if facts.mean_kernel_ns < analysis.thresholds[SHORT_KERNEL_NS] and not facts.graphs:
         advice.append(joined_loop(tensors=True, inside=inside).advice[0])
     return advice

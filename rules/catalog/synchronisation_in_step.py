@@ -117,7 +117,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime, copied: int, calls: int)
         f"until new work arrives: {waiting.part}."
     )
     where = [
-        f"{each.culprit.text} ({waiting.extent.told(each.ns)}, {each.count:,} gap{'s' if each.count != 1 else ''})"
+        f"{each.culprit.said} ({waiting.extent.told(each.ns)}, {each.count:,} gap{'s' if each.count != 1 else ''})"
         for number, each in enumerate(waiting.blames[:3])
         if not number or share(analysis, each.ns) >= MIN_CULPRIT_SHARE
     ]

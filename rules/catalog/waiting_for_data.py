@@ -65,7 +65,7 @@ When it is wrong
             else (
                 without_stacks(
                     analysis.trace,
-                    f"Which part of {culprit.text} is slow. Record with stacks (with_stack=True), or put "
+                    f"Which part of {culprit.said} is slow. Record with stacks (with_stack=True), or put "
                     "record_function regions around reading, decoding and collating.",
                 ),
             ),
@@ -74,7 +74,7 @@ When it is wrong
 
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     text = (
-        f"While {waiting.culprit.text} runs, nothing is launched and the GPU idles: "
+        f"While {waiting.culprit.said} runs, nothing is launched and the GPU idles: "
         f"{waiting.part}, the longest wait {duration(waiting.longest_ns)}."
     )
     least = analysis.thresholds[MIN_SHARE]

@@ -121,7 +121,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
         )
     text = (
         f"{_doing(first.culprit)}, nothing is launched and the GPU has finished its queue: {part}. "
-        f"{first.culprit.text} alone takes {waiting.extent.told(first.ns)}{waiting.on_worst}, "
+        f"{first.culprit.said} alone takes {waiting.extent.told(first.ns)}{waiting.on_worst}, "
         f"the longest wait {longest}."
     )
     least = analysis.thresholds[MIN_SHARE]
@@ -131,9 +131,9 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
 
 def _doing(culprit: Culprit) -> str:
     if is_call(culprit):
-        return f"While the CPU is inside {culprit.text}"
+        return f"While the CPU is inside {culprit.said}"
     outside = culprit.is_in(CulpritKind.OUTSIDE)
-    return f"While {culprit.text} runs" if outside else f"While {culprit.text} runs on the CPU"
+    return f"While {culprit.said} runs" if outside else f"While {culprit.said} runs on the CPU"
 
 
 def is_call(culprit: Culprit) -> bool:
@@ -170,12 +170,12 @@ def _advice(culprit: Culprit, launches: int, compiled: bool) -> tuple[Words, ...
     if launches or is_pass(culprit):
         return (
             for_pytorch(
-                f"Find out what {culprit.text} does between its launches: hooks, bookkeeping, graph breaks, "
+                f"Find out what {culprit.said} does between its launches: hooks, bookkeeping, graph breaks, "
                 "conversions on the CPU."
             ),
             *(() if compiled else (_COMPILE,)),
         )
-    return off_the_path(culprit.text)
+    return off_the_path(culprit.said)
 
 
 _COMPILE_AROUND = for_python(
@@ -198,7 +198,7 @@ _OF_CALLS = (
 
 def _cannot_tell(trace: Trace, culprit: Culprit) -> str:
     if trace.capture.with_stack:
-        return f"Which lines of {culprit.text} are slow: use a CPU profiler such as py-spy on this process."
+        return f"Which lines of {culprit.said} are slow: use a CPU profiler such as py-spy on this process."
     if culprit.is_in(CulpritKind.OUTSIDE):
         return (
             "What the CPU does there: record with stacks (with_stack=True), or add record_function regions. Stacks "
@@ -207,6 +207,6 @@ def _cannot_tell(trace: Trace, culprit: Culprit) -> str:
     if is_call(culprit):
         return "What the driver does in that call."
     return (
-        f"Which part of {culprit.text} is slow: record with stacks (with_stack=True) or put record_function regions "
+        f"Which part of {culprit.said} is slow: record with stacks (with_stack=True) or put record_function regions "
         "around its parts."
     )

@@ -65,7 +65,7 @@ class Need(Enum):
     KERNEL_TIMES = "no profile of kernel times"
     INSIDE_KERNELS = "no kernel was measured from the inside"
     SAMPLED_STACKS = "no CPU stack samples"
-    CLOCKS = ours("no clocks were logged: open a log of $GpuMonitor from the same time with it")
+    CLOCKS = ours("no clocks were logged: open a $GpuMonitor log from the same time alongside it")
     KERNEL_COUNTERS = ours("$CountersOfNvidia")
 
 

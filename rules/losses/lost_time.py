@@ -151,7 +151,7 @@ class IdleTime:
 
     def named(self, blames: Sequence[Blame]) -> str:
         """The same for some of them."""
-        return listed([f"{each.culprit.text} ({self.extent.told(each.ns)})" for each in blames])
+        return listed([f"{each.culprit.said} ({self.extent.told(each.ns)})" for each in blames])
 
     @property
     def on_worst(self) -> str:

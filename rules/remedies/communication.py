@@ -17,6 +17,7 @@ from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.reasons import Reason, Why
 from rules.analysis.ranks.recorded import ranks_of
 from rules.remedies.remedy import Remedy, remedy
+from rules.terms.culprit import quoted
 from rules.wording.words import Words, for_python, for_pytorch, ours
 
 SMALL_BYTES = 1_000_000  # below this the latency is most of a collective
@@ -235,7 +236,7 @@ def keep_up_on_cpu(name: str, region: str) -> Remedy:
     """What to change about a late rank without a GPU; ``region``: where it spends longer, empty if unknown."""
     return Remedy(
         (
-            f"Shorten {region} on {name}: give it the same share of the data and no work of its own."
+            f"Shorten {quoted(region)} on {name}: give it the same share of the data and no work of its own."
             if region
             else f"Find out what {name} does differently: its machine, its input, its share of the work.",
             f"Give {name} cores of its own: as many threads on each rank as the machine has cores for.",

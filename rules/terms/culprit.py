@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
+
+_PLAIN_WORDS = re.compile(r"[A-Za-z][a-z]*(?: [A-Za-z][a-z]*)*")
+
+
+def quoted(name: str) -> str:
+    """A recorded name inside a sentence: in quotes where it would be read as a word of it, such as “data”."""
+    return f"“{name}”" if _PLAIN_WORDS.fullmatch(name) else name
 
 
 class CulpritKind(StrEnum):
@@ -23,6 +31,9 @@ class CulpritKind(StrEnum):
     COLLECTIVE = "collective"
     STEP = "step"
     COUNTER = "counter"
+
+
+_NAMED_BY_PEOPLE = (CulpritKind.REGION, CulpritKind.OPERATOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,13 @@ class Culprit:
         """ "cudaLaunchKernel in aten::mm": as it is shown everywhere."""
         name = f"{self.name} ({self.note})" if self.note else self.name
         return f"{name} in {self.place.text}" if self.place is not None else name
+
+    @property
+    def said(self) -> str:
+        """ "cudaMemcpyAsync in “data”": the same inside a sentence."""
+        name = quoted(self.name) if self.kind in _NAMED_BY_PEOPLE else self.name
+        name = f"{name} ({self.note})" if self.note else name
+        return f"{name} in {self.place.said}" if self.place is not None else name
 
     def __str__(self) -> str:
         return self.text

@@ -12,6 +12,7 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.patterns import NEVER, Course, Party
 from rules.analysis.ranks.reasons import Reason, Why
+from rules.terms.culprit import quoted
 from rules.wording.headline import Headline, Part
 from rules.wording.phrases import a_step, listed, part_of_steps
 
@@ -126,7 +127,9 @@ def doing(reasons: Sequence[Reason], several: bool = False) -> str:
         return "nothing recorded says why"
     reason, its = reasons[0], "their" if several else "its"
     if reason.why is Why.IDLE and reason.cause is not None:
-        return _DOING[reason.cause].format(its=its) + (f" ({reason.culprit})" if reason.culprit else "")
+        return _DOING[reason.cause].format(its=its) + (
+            f" ({quoted(reason.culprit)})" if reason.culprit else ""
+        )
     if reason.why is Why.CLOCK and reason.clock is not None:
         return f"computing at {reason.clock[0]:,.0f} instead of {reason.clock[1]:,.0f} MHz"
     if reason.why is Why.SLOW:

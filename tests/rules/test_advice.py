@@ -135,7 +135,7 @@ def test_one_culprit_is_blamed_alone_only_when_it_holds_most_of_the_waiting(seco
         trace.operation(720 + second, 1000, "gemm", 705 + second)
 
     text = found(steps(4, 1000, body).build(), Category.HOST_BOUND).explanation
-    assert text.startswith("While tokenize runs on the CPU") is alone
+    assert text.startswith("While “tokenize” runs on the CPU") is alone
     assert ("The CPU is busy with something other than launching" in text) is not alone
     assert "write_log (1" in text
 
@@ -224,7 +224,7 @@ def test_a_convolution_whose_image_is_no_multiple_of_8_is_not_told_to_pad_its_ch
 def test_with_several_gpus_the_list_of_culprits_says_whose_they_are() -> None:
     ranks = [waiting("tokenize", rank=0, idle=300), waiting("tokenize", rank=1, idle=600)]
     finding = found(merge(ranks), Category.HOST_BOUND)
-    assert "tokenize alone takes 600 us on rank 1, GPU 0, the longest wait" in finding.explanation
+    assert "“tokenize” alone takes 600 us on rank 1, GPU 0, the longest wait" in finding.explanation
     assert "on rank" not in found(ranks[0], Category.HOST_BOUND).explanation
 
 

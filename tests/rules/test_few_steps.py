@@ -6,6 +6,7 @@ import pytest
 
 from rules import diagnose
 from rules.findings.base import Category, Finding
+from rules.terms.culprit import quoted
 from tests.rules.builder import TinyTrace, steps
 
 
@@ -68,7 +69,7 @@ def test_work_that_names_itself_gets_advice_of_its_own(region: str, advised: str
 )
 def test_other_names_get_the_usual_advice(region: str) -> None:
     (found,) = with_pauses(1, region)
-    assert found.advice[0].startswith(f"Move {region} off the critical path")
+    assert found.advice[0].startswith(f"Move {quoted(region)} off the critical path")
 
 
 def test_copies_of_a_checkpoint_are_counted_where_they_are() -> None:

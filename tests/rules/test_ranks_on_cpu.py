@@ -25,7 +25,7 @@ def test_the_rank_that_prepares_longer_is_waited_for(both: list[Path]) -> None:
     first, *others = diagnose(trace).findings
     assert first.title == "Other ranks wait for rank 1: 31 % of every step"
     assert first.rank == 1
-    assert "Rank 1 spends 12.0 ms more of a step in data." in first.explanation
+    assert "Rank 1 spends 12.0 ms more of a step in “data”." in first.explanation
     assert "It arrives last at 8 of 8 collectives" in first.explanation
     assert first.evidence[0].name == "gloo:all_reduce"
     assert trace.lanes[first.evidence[0].lane].rank == 0

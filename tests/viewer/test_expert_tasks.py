@@ -14,7 +14,6 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from viewer.comparison.window import ComparisonWindow
-from viewer.panels.tables.facts import LinkButton
 from viewer.panels.tables.table_view import TableView
 from viewer.panels.tabs.instances import InstancesPanel
 from viewer.window.main_window import MainWindow
@@ -96,20 +95,15 @@ def test_the_longest_exposed_collective_of_a_rank_with_its_wait_and_its_launch(
     assert table.rows.value(0, "waits_for") == 2
     collective = window.document.selected_event
     assert collective == table.rows.value(0, "event")
-    hand.tab(window, "Selection")
-    panel = window.panels.tabs.currentWidget()
-    assert panel is not None
-    link = next(
-        each
-        for each in panel.findChildren(LinkButton)
-        if each.isVisible() and each.accessibleName().startswith("Launched by")
-    )
-    hand.click(link)
     trace = window.document.trace
     assert trace is not None
+    hand.type(table, "b")
     launch = window.document.selected_event
     assert launch in trace.links.launch[trace.links.operation == collective]
     assert (hand.clicks, hand.keys) == told("longest exposed collective of rank 3, its wait, its launch")
+    QTest.keyClicks(table, "b")
+    back = window.document.selected_event
+    assert back in trace.links.operation[trace.links.launch == launch]
 
 
 def test_all_gaps_of_one_cause_above_a_millisecond(

@@ -99,7 +99,7 @@ def _ncu_warnings(request: CaptureRequest) -> list[str]:
     if request.target.launcher:
         found.append(
             "Replaying a kernel of one rank while others wait in a collective can hang: record one process, or "
-            "choose a kernel that is no collective."
+            "choose a kernel that is not a collective."
         )
     return found
 

@@ -136,5 +136,5 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
 def _size(text: str) -> int:
     value = parse_size(text) or 0.0
     if not MIN_SIZE <= value <= MAX_SIZE:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size from 1KB to 4GB, such as 100MB")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size between 1KB and 4GB, such as 100MB")
     return int(value)

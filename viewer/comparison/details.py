@@ -46,7 +46,9 @@ class Details(QTabWidget):
     def _side_by_side(self) -> QWidget:
         split = QSplitter(Qt.Orientation.Horizontal)
         steps = self._titled(self._measured, self._about_steps, self.measures, self.dots)
-        said = ElidedLabel("by name, else by operator, shapes and place in the step", "secondary", pixels=12)
+        said = ElidedLabel(
+            "by name, or failing that by operator, shapes and place in the step", "secondary", pixels=12
+        )
         middle, third = (
             Label(title, pixels=13, weight=QFont.Weight.DemiBold)
             for title in ("Kernels matched across", "Findings")

@@ -84,8 +84,8 @@ def _add_tool(tools: Any, tool: Tool) -> None:
         "--journal",
         default="",
         metavar="NAME",
-        help="what the program is called from one recording to the next (default: its script, arguments without "
-        "numbers, and machine)",
+        help="name that identifies this program across recordings (default: its script, its arguments without "
+        "numbers, and the machine)",
     )
     _add_window(parser.add_argument_group("which part of the run"))
     _TOOL_OPTIONS[tool](parser.add_argument_group(tool.title))

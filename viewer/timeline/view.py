@@ -27,7 +27,7 @@ from viewer.timeline.ruler import Ruler
 from viewer.timeline.scene import Joined, Scene, joined, joining_size
 from viewer.timeline.selection import Area, Selection
 from viewer.timeline.state import Mark, TimelineState
-from viewer.timeline.walking import across, along, lanes_of_device, step_beside
+from viewer.timeline.walking import across, along, lanes_of_device, linked, step_beside
 
 if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis
@@ -232,6 +232,9 @@ class TimelineView(QWidget):
 
     def previous_event(self) -> None:
         self._walk(along(self.state, -1))
+
+    def linked_event(self) -> None:
+        self._walk(linked(self.state))
 
     def _walk(self, event: int) -> None:
         if event >= 0:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
+import numpy as np
+
 from viewer.timeline.geometry.layout import Layout
 from viewer.timeline.geometry.picking import event_at, neighbour
 from viewer.timeline.state import TimelineState
@@ -38,6 +40,16 @@ def along(state: TimelineState, step: int) -> int:
         if part.stop > part.start:
             return int(part.start if step > 0 else part.stop - 1)
     return -1
+
+
+def linked(state: TimelineState) -> int:
+    """What launched the selected event, or the first operation that it launched; -1 where nothing is known of that."""
+    if state.scene is None or state.selected < 0:
+        return -1
+    links = state.scene.trace.links
+    launch = int(links.launch_of(np.array([state.selected], np.int64))[0])
+    started = links.operations_of(state.selected) if launch < 0 else ()
+    return int(started[0]) if len(started) else launch
 
 
 def across(state: TimelineState, step: int) -> int:

@@ -102,6 +102,7 @@ def window_commands(parts: Parts, acts: WindowActions) -> list[Command]:
         "Go": [
             Command("next-event", "Next event on the lane", t.next_event, "."),
             Command("previous-event", "Previous event on the lane", t.previous_event, ","),
+            Command("linked-event", "From an operation to its launch, and back", t.linked_event, "B"),
             Command("next-finding", "Next finding", lambda: diagnosis.select(1), "N", separated=True),
             Command("previous-finding", "Previous finding", lambda: diagnosis.select(-1), "Shift+N"),
             Command("next-evidence", "Next place in this finding", lambda: diagnosis.walk(1), "E"),

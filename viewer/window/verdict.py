@@ -81,7 +81,7 @@ class VerdictStrip(QWidget):
         say = self.headline.say
         if self._document.preview:
             say(
-                f"Reading: the first {len(trace.events):,} events are shown",
+                f"Still reading: showing the first {len(trace.events):,} events",
                 "The diagnosis follows once everything is read.",
             )
             return
@@ -142,7 +142,7 @@ class VerdictStrip(QWidget):
         is_named = problem.headline.names_culprit or problem.culprit.kind is CulpritKind.KERNEL
         if problem.culprit.name and not is_named:
             where = "Mostly: " if problem.culprit.kind is CulpritKind.REASON else "In "
-            parts.append(f"{where}{problem.culprit.text}.")
+            parts.append(f"{where}{problem.culprit.said}.")
         if problem.because:
             parts.append(problem.because)
         plan = self._document.plan

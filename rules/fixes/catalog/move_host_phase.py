@@ -33,7 +33,7 @@ from rules.losses.plan_building import PlanBuilding, plan_building
 from rules.remedies.host_work import beside_launches, by_name, few_lengths, off_the_path
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.culprit import Culprit, CulpritKind, quoted
 from rules.wording.phrases import shortened
 
 BATCH_BYTES = 16_384  # a larger copy to the GPU right behind a stretch of work carries what was worked on
@@ -111,7 +111,7 @@ def _proposal(
     taken = duration(most_per_step(replay, np.where(nodes, own, 0.0)))
     shown = shortened(name, MAX_NAME_LENGTH)  # as findings name it
     what = (
-        f"the work of {shortened(name)}"
+        f"the work of {quoted(shortened(name))}"
         if name
         else f"unnamed {host_code(analysis.trace).removeprefix('the ')} work{_WHEN[phase.when]}"
     )
@@ -129,7 +129,7 @@ def _proposal(
         remedy=few_lengths(plans.is_of_attention)
         if plans
         else by_name(Culprit(CulpritKind.REGION, name))
-        or beside_launches(off_the_path(shown), is_known=is_known).and_then(
+        or beside_launches(off_the_path(quoted(shown)), is_known=is_known).and_then(
             *(() if name or is_known else (_NAMELESS,))
         ),
         expected=together(less_host_time(nodes, (1 - left) * own), *gone),

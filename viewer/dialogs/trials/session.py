@@ -112,7 +112,7 @@ class TrialSession(QObject):
         try:
             journal.keep_trials(wish.request, trials)
         except TraceError as error:
-            told = f"{trials.problem} {error.problem} The journal does not keep this trial.".strip()
+            told = f"{trials.problem} {error.problem} This trial is not in the journal.".strip()
             return replace(trials, problem=told)
         return trials
 

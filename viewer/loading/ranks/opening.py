@@ -141,7 +141,7 @@ def files_of_many(
     if not timelines or not (len(timelines) > FULL_RANKS or large or always):
         return None
     skipped = [each for content in found for each in content.skipped]
-    skipped += [(sources[0].name, "It is no timeline of a rank.") for sources in others]
+    skipped += [(sources[0].name, "It is not a timeline of a rank.") for sources in others]
     return FilesOfRun(
         tuple(
             Wanted(tuple(str(each.path) for each in sources), sources[0].shown or str(sources[0].path))

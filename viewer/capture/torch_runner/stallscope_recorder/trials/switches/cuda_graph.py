@@ -12,7 +12,7 @@ from ..program import NO_GPU, Program, torch_module
 WARM_CALLS = 3
 """Before recording, so that libraries have chosen their algorithms and taken their memory."""
 MAX_GRAPHS = 8
-"""Of one model, each with its own memory; a model that is given ever new shapes is no case for graphs."""
+"""Of one model, each with its own memory; a model whose shapes keep changing is not suited to graphs."""
 
 
 @change
