@@ -10,17 +10,20 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 import resources
-from parsers.model.units import duration
+from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause
 from rules.comparison.compare import compare
 from rules.fixes.step_time import MIN_RECORDER_SHARE
-from rules.verdict.promises import factor, promise_for, step_with, worded, worded_shortly
+from rules.verdict.promises import MIN_SPEEDUP, factor, promise_for, step_with, worded, worded_shortly
 from rules.wording.headline import Part
 from tests.opened import opened
 from viewer.look.labels import unbroken
+from viewer.reports.diagnosis_report import as_html
+from viewer.reports.json_report import as_json
 from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_laid_out, wait_until_ready
+from .page_tags import Tags
 from .test_home import click
 
 SAMPLES = (
@@ -78,7 +81,9 @@ def shown_numbers(window: MainWindow) -> list[Shown]:
     first = window.diagnosis.cards[0].finding
     sentence = verdict.sentence.text().replace("\u00a0", " ")
     if ": " in sentence and isinstance(first.headline.amount, Part):
-        rows.append(Shown("headline", sentence.rpartition(": ")[2], f"share of {first.rule} 0"))
+        rows.append(
+            Shown("headline", sentence.rpartition(": ")[2].partition(", ")[0], f"share of {first.rule} 0")
+        )
     for card in window.fixes.cards:
         promise = card.promise
         if not promise.proposal.redesign:
@@ -117,6 +122,42 @@ def told_in_words(window: MainWindow) -> list[Shown]:
             for each in RECORDED.findall(text)
             if finding.window_ns == window.document.analysis.window_ns
         ]
+    return rows
+
+
+def told_by_reports(window: MainWindow) -> list[Shown]:
+    """The same figures as the JSON and the page of the recording tell them."""
+    document = window.document
+    trace, diagnosis, plan, analysis = document.trace, document.diagnosis, document.plan, document.analysis
+    assert trace is not None
+    assert diagnosis is not None
+    assert plan is not None
+    assert analysis is not None
+    told = as_json(trace, diagnosis, analysis)
+    page = Tags()
+    page.feed(as_html(trace, diagnosis, analysis))
+    text = page.text.replace("\u00a0", " ")
+    assert told["headline"]["sentence"] in text
+    rows = []
+    for number, (finding, each) in enumerate(zip(diagnosis.findings, told["findings"], strict=True)):
+        assert finding.title in text
+        amount = finding.headline.amount
+        if isinstance(amount, Part) and amount.is_of_a_step:
+            assert each["share"] == pytest.approx(amount.share, abs=0.0001)
+            share = each["title"].rpartition(": ")[2].partition(", ")[0]
+            rows.append(Shown("JSON", share, f"share of {finding.rule} {number}"))
+    for promise, each in zip(plan.promises, told["fixes"], strict=True):
+        assert (each["low"], each["high"]) == pytest.approx((promise.low, promise.high), abs=0.001)
+        assert worded(promise) in text
+        if not promise.proposal.redesign and not promise.vague and promise.expected >= MIN_SPEEDUP:
+            rows.append(Shown("JSON", f"about {factor(each['expected'])}", f"gain of {promise.id}"))
+    for bar in window.verdict.bars:
+        time = diagnosis.step_times.get(bar.device)
+        if time is not None and time.is_told:
+            assert f"a step of {duration(time.length_ns)} without {duration(time.recorder_ns)}" in text
+            for part in [each.part for each in bar.buttons if each.share > 0.05]:
+                both = rf"{re.escape(percent(part.amount / time.length_ns))}\s*{re.escape(duration(part.amount))}"
+                assert re.search(both, text), part
     return rows
 
 
@@ -178,7 +219,7 @@ def test_no_two_figures_on_the_screen_contradict_each_other(
     qtbot.waitUntil(lambda: document.plan is not None)
     rows = shown_numbers(window)
     assert {row.place for row in rows} >= {"headline", "card 0"}
-    require_agreement([*rows, *told_in_words(window)])
+    require_agreement([*rows, *told_in_words(window), *told_by_reports(window)])
 
     diagnosis, plan = document.diagnosis, document.plan
     assert diagnosis is not None
