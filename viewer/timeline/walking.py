@@ -48,8 +48,10 @@ def linked(state: TimelineState) -> int:
         return -1
     links = state.scene.trace.links
     launch = int(links.launch_of(np.array([state.selected], np.int64))[0])
-    started = links.operations_of(state.selected) if launch < 0 else ()
-    return int(started[0]) if len(started) else launch
+    if launch >= 0:
+        return launch
+    started = links.operations_of(state.selected)
+    return int(started[0]) if len(started) else -1
 
 
 def across(state: TimelineState, step: int) -> int:
