@@ -1,4 +1,4 @@
-.PHONY: run setup test test-processes lint format bench fuzz constraints package clean help
+.PHONY: run setup test test-processes test-constants lint format bench fuzz constraints package clean help
 
 SETUP := ./scripts/setup.sh
 BIN := .venv/bin
@@ -21,6 +21,10 @@ test-processes: ## Run the tests that make test leaves out: every documented com
 	@$(SETUP) test
 	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m thorough $(ARGS)
 	$(BIN)/python -m tests.processes.kills --count 50 --processes 2
+
+test-constants: ## Change constants of rules and parsers, and list those that no test notices (ARGS="--count 40 --seed 1", else all)
+	@$(SETUP) test
+	$(BIN)/python -m tests.mutation $(ARGS)
 
 lint: ## Set up with the developer tools, then check style, types and the direction of imports
 	@$(SETUP) dev

@@ -10,7 +10,7 @@ import pytest
 from parsers import open_trace
 from parsers.chrome.build.device_clock import APART_NS, LATEST_START_NS, move_device_clock
 from parsers.model import Effect, EventKind, QualityRecorder, Trace
-from parsers.runs.rank_clocks import CLEAR_SKEW_NS, SKEW_TO_SPREAD, ClockOffset
+from parsers.runs.rank_clocks import CLEAR_SKEW_NS, SKEW_TO_SPREAD, ClockOffset, Collectives, offset_between
 from tests.parsers.chrome.traces import kernel, note, text_of
 
 BASE = 1_700_000_000_000_000_000
@@ -32,6 +32,19 @@ def test_a_skew_is_clear_above_what_collectives_differ_by(
 ) -> None:
     assert ClockOffset(median_ns, spread_ns, 20).is_clear_skew is clear
     assert SKEW_TO_SPREAD == 8  # docs/formats.md says eight
+
+
+@pytest.mark.parametrize(("sooner", "offset"), [(128, 7_000), (129, None)])
+@pytest.mark.parametrize("earlier", ["first", "other"])
+def test_a_rank_may_have_recorded_some_collectives_before_another_began(
+    sooner: int, offset: int | None, earlier: str
+) -> None:
+    ends = np.cumsum(np.random.default_rng(5).integers(100_000, 900_000, 400)) + 10**9
+    every = Collectives(ends, np.arange(400), np.zeros(400, np.int64))
+    later = Collectives(ends[sooner:] + 7_000, every.names[sooner:], every.groups[sooner:])
+    ranks = (every, later) if earlier == "first" else (later, every)
+    found = offset_between(*ranks)
+    assert (found and abs(found.median_ns)) == offset
 
 
 def run_of(folder: Path, late_us: float, wobble_us: float) -> Trace:

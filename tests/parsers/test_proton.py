@@ -293,7 +293,7 @@ def test_very_deep_stacks_are_shown_down_to_a_bound(tmp_path: Path) -> None:
     deep = [f"scope {number}" for number in range(5_000)]
     trace = open_trace([written(tmp_path, [kernel(10 * at, *deep, "k") for at in range(3)])])
     assert len(trace.gpu_operations) == 3
-    assert int(trace.events.depth.max()) < 100
+    assert int(trace.events.depth.max()) == 63
 
 
 @pytest.mark.parametrize(
@@ -327,4 +327,13 @@ def test_a_trace_without_events_is_refused_with_a_hint(tmp_path: Path) -> None:
 def test_names_from_a_profile_stay_names(tmp_path: Path) -> None:
     trace = profile(tmp_path, node("<b>forward</b>", leaf("<script>" + "x" * 100_000, 5)))
     assert trace.tables[1].rows[0][0] == "<b>forward</b>"
-    assert len(str(trace.tables[0].rows[0][0])) <= 300
+    assert len(str(trace.tables[0].rows[0][0])) == 300
+
+
+@pytest.mark.parametrize(("length", "whole"), [(300, True), (301, False)])
+def test_a_name_of_up_to_three_hundred_characters_is_shown_whole(
+    tmp_path: Path, length: int, whole: bool
+) -> None:
+    name = "x" * length
+    trace = profile(tmp_path, node(name, leaf("gemm", 5)))
+    assert (trace.tables[1].rows[0][0] == name) is whole

@@ -5,13 +5,20 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from parsers import open_trace
 from parsers.model import EventKind, Lane, LaneKind, Trace
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.completeness import MIN_LAUNCHES, completeness_of, gpus_missing, numbers_missing
+from rules.analysis.facts.completeness import (
+    MIN_LAUNCHES,
+    Completeness,
+    completeness_of,
+    gpus_missing,
+    numbers_missing,
+)
 from rules.verdict.verdict import verdict
 from tests.growing_recordings import complete, kernel, launch, trace
 from tests.rules.builder import TinyTrace
@@ -54,6 +61,16 @@ def test_a_recording_that_lacks_some_operations_is_judged_from_seven_of_ten_on(
     tmp_path: Path, kept: float, lost: bool
 ) -> None:
     assert completeness_of(recorded(tmp_path, kept)).has_lost_records is lost
+
+
+@pytest.mark.parametrize(
+    ("launches", "share", "lost"), [(99, 0.5, False), (100, 0.5, True), (2, 0.0, False), (3, 0.0, True)]
+)
+def test_few_launches_without_operations_may_lie_at_the_ends_unless_not_one_has_any(
+    launches: int, share: float, lost: bool
+) -> None:
+    found = Completeness(launches, np.arange(round(launches * (1 - share))))
+    assert found.has_lost_records is lost
 
 
 def test_what_only_hands_over_the_shape_of_a_launch_is_no_launch(tmp_path: Path) -> None:

@@ -45,3 +45,20 @@ def test_a_diagnosis_can_be_stopped_between_any_two_slices(
     with pytest.raises(Cancelled):
         Analysis(trace).prepare(progress)
     assert sum(0.5 < fraction < 0.7 for fraction in said) > 3
+
+
+@pytest.mark.parametrize(
+    ("launches", "apart_ns", "pause_ns"),
+    [(19, 150_000, 50_000), (20, 150_000, 1_500_000), (20, 250_000, 2_000_000), (20, 1_000, 50_000)],
+    ids=[
+        "too few to tell",
+        "ten times the usual",
+        "no more than two milliseconds",
+        "no less than was asked for",
+    ],
+)
+def test_a_pause_between_launches_is_their_cost_where_it_is_near_the_usual(
+    launches: int, apart_ns: int, pause_ns: int
+) -> None:
+    launched = np.arange(launches, dtype=np.int64) * apart_ns
+    assert idle_pieces._longest_launch_pause(launched, 50_000.0) == pause_ns

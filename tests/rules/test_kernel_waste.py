@@ -1,4 +1,4 @@
-"""What an order of accesses or a size of blocks wastes: never more than what memory leaves to save."""
+"""What an order of accesses, a size of blocks or uneven work wastes: never more than what memory leaves to save."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 
 from rules.findings.base import Category
 from tests.rules.kernel_profiles import COMPUTE, DRAM, MEMORY, SOUND, kernel, trace_of
-from tests.rules.test_kernel_findings import found, scattered
+from tests.rules.test_kernel_checks import cycles
+from tests.rules.test_kernel_findings import WAITING, categories, found, scattered
 
 
 @pytest.mark.parametrize(
@@ -47,3 +48,11 @@ def test_the_launch_alone_tells_lanes_without_a_thread(threads: int, title: str)
     launched = kernel({"launch__block_size": threads, DRAM: 50.0}, without=counters, block=(threads, 1, 1))
     told = [each.title for each in found(trace_of(launched)) if each.category is Category.DIVERGENCE]
     assert [each.partition(": ")[2] for each in told] == ([title] if title else [])
+
+
+@pytest.mark.parametrize(("duration_ns", "uneven"), [(9_900, False), (10_000, True)])
+def test_uneven_work_of_a_kernel_below_ten_microseconds_is_not_worth_a_word(
+    duration_ns: int, uneven: bool
+) -> None:
+    launch = kernel(cycles(800, 1000, 500), {**WAITING, "gpu__time_duration.sum": duration_ns})
+    assert (Category.IMBALANCE in categories(launch)) is uneven

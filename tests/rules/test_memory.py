@@ -82,6 +82,18 @@ def test_a_place_where_memory_was_freed_is_not_told_as_where_it_was_made(tmp_pat
     assert "allocated in" not in verdict_of(written(tmp_path, snapshot))
 
 
+@pytest.mark.parametrize(("lines", "named"), [(20, 20), (25, 20)])
+def test_the_twenty_lines_that_allocate_most_are_named(tmp_path: Path, lines: int, named: int) -> None:
+    snapshot = Snapshot()
+    for line in range(lines):
+        frames = ({"name": "train", "filename": "/home/me/train.py", "line": line + 1},)
+        snapshot.event("alloc", 0x1000 + line * 2 * MB, (line + 1) * 4096, 100 + line, frames)
+    (summary,) = memory_of(Analysis(written(tmp_path, snapshot)))
+    assert summary.account is not None
+    sites = summary.account.by_site(np.ones(lines, bool))
+    assert [each.bytes for each in sites] == [4096 * (lines - each) for each in range(named)]
+
+
 def test_a_sound_process_is_accused_of_nothing(fixtures: Path) -> None:
     assert rules_that_speak(fixture(fixtures, "sound")) == set()
 

@@ -209,10 +209,19 @@ def waiting_launches(waiting: int, kernel: float = 50.0, after: float = 10.0, co
         ({"waiting": 18}, True),
         ({"waiting": 17}, False),
         ({"waiting": 20, "kernel": 19.0}, False),
+        ({"waiting": 20, "kernel": 20.0}, True),
         ({"waiting": 20, "after": -10.0}, False),
         ({"waiting": 20, "after": 101.0, "kernel": 120.0}, False),
     ],
-    ids=["all", "nine in ten", "fewer", "short kernels", "before the end", "long after the end"],
+    ids=[
+        "all",
+        "nine in ten",
+        "fewer",
+        "short kernels",
+        "long enough",
+        "before the end",
+        "long after the end",
+    ],
 )
 def test_launches_that_wait_for_their_kernel_are_told(given: dict[str, float], found: bool) -> None:
     assert ("launch-ahead" in promised(waiting_launches(**given))) is found  # type: ignore[arg-type]

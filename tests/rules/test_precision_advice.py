@@ -66,6 +66,30 @@ def test_busy_units_for_double_precision_are_a_fault_where_a_gpu_has_few(
     assert (Category.FP64 in found) is loud
 
 
+def test_few_units_for_double_precision_are_said_by_how_few_and_promise_what_they_keep_waiting() -> None:
+    busy = {"sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_elapsed": 96.0, MEMORY: 1.0, DRAM: 1.0}
+    idle = ("sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_elapsed",)
+    idle += ("sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_elapsed",)
+    launch = replace(kernel(dict(busy), without=idle), compute_capability=(8, 9))
+    (found,) = [each for each in diagnose(trace_of(launch)).findings if each.category is Category.FP64]
+    assert "at most one FP64 unit for 32 of FP32" in found.explanation
+    assert found.ceiling_ns / found.window_ns == pytest.approx(1 - 1 / 32, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("share", "converting", "loud"), [(0.29, 60.0, False), (0.3, 60.0, True), (0.3, 59.0, False)]
+)
+def test_doubles_among_floats_are_a_fault_from_three_tenths_on(
+    share: float, converting: float, loud: bool
+) -> None:
+    rate = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
+    rates = {rate.format(letter + op): 0.0 for letter in "fd" for op in ("add", "mul", "fma")}
+    rates |= {rate.format("fadd"): 100.0 * (1 - share), rate.format("dadd"): 100.0 * share}
+    xu = {"sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_elapsed": converting, MEMORY: 5.0, DRAM: 5.0}
+    found = {each.category for each in diagnose(trace_of(kernel(dict(rates), dict(xu)))).findings}
+    assert (Category.FP64 in found) is loud
+
+
 def test_kernels_that_make_random_numbers_are_not_what_was_to_be_profiled() -> None:
     name = "void at::native::<unnamed>::distribution_elementwise_grid_stride_kernel<float, (int)4>(long)"
     assert "random numbers" in advice_for_libraries(name, Category.COMPUTE_BOUND)[0]

@@ -288,6 +288,11 @@ def test_nobody_waits_at_a_collective_when_the_late_rank_is_mended() -> None:
     assert made.time([mended]) < made.usual_ns
 
 
+@pytest.mark.parametrize(("recorded", "replayed"), [(16, 16), (20, 16)])
+def test_no_more_than_sixteen_steps_are_replayed(recorded: int, replayed: int) -> None:
+    assert tiny(count=recorded).steps == replayed
+
+
 def test_the_order_of_the_ranks_does_not_matter() -> None:
     assert two_ranks(500, (0, 1)).recorded_ns == pytest.approx(two_ranks(500, (1, 0)).recorded_ns)
 

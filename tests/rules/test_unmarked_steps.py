@@ -389,3 +389,13 @@ def test_updates_of_two_networks_in_turns_are_one_step(last: int, rounds: int) -
     counts = np.array(([237] * 4 + [235, last]) * 4 + [237] * 5)
     begins = np.cumsum(counts) - counts
     assert len(rounds_of(begins, counts, begins * 30_000, (begins + 230) * 30_000, trains=True)) == rounds
+
+
+@pytest.mark.parametrize(("times", "rounds"), [(1.45, 0), (1.5, 6)])
+def test_what_comes_now_and_then_begins_a_round_where_its_cycle_takes_half_as_long_again(
+    times: float, rounds: int
+) -> None:
+    odd = np.arange(21) % 4 == 3
+    counts, lasted = np.where(odd, 30, 10), np.where(odd, int(1000 * times), 1000)
+    begins, starts = np.cumsum(counts) - counts, np.cumsum(lasted) - lasted
+    assert len(rounds_of(begins, counts, starts, starts + lasted - 10, trains=False)) == rounds

@@ -1,0 +1,129 @@
+"""``python -m tests.mutation [--count N] [--seed S] [--only TEXT]``: does a test notice that a constant was changed?
+
+Each constant of rules and parsers is made larger and smaller, and the tests run that reach a function which reads it.
+Which ones these are, a run of all of them notes first; it is kept in .pytest_cache until ``--anew``. What no test
+noticed is listed, and the share of what was noticed is told last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.mutation.changing import Changes
+from tests.mutation.constants import REPOSITORY, Constant, constants, read_by
+from tests.mutation.reached import FILE
+
+TESTS = ("tests/rules", "tests/parsers")
+MAP = REPOSITORY / ".pytest_cache" / "reached.json"
+WANTED = 0.95
+AT_A_TIME = 4  # tests of one function with different parameters
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly")
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Seconds that each test takes, and the functions it runs, as "file:first line"."""
+
+    tests: dict[str, tuple[float, frozenset[str]]]
+
+    @staticmethod
+    def noted(anew: bool) -> Reached:
+        """What a run of all tests noted, now or before."""
+        if anew or not MAP.exists():
+            MAP.parent.mkdir(exist_ok=True)
+            words = [sys.executable, "-m", "pytest", *OPTIONS, "-p", "tests.mutation.reached", *TESTS]
+            subprocess.run(words, cwd=REPOSITORY, env=os.environ | {FILE: str(MAP)}, check=False)
+        noted = json.loads(MAP.read_text())
+        places = noted["places"]
+        return Reached(
+            {
+                test: (seconds, frozenset(places[number] for number in numbers))
+                for test, (seconds, numbers) in noted["tests"].items()
+            }
+        )
+
+    def tests_of(self, constant: Constant, most_s: float) -> list[str]:
+        """Tests that run what reads a constant, ``most_s`` of a processor all together.
+
+        First come those that are named after a module that reads it, or in a file that speaks of one, then the quick
+        ones; of one with parameters some at a time.
+        """
+        readers = read_by(constant)
+        reading = {f"{file}:{line}" for file, line in readers if line}
+        loaded = tuple(f"{file}:" for file, line in readers if not line)
+        stems = {Path(file).stem.removesuffix("s") for file, _ in readers}
+        subject = re.compile("|".join("[_ -]".join(stem.split("_")) for stem in stems))
+        by_function: dict[str, list[tuple[float, str]]] = {}
+        for test, (seconds, places) in self.tests.items():
+            if not places.isdisjoint(reading) or (
+                loaded and any(place.startswith(loaded) for place in places)
+            ):
+                by_function.setdefault(test.partition("[")[0], []).append((seconds, test))
+        found = [
+            (
+                subject.search(test) is None,
+                subject.search(_text(test.partition("::")[0])) is None,
+                number // AT_A_TIME,
+                seconds,
+                test,
+            )
+            for tests in by_function.values()
+            for number, (seconds, test) in enumerate(sorted(tests))
+        ]
+        chosen, spent = [], 0.0
+        for *_, seconds, test in sorted(found):
+            spent += seconds
+            if chosen and spent > most_s:
+                break
+            chosen.append(test)
+        return chosen
+
+
+_texts: dict[str, str] = {}
+
+
+def _text(file: str) -> str:
+    if file not in _texts:
+        _texts[file] = (REPOSITORY / file).read_text("utf-8")
+    return _texts[file]
+
+
+def main() -> int:
+    """Change constants, then say which changes nobody noticed; 1 where these are too many."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("--count", type=int, help="so many constants, drawn at random; else all")
+    parser.add_argument("--seed", default="0", help="what they are drawn by")
+    parser.add_argument("--only", default="", help="those alone whose file and name have this in them")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=40.0, help="so long tests may look for one change")
+    parser.add_argument("--anew", action="store_true", help="note again which tests reach what")
+    options = parser.parse_args()
+    os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    reached = Reached.noted(options.anew)
+    chosen = [constant for constant in constants() if options.only in str(constant)]
+    if options.count is not None and options.count < len(chosen):
+        chosen = random.Random(options.seed).sample(chosen, options.count)
+    tests_of = {constant: reached.tests_of(constant, options.seconds) for constant in chosen}
+    changes = [(constant, value) for constant in chosen for value in constant.changes()]
+    run = Changes(changes, tests_of, options.processes)
+    files = sorted({test.partition("::")[0] for tests in tests_of.values() for test in tests})
+    pytest.main([*OPTIONS, "-s", "--no-header", *files], plugins=[run])
+    missed = [change for change, seen in zip(changes, run.noticed, strict=True) if not seen]
+    print("\nmissed:", *(f"  {constant} -> {value:g}" for constant, value in missed), sep="\n")
+    share = sum(run.noticed) / max(len(run.noticed), 1)
+    print(f"{sum(run.noticed)} of {len(changes)} changes of {len(chosen)} constants noticed: {share:.1%}")
+    return 0 if share >= WANTED else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

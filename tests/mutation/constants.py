@@ -1,0 +1,166 @@
+"""The constants that rules and parsers decide by, where each is read, and what each is changed to."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+ROOTS = ("parsers", "rules")
+READERS = ("parsers", "rules", "viewer", "stallscope")
+OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+}
+SMALL = 4  # a count up to here is changed by one, everything else by a factor
+FACTOR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One number at the top of a module: of ``MIN_STEPS = 3``, or the default of a ``threshold(...)``."""
+
+    file: str
+    name: str
+    line: int
+    value: int | float
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.name} = {self.value:g}"
+
+    def changes(self) -> tuple[int | float, int | float]:
+        """A value above and one below."""
+        if isinstance(self.value, int) and self.value <= SMALL:
+            return self.value + 1, self.value - 1
+        below = self.value // FACTOR if isinstance(self.value, int) else self.value / FACTOR
+        return self.value * FACTOR, below
+
+
+def _number(node: ast.expr) -> int | float | None:
+    """What an expression of numbers alone comes to, such as ``5 * 1_000_000`` or ``1 << 20``."""
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=operand) if (value := _number(operand)) is not None:
+            return -value
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+            before, after = _number(left), _number(right)
+            return None if before is None or after is None else OPERATORS[type(op)](before, after)
+    return None
+
+
+@cache
+def parsed(file: str) -> ast.Module:
+    """The source of a module of the product."""
+    return ast.parse((REPOSITORY / file).read_bytes())
+
+
+def module_of(file: str) -> str:
+    """What a file is imported as."""
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+@cache
+def _files(root: str) -> list[str]:
+    return sorted(file.relative_to(REPOSITORY).as_posix() for file in (REPOSITORY / root).rglob("*.py"))
+
+
+def _modules(*roots: str) -> Iterator[tuple[str, ast.Module]]:
+    for root in roots:
+        for file in _files(root):
+            yield file, parsed(file)
+
+
+def constants() -> list[Constant]:
+    """Every constant of rules and parsers, in the order of files."""
+    return [
+        Constant(file, name, at.lineno, value)
+        for file, module in _modules(*ROOTS)
+        for statement in module.body
+        if (assigned := _assigned(statement)) is not None
+        for name, at in [assigned]
+        if (value := _number(at)) is not None
+    ]
+
+
+def _assigned(statement: ast.stmt) -> tuple[str, ast.expr] | None:
+    match statement:
+        case ast.Assign(
+            targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="threshold"), args=given)
+        ):
+            return name, given[3]
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.expr() as value) if name.isupper():
+            return name, value
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if name.isupper():
+            return name, value
+    return None
+
+
+@cache
+def _readers() -> dict[str, list[tuple[str, str, int]]]:
+    """By name: module, function and line of who reads it; line 0 for what a module or a class reads as it is loaded."""
+    found: dict[str, list[tuple[str, str, int]]] = {}
+    for file, module in _modules(*READERS):
+        _read_in(module, file, "", 0, found)
+    return found
+
+
+@cache
+def _importers() -> dict[tuple[str, str], set[str]]:
+    """By file and name: the files that import it."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for file, module in _modules(*READERS):
+        for node in ast.walk(module):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for name in node.names:
+                    found.setdefault((f"{node.module.replace('.', '/')}.py", name.name), set()).add(file)
+    return found
+
+
+def users_of(file: str, name: str) -> set[str]:
+    """The files that import a name from another one."""
+    return _importers().get((file, name), set())
+
+
+def _read_in(
+    node: ast.AST, file: str, inside: str, line: int, found: dict[str, list[tuple[str, str, int]]]
+) -> None:
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name) if name.isupper():
+                found.setdefault(name, []).append((file, inside, line))
+            case ast.Assign(targets=[ast.Name(id=name)]) if not line:
+                _read_in(child, file, name, 0, found)
+                continue
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                first = min([child.lineno, *(mark.lineno for mark in child.decorator_list)])
+                _read_in(child, file, child.name, line or first, found)
+                continue
+        _read_in(child, file, inside, line, found)
+
+
+def read_by(constant: Constant) -> set[tuple[str, int]]:
+    """Functions, as file and first line, that read a constant or another one made of it.
+
+    Line 0 stands for any function of the file: what a class or a module makes of it as it is loaded.
+    """
+    knows = {constant.file, *users_of(constant.file, constant.name)}
+    found: set[tuple[str, int]] = set()
+    for file, inside, line in _readers().get(constant.name, []):
+        if file not in knows:
+            continue
+        if line or not inside.isupper():
+            found.add((file, line))
+        elif inside != constant.name:
+            found |= read_by(Constant(file, inside, 0, 0))
+    return found
