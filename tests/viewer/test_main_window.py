@@ -231,21 +231,21 @@ def test_a_click_on_a_part_of_the_budget_marks_its_intervals(window: MainWindow,
     assert list(window.timeline.state.evidence) == places
 
 
-def test_the_parts_of_the_budget_fill_the_bar_and_state_their_time(window: MainWindow) -> None:
+def test_the_parts_of_the_budget_fill_the_bar_and_state_their_time_in_a_step(window: MainWindow) -> None:
     (bar,) = window.verdict.bars
+    start, end = window.document.window
     assert sum(button.width() for button in bar.buttons) == bar.width()
-    assert sum(button.part.amount for button in bar.buttons) == pytest.approx(
-        window.document.window[1] - window.document.window[0], rel=1e-3
-    )
-    assert "ms" in bar.buttons[0].toolTip()
+    assert sum(button.part.amount for button in bar.buttons) == pytest.approx((end - start) / STEPS, rel=1e-3)
+    assert "ms a step" in bar.buttons[0].toolTip()
 
 
 def test_choosing_a_step_changes_the_budget_and_the_view(window: MainWindow, qtbot: QtBot) -> None:
     assert window.toolbar.steps.box.count() == STEPS + 1
-    whole = sum(button.part.amount for button in window.verdict.bars[0].buttons)
     window.document.select_step(1)
     step = window.document.steps[1]
-    assert sum(button.part.amount for button in window.verdict.bars[0].buttons) < whole
+    parts = [button.part for button in window.verdict.bars[0].buttons]
+    assert sum(part.amount for part in parts) == pytest.approx(step.duration, rel=1e-3)
+    assert not any(part.a_step for part in parts)
     t0, t1 = window.timeline.visible_interval
     assert t0 <= step.start < step.end <= t1
     assert window.toolbar.steps.box.currentIndex() == 2
