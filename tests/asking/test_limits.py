@@ -112,9 +112,9 @@ def test_a_question_gets_no_more_memory_than_it_may_use(asked: AskedRecording, s
 
 
 def test_a_question_gets_no_more_time_than_it_may_take(run: Path) -> None:
-    asked = AskedRecording([[run]], Limits(0.5, MAX_MEMORY))
+    asked = AskedRecording([[run]], Limits(0.3, MAX_MEMORY))
     for sql in ENDLESS:
-        with pytest.raises(TimeReached, match=r"0\.5 s") as reached:
+        with pytest.raises(TimeReached, match=r"0\.3 s") as reached:
             asked.answer(first_rows, Progress(), sql=sql)
         assert reached.value.option == "--time-limit"
     assert json.loads(asked.answer(how_many, Progress(), name="cuda_gpu_kern_sum"))["rows"] == 1
@@ -267,9 +267,9 @@ def test_a_question_that_can_be_interrupted_costs_no_second_reading(
     monkeypatch.setattr(recording_process, "_STOPS_WITHIN_S", 60.0)
     asked.answer(how_many, Progress(), name="cuda_gpu_kern_sum")
     helper = asked._helper
-    for sql in ENDLESS:
+    for sql in (ENDLESS[0], ENDLESS[-1]):
         progress = Progress()
-        threading.Timer(0.5, progress.cancel).start()
+        threading.Timer(0.3, progress.cancel).start()
         with pytest.raises(Cancelled):
             asked.answer(first_rows, progress, sql=sql)
     assert asked._helper is helper
