@@ -87,13 +87,14 @@ def constants() -> list[Constant]:
         Constant(file, name, at.lineno, value)
         for file, module in _modules(*ROOTS)
         for statement in module.body
-        if (assigned := _assigned(statement)) is not None
-        for name, at in [assigned]
+        if (found := assigned(statement)) is not None
+        for name, at in [found]
         if (value := _number(at)) is not None
     ]
 
 
-def _assigned(statement: ast.stmt) -> tuple[str, ast.expr] | None:
+def assigned(statement: ast.stmt) -> tuple[str, ast.expr] | None:
+    """The name that a statement gives a value, and the expression of that value."""
     match statement:
         case ast.Assign(
             targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="threshold"), args=given)

@@ -9,16 +9,25 @@ from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body, promised
 
 
-@pytest.mark.parametrize(("megabytes", "found"), [(20, True), (0.001, False)])
-def test_large_copies_are_avoided(megabytes: float, found: bool) -> None:
+@pytest.mark.parametrize(
+    ("length", "size", "found"),
+    [
+        (800, 20_000_000, True),
+        (5, 1_000, False),
+        (48, 80_000, True),
+        (48, 40_000, False),
+        (80, 1_000, True),
+        (40, 1_000, False),
+    ],
+)
+def test_large_copies_are_avoided(length: int, size: int, found: bool) -> None:
     def body(trace: TinyTrace, _: int) -> None:
         trace.kernels(10, 15, 20, 40)
-        length = 800 if megabytes > 1 else 5
         end = 640 + length
-        trace.copy(640, end, "DtoH", 620, pageable=True, bytes=int(megabytes * 1e6), launch_us=end - 610)
+        trace.copy(640, end, "DtoH", 620, pageable=True, bytes=size, launch_us=end - 610)
         trace.kernels(end + 20, 8, 20, 40)
 
-    plan = plan_of_body(body)
+    plan = plan_of_body(body, length=1100 + length)
     assert ("copy-less" in promised(plan)) is found
     if found:  # nothing that is done to copies to the GPU could prove it
         proposal = next(each.proposal for each in plan.promises if each.proposal.fix == "copy-less")

@@ -1,0 +1,60 @@
+"""A changed constant is another number wherever it is known; each constant is read by somebody."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from parsers.smi.clock import _LATEST_NS
+from tests.mutation.changed import change_of
+from tests.mutation.constants import REPOSITORY, Constant, constants, read_by
+
+
+@pytest.fixture(scope="session")
+def known() -> dict[tuple[str, str], Constant]:
+    return {(each.file, each.name): each for each in constants()}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("file", "name", "asked", "told"),
+    [
+        ("rules/terms/thresholds.py", "MIN_SHARE", "rules.terms.thresholds.DEFAULTS[MIN_SHARE]", 0.02),
+        ("rules/losses/cpu_loops.py", "MIN_TIMES", "rules.catalog.cpu_item_loop.MIN_TIMES", 32),
+        ("parsers/smi/clock.py", "NS", "parsers.smi.clock._LATEST_NS", 2 * _LATEST_NS),
+    ],
+    ids=["a threshold has another default", "importers know the change", "what is made of it follows"],
+)
+def test_a_changed_constant_is_another_number_wherever_it_is_known(
+    known: dict[tuple[str, str], Constant], file: str, name: str, asked: str, told: float
+) -> None:
+    constant = known[file, name]
+    module = asked.rpartition(".")[0]
+    code = f"import tests.mutation.changed; import {module}; from {module} import {name}; print({asked})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=REPOSITORY,
+        env=os.environ | change_of(constant, 2 * constant.value),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert float(done.stdout) == pytest.approx(told)
+
+
+@pytest.mark.parametrize(
+    ("value", "changes"),
+    [(3, (4, 2)), (4, (5, 3)), (5, (10, 2)), (0.5, (1.0, 0.25)), (1_000_000, (2_000_000, 500_000))],
+)
+def test_small_counts_are_changed_by_one_and_all_else_by_a_factor(
+    value: float, changes: tuple[float, float]
+) -> None:
+    assert Constant("x.py", "X", 1, value).changes() == changes
+
+
+@pytest.mark.thorough
+def test_every_constant_is_read_by_somebody(known: dict[tuple[str, str], Constant]) -> None:
+    assert [str(each) for each in known.values() if not read_by(each)] == []
