@@ -89,6 +89,13 @@ def promise_for(finding: Finding, plan: Plan | None) -> Promise | None:
     return next((each for each in promises if each.id == finding.fix), None)
 
 
+def advice_on(finding: Finding, plan: Plan | None) -> tuple[str, ...]:
+    """What to try: first what the fix says that takes a finding away, of the one that leads; then what else helps."""
+    promise = promise_for(finding, plan) if finding.leads else None
+    first = promise.proposal.remedy.advice_for(finding.reader) if promise is not None else ()
+    return (*first, *(each for each in finding.advice if each not in first))
+
+
 def gain(finding: Finding, plan: Plan | None = None, *, short: bool = False) -> str:
     """What is told beside a finding: what its fix gives, else the share of the time that it speaks of.
 

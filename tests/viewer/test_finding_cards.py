@@ -14,8 +14,9 @@ from pytestqt.qtbot import QtBot
 import resources
 from parsers.model.units import percent
 from rules.causes import OTHER_BASIS
+from rules.remedies.remedy import remedy
 from rules.verdict.absent import absent_in_a_line
-from rules.verdict.promises import gain
+from rules.verdict.promises import advice_on, gain
 from rules.wording.headline import Part
 from viewer.look.labels import unbroken
 from viewer.panels.findings.check_list import CheckList, check_name
@@ -42,6 +43,25 @@ def test_share_and_gain_stand_beside_the_bar_of_a_card_so_that_its_title_is_one_
     middles = [each.mapTo(card, each.rect().center()) for each in (card.share, bar, card.gives)]
     assert [each.x() for each in middles] == sorted(each.x() for each in middles)
     assert max(each.y() for each in middles) - min(each.y() for each in middles) < 4
+
+
+def test_a_card_advises_first_what_the_fix_says_whose_gain_it_tells(window: MainWindow, qtbot: QtBot) -> None:
+    qtbot.waitUntil(lambda: window.document.plan is not None)
+    plan, card = window.document.plan, window.diagnosis.cards[0]
+    assert plan is not None
+    (promise,) = (each for each in plan.promises if each.id == card.finding.fix)
+    other = replace(promise.proposal, remedy=remedy("Stack the items.", *card.finding.advice[:1]))
+    plan = replace(plan, promises=(replace(promise, proposal=other),))
+    card.tell(plan)
+    assert card.advice.text() == "Stack the items."
+    assert advice_on(card.finding, plan) == ("Stack the items.", *card.finding.advice)
+    follower = replace(card.finding, leads=False)
+    assert advice_on(follower, plan) == follower.advice
+    card.fix_button.click()
+    shown = [label.text() for label in card.findChildren(QLabel)]
+    assert shown.count("Stack the items.") == 1
+    card.tell(replace(plan, promises=()))
+    assert card.finding.advice[0].startswith(card.advice.text().removesuffix(" ..."))
 
 
 @pytest.mark.parametrize(("more", "told"), [(OTHER_BASIS + 1e-6, True), (OTHER_BASIS - 1e-6, False)])

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QVBoxLay
 from parsers.model.units import duration, percent
 from rules import Finding
 from rules.terms.culprit import SourceLine
-from rules.verdict.promises import gain
+from rules.verdict.promises import advice_on, gain
 from rules.wording.phrases import short_place
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
@@ -41,13 +41,17 @@ TextAround = Callable[[SourceLine], tuple[str, str]]  # the lines around it, and
 NextRecording = Callable[[Finding], "tuple[str, CaptureRequest] | None"]
 
 
+def _unbroken(text: str) -> str:
+    return breakable(unbroken(" ".join(text.split())))
+
+
 class LineClampedLabel(QLabel):
     """Wrapped plain text of at most so many lines (0: all of them); the last one ends in an ellipsis."""
 
     def __init__(self, text: str, lines: int, role: str = "") -> None:
         super().__init__()
         self._fitted: dict[tuple[int, int], tuple[str, int]] = {}
-        self._whole, self._lines = breakable(unbroken(" ".join(text.split()))), lines
+        self._whole, self._lines = _unbroken(text), lines
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setWordWrap(True)
         self.setText(self._whole)
@@ -56,6 +60,12 @@ class LineClampedLabel(QLabel):
         self.setSizePolicy(policy)
         if role:
             self.setProperty("role", role)
+
+    def say(self, text: str) -> None:
+        """Another text, in as many lines at most."""
+        self._whole = _unbroken(text)
+        self._fitted.clear()
+        self.set_lines(self._lines)
 
     def set_lines(self, lines: int) -> None:
         self._lines = lines
@@ -155,6 +165,8 @@ class FindingCard(QFrame):
         self._gain.explain(self._promise is not None)
         self.gives.setText(self.ceiling)
         self.gives.setVisible(bool(self.ceiling))
+        self.advice.say("".join(self._told_advice[:1]))
+        self.advice.setVisible(bool(self._told_advice))
         self.setAccessibleName(f"{self._told.title}. {self.ceiling}")
 
     def tell_as(self, told: Finding) -> None:
@@ -166,6 +178,10 @@ class FindingCard(QFrame):
             self._bar.show_finding(told)
         self.gives.setText(self.ceiling)
         self.setAccessibleName(f"{told.title}. {self.ceiling}")
+
+    @property
+    def _told_advice(self) -> tuple[str, ...]:
+        return advice_on(self.finding, self._plan)
 
     @property
     def _promise(self) -> Promise | None:
@@ -203,9 +219,9 @@ class FindingCard(QFrame):
         self._layout.addWidget(self._what)
         if finding.after_steps:
             self._layout.addWidget(Stairs(finding.after_steps, self._color))
-        self._advice = LineClampedLabel(finding.advice[0] if finding.advice else "", SHORT_LINES)
-        if finding.advice:
-            self._layout.addWidget(self._advice)
+        self.advice = LineClampedLabel("".join(self._told_advice[:1]), SHORT_LINES)
+        self._layout.addWidget(self.advice)
+        self.advice.setVisible(bool(self._told_advice))
         self._detail: QWidget | None = None
 
     @cached_property
@@ -269,7 +285,7 @@ class FindingCard(QFrame):
             return
         self._current = current
         self._buttons.setVisible(current)
-        for label in (self._what, self._advice):
+        for label in (self._what, self.advice):
             label.set_lines(0 if current else SHORT_LINES)
         if not current:
             self.fix_button.setChecked(False)
@@ -296,7 +312,7 @@ class FindingCard(QFrame):
 
     def _how_to_fix(self) -> QWidget:
         body, layout = _section()
-        for advice in self.finding.advice[1:]:
+        for advice in self._told_advice[1:]:
             layout.addWidget(Label(f"•  {advice}", wrap=True, selectable=True))
         if self.finding.code:
             layout.addWidget(CodeBox(self.finding.code))
