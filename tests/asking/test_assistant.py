@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import anyio
 import pytest
@@ -39,16 +39,17 @@ def test_a_session_over_standard_input_and_output(
     run, other = (str(tmp_path / Path(name).name) for name in (RUN, OTHER))
 
     from mcp import Client  # here: every worker collects this module, and few ever run a session
-    from mcp.client.stdio import StdioServerParameters
+    from mcp.client.stdio import StdioServerParameters, stdio_client
 
-    async def session() -> None:
+    async def session(nowhere: TextIO) -> None:
         command = StdioServerParameters(
             command=sys.executable,
             args=["-m", "viewer", "mcp", str(tmp_path)],
             cwd=repository,
             env=dict(os.environ),
         )
-        async with Client(command) as client:
+        # Else it is what stood for standard error in the test that first loaded the SDK.
+        async with Client(stdio_client(command, errlog=nowhere)) as client:
             tools = (await client.list_tools()).tools
             assert {tool.name for tool in tools} == {
                 "budget", "compare", "diagnose", "evidence", "explain", "list_recordings", "open_recording",
@@ -96,7 +97,8 @@ def test_a_session_over_standard_input_and_output(
             )
             assert asked.is_error
 
-    anyio.run(session)
+    with open(os.devnull, "w") as nowhere:
+        anyio.run(session, nowhere)
 
 
 def test_every_tool_answers_in_bounds(recordings: Mapping[str, Analysis]) -> None:

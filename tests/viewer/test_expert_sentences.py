@@ -271,7 +271,7 @@ EXPECTED = [
     ),
     Expected(
         "../serve/engine.sqlite",
-        "cuDNN's attention builds a new plan for each new shape: 78 %",
+        "cuDNN's attention builds a new plan for each new shape: 85 %",
         (
             "2.42 of the 3.27 s of all steps",
             "Pad to a few lengths",
