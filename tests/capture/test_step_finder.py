@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from viewer.capture.torch_runner.stallscope_recorder.steps import PATIENCE, SIGHTINGS, SILENCE, StepFinder
+import pytest
+
+from viewer.capture.torch_runner.stallscope_recorder.steps import (
+    MANY_ITEMS,
+    PATIENCE,
+    SIGHTINGS,
+    SILENCE,
+    StepFinder,
+)
 
 
 class Loop:
@@ -128,3 +136,25 @@ def test_steps_found_early_give_way_to_an_optimizer_until_recording_begins() -> 
     locked.finder.locked = True
     locked.train(2)
     assert locked.finder.source == "dataloader"
+
+
+def test_items_that_are_computed_one_by_one_before_the_first_backward_pass_are_no_steps() -> None:
+    loop = Loop()
+    loop.finder.optimizer_exists = True
+    for _ in range(2):
+        for _ in range(MANY_ITEMS - 1):
+            loop.finder.forward("model", keeps_for_backward=True)
+        loop.finder.backward()
+        loop.finder.optimized("optimizer")
+    loop.finder.forward("model", keeps_for_backward=True)
+    assert loop.finder.source == "optimizer"
+    assert loop.marks == [1, 2]
+
+
+@pytest.mark.parametrize(("calls", "source"), [(MANY_ITEMS - 1, ""), (MANY_ITEMS, "forward")])
+def test_a_model_in_training_that_nobody_trains_is_waited_for_only_so_long(calls: int, source: str) -> None:
+    loop = Loop()
+    loop.finder.optimizer_exists = True
+    for _ in range(calls):
+        loop.finder.forward("model", keeps_for_backward=True)
+    assert loop.finder.source == source

@@ -21,11 +21,13 @@ def _watched_call(
     model that is computed again, such as by activation checkpointing, and no forward pass of its own.
     """
 
+    torch = importlib.import_module("torch")
+
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_compiling() or getattr(inside, "a_module", False) or is_in_backward():
             return original(self, *args, **kwargs)
         hooks.meet(self)
-        finder.forward(id(self))
+        finder.forward(id(self), self.training and torch.is_grad_enabled())
         inside.a_module = True
         try:
             with ranges.around("forward: " + unwrapped_class_name(self)):

@@ -8,6 +8,8 @@ SIGHTINGS = 3
 """So many fetches, forward or backward calls without an optimizer make them the program's steps."""
 PATIENCE = 256
 """So many of them with an optimizer that exists but has not stepped yet (gradient accumulation)."""
+MANY_ITEMS = 4096
+"""So many forward calls for gradients with an optimizer before the first backward pass (one call for each item)."""
 SILENCE = 8
 """A leader that misses so many turns of another optimizer, loader or model hands over to it."""
 
@@ -54,6 +56,7 @@ class StepFinder:
         self._begun = False
         self._loader_at_its_end = False
         self._fetched_in_step = False
+        self._keeps_for_backward = False
         self.optimizer_exists = False
         self.locked = False
         self.counts: dict[str, int] = {"dataloader": 0, "forward": 0, "backward": 0, "optimizer": 0}
@@ -82,8 +85,9 @@ class StepFinder:
         self._leaders["dataloader"].retire(loader)
         self._loader_at_its_end = True
 
-    def forward(self, model: Any) -> None:
-        """The outermost module is about to be called."""
+    def forward(self, model: Any, keeps_for_backward: bool = False) -> None:
+        """The outermost module is about to be called, maybe in training, with what gradients need being kept."""
+        self._keeps_for_backward |= keeps_for_backward
         leads = self._leaders["forward"].is_led_by(model)
         if leads:
             self.counts["forward"] += 1
@@ -123,6 +127,8 @@ class StepFinder:
             needed = PATIENCE
         if source == "forward" and self.counts["backward"] > 0:
             return
+        if source == "forward" and self.optimizer_exists and self._keeps_for_backward:
+            needed = MANY_ITEMS
         if self.counts[source] >= needed:
             self.source = source
             self._ended = self.counts[source] - 2
