@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+
+import numpy as np
+
+from parsers.model.arrays import BOOL
 
 PREVIEW = "preview"  # the kind of the note that marks a trace of the first events only
 KERNEL_COUNTERS = "kernel-counters"  # that of the note that counts kernels with counters and without times
@@ -110,6 +114,14 @@ class QualityRecorder:
         if before is not None:
             count, reason, example = before.count + count, before.reason, before.example or example
         self._notes[kind, effect] = QualityNote(kind, count, effect, reason, example[:200])
+
+    def read_times(self, good: BOOL, where: Callable[[int], str]) -> None:
+        """Count rows, and those that are left out for their times; ``where`` names the row with an index."""
+        self.read(len(good))
+        bad = np.flatnonzero(~good)
+        reason = "Rows without a start, or that end before it, were left out."
+        example = where(int(bad[0])) if len(bad) else ""
+        self.note("impossible time", Effect.QUARANTINED, reason, example, len(bad))
 
     def quality(self) -> Quality:
         return Quality(self._read, self._kept, tuple(self._notes.values()))

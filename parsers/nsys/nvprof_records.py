@@ -15,7 +15,6 @@ from parsers.model import (
     Attribute,
     CopyKind,
     Device,
-    Effect,
     EventKind,
     Lane,
     LaneKind,
@@ -148,14 +147,7 @@ class _Recording:
     def _usable(self, rows: Columns, table: str) -> BOOL:
         start, end = rows["start"], rows["end"]
         good = (start > 0) & (end >= start) & (end < -ABSENT // 2)
-        self.builder.quality.read(len(good))
-        self.builder.quality.note(
-            "impossible time",
-            Effect.QUARANTINED,
-            "Rows without a start, or that end before it, were left out.",
-            f"{table} row {int(rows['row'][~good][0])}" if not good.all() else "",
-            int((~good).sum()),
-        )
+        self.builder.quality.read_times(good, lambda index: f"{table} row {int(rows['row'][index])}")
         return good
 
     def _rows_of_calls(self, kind: str) -> Columns:

@@ -14,7 +14,6 @@ from parsers.model import (
     CopyKind,
     Counter,
     Device,
-    Effect,
     EventKind,
     Lane,
     LaneKind,
@@ -74,14 +73,7 @@ class _Recording:
     def _usable(self, rows: Columns, table: str) -> BOOL:
         start, end = rows["start"], rows["end"]
         good = (start > -_FARTHEST_NS) & (end >= start) & (end < _FARTHEST_NS)
-        self.builder.quality.read(len(good))
-        self.builder.quality.note(
-            "impossible time",
-            Effect.QUARANTINED,
-            "Rows without a start, or that end before it, were left out.",
-            f"{table} row {int(rows['row'][~good][0])}" if not good.all() else "",
-            int((~good).sum()),
-        )
+        self.builder.quality.read_times(good, lambda index: f"{table} row {int(rows['row'][index])}")
         return good
 
     def _calls(self, calls: Columns) -> I64:

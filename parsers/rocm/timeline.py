@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from parsers.model import BOOL, I32, I64, Attribute, CopyKind, Effect, EventKind, Lane, LaneKind
+from parsers.model import BOOL, I32, I64, Attribute, CopyKind, EventKind, Lane, LaneKind
 from parsers.model.arrays import ABSENT, rows_by
 from parsers.model.builder import TraceBuilder
 
@@ -90,14 +90,7 @@ class Timeline:
     def usable(self, start: I64, end: I64, rows: str) -> BOOL:
         """Which rows have times, all of them counted; ``rows`` says where they stand."""
         good: BOOL = (start > -FARTHEST_NS) & (end >= start) & (end < FARTHEST_NS)
-        self.builder.quality.read(len(good))
-        self.builder.quality.note(
-            "impossible time",
-            Effect.QUARANTINED,
-            "Rows without a start, or that end before it, were left out.",
-            "" if good.all() else f"{rows}, row {int(np.flatnonzero(~good)[0]) + 1}",
-            int((~good).sum()),
-        )
+        self.builder.quality.read_times(good, lambda index: f"{rows}, row {index + 1}")
         return good
 
     def names(self, texts: Iterable[str]) -> I64:
