@@ -23,8 +23,8 @@ SUFFIX = ".trial.jsonl"
 LOOK = 6
 """Steps in which it is seen what the program does, before anything is timed."""
 SEED = 0
-COMPILING = 0.3
-"""Seconds for each layer that compiling takes: as it took for a ResNet-50 (126 layers) and a GPT (51) on an H200."""
+COMPILING_A_LAYER = 0.3
+"""Seconds of compiling for each layer: as it took for a ResNet-50 (126 layers) and a GPT (51) on an H200."""
 MAX_UNTIMED = 0.05
 """Of the time limit, for the first steps that are left alone, and as much for those that tell how long a step is."""
 _LOADED = time.monotonic()
@@ -265,7 +265,7 @@ class TrialRecorder:
             if against is None and cls.level != START:
                 weight = max(float(each.get("weight") or 1.0), 0.1)
                 compiles = cls.first_settle > SLOW_SETTLING
-                takes = COMPILING * self.program.layers if compiles else 0.0
+                takes = COMPILING_A_LAYER * self.program.layers if compiles else 0.0
                 fit.append(Candidate(cls.name, weight, cls.level != CEILING, cls.group, compiles, takes))
         start = time.monotonic() - _LOADED if order.compares else 0.0
         seconds = max(order.seconds - start, MIN_SHARE * order.seconds)
