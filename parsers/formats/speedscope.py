@@ -126,6 +126,7 @@ def _readable(source: Source, stated: list[msgspec.Raw], builder: TraceBuilder) 
             profiles.append(msgspec.json.decode(each, type=_Profile))
         except UNREADABLE as error:
             wrong = wrong or str(error)
+            builder.quality.read(1)
             builder.quality.note("profile", Effect.QUARANTINED, UNREADABLE_PROFILE, wrong)
     if stated and not profiles:
         raise Malformed(source.path, f"{_WHAT} cannot be read ({wrong}).", _HINT)

@@ -55,6 +55,7 @@ def test_a_profile_that_cannot_be_read_costs_only_itself(tmp_path: Path) -> None
     assert {trace.name(each) for each in range(len(trace.events))} == {"a", "b", "c"}
     (note,) = (each for each in trace.quality.notes if each.kind == "profile")
     assert (note.count, "not lists of frames" in note.reason) == (1, True)
+    assert trace.quality.events_read == trace.quality.events_kept + note.count
     with pytest.raises(TraceError, match="cannot be read"):
         opened(tmp_path, speedscope(nested))
 
