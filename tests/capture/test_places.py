@@ -118,15 +118,15 @@ def test_values_read_from_a_gpu_are_noted_and_the_methods_put_back(
 ) -> None:
     ranges, places = Ranges(lambda name: name, lambda _: None), Places()
     before = dict(vars(tensor_class))
-    reads = ScalarReads(ranges, places)
-    reads.install()
+    ranges.watch_with(ScalarReads(places))
     tensor = tensor_class()
     assert tensor.item() == 7
+    assert dict(vars(tensor_class)) == before
     ranges.enabled = True
     assert (tensor.item(), tensor.tolist()) == (7, 8)  # read here
     tensor.device = SimpleNamespace(type="cpu")
     assert tensor.item() == 7
-    reads.remove()
+    ranges.enabled = False
     assert dict(vars(tensor_class)) == before
     ((name, _, line, _, count),) = noted(places)
     assert (name, line, count) == (READ, line_with("# read here"), 2)

@@ -10,6 +10,9 @@ from typing import Any, Callable
 from .ranges import Ranges, unwrapped_class_name
 from .steps import StepFinder
 
+OUTSIDE = -1
+"""The number of the backward pass where there is none, and always in a torch that cannot tell."""
+
 
 def _watched_call(
     original: Any, is_compiling: Any, finder: StepFinder, ranges: Ranges, inside: threading.local, hooks: Any
@@ -22,9 +25,10 @@ def _watched_call(
     """
 
     torch = importlib.import_module("torch")
+    backward_pass = getattr(torch._C, "_current_graph_task_id", lambda: OUTSIDE)
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or getattr(inside, "a_module", False) or is_in_backward():
+        if is_compiling() or getattr(inside, "a_module", False) or backward_pass() != OUTSIDE:
             return original(self, *args, **kwargs)
         hooks.meet(self)
         finder.forward(id(self), self.training and torch.is_grad_enabled())
@@ -38,12 +42,6 @@ def _watched_call(
             inside.a_module = False
 
     return __call__
-
-
-def is_in_backward() -> bool:
-    """Whether this thread is inside a backward pass; never in a torch that cannot tell."""
-    task = getattr(importlib.import_module("torch")._C, "_current_graph_task_id", None)
-    return task is not None and task() != -1
 
 
 class Hooks:

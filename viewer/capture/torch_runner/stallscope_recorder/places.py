@@ -9,7 +9,7 @@ import os
 from typing import Any, Callable, Dict, List, Tuple
 
 from .callers import users_frame
-from .ranges import Ranges
+from .ranges import Watch
 
 MAX_PLACES = 64
 """Of one recording; what is called from more is called in so many ways that no line stands for it."""
@@ -53,11 +53,10 @@ class Places:
         return '"{}": {},'.format(KEY, json.dumps(listed)).encode()
 
 
-class ScalarReads:
+class ScalarReads(Watch):
     """Notes the places of methods that read one value of a tensor, where that is on a GPU."""
 
-    def __init__(self, ranges: Ranges, places: Places) -> None:
-        self._ranges = ranges
+    def __init__(self, places: Places) -> None:
         self._places = places
         self._undo: List[Callable[[], Any]] = []
 
@@ -74,10 +73,10 @@ class ScalarReads:
 
     def _watch(self, owner: Any, name: str, is_compiling: Callable[[], bool]) -> None:
         original = getattr(owner, name)
-        ranges, places = self._ranges, self._places
+        places = self._places
 
         def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if ranges.enabled and not is_compiling():
+            if not is_compiling():
                 with contextlib.suppress(Exception):
                     if tensor.device.type != "cpu":
                         places.note(READ)

@@ -6,22 +6,51 @@ import contextlib
 import gc
 import importlib
 import threading
-from typing import Any, Callable, Iterator, List, Optional
+from typing import Any, Callable, ContextManager, Iterator, List, Optional
 
 Push = Callable[[str], Any]
 Pop = Callable[[Any], None]
+_NOTHING = contextlib.nullcontext()
+
+
+class Watch:
+    """What is put into torch or Python to see more of a program, and taken out again."""
+
+    def install(self) -> None:
+        raise NotImplementedError
+
+    def remove(self) -> None:
+        raise NotImplementedError
 
 
 class Ranges:
     """Opens and closes named ranges on the calling thread, only while ``enabled``."""
 
     def __init__(self, push: Push, pop: Pop) -> None:
-        self.enabled = False
+        self._enabled = False
+        self._watches: List[Watch] = []
         self._push = push
         self._pop = pop
         self._local = threading.local()
         #: gets the name of each range that the program's own code opens by what it calls
         self.note: Optional[Callable[[str], Any]] = None
+
+    @property
+    def enabled(self) -> bool:
+        return self._enabled
+
+    @enabled.setter
+    def enabled(self, enabled: bool) -> None:
+        if enabled != self._enabled:
+            self._enabled = enabled
+            for each in self._watches:
+                each.install() if enabled else each.remove()
+
+    def watch_with(self, watch: Watch) -> None:
+        """Install this only while ranges are enabled: a program that is not being recorded pays nothing for it."""
+        self._watches.append(watch)
+        if self._enabled:
+            watch.install()
 
     def twin(self) -> Ranges:
         """Another set of the same kind, switched on and off by itself."""
@@ -45,9 +74,12 @@ class Ranges:
             if opened == key:
                 return
 
-    @contextlib.contextmanager
-    def around(self, name: str) -> Iterator[None]:
+    def around(self, name: str) -> ContextManager[None]:
         """The range for the length of a block."""
+        return self._opened(name) if self._enabled else _NOTHING
+
+    @contextlib.contextmanager
+    def _opened(self, name: str) -> Iterator[None]:
         key = object()
         self.open(key, name)
         try:
@@ -88,7 +120,7 @@ def nvtx_ranges() -> Optional[Ranges]:
     return None
 
 
-class GarbageRanges:
+class GarbageRanges(Watch):
     """A range for each full collection of Python's garbage, which stops every thread that runs Python."""
 
     NAME = "Python GC"  # as torch's own profiler calls it, where it is asked to
@@ -124,7 +156,7 @@ def unwrapped_class_name(module: Any) -> str:
     return type(module).__name__
 
 
-class ModuleRanges:
+class ModuleRanges(Watch):
     """A range per module call (``layer1.0.conv1 (Conv2d)``) through torch's global forward hooks."""
 
     def __init__(self, ranges: Ranges) -> None:
@@ -145,7 +177,7 @@ class ModuleRanges:
         ranges, names = self._ranges, self._names
 
         def before(module: Any, inputs: Any) -> None:
-            if not compiling() and ranges.enabled:
+            if not compiling():
                 name = names.get(id(module))
                 if name is not None:
                     ranges.open(id(module), name)

@@ -45,9 +45,6 @@ class Session:
         self._agreement = agreement_for(options.out, options.name, rank)
         self.recorder: Any = None
         self.hooks: Hooks | None = None
-        self.modules: ModuleRanges | None = None
-        self.garbage: GarbageRanges | None = None
-        self.reads: ScalarReads | None = None
         self.switched_off = False
         self.over = False
         self.stopping_script = False
@@ -79,16 +76,15 @@ class Session:
             self.hooks.calls = self.recorder.calls
             self.recorder.program.optimizer_stepped = lambda optimizer: self.finder.optimized(id(optimizer))
         self.hooks.install()
+        ranges = self.recorder.ranges
         if self.options.phases:
-            self.garbage = GarbageRanges(self.recorder.ranges)
-            self.garbage.install()
+            ranges.watch_with(GarbageRanges(ranges))
             if isinstance(self.recorder, TorchRecorder):
-                self.reads = ScalarReads(self.recorder.ranges, self.recorder.places)
-                self.reads.install()
+                ranges.watch_with(ScalarReads(self.recorder.places))
         if self.options.modules:
-            self.modules = ModuleRanges(self.recorder.ranges)
-            self.hooks.on_new_root = self.modules.know
-            self.modules.install()
+            modules = ModuleRanges(ranges)
+            self.hooks.on_new_root = modules.know
+            ranges.watch_with(modules)
         if self.options.steps == "whole" and self.options.delay <= 0:
             self.start_whole()
         else:
@@ -205,12 +201,8 @@ class Session:
             return
         self.over = True
         self.recording = False
-        if self.garbage is not None:
-            self.garbage.remove()
-        if self.reads is not None:
-            self.reads.remove()
-        if self.modules is not None:
-            self.modules.remove()
+        if self.recorder is not None:
+            self.recorder.ranges.enabled = False
         if self.hooks is not None and (self.options.keep_running or self._stops):
             self.hooks.remove()
         if self.recorder is not None:
