@@ -28,9 +28,8 @@ from parsers.nsys.enumerations import COPY_KINDS, copy_text
 from parsers.sqlite.database import Database
 from parsers.sqlite.guarded import GuardedConnection
 from parsers.sqlite.row_source import source_rows
-from parsers.sqlite.whole_columns import WholeColumns
+from parsers.sqlite.whole_columns import Columns, WholeColumns
 
-Columns = Mapping[str, I64]
 _KIND = "CUPTI_ACTIVITY_KIND_"
 _KERNELS = (_KIND + "CONCURRENT_KERNEL", _KIND + "KERNEL")
 _MARKER = _KIND + "MARKER"

@@ -25,8 +25,8 @@ from parsers.rocm.columns import DatabaseColumns
 from parsers.rocm.timeline import place_in, taken
 from parsers.sqlite.database import Database
 from parsers.sqlite.row_source import source_rows
+from parsers.sqlite.whole_columns import Columns
 
-Columns = Mapping[str, I64]
 _FARTHEST_NS = -ABSENT // 2
 _MARKER = "UserMarker"
 _IN_WORK_ITEMS = ("hipExt", "hipHcc")  # these calls state the grid in work-items, the others in blocks

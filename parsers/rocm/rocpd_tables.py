@@ -31,8 +31,8 @@ from parsers.rocm.timeline import (
 )
 from parsers.sqlite.database import TableDamaged
 from parsers.sqlite.row_source import source_rows
+from parsers.sqlite.whole_columns import Columns
 
-Columns = Mapping[str, I64]
 _NONE = np.empty(0, np.int64)
 _MOMENTS = ("start", "end", "timestamp")
 _PLACES = ("pid", "tid", "agent_id", "queue_id", "stream_id")

@@ -11,6 +11,9 @@ from parsers.model import I64, Effect, Progress, QualityRecorder
 from parsers.model.arrays import ABSENT
 from parsers.sqlite.database import Database, Table, TableDamaged
 
+Columns = Mapping[str, I64]
+"""Columns of a table by their names, all of one length."""
+
 
 @dataclass(slots=True)
 class WholeColumns:
@@ -24,7 +27,7 @@ class WholeColumns:
     def table(self, name: str) -> Table | None:
         return self.database.table(name + self.suffix)
 
-    def read(self, name: str, *columns: str) -> Mapping[str, I64]:
+    def read(self, name: str, *columns: str) -> Columns:
         """The columns of every row, and its rowid as "row"."""
         table = self.table(name)
         parts: dict[str, list[I64]] = {column: [np.empty(0, np.int64)] for column in ("row", *columns)}
