@@ -56,14 +56,20 @@ class Pretended:
 
     def __init__(self, answer: Callable[[Order], Launched]) -> None:
         self.orders: list[Order] = []
+        self.clock = 0.0
         self._answer = answer
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> Pretended:
         def launch(launcher: Launcher, order: Order) -> Launched:
             self.orders.append(order)
-            return self._answer(order)
+            launched = self._answer(order)
+            assert launched.outcome is not None
+            launcher.seconds = launched.outcome.elapsed_s
+            self.clock += launcher.seconds
+            return launched
 
         monkeypatch.setattr(Launcher, "launch", launch)
+        monkeypatch.setattr(trying.time, "monotonic", lambda: self.clock)
         return self
 
 
@@ -93,6 +99,17 @@ def usual(gains: dict[str, float], together: float = 0.0, **more: Any) -> Callab
         return Launched(replace(account, **more), ended())
 
     return answer
+
+
+def lasting(answer: Callable[[Order], Launched], seconds: float) -> Callable[[Order], Launched]:
+    """The same, where each launch takes so long."""
+
+    def slower(order: Order) -> Launched:
+        launched = answer(order)
+        assert launched.outcome is not None
+        return replace(launched, outcome=replace(launched.outcome, elapsed_s=seconds))
+
+    return slower
 
 
 def run(
@@ -167,14 +184,28 @@ def test_starts_alternate_with_launches_without_them(tmp_path: Path, monkeypatch
     assert trial.loss.likeness is Likeness.BIT_EQUAL
 
 
-def test_a_close_start_gets_twice_the_launches_and_one_that_takes_long_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("seconds", "turns"), [(6.6, "ABBABAAB"), (6.7, "ABBA")])
+def test_a_close_start_gets_twice_the_launches_where_there_is_time_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, turns: str
 ) -> None:
-    _, close, _ = run(tmp_path, monkeypatch, usual({}), "num-workers")
-    assert ["B" if each.starts else "A" for each in close[1:]] == list(trying.ORDER_OF_LAUNCHES)
-    monkeypatch.setattr(trying, "STARTS_SHARE", 0.05)
-    _, slow, _ = run(tmp_path, monkeypatch, usual({}), "num-workers")
-    assert len(slow[1:]) == trying.MIN_LAUNCHES
+    _, orders, _ = run(tmp_path, monkeypatch, lasting(usual({}), seconds), "num-workers")
+    assert "".join("B" if each.starts else "A" for each in orders[1:]) == turns
+
+
+@pytest.mark.parametrize(
+    ("seconds", "turns"),
+    [(4.6, "AwppwAwpAApw"), (4.7, "AwppwAwAAw"), (8.5, "AwppwA"), (8.6, "AwwA"), (100.0, "AwwA")],
+)
+def test_as_many_starts_as_there_is_time_for_take_turns_and_share_the_launches_without_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, turns: str
+) -> None:
+    names = {(): "A", ("num-workers",): "w", ("pin-memory",): "p"}
+    answer = lasting(usual({"num-workers": 1.0, "pin-memory": 1.0}), seconds)
+    trials, orders, progress = run(tmp_path, monkeypatch, answer, "num-workers", "pin-memory")
+    assert "".join(names[each.starts] for each in orders[1:]) == turns
+    reached = [each.candidate.switch for each in trials.trials if each.gain is not None]
+    assert reached == ["num-workers", "pin-memory"][: 2 if "p" in turns else 1]
+    assert [each.trial.candidate.switch for each in progress if each.trial is not None] == reached
 
 
 def test_winning_starts_and_switches_are_launched_together(
@@ -222,7 +253,7 @@ def test_a_script_that_a_change_brings_down_is_started_again_without_it(
         (
             ended(traceback="Traceback\nValueError: bad shape", exit_code=1),
             Account(ended="failed"),
-            "The script failed: ValueError: bad shape",
+            "The script failed: ValueError: bad shape.",
         ),
         (
             ended(exit_code=3),

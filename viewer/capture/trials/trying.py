@@ -12,11 +12,12 @@ from typing import Any
 from parsers.model.units import duration
 from rules.fixes.plan import Promise
 from rules.trials.blocks import BLOCKS_A_ROUND, Block, have_different_sizes, rounds_with, whole_rounds
-from rules.trials.trial import Candidate, Kind, Trial, Trials, Verdict, trial_of, trial_of_launches
+from rules.trials.trial import Candidate, Kind, Trial, Trials, Verdict, trial_of
 from viewer.capture.request import CaptureRequest
 from viewer.capture.torch_runner.stallscope_recorder.trials.driver import LOSSES
 from viewer.capture.torch_runner.stallscope_recorder.trials.schedule import CONTROL, TOGETHER, USUAL_WINNERS
 from viewer.capture.trials.account import Account, block_of, joined
+from viewer.capture.trials.alternation import Alternation, Setting
 from viewer.capture.trials.choice import choice_of, starts_after
 from viewer.capture.trials.launch import SKIP, Launched, Launcher, Order
 from viewer.capture.trials.losses import BASELINES, UnchangedRuns
@@ -24,9 +25,6 @@ from viewer.capture.trials.relaunching import Plan, ended_early, plan_of, too_fe
 from viewer.capture.trials.source import Source
 
 STARTS_SHARE = 0.4  # of the time, where settings of the start are to be tried
-LAUNCH_ROUNDS = 1
-ORDER_OF_LAUNCHES = "ABBABAAB"
-MIN_LAUNCHES = 4  # what is not clear by then gets as many again, where time is left
 MAX_CRASHES = 3
 MAX_LOSSES_SHARE = 0.4  # of the time, where a script ends so early that it is launched again and again
 CONTROL_CANDIDATE = Candidate(CONTROL, Kind.CONTROL, "Nothing changed (control)")
@@ -83,7 +81,6 @@ class Trying:
         self._trying = ""
         self._restless = False
         self._skip, self._steps = SKIP, 0
-        self._without_starts: list[Launched] = []
         self._unchanged = UnchangedRuns()
         self._deadline = float("inf")
         self.program: Mapping[str, Any] = {}
@@ -219,8 +216,7 @@ class Trying:
             return ""
         if launched.error:
             self.traceback = launched.outcome.traceback if launched.outcome is not None else ""
-            when = "The script failed" if launched.outcome and launched.outcome.traceback else ""
-            return f"{when}: {launched.error}" if when else launched.error
+            return f"The script failed: {launched.error.rstrip('.')}." if self.traceback else launched.error
         code = launched.outcome.exit_code if launched.outcome is not None else 0
         how = f" with exit code {code}" if code else ""
         return f"The script ended{how} before everything was tried. Let it run for more steps."
@@ -244,78 +240,26 @@ class Trying:
             if each.candidate.kind is Kind.CEILING:
                 ceilings.get(each.verdict, []).append(each.candidate.switch)
         starts = starts_after(self._choice, ceilings[Verdict.PROVED], ceilings[Verdict.NO_DIFFERENCE])
-        found: list[Trial] = []
         if not starts:
-            return found
-        against = self._launch_for_reasons(starts)
-        for candidate in starts:
-            reason = against.get(candidate.switch, "")
-            if reason:
-                trial = trial_of(replace(candidate, against=reason), [])
-            elif self._launcher.is_stopped() or (found and not self._have_time_for(MIN_LAUNCHES)):
-                trial = trial_of(candidate, [])
-            else:
-                trial = self._alternate(candidate, (candidate.switch,), ())
-            found.append(trial)
-            self._tell(trial)
+            return []
+        order = Order(steps=self._steps, skip=self._skip, seconds=self._wish.seconds)
+        alternation = Alternation(
+            self._launcher, order, self._unchanged, self._have_time_for, self._say_launch
+        )
+        told, source = alternation.begin(starts).account, self.source
+        self.source = Source(source.sites or told.sites, {**source.edits, **told.edits})
+        sensible = [replace(each, against=told.against.get(each.switch, "")) for each in starts]
+        found = alternation.run([Setting(each, (each.switch,)) for each in sensible], self._tell)
         won = [each for each in found if each.is_a_gain]
         changes = account.together if not known.restless else ()
         if won and (len(won) > 1 or changes) and not self._launcher.is_stopped():
             names = tuple(each.candidate.switch for each in won)
-            whole = self._alternate(TOGETHER_CANDIDATE, names, changes)
+            (whole,) = alternation.run([Setting(TOGETHER_CANDIDATE, names, changes)], self._tell)
             found.append(replace(whole, members=(*changes, *names)))
-            self._tell(found[-1])
         return found
 
-    def _launch_for_reasons(self, starts: Sequence[Candidate]) -> Mapping[str, str]:
-        """Why some make no sense, from the first launch without any, whose blocks count as well."""
-        launched = self._launch(Order(tuple((each.switch, 1.0) for each in starts)))
-        self._without_starts.append(launched)
-        self._unchanged.keep(launched.account.losses)
-        told, known = launched.account, self.source
-        self.source = Source(known.sites or told.sites, {**known.edits, **told.edits})
-        return told.against
-
-    def _alternate(self, candidate: Candidate, starts: tuple[str, ...], changes: tuple[str, ...]) -> Trial:
-        sides: dict[str, list[Launched]] = {"A": [], "B": []}
-        spent, trial = 0.0, trial_of(candidate, [])
-        for number, variant in enumerate(ORDER_OF_LAUNCHES, 1):
-            self._say(candidate.title, number, len(ORDER_OF_LAUNCHES), so_far=trial)
-            if number == 1 and len(self._without_starts) == 1:
-                launched = self._without_starts[0]
-            else:
-                launched = self._launch_with(variant, starts, changes)
-            refused = next(iter(launched.account.refused.values()), "") or launched.error
-            if variant == "B" and refused and not self._launcher.is_stopped():
-                return trial_of(candidate, [], refused)
-            sides[variant].append(launched)
-            spent += sum(block.ns for block in launched.account.blocks) / 1e9
-            trial = _of_launches(candidate, sides)
-            is_clear = trial.gain is not None and trial.gain.is_seen
-            enough = is_clear or spent > self._wish.seconds * STARTS_SHARE or not self._have_time_for(2)
-            if self._launcher.is_stopped() or (number == MIN_LAUNCHES and enough):
-                break
-        return self._unchanged.judged(trial, next((each.account.losses for each in sides["B"]), ()))
-
-    def _launch(self, order: Order) -> Launched:
-        whole = replace(
-            order,
-            rounds=LAUNCH_ROUNDS,
-            steps=self._steps,
-            skip=self._skip,
-            losses=LOSSES,
-            seed=True,
-            seconds=self._wish.seconds,
-        )
-        return self._launcher.launch(whole)
-
-    def _launch_with(self, variant: str, starts: tuple[str, ...], changes: tuple[str, ...]) -> Launched:
-        """One launch with the settings (B), or without them (A), which is a baseline for losses, too."""
-        launched = self._launch(Order(starts=starts, changes=changes) if variant == "B" else Order())
-        if variant == "A":
-            self._without_starts.append(launched)
-            self._unchanged.keep(launched.account.losses)
-        return launched
+    def _say_launch(self, candidate: Candidate, launch: int, of: int, so_far: Trial) -> None:
+        self._say(candidate.title, launch, of, so_far=so_far)
 
     def _have_time_for(self, launches: int) -> bool:
         """Whether so many more launches like the last one end before the time does."""
@@ -422,11 +366,6 @@ def _by_candidate(blocks: Iterable[Block]) -> dict[str, list[Block]]:
     for block in blocks:
         found[block.candidate].append(block)
     return found
-
-
-def _of_launches(candidate: Candidate, sides: Mapping[str, Sequence[Launched]]) -> Trial:
-    blocks = {side: [each.account.blocks for each in launches] for side, launches in sides.items()}
-    return trial_of_launches(candidate, blocks["A"], blocks["B"])
 
 
 def _weight_of_losses(trial: Trial) -> tuple[bool, float]:
