@@ -21,6 +21,7 @@ from viewer.capture.torch_runner.stallscope_recorder.trials.ceilings.no_read_bac
 from viewer.capture.torch_runner.stallscope_recorder.trials.known_calls import READERS
 from viewer.capture.torch_runner.stallscope_recorder.trials.observation import MAX_REPEATS, Observation
 from viewer.capture.torch_runner.stallscope_recorder.trials.program import LARGE_COPY, Program
+from viewer.capture.torch_runner.stallscope_recorder.trials.starts.ddp_bucket_size import DdpBucketSize
 
 INVISIBLE = {"gc-freeze", "no-sync", "sdpa-backend", "expandable-segments", "omp-num-threads"}
 
@@ -65,6 +66,23 @@ def test_a_loop_that_waits_for_a_value_and_one_over_a_stream_end(told: dict[str,
 
 def test_a_step_that_the_scaler_leaves_out_is_a_step_as_well(told: dict[str, dict[str, Any]]) -> None:
     assert told["overflow"] == {"before": 0, "after": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "larger"),
+    [
+        ({}, 100.0),
+        ({"bucket_cap_mb": None}, 100.0),
+        ({"bucket_cap_mb": 1}, 25.0),
+        ({"bucket_cap_mb": 10}, 40.0),
+    ],
+)
+def test_buckets_become_four_times_as_large_and_no_smaller_than_usual(
+    given: dict[str, Any], larger: float
+) -> None:
+    buckets = DdpBucketSize()
+    buckets.changed(given)
+    assert given == {"bucket_cap_mb": larger}
 
 
 def test_what_makes_no_sense_in_a_program_says_why(told: dict[str, dict[str, Any]]) -> None:
