@@ -106,12 +106,12 @@ def meaning(trial: Trial) -> str:
     if trial.verdict is Verdict.REFUSED:
         return f"not applicable: {trial.candidate.against}" if trial.candidate.against else _failed(trial)
     if gain is None:
-        return "not measured in the time available"
+        return "not measured"
     most = _at_most(gain)
     if trial.candidate.kind is Kind.CONTROL:
-        if max(gain.high, 1 / max(gain.low, 1 / gain.high)) > MAX_TELLING:
+        if gain.high > MAX_TELLING or gain.low < 1 / MAX_TELLING:
             return f"too noisy here: the unchanged program measured {times(gain)} as fast as itself"
-        return f"differences under {percent(max(gain.high - 1, 1 - gain.low, 0.0))} can't be seen here"
+        return f"varies by up to {percent(max(gain.high - 1, 1 - gain.low, 0.0))} on its own"
     if trial.verdict is Verdict.SLOWER:
         return "slower"
     if trial.candidate.kind is Kind.CEILING:
@@ -127,7 +127,8 @@ def meaning(trial: Trial) -> str:
 def _of_at_most(gain: Gain) -> str:
     if gain.high > MAX_TELLING:
         return "too noisy to tell"
-    return f"no measurable difference (at most {_at_most(gain)})"
+    measured = "gain" if gain.low < 1 / MAX_TELLING else "difference"
+    return f"no measurable {measured} (at most {_at_most(gain)})"
 
 
 def _at_most(gain: Gain) -> str:
@@ -196,12 +197,13 @@ def summary(trials: Trials) -> str:
         )
     best = trials.best
     if best is None or best.gain is None:
-        measured = any(each.gain is not None for each in trials.trials)
-        return (
-            "None of these changes makes the program measurably faster here."
-            if measured
-            else "Nothing was measured."
-        )
+        fit = [each for each in trials.trials if each.verdict is not Verdict.REFUSED]
+        measured = sum(each.gain is not None for each in fit)
+        if not measured:
+            return "Nothing was measured."
+        if measured < len(fit):
+            return f"No gain so far: {measured} of {len(fit)} changes measured."
+        return "None of these changes makes the program measurably faster here."
     if best.members:
         titles = [each.candidate.title for each in trials.trials if each.candidate.switch in best.members]
         count = len(best.members)

@@ -261,7 +261,7 @@ def test_a_failing_script_shows_its_traceback_first(
     with qtbot.waitSignal(dialog.run_view.ended):
         dialog.start()
     assert dialog.isVisible()
-    assert dialog.run_view.phase.text() == "The script failed: ValueError: shape mismatch in layer 3"
+    assert dialog.run_view.phase.text() == "The script failed: ValueError: shape mismatch in layer 3."
     output = dialog.run_view.output.toPlainText()
     assert output.startswith("Traceback (most recent call last)")
     assert output.count("Traceback") == 1

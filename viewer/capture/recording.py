@@ -310,8 +310,8 @@ class Recording:
             last = self._traceback.strip().splitlines()[-1]
             _, fix = explain(self.request.tool, output)
             return (
-                f"The script failed: {last}",
-                fix or "Run it once without recording, and record it when it works.",
+                f"The script failed: {last.rstrip('.')}.",
+                fix or "Run it on its own first, and start again when it works.",
             )
         problem, fix = explain(self.request.tool, output)
         if problem:

@@ -82,6 +82,22 @@ def test_bounds_that_are_far_apart_tell_nothing(high: float, said: str, beside: 
     assert wording.result(control).startswith("too noisy here") is (high > wording.MAX_TELLING)
 
 
+@pytest.mark.parametrize(
+    ("low", "said", "of_control"),
+    [
+        (0.5, "no measurable difference (at most 1.20x)", "varies by up to 50 % on its own"),
+        (0.49, "no measurable gain (at most 1.20x)", "too noisy here: "),
+    ],
+)
+def test_what_may_be_far_slower_is_no_gain_and_not_called_alike(
+    low: float, said: str, of_control: str
+) -> None:
+    trial = replace(trial_of(FUSED, []), gain=Gain(0.9, low, 1.2))
+    assert wording.meaning(trial) == said
+    control = replace(trial_of(CONTROL, []), gain=Gain(0.9, low, 1.2))
+    assert wording.result(control).startswith(of_control)
+
+
 def test_bounds_hold_the_truth_about_as_often_as_they_say() -> None:
     held = 0
     for seed in range(200):
@@ -301,3 +317,15 @@ def test_the_catalogue_holds_what_is_promised_of_it() -> None:
     assert levels.count(START) >= 8
     assert levels.count(CEILING) >= 6
     assert all(each.title and each.name == name for name, each in catalogue().items())
+
+
+def test_a_summary_does_not_speak_for_changes_that_were_not_measured() -> None:
+    alike = replace(trial_of(FUSED, []), gain=Gain(1.0, 0.9, 1.1))
+    not_reached = trial_of(replace(FUSED, switch="threads"), [])
+    senseless = trial_of(replace(FUSED, switch="tf32", against="the program runs on the CPU"), [])
+    none = "None of these changes makes the program measurably faster here."
+    assert wording.summary(Trials((alike, senseless))) == none
+    assert (
+        wording.summary(Trials((alike, not_reached, senseless))) == "No gain so far: 1 of 2 changes measured."
+    )
+    assert wording.summary(Trials((not_reached, senseless))) == "Nothing was measured."

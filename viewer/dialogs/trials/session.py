@@ -126,9 +126,7 @@ class TrialSession(QObject):
         if outcome.killed:
             return ()
         if outcome.traceback:
-            raise CaptureProblem(
-                f"The script failed: {outcome.traceback.strip().splitlines()[-1]}", outcome.fix
-            )
+            raise CaptureProblem(outcome.problem or "The script failed.", outcome.fix)
         if outcome.retry is not None:
             raise CaptureProblem(outcome.problem, _NO_STEPS)
         return promises_if_any(outcome.recordings, progress) if outcome.recordings else ()
