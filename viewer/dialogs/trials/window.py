@@ -25,14 +25,14 @@ from viewer.look.labels import ElidedLabel, Label
 from viewer.reports.rendering.markdown_report import as_markdown
 from viewer.reports.trial_report import trials_report
 
-FIRST_SIZE = (1180, 780)
+FIRST_SIZE = (1400, 900)
 SHARE_OF_SCREEN = 0.92
 SECONDS, MIN_SECONDS, MAX_SECONDS = 120, 5, 24 * 3600
 HOW = "Each change is switched on and off while the program runs, block by block, and timed."
 OUT_OF_THE_WAY = (
     "Use its own arguments or environment to keep those out of the way, as in WANDB_MODE=offline."
 )
-FOOT_HEIGHT = 230
+FOOT_HEIGHT, NOTES_HEIGHT = 230, 130  # with a chart or a patch, and with notes alone
 TICK_MS = 1000
 
 
@@ -217,6 +217,7 @@ class TrialsWindow(QDialog):
             said.append("A ceiling is not a change to keep: something was removed only to see what it costs.")
         self.notes.setText("\n".join(said))
         self._of_notes.setVisible(bool(said))
+        self._foot.setFixedHeight(FOOT_HEIGHT if curves or has_patch else NOTES_HEIGHT)
         self._foot.setVisible(bool(curves or said or has_patch))
 
     def _show_state(self, *, running: bool) -> None:
@@ -267,7 +268,6 @@ class TrialsWindow(QDialog):
 
     def _make_foot(self) -> QWidget:
         self._foot, self._of_losses, self._of_patch, self._of_notes = (QWidget() for _ in range(4))
-        self._foot.setFixedHeight(FOOT_HEIGHT)
         notes = QWidget()
         lines = vertical(notes, (0, 0, 0, 0))
         lines.addWidget(self.notes)
