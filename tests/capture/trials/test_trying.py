@@ -184,6 +184,31 @@ def test_starts_alternate_with_launches_without_them(tmp_path: Path, monkeypatch
     assert trial.loss.likeness is Likeness.BIT_EQUAL
 
 
+def test_blocks_of_launches_with_a_setting_are_not_told_as_those_of_the_control(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = usual({"num-workers": 1.5})
+
+    def launch(launcher: Launcher, order: Order) -> Launched:
+        launched = answer(order)
+        for each in launched.account.blocks:
+            launcher._on_line(line_of(each))
+        return launched
+
+    monkeypatch.setattr(Launcher, "launch", launch)
+    progress: list[Progress] = []
+    wish = Wish(script_request("training.py", tmp_path), ("num-workers",), blocks=6, seconds=60.0)
+    trials = Trying(wish, tmp_path, on_progress=progress.append).run()
+    assert by_switch(trials) == {"num-workers": Verdict.PROVED}
+    of_control = [
+        each
+        for each in progress
+        if (known := each.trial or each.so_far) and known.candidate.switch == "control"
+    ]
+    assert max(each.block for each in of_control) == len(blocks("control", 1.0))
+    assert [each.trial is not None for each in of_control].count(True) == 1
+
+
 @pytest.mark.parametrize(("seconds", "turns"), [(6.6, "ABBABAAB"), (6.7, "ABBA")])
 def test_a_close_start_gets_twice_the_launches_where_there_is_time_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, turns: str

@@ -79,6 +79,7 @@ class Trying:
         self._live: dict[str, list[Block]] = defaultdict(list)
         self._told: set[str] = set()
         self._trying = ""
+        self._hears_blocks = True  # those of later launches are no blocks of the control, though called so
         self._restless = False
         self._skip, self._steps = SKIP, 0
         self._unchanged = UnchangedRuns()
@@ -190,6 +191,7 @@ class Trying:
             left = [each for each in left if each.switch not in passed_over | set(whole.against)]
             self._live = _by_candidate(whole.blocks)
         self._finish_telling()
+        self._hears_blocks = False
         return whole, "" if whole.ended == "time" else self._why_less(launched)
 
     def _time_needed(self, account: Account, spent: float) -> int:
@@ -307,7 +309,7 @@ class Trying:
             self._say(f"a step takes {duration(float(line.get('step_ns') or 0.0))}")
         if line.get("kind") == "candidate" and line.get("against"):
             self._pass_over(str(line.get("name")), str(line["against"]))
-        if block is not None:
+        if block is not None and self._hears_blocks:
             if name != self._trying:
                 self._finish_telling()
                 self._trying = name
