@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from parsers.model.arrays import F64
 from rules.comparison.step_times import StepRatio, StepTimes, ratio_of_blocks, ratio_of_runs
 
 SAME_SIZE = 0.001  # elements of a batch; blocks that differ by less did the same work
 MIN_BLOCKS = 4  # on each side
 BLOCKS_A_ROUND = 4  # two with the change and two without, side by side
+SAME_ROUND = (
+    2.0  # times as far as blocks on their own do those spread that share what their round adds to both sides
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +119,9 @@ def _without_drift(
     """The step times of both sides as if every round had run at the same speed.
 
     A round compares its own blocks, so the speed of the machine cancels out however much it wanders between rounds.
-    Taking out the level of a round also takes out a quarter of the variance of its blocks, which is put back.
+    Taking out the level of a round also takes out a quarter of the variance of its blocks, which is put back. Where
+    the gain differs from round to round by more than its blocks do, the four blocks of a round are one observation of
+    it, not four.
     """
     changed = np.array([block.changed for block in blocks], bool)
     rounds = len(blocks) // BLOCKS_A_ROUND
@@ -127,11 +135,33 @@ def _without_drift(
     logs = np.empty(len(blocks))
     logs[~changed], logs[changed] = np.log(times[0].ns), np.log(times[1].ns)
     levels = logs.reshape(rounds, BLOCKS_A_ROUND).mean(1)
-    level = np.repeat(levels - levels.mean(), BLOCKS_A_ROUND)
-    parts = [(logs - level)[side] for side in (~changed, changed)]
-    spread = np.sqrt(BLOCKS_A_ROUND / (BLOCKS_A_ROUND - 1))
-    before, after = (StepTimes(np.exp(np.median(part) + spread * (part - np.median(part)))) for part in parts)
+    flat = logs - np.repeat(levels - levels.mean(), BLOCKS_A_ROUND)
+    spread = math.sqrt(BLOCKS_A_ROUND / (BLOCKS_A_ROUND - 1))
+    wander = (SAME_ROUND - spread) * _wandering_gain(flat, changed)
+    before, after = (_spread_out(flat[side], spread, wander[side]) for side in (~changed, changed))
     return before, after
+
+
+def _spread_out(logs: F64, spread: float, more: F64) -> StepTimes:
+    """Times that lie so many times as far from their median, and more."""
+    middle = np.median(logs)
+    return StepTimes(np.exp(middle + spread * (logs - middle) + more))
+
+
+def _wandering_gain(logs: F64, changed: NDArray[np.bool_]) -> F64:
+    """What each block of whole rounds of the same level lies off because the gain of its round is another.
+
+    Of the differences between rounds, only what the spread of blocks of the same kind within a round does not explain.
+    """
+    sign = np.where(changed, -0.5, 0.5)
+    rounds = len(logs) // BLOCKS_A_ROUND
+    gains = (logs * sign).reshape(rounds, BLOCKS_A_ROUND).sum(1)
+    off = gains - gains.mean()
+    noise = logs - logs.mean() - sign * np.repeat(gains, BLOCKS_A_ROUND)
+    explained = (noise**2).sum() / (2 * rounds)
+    found = (off**2).sum() / (rounds - 1)
+    share = max(0.0, 1.0 - explained / found) if found > 0 else 0.0
+    return np.asarray(np.sqrt(share) * sign * np.repeat(off, BLOCKS_A_ROUND))
 
 
 def sides(blocks: Sequence[Block]) -> tuple[StepTimes, StepTimes]:

@@ -107,6 +107,23 @@ def test_bounds_hold_the_truth_about_as_often_as_they_say() -> None:
     assert held >= 180, held
 
 
+@pytest.mark.parametrize("rounds", [3, 6])
+def test_bounds_hold_the_truth_where_the_gain_differs_from_round_to_round(rounds: int) -> None:
+    held = 0
+    for seed in range(100):
+        random = np.random.default_rng([rounds, seed])
+        found = []
+        for _ in range(rounds):
+            level, gain = np.exp(random.normal(0, 0.2)), 1.3 * np.exp(random.normal(0, 0.1))
+            for changed in (False, True, True, False):
+                took = 8e7 * level / (gain if changed else 1.0) * np.exp(random.normal(0, 0.02))
+                found.append(Block("fused-optimizer", changed, 8, took))
+        told = gain_of(found)
+        assert told is not None
+        held += told.low <= 1.3 <= told.high
+    assert held >= 88, held
+
+
 def test_too_few_blocks_give_no_gain() -> None:
     assert gain_of(blocks([60.0], [52.0])) is None
     assert trial_of(FUSED, blocks([60.0], [52.0])).verdict is Verdict.NOT_REACHED
