@@ -23,6 +23,7 @@ from viewer.documents.document import Document
 from viewer.kept.preferences import Preferences
 from viewer.look import theme
 from viewer.panels import panel
+from viewer.panels.dock import PADDING, TIGHT
 from viewer.panels.panel import Panel, tabs
 from viewer.panels.tables.table_view import EASY_NAME_WIDTH, MAX_NAME
 from viewer.panels.tabs.kernels import KernelsPanel
@@ -130,6 +131,16 @@ def test_what_has_no_room_beside_the_tabs_is_in_a_menu(window: MainWindow) -> No
         reached.append(bar.tabText(bar.currentIndex()))
         assert bar.isTabVisible(bar.currentIndex())
     assert reached == panels.titles()
+
+
+def test_no_title_of_a_tab_is_cut_off_at_any_width(window: MainWindow) -> None:
+    bar = window.panels.tabs.tabBar()
+    for width in range(1300, 720, -7):
+        window.resize(width, 600)
+        beside = TIGHT if bar.property("crowded") else PADDING
+        for index in filter(bar.isTabVisible, range(bar.count())):
+            words = bar.fontMetrics().size(Qt.TextFlag.TextShowMnemonic, bar.tabText(index)).width()
+            assert bar.tabRect(index).width() >= words + beside, (width, bar.tabText(index))
 
 
 def test_selecting_an_event_leaves_the_timeline_as_high_as_it_was(

@@ -210,7 +210,7 @@ class BottomPanels(QWidget):
         What stands beside them counts as if there was a table, so that no title moves when another tab is shown.
         """
         bar, titles, current = self.tabs.tabBar(), self.titles(), self.tabs.currentIndex()
-        words = [bar.fontMetrics().horizontalAdvance(title) for title in titles]
+        words = [bar.fontMetrics().size(Qt.TextFlag.TextShowMnemonic, title).width() for title in titles]
         room = self.width() - NARROW_FILTER - self.more.sizeHint().width() - 3 * SPACING
         crowded = sum(words) + PADDING * len(words) > room
         widths = [each + (TIGHT if crowded else PADDING) for each in words]
