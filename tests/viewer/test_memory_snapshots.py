@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QRectF, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from rules.memory.kinds import Kind
 from rules.memory.summary import memory_of
 from viewer.look import theme
-from viewer.timeline.memory.painting import color_of
+from viewer.timeline.memory.painting import beside_line, color_of
 from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready
@@ -65,3 +65,15 @@ def test_show_on_the_card_flies_to_the_failed_allocation(
     qtbot.waitUntil(
         lambda: window.timeline.visible_interval[0] <= failed <= window.timeline.visible_interval[1]
     )
+
+
+def test_labels_of_failed_allocations_cover_neither_the_peak_nor_each_other() -> None:
+    area = QRectF(0, 0, 700, 200)
+    peak = QRectF(560, 6, 130, 18)
+    first = beside_line(640, 150, 14, area, [peak])
+    assert first.right() < 640
+    assert not first.intersects(peak)
+    second = beside_line(645, 150, 14, area, [peak, first])
+    assert not any(second.intersects(each) for each in (peak, first))
+    assert beside_line(300, 150, 14, area, [peak]).top() == 1  # nothing is in its way
+    assert beside_line(40, 150, 14, area, [peak]).left() > 40

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -40,6 +41,16 @@ def color_of(kind: Kind, colors: Theme) -> QColor:
     if kind in _PLAIN:
         return colors.plain(_PLAIN[kind])
     return colors.family(_FAMILIES.get(kind, "other"))
+
+
+def beside_line(x: float, width: float, height: float, area: QRectF, taken: Sequence[QRectF]) -> QRectF:
+    """Where a label of a vertical line at ``x`` stands: as high up as none of the ``taken`` places is covered."""
+    left = x - width - 4 if x - width - 4 > area.left() else x + 8
+    box = QRectF(left, area.top() + 1, width, height)
+    for other in sorted(taken, key=QRectF.top):
+        if box.intersects(other):
+            box.moveTop(other.bottom() + 2)
+    return box
 
 
 def paint_memory(
@@ -131,15 +142,15 @@ class MemoryLabels:
         for kind, held in zip(stack.kinds, shown.held, strict=True):
             self._name(painter, kind, below * per_byte, held * per_byte, held, area)
             below = below + held
-        self._peak(painter, stack, below, shown, scale, area)
+        taken = [self._peak(painter, stack, below, shown, scale, area)]
+        painter.setPen(theme.current().error)
         for when, asked in stack.failures:
             if scale.t0 <= when <= scale.t1:
-                text = f"{size(asked)} asked for, none given"
-                x = area.left() + scale.x(when)
+                text = f"{size(asked)} requested, none given"
                 room = self._bold.width(text) + 8
-                painter.setPen(theme.current().error)
-                left = x - room - 4 if x - room - 4 > area.left() else x + 8
-                self._bold.draw(painter, text, left, round(area.top()) + 1, room)
+                taken.append(beside_line(area.left() + scale.x(when), room, self._bold.height, area, taken))
+                box = taken[-1]
+                self._bold.draw(painter, text, box.left(), round(box.top()), room)
 
     def _name(
         self,
@@ -182,7 +193,8 @@ class MemoryLabels:
         shown: StackColumns,
         scale: Scale,
         area: QRectF,
-    ) -> None:
+    ) -> QRectF:
+        """Mark the highest moment in view; returns where its label stands."""
         colors, best = theme.current(), int(np.argmax(total))
         held, when = int(total[best]), int(shown.moment[best])
         x = area.left() + scale.x(when)
@@ -202,3 +214,4 @@ class MemoryLabels:
         painter.setPen(colors.text)
         painter.setFont(self._bold.font)
         self._bold.draw(painter, text, box.left() + 6, round(box.center().y() - self._bold.height / 2), width)
+        return box
