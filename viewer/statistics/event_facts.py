@@ -247,7 +247,10 @@ def _of_a_longer_gap(idle: IdleTable, row: int) -> str:
         first -= 1
     while last + 1 < len(idle) and _goes_on(idle, last):
         last += 1
-    return f", part of {duration(int(idle.end[last] - idle.start[first]))}" if last > first else ""
+    whole, part = (
+        duration(int(idle.end[to] - idle.start[since])) for since, to in ((first, last), (row, row))
+    )
+    return f", part of {whole}" if whole != part else ""
 
 
 def _goes_on(idle: IdleTable, row: int) -> bool:
