@@ -93,7 +93,8 @@ When it is wrong
             analysis,
             severity=severity_of(ceiling, analysis.window_ns),
             headline=Headline(
-                "Steps take unequal time", f"{percent(share(analysis, extra))} above the median"
+                "Step times vary widely",
+                f"slow steps add {percent(share(analysis, extra))} of the total time",
             ),
             account=_explanation(analysis, slow, usual, reasons),
             remedy=RARER_IN_SLOW_STEPS.after(

@@ -83,7 +83,7 @@ What makes it more or less
         one = replay.spans[late[0].span].rank if len(late) == 1 else None
         yield Proposal(
             key=" ".join(names),
-            title=f"Bring {listed(names)} to the speed of the others: {_reasons(replay, late)}",
+            title=f"Bring {listed(names)} up to the speed of the others: {_reasons(replay, late)}",
             categories=tuple(categories),
             culprit=listed(names),
             rank=one,
@@ -110,27 +110,23 @@ def _name(replay: Replay, span: int) -> str:
 
 
 def _reasons(replay: Replay, late: list[_Excess]) -> str:
+    one = len(late) == 1
+    who, whose = ("it", "its") if one else ("they", "their")
     found = []
     if launching := [each.operations for each in late if each.operations > 0]:
         more = sum(launching) / len(launching) / replay.steps
-        found.append(f"it launches {round(more):,} operations {replay.in_step} more than the others")
+        found.append(
+            f"{who} {'launches' if one else 'launch'} {round(more):,} more operations {replay.in_step} than the others"
+        )
     if any(each.input_ns > 0 for each in late):
-        found.append("it loads data longer")
+        found.append(f"{who} {'takes' if one else 'take'} longer to load data")
     if any(each.own_ns > 0 for each in late):
-        found.append("it does extra work on the CPU")
+        found.append(f"{who} {'does' if one else 'do'} extra work on the CPU")
     if any(each.waits for each in late):
-        found.append("it reads values back")
+        found.append(f"{who} {'reads' if one else 'read'} values back")
     if any(each.compute > 1.0 for each in late):
-        found.append("its kernels take longer")
-    text = listed(found)
-    return (
-        text
-        if len(late) == 1
-        else text.replace("it launches", "they launch")
-        .replace("it does", "they do")
-        .replace("its", "their")
-        .replace("it ", "they ")
-    )
+        found.append(f"{whose} kernels take longer")
+    return listed(found)
 
 
 def _remedy(late: list[_Excess], names: str) -> Remedy:

@@ -90,7 +90,7 @@ What makes it more or less
         launches = np.count_nonzero(inside) / max(replay.steps, 1)
         yield Proposal(
             title=f"{said(ours('Replay a $CUDA graph'), Reader.of(analysis.trace))} instead of launching "
-            f"{launches:,.0f} kernels one by one {replay.in_step}",
+            f"{launches:,.0f} operations one by one {replay.in_step}",
             categories=(Category.LAUNCH_BOUND,),
             culprit="launches",
             remedy=replayed_graph(analysis.trace, training=training),
