@@ -81,7 +81,9 @@ class FlightRecorder:
                 entries.append(entry)
         if not entries:
             raise Malformed(
-                source.path, "This dump contains no collectives: the recorder had not seen any.", HINT
+                source.path,
+                "This dump contains no collectives: none had been called when it was written.",
+                HINT,
             )
         rank, groups = _rank(source), groups_of(dump)
         builder = TraceBuilder(epoch_ns=0)

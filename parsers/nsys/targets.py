@@ -60,13 +60,13 @@ def epoch_of(database: Database) -> int | None:
 
 
 def note_warnings(reading: Reading) -> None:
-    """What the recorder itself warned of, by its own words."""
+    """What the profiler itself warned of, by its own words."""
     for severity, text in reading.database.few("DIAGNOSTIC_EVENT", "severity", "text"):
         if severity in (_WARNING, _ERROR) and isinstance(text, str):
             words = "warned" if severity == _WARNING else "reported an error"
             first = text.strip().split("\n")[0][:160]
             reading.builder.quality.note(
-                f"recorder: {first[:60]}", Effect.NOTED, f"The recorder {words}: {first}"
+                f"profiler: {first[:60]}", Effect.NOTED, f"The profiler {words}: {first}"
             )
 
 

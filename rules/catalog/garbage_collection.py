@@ -43,10 +43,10 @@ Why it costs time
     tens of milliseconds, in which no Python code runs and nothing is launched.
 
 How it decides
-    It adds up ranges and frames of the collector: this program's recorder writes a range for each full collection;
-    torch's profiler writes frames with stacks, and ranges with record_python_gc_info. On a GPU it counts what of that
-    time the GPU idles. Below {least-share} of the step nothing is reported. Without such records nobody can tell: a
-    collection is then part of the unnamed Python work.
+    It adds up ranges and frames of the collector: a script that Stallscope records gets a range for each full
+    collection; torch's profiler writes frames with stacks, and ranges with record_python_gc_info. On a GPU it counts
+    what of that time the GPU idles. Below {least-share} of the step nothing is reported. Without such records nobody
+    can tell: a collection is then part of the unnamed Python work.
 
 What to try
     Collect every few hundred steps: gc.freeze() after building the model, gc.disable(), and gc.collect() in the loop.

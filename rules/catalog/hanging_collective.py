@@ -147,7 +147,7 @@ def _told(trace: Trace, absent: Absent) -> str:
     if absent.waits is not None:
         waits = absent.waits
         return f"{text}; since {when(trace, waits)} it waits in {named_call(waits)} of {waits.group}{at_place(waits)}."
-    return f"{text}, and that ended: since then its recorder saw no further call."
+    return f"{text}, and that ended: no further call of that rank was seen."
 
 
 def _without_absent(stuck: Stuck, waiting: Sequence[Called]) -> str:

@@ -1,4 +1,4 @@
-"""The first recorded step pays for the recorder's start."""
+"""The first recorded step pays for the profiler's start."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ What it found
     The first recorded step is slower than the later ones, although the program had run steps before it.
 
 Why it costs time
-    It costs nothing without the recorder: a profiler that starts up sets up buffers and drains the GPU.
+    It costs nothing without the profiler, which sets up buffers and drains the GPU when it starts.
 
 How it decides
     Leading steps that take more than {warm-up-step} times the median of the later half, whose number is not 0 and
     which contain neither compilation nor kernel loading. They are left out of all other findings.
 
 What to try
-    Start the recorder a step or two earlier.
+    Start the profiler a step or two earlier.
 
 When it is wrong
     If that step did something special, such as an evaluation or a checkpoint.

@@ -41,7 +41,7 @@ Why it costs time
 How it decides
     A leading step that takes more than {warm-up-step} times the median of the later half is warm-up if it is the
     program's first (number 0), contains compilation or kernel loading, or takes more than five times as long;
-    otherwise the recorder's own start made it slow. All other findings use only the steady steps. The ceiling here is
+    otherwise the profiler's own start made it slow. All other findings use only the steady steps. The ceiling here is
     the extra time of the warm-up steps, relative to the whole recording.
 
 What to try

@@ -368,7 +368,7 @@ def _unrecorded(ratio: StepRatio) -> str:
         return ""
     faster = ratio.unrecorded < 1
     factor = three_digits(1 / ratio.unrecorded if faster else ratio.unrecorded)
-    return f"; about {factor}x {'faster' if faster else 'slower'} without the recorder"
+    return f"; about {factor}x {'faster' if faster else 'slower'} without the profiler"
 
 
 OF_KERNELS = 2  # the first measures are of kernels

@@ -32,7 +32,7 @@ def worded(promise: Promise) -> str:
         return f"{low} to {high} faster, {promise.proposal.depends_on}"
     if promise.vague:
         least = f"at least {low}" if promise.low >= ADDS_LITTLE else "possibly nothing"
-        return f"{least}, possibly up to {high} faster, depending on {promise.proposal.depends_on or 'the recorder'}"
+        return f"{least}, possibly up to {high} faster, depending on {promise.proposal.depends_on or 'the profiler'}"
     if promise.expected < MIN_SPEEDUP:
         return f"{HARDLY} by itself (up to {high})"
     if promise.low < ADDS_LITTLE:

@@ -132,8 +132,8 @@ def test_what_the_recorder_warned_of_is_passed_on(tmp_path: Path, severity: int,
         {"timestamp": 2, "severity": 2, "text": None},
     ]
     trace = opened(tmp_path, **{KERNELS: [kernel(1, 2)], "DIAGNOSTIC_EVENT": rows})
-    told = [note.reason for note in trace.quality.notes if note.kind.startswith("recorder")]
-    assert told == ([f"The recorder {words}: Not all events were collected."] if words else [])
+    told = [note.reason for note in trace.quality.notes if note.kind.startswith("profiler")]
+    assert told == ([f"The profiler {words}: Not all events were collected."] if words else [])
 
 
 def test_memory_of_each_kind_is_a_counter_of_its_gpu(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_exports_of_2022_and_2024_open(shared_data: Path) -> None:
     calls = {saxpy.name(event) for event in saxpy.events.of_kind(EventKind.REGION)}
     assert "MPI_Init" in calls
     assert "saxpy" in calls
-    assert any(note.kind.startswith("recorder: Installed CUDA driver") for note in cloverleaf.quality.notes)
+    assert any(note.kind.startswith("profiler: Installed CUDA driver") for note in cloverleaf.quality.notes)
 
 
 def test_a_sample_has_the_innermost_function_and_its_call_chain(shared_data: Path) -> None:

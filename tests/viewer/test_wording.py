@@ -63,10 +63,10 @@ def test_a_gpu_that_only_a_memory_counter_mentions_is_no_idle_gpu() -> None:
 
 def test_what_the_recording_says_of_itself_stands_in_the_text() -> None:
     tiny = TinyTrace()
-    tiny.builder.quality.note("recorder", Effect.NOTED, "The recorder warned: no CUDA events.")
+    tiny.builder.quality.note("profiler", Effect.NOTED, "The profiler warned: no CUDA events.")
     trace = tiny.build()
     text = as_text(trace, diagnose(trace), Analysis(trace))
-    assert "Note: The recorder warned: no CUDA events." in text
+    assert "Note: The profiler warned: no CUDA events." in text
 
 
 def test_a_timeline_without_gpu_work_says_how_to_record_it_and_draws_no_budget() -> None:

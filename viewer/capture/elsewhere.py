@@ -73,7 +73,8 @@ class Elsewhere:
         except PlaceProblem as problem:
             self.clean_up(self._plan_of(self._run))
             raise PlaceProblem(
-                self.name, f"The recorder could not be copied there: {problem.problem}"
+                self.name,
+                f"Stallscope could not copy what records the program to that place: {problem.problem}",
             ) from None
         except BaseException:
             self.clean_up(self._plan_of(self._run))

@@ -103,7 +103,7 @@ def lines_there(request: CaptureRequest, setup: str) -> list[str]:
     words = command_for(request, f"{FOLDER_THERE}/out", target.name, runner=f"{FOLDER_THERE}/{FILE_NAME}")
     line = commands.shell_line(words, target.folder, dict(target.environment), windows=False)
     return [
-        f"# on {request.on}, with the recorder in a new folder, {FOLDER_THERE}",
+        f"# on {request.on}, with what records it in a new folder, {FOLDER_THERE}",
         *([setup] if setup else []),
         line,
     ]

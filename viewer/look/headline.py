@@ -45,7 +45,7 @@ class Headline(QWidget):
         self.pills: list[Pill] = []
         self._row = horizontal(spacing=6)
         self._row.addWidget(self.sentence, 1)
-        self.without_recorder = QPushButton("without the recorder")
+        self.without_recorder = QPushButton("without the profiler")
         self.without_recorder.setCheckable(True)
         self.without_recorder.setChecked(True)
         self.without_recorder.setProperty("chip", True)

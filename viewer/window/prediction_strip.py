@@ -53,7 +53,7 @@ class StepBars(QWidget):
         times = document.diagnosis.step_times if document.diagnosis is not None else {}
         time = times.get(prediction.steps[0].device)
         if document.with_recorder and time is not None:
-            now.append(("recorder", "recorder", round(time.recorder_ns)))
+            now.append(("recorder", "profiler", round(time.recorder_ns)))
         return now, bar(plan, prediction, after=True)
 
     def paintEvent(self, _: QPaintEvent) -> None:
@@ -152,7 +152,7 @@ class PredictionStrip(QWidget):
         least = next(iter(computing.values()), 0)
         now, then = duration(outcome.before_ns), duration(outcome.after_ns)
         self.band.setText(
-            f"{band}Without the recorder a step takes {then} instead of {now}; "
+            f"{band}Without the profiler a step takes {then} instead of {now}; "
             f"{prediction.whose or 'the GPU'} computes for {duration(least)} of it."
         )
         self.bars.show_prediction(prediction)

@@ -160,8 +160,8 @@ class VerdictStrip(QWidget):
         if share <= LARGE:
             return "", ""
         basis = "gains" if self._document.with_recorder else "shares and gains"
-        told = f"The recorder takes {percent(share)} of a recorded step; {basis} are without it."
-        return f"recorder: {percent(share)} of a step", told
+        told = f"The profiler takes {percent(share)} of a recorded step; {basis} are without it."
+        return f"profiler: {percent(share)} of a step", told
 
     def _show_problem(self) -> None:
         from rules.verdict.verdict import first_problem
@@ -247,7 +247,7 @@ class VerdictStrip(QWidget):
         shown = [part for part in shown if part.amount]
         if not self._document.with_recorder:
             return shown, round(step.length_ns)
-        recorder = Part("recorder", "recorder", round(step.recorder_ns), a_step=True)
+        recorder = Part("recorder", "profiler", round(step.recorder_ns), a_step=True)
         return [*shown, recorder], round(step.recorded_ns)
 
     def _offer_recorder(self) -> None:
@@ -260,7 +260,7 @@ class VerdictStrip(QWidget):
         if steps:
             most = max(steps, key=lambda each: each.recorder_share)
             button.setToolTip(
-                f"The recorder takes {duration(most.recorder_ns)} ({percent(most.recorder_share)}) of a recorded "
+                f"The profiler takes {duration(most.recorder_ns)} ({percent(most.recorder_share)}) of a recorded "
                 f"step of {duration(most.recorded_ns)}. Switch off to see it as a part of its own."
             )
 

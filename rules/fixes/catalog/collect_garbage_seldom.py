@@ -28,8 +28,8 @@ class CollectGarbageSeldom:
     switches: ClassVar[tuple[str, ...]] = ("gc-freeze",)
     explanation: ClassVar[str] = """
 When it applies
-    Ranges or frames of Python's garbage collector appear between the launches: this program's recorder writes a range
-    for each full collection, torch's profiler does with stacks and record_python_gc_info, and others where the
+    Ranges or frames of Python's garbage collector appear between the launches: a script that Stallscope records gets
+    a range for each full collection, torch's profiler does with stacks and record_python_gc_info, and others where the
     program opens one.
 
 What is changed in the replay

@@ -31,7 +31,7 @@ What is changed in the replay
     These calls are gone, and nothing waits for the GPU to free memory.
 
 What makes it more or less
-    How much the recorder adds to each call. Allocation forced by a model near the GPU's memory limit ends only with
+    How much the profiler adds to each call. Allocation forced by a model near the GPU's memory limit ends only with
     smaller tensors.
 """
 

@@ -49,7 +49,7 @@ What is changed in the replay
     too, and where sixteen or more values are read in a row, so is the time between them. The remaining launches stay.
 
 What makes it more or less
-    The launches that no longer have to wait may become the limit; the replay accounts for that. The recorder's cost
+    The launches that no longer have to wait may become the limit; the replay accounts for that. The profiler's cost
     per call decides the rest.
 """
 
@@ -69,7 +69,7 @@ What makes it more or less
         counting = _counting_runs(replay, reads, synchronises)
         last = int(trace.events.start[trace.links.launch].max(initial=0))
         for name, nodes in sorted(_by_place(around, reads | synchronises, counting).items()):
-            if (replay.host.start[nodes] > last).all():  # as the recorder itself waits when it stops
+            if (replay.host.start[nodes] > last).all():  # as the profiler itself waits when it stops
                 continue
             counts = name in (*_COUNTING, COUNTED)
             values = 2 * int((nodes & reads).sum()) >= max(int((nodes & waiting).sum()), 1)

@@ -333,7 +333,7 @@ class FindingCard(QFrame):
         if (offered := self._next_recording(self.finding)) is not None:
             text, request = offered
             self.record_button = self._button(
-                f"{text} ...", "Opens the recorder with the tool and options that would show more"
+                f"{text} ...", "Opens the form for recording, with the tool and options that show more"
             )
             self.record_button.clicked.connect(lambda: self.record_wanted.emit(request))
             layout.addWidget(self.record_button, 0, Qt.AlignmentFlag.AlignLeft)

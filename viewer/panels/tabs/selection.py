@@ -109,7 +109,7 @@ class SelectionPanel(Panel):
         column.addWidget(self._alike_text)
         column.addWidget(self.histogram, 1)
         self.profile_button.setToolTip(
-            "Opens the recorder of Nsight Compute with this kernel's name and the launches to skip"
+            "Opens the form for recording with Nsight Compute, with this kernel's name and the launches to skip"
         )
         self.profile_button.clicked.connect(self._profile)
         split = QSplitter(Qt.Orientation.Horizontal)
