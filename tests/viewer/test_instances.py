@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from parsers import open_trace
@@ -85,6 +86,23 @@ def test_the_filter_takes_words_and_bounds_and_the_sums_follow_it(window: MainWi
     assert panel.summary.text().startswith(f"{len(lengths)} of {every} · duration ")
     qtbot.keyClicks(window.panels.filter, " nothing is called so")
     assert table.rows.rowCount() == 0
+
+
+def test_what_is_typed_into_a_table_goes_into_the_filter_unless_it_is_a_shortcut(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    panel = instances(window, qtbot, "Gaps")
+    table, every = panel.tables[0], len(panel.tables[0].rows.frame)
+    table.setFocus()
+    for key in ">1ms":
+        QTest.keyClick(window.windowHandle(), key)
+    assert window.panels.filter.text() == ">1ms"
+    assert 0 < table.rows.rowCount() < every
+    table.setFocus()
+    visible = window.timeline.state.gaps_visible
+    QTest.keyClick(window.windowHandle(), "g")
+    assert window.timeline.state.gaps_visible is not visible
+    assert window.panels.filter.text() == ">1ms"
 
 
 def test_a_step_narrows_the_rows_and_the_scope_is_written_on_them(window: MainWindow, qtbot: QtBot) -> None:

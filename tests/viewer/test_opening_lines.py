@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
@@ -38,6 +40,20 @@ def test_a_finding_opens_its_line_in_the_editor(shown: MainWindow, qtbot: QtBot,
     qtbot.mouseClick(card.line_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: log.exists() and bool(log.read_text()))
     assert log.read_text() == f"{FEED.parent / 'feed.py'} 23"
+
+
+def test_a_key_opens_the_line_of_the_chosen_finding(shown: MainWindow) -> None:
+    opened: list[object] = []
+    shown.document.line_wanted.disconnect(shown.source_lines.open)
+    shown.document.line_wanted.connect(opened.append)
+    QTest.keyClick(shown, Qt.Key.Key_F4)
+    findings = shown.document.diagnosis.findings
+    assert opened == [findings[0].at]
+    shown.document.select_finding(replace(findings[0], at=None))
+    QTest.keyClick(shown, Qt.Key.Key_F4)
+    assert len(opened) == 1
+    assert shown.banner.isVisible()
+    assert "names no line" in shown.banner.problem.text()
 
 
 def test_the_lines_around_are_shown_where_the_file_is_here(shown: MainWindow) -> None:

@@ -14,8 +14,10 @@ from parsers.model.builder import TraceBuilder
 from parsers.model.results import ResultColumn, ResultTable
 from parsers.runs.merge import merge
 from rules.analysis.analysis import Analysis
+from rules.findings.base import Evidence
 from tests.rules.builder import TinyTrace, steps
 from viewer.statistics.area import area_table, devices_in, events_in, instances
+from viewer.statistics.budget_intervals import foremost
 from viewer.statistics.call_tree import call_tree
 from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap, stack_at
 from viewer.statistics.kernels import (
@@ -423,3 +425,20 @@ def test_durations_of_each_name_are_counted_from_its_shortest_to_its_longest() -
     assert counts.sum(axis=1).tolist() == [2, 4, 1]
     assert (counts[1, 0], counts[1, SPREAD_BINS // 2], counts[1, -1]) == (1, 1, 2)
     assert (counts[0, 0], counts[2, 0]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("events", "first"),
+    [((-1, -1, -1, -1), 2), ((4, 4, 7, 4), 1), ((4, 7, 7, 9), 2), ((-1, 4, 9, 4), 2)],
+    ids=["no operation", "in pieces", "in one piece", "of one and a gap"],
+)
+def test_the_operation_with_most_of_a_part_comes_first_even_where_it_is_cut_into_pieces(
+    events: tuple[int, ...], first: int
+) -> None:
+    starts, lengths = (0, 10, 20, 30), (3, 4, 6, 1)
+    places = [
+        Evidence(0, start, start + length, "", event)
+        for start, length, event in zip(starts, lengths, events, strict=True)
+    ]
+    assert foremost(places) == first
+    assert foremost([]) is None

@@ -140,3 +140,29 @@ def test_the_whole_row_under_the_mouse_is_tinted_and_no_other(table: TableView, 
     QTest.mouseMove(table.viewport(), table.visualRect(table.model().index(1, 0)).center())
     assert {ground(1, column) for column in range(len(COLUMNS))}.isdisjoint(plain)
     assert {ground(row, column) for row in (0, 2) for column in range(len(COLUMNS))} == plain
+
+
+def test_a_bound_is_of_how_long_a_thing_took_not_of_when_it_began(qtbot: QtBot) -> None:
+    made = TableView(
+        (Column("0:start_ns", "Start", Show.TIME), Column("1:took_ns", "Took", Show.TIME)), "Times"
+    )
+    qtbot.addWidget(made)
+    made.set_frame(pd.DataFrame({"0:start_ns": [9e6, 1e5, 9e6], "1:took_ns": [2e5, 3e6, 2e6]}))
+    made.set_filter(">1ms")
+    assert made.rows.shown("1:took_ns").tolist() == [3e6, 2e6]
+
+
+@pytest.mark.parametrize("is_filtered", [True, False])
+def test_typing_narrows_a_table_down_where_there_is_a_filter_and_jumps_to_a_name_elsewhere(
+    table: TableView, is_filtered: bool
+) -> None:
+    table.set_frame(frame(3).assign(name=["addmm", "softmax", "tanh"]))
+    table.is_filtered = is_filtered
+    typed: list[str] = []
+    table.typed.connect(typed.append)
+    table.selectRow(0)
+    QTest.keyClick(table, "t")
+    assert typed == (["t"] if is_filtered else [])
+    assert table.currentIndex().row() == (0 if is_filtered else 2)
+    QTest.keyClick(table, Qt.Key.Key_Backspace)
+    assert len(typed) == is_filtered

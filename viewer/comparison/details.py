@@ -41,6 +41,7 @@ class Details(QTabWidget):
         self._about_steps = ElidedLabel("", "secondary", pixels=12)
         self._about_findings = ElidedLabel("", "secondary", pixels=12)
         self._further: list[QWidget] = []
+        self.wanted = ""  # the full name of a kernel of the first recording whose row is to be marked
         self.addTab(self._side_by_side(), "Side by side")
 
     def _side_by_side(self) -> QWidget:
@@ -96,6 +97,9 @@ class Details(QTabWidget):
 
     def show_kernels(self, rows: Sequence[KernelChange]) -> None:
         self.kernels.set_frame(tables.kernels(rows))
+        marked = [row for row, each in enumerate(rows) if self.wanted in (each.name, *each.before)]
+        if self.wanted and marked:
+            self.kernels.select_frame_row(marked[0])
 
     def _fill_measures(self, result: Comparison, prepared: tables.Tables) -> None:
         self.measures.set_frame(prepared.measures)

@@ -64,6 +64,8 @@ def compare_with(document: Document, paths: Sequence[Path], parent: QWidget) -> 
     window.failed.connect(document.failed)
     if document.analysis is not None:
         window.twins.views[0].set_analysis(document.analysis)
+    if document.selected_event >= 0:
+        window.details.wanted = document.trace.name(document.selected_event)
     window.show()
     window.read(paths)
     return window

@@ -50,6 +50,7 @@ class BottomPanels(QWidget):
         self.filter.setClearButtonEnabled(True)
         self.filter.setFixedWidth(FILTER_WIDTH)
         self.filter.setAccessibleName("Filter the table")
+        self.filter.setToolTip("Words, or >1ms, <20us, rank:3. Typing in a table begins here, too.")
         self.filter.textChanged.connect(self._filter_current)
         self.by_family = QToolButton()
         self.by_family.setText("By kind")
@@ -121,6 +122,7 @@ class BottomPanels(QWidget):
             panel.setParent(self)
         panel.hide()
         panel.tables_shown.connect(self._on_current)
+        panel.typed.connect(self._begin_filter)
         self.panels = (*self.panels, panel)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -246,6 +248,11 @@ class BottomPanels(QWidget):
         """To the tab that comes so many after the shown one, from the last one to the first."""
         if titles := self.titles():
             self.show_panel(titles[(self.tabs.currentIndex() + by) % len(titles)])
+
+    def _begin_filter(self, text: str) -> None:
+        """Typed into a table: the filter takes it and what follows."""
+        self.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.filter.setText(self.filter.text() + text)
 
     def _filter_current(self, _: str = "") -> None:
         panel = self._current()

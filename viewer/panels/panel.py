@@ -42,6 +42,7 @@ class Panel(QWidget):
     has_families: ClassVar[bool] = False  # can show families instead of single kernels
     tables: tuple[TableView, ...] = ()
     tables_shown = Signal()  # another one of them, or none, is visible now
+    typed = Signal(str)  # into a table: it belongs into the filter
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -75,8 +76,8 @@ class Panel(QWidget):
         if self.follows_area:
             document.area_changed.connect(self._follow)
         self.build()
-        self._offer_explanations()
-        self.tables_shown.connect(self._offer_explanations)
+        self._listen_to_tables()
+        self.tables_shown.connect(self._listen_to_tables)
         self._say_scope()
 
     def fit(self) -> None:
@@ -177,9 +178,12 @@ class Panel(QWidget):
         """What the figures in a row (of the frame) are worked out from; None where that is no table's rows."""
         return None
 
-    def _offer_explanations(self) -> None:
-        for table in self.tables if type(self).behind is not Panel.behind else ():
-            if not table.explains:
+    def _listen_to_tables(self) -> None:
+        for table in self.tables:
+            if not table.is_filtered:
+                table.is_filtered = True
+                table.typed.connect(self.typed)
+            if not table.explains and type(self).behind is not Panel.behind:
                 table.explains = True
                 table.explain_wanted.connect(partial(self._explain, table))
 

@@ -340,6 +340,21 @@ class WindowActions(QObject):
             if question is not None:
                 panel.ask(question)
 
+    def open_line(self) -> None:
+        """Open the line of the current finding, or of the headline's, in the editor."""
+        from rules.verdict.verdict import first_problem
+
+        document = self._parts.document
+        told = (first_problem(document.diagnosis), *document.diagnosis.findings) if document.diagnosis else ()
+        finding = next((each for each in (document.finding, *told) if each is not None), None)
+        if finding is None or finding.at is None:
+            self._parts.banner.say(
+                "This finding names no line of your code.",
+                "Record with Stallscope, or with stacks, to learn the lines.",
+            )
+            return
+        document.line_wanted.emit(finding.at)
+
     def bookmark(self) -> None:
         """Keep what is selected, or what is visible."""
         self._parts.bookmarks.add(self._parts.timeline.visible_interval)

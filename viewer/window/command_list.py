@@ -109,6 +109,7 @@ def window_commands(parts: Parts, acts: WindowActions) -> list[Command]:
             Command(
                 "previous-evidence", "Previous place in this finding", lambda: diagnosis.walk(-1), "Shift+E"
             ),
+            Command("open-line", "Open the finding's line in the editor", acts.open_line, "F4"),
             Command("next-step", "Next step", lambda: steps.move_by(1), "]", separated=True),
             Command("previous-step", "Previous step", lambda: steps.move_by(-1), "["),
             Command("all-steps", "All steps", lambda: w.document.select_step(-1)),

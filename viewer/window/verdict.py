@@ -278,8 +278,8 @@ class VerdictStrip(QWidget):
         return bars
 
     def _show_part(self, device: int, key: str, label: str) -> None:
-        """Fly to the longest place of a part, and make the finding about it the current one."""
-        from viewer.statistics.budget_intervals import places_of
+        """Fly to the place that counts most for a part, and make the finding about it the current one."""
+        from viewer.statistics.budget_intervals import foremost, places_of
 
         trace, analysis, diagnosis = self._document.trace, self._document.analysis, self._document.diagnosis
         if trace is not None and analysis is not None:
@@ -287,7 +287,8 @@ class VerdictStrip(QWidget):
             about = finding_about(diagnosis, key) if diagnosis is not None else None
             if about is not None:
                 self._document.return_to_finding(about)
-            self._document.show_evidence(places_of(trace, analysis, device, key, label, t0, t1))
+            places = places_of(trace, analysis, device, key, label, t0, t1)
+            self._document.show_evidence(places, foremost(places))
 
     def _explain_part(self, device: int, key: str, label: str) -> None:
         """What a part of the bar adds up; the recorder and the rest are no rows of a table."""

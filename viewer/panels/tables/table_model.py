@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Index = QModelIndex | QPersistentModelIndex
 RAW_ROLE = Qt.ItemDataRole.UserRole + 1
 NOT_A_NUMBER = "-"
+MOMENTS = ("start_ns", "end_ns")  # when, rather than how long
 MAX_MEASURED = 200  # rows whose texts decide how wide a column is
 
 
@@ -200,7 +201,7 @@ class TableModel(QAbstractTableModel):
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.columns) - 1)
 
     def set_filter(self, text: str) -> None:
-        """Keep rows whose texts contain every word, in any case; ">1ms" and "<20us" bound the first column of times.
+        """Keep rows whose texts contain every word, in any case; ">1ms" and "<20us" bound the first column of lengths.
 
         "rank:3" keeps the rows that say 3 in the column called Rank.
         """
@@ -251,8 +252,12 @@ class TableModel(QAbstractTableModel):
         return keep
 
     def _bounded(self, word: str) -> BOOL | None:
-        """Which rows a word such as ">1ms" keeps; None for any other word, and where no column holds times."""
-        times = [index for index, column in enumerate(self.columns) if column.show is Show.TIME]
+        """Which rows a word such as ">1ms" keeps; None for any other word, and where no column holds lengths."""
+        times = [
+            index
+            for index, column in enumerate(self.columns)
+            if column.show is Show.TIME and not column.key.endswith(MOMENTS)
+        ]
         bound = units.parse_duration(word[1:]) if word[:1] in ("<", ">") else None
         if bound is None or not times:
             return None

@@ -178,12 +178,14 @@ class TableView(QTableView):
 
     chosen = Signal(int)
     explain_wanted = Signal(int)  # the frame's row whose figures are to be explained
+    typed = Signal(str)  # a character that is no shortcut, where a filter takes it
 
     def __init__(self, columns: Sequence[Column], name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.rows = TableModel(columns, self)
         self._name = name
         self.explains = False  # whether somebody knows what its figures are the sums of
+        self.is_filtered = False  # whether what is typed goes into a filter
         self._arriving = False  # the focus comes, and Qt makes some row the current one
         self.setModel(self.rows)
         self.setItemDelegate(BarDelegate(self))
@@ -313,6 +315,13 @@ class TableView(QTableView):
         index = self.indexAt(event.position().toPoint())
         if index.isValid() and self.rows.columns[index.column()].show not in LEFT:
             self._explain(index)
+
+    def keyboardSearch(self, search: str) -> None:
+        """What is typed narrows the table down, where there is a filter, rather than jumping to a row."""
+        if self.is_filtered and search.isprintable():
+            self.typed.emit(search)
+        else:
+            super().keyboardSearch(search)
 
     def _explain(self, index: Index) -> None:
         if self.explains and index.isValid():

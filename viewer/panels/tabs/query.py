@@ -79,6 +79,7 @@ class QueryPanel(Panel):
         self._title = ""
         self._result: Result | None = None
         self._kept: tuple[Overlay, ...] = ()
+        self._for_reading = False  # whether the answer is to be read next, as nobody typed the question
         self._split = QSplitter(Qt.Orientation.Horizontal)
         for widget in (self.list, self._middle(), self.answer):
             self._split.addWidget(widget)
@@ -191,6 +192,7 @@ class QueryPanel(Panel):
         if analysis is None or not sql.strip():
             return
         self._title = title or _title_of(sql)
+        self._for_reading = bool(title)
         self._set_running(True)
         self.said.setText("asking ...")
 
@@ -226,6 +228,8 @@ class QueryPanel(Panel):
         self.said.setText("")
         if result.rows:
             self.answer.show_result(result)
+            if self._for_reading and self.editor.hasFocus() and self.answer.table is not None:
+                self.answer.table.setFocus(Qt.FocusReason.OtherFocusReason)
         else:
             without = "" if condition is None else f" Without {condition[0]} there would be {condition[1]:,}."
             self.answer.say(f"No rows.{without}")
