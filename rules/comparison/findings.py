@@ -25,7 +25,7 @@ class Change(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FindingChange:
-    """A finding on both sides; the costs are its ceilings, in ns a step."""
+    """A finding on both sides; the costs are its ceilings, in ns a step as recorded, like all of a comparison."""
 
     before: Finding | None
     after: Finding | None
@@ -60,7 +60,7 @@ def compare_findings(
 ) -> list[FindingChange]:
     """Pair them by rule and culprit, then by rule, then by category; those that matter on either side, by cost.
 
-    ``steps_ns`` is what the share of a finding is a share of, before and after; a change below ``noise_ns`` is none.
+    ``steps_ns`` is a step as recorded, before and after; a change below ``noise_ns`` is none.
     """
     left, right = _that_cost(before), _that_cost(after)
     pairs: list[tuple[Finding | None, Finding | None]] = []
@@ -106,7 +106,7 @@ def _changed(
     before: Finding | None, after: Finding | None, steps_ns: tuple[float, float], noise_ns: float
 ) -> FindingChange:
     costs = tuple(
-        finding.share * step if finding is not None else 0.0
+        finding.recorded_share * step if finding is not None else 0.0
         for finding, step in zip((before, after), steps_ns, strict=True)
     )
     if before is None or after is None:

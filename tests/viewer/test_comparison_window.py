@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers import open_trace
+from parsers.model.units import percent
 from rules.findings.base import Evidence
 from rules.terms.thresholds import DEFAULTS
 from tests.viewer.conftest import training_run, wait_until_laid_out
@@ -25,9 +26,10 @@ from viewer.comparison.finding_list import FindingRow
 from viewer.comparison.menus import title_of
 from viewer.comparison.step_dots import DotAxis
 from viewer.comparison.twins import Alignment
-from viewer.comparison.window import ComparisonWindow
+from viewer.comparison.window import ComparisonWindow, compare_with
 from viewer.documents.document import Stage
 from viewer.look import theme
+from viewer.reports.comparison_report import finding_sides
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.window.main_window import MainWindow
@@ -341,3 +343,61 @@ def test_dots_of_times_far_apart_lie_on_an_axis_of_ratios() -> None:
 def test_places_outside_of_any_lane_are_no_problem(window: ComparisonWindow) -> None:
     window.twins.highlight(([Evidence(-1, 0, 1, "somewhere")], []))
     assert window.twins.views[0].state.evidence
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "width", "told"),
+    [
+        (30e6, 160e6, 360, [50e6, 100e6]),
+        (30e6, 160e6, 900, [30e6, 40e6, 50e6, 60e6, 70e6, 80e6, 100e6]),
+        (10e6, 1000e6, 200, [10e6, 100e6, 1000e6]),
+    ],
+    ids=["the rounder ones", "nearly all", "powers of ten"],
+)
+def test_the_rounder_times_of_an_axis_are_written_first_and_none_covers_another(
+    low: float, high: float, width: float, told: list[float]
+) -> None:
+    axis = DotAxis(low, high, width)
+    found = axis.labelled(axis.ticks())
+    assert set(told) <= set(found)
+    assert (np.diff(axis.x(np.array(found))) >= 52).all()
+
+
+def test_all_that_is_different_is_readable_in_a_narrow_window(shared: ComparisonWindow, qtbot: QtBot) -> None:
+    reason, text = shared.head.reason, shared.head.reason.text()
+    try:
+        reason.setText("; ".join([text] * 6))
+        wait_until_laid_out(qtbot, shared.twins)
+        assert reason.height() >= reason.heightForWidth(reason.width()) > 2 * reason.fontMetrics().height()
+    finally:
+        reason.setText(text)
+
+
+def test_the_kernel_that_was_selected_is_marked_with_its_times_before_and_after(
+    make_window: Callable[..., MainWindow], qtbot: QtBot
+) -> None:
+    main = make_window()
+    main.document.open([BEFORE])
+    until(lambda: main.document.stage is Stage.READY)
+    trace = main.document.trace
+    assert trace is not None
+    kernel = int(trace.gpu_operations[len(trace.gpu_operations) // 2])
+    main.document.select_event(kernel)
+    compared = compare_with(main.document, [AFTER], main)
+    assert compared is not None
+    until(lambda: compared.steps is not None)
+    assert compared.steps is not None
+    rows = compared.details.kernels.selectionModel().selectedRows()
+    (row,) = [compared.details.kernels.rows.frame_row(each.row()) for each in rows]
+    assert trace.name(kernel) in compared.steps.rows.rows[row].before
+    assert not compared.twins.is_marked
+    close(compared)
+
+
+def test_what_a_finding_costs_is_of_the_recorded_step_that_stands_above_it(shared: ComparisonWindow) -> None:
+    assert shared.result is not None
+    step = shared.result.step.before
+    for each in shared.result.findings:
+        if each.before is not None:
+            assert each.before_ns == pytest.approx(each.before.recorded_share * step)
+            assert finding_sides(each, shared.result)[0].endswith(percent(each.before_ns / step))

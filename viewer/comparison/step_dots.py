@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ LABEL = 64
 DOT = 6.0
 MAX_DOTS = 400
 LOGARITHMIC_FROM = 3.0  # slowest over fastest
+TICK_ROOM = 52.0  # px from the middle of one time to the next
 FEW_TICKS_BELOW = 10.0  # every multiple of a power of ten is a tick then
 
 
@@ -50,6 +52,15 @@ class DotAxis:
             step = rough * next(each for each in (1, 2, 5, 10) if rough * each >= span / 4)
             found = np.arange(np.ceil(self.low / step), np.floor(self.high / step) + 1) * step
         return [float(each) for each in found if self.low <= each <= self.high]
+
+    def labelled(self, ticks: Sequence[float]) -> list[float]:
+        """The ticks whose times are written: the rounder ones first, as many as have room beside each other."""
+        kept: list[tuple[float, float]] = []
+        places = self.x(np.array(ticks)).tolist()
+        for tick, x in sorted(zip(ticks, places, strict=True), key=lambda each: _digits(each[0])):
+            if all(abs(x - other) >= TICK_ROOM for _, other in kept):
+                kept.append((tick, x))
+        return sorted(tick for tick, _ in kept)
 
 
 class StepDots(QWidget):
@@ -90,15 +101,15 @@ class StepDots(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         axis = self.axis(self.width() - LABEL - 24)
         painter.setFont(theme.font(theme.SECONDARY_PX, tabular=True))
-        ticks, free = axis.ticks(), -20.0
+        ticks = axis.ticks()
+        labelled = axis.labelled(ticks)
         for tick, x in zip(ticks, axis.x(np.array(ticks)).tolist(), strict=True):
             painter.setPen(QPen(colors.line, 1))
             painter.drawLine(QPointF(LABEL + x, 2), QPointF(LABEL + x, 2 * ROW))
-            if x - 24 > free:
+            if tick in labelled:
                 painter.setPen(colors.text_secondary)
                 where = QRectF(LABEL + x - 30, 2 * ROW + 2, 60, AXIS - 4)
                 painter.drawText(where, Qt.AlignmentFlag.AlignCenter, duration(tick))
-                free = x + 28
         inks = colors.grey, colors.accent
         for number, (name, times, ink) in enumerate(zip(("before", "after"), self._times, inks, strict=True)):
             top = number * ROW
@@ -113,6 +124,12 @@ class StepDots(QWidget):
             mean = LABEL + float(axis.x(np.array([times.mean]))[0])
             painter.setPen(QPen(colors.text, 2))
             painter.drawLine(QPointF(mean, top + 5), QPointF(mean, top + ROW - 5))
+
+
+def _digits(time: float) -> tuple[int, int]:
+    """How round a time is: fewer digits that differ from 0, and 1, 5 and 2 before the others."""
+    digits = f"{round(time):d}".rstrip("0")
+    return len(digits), "152".find(digits) if digits in ("1", "5", "2") else 3
 
 
 def _stacked(x: F64) -> list[tuple[float, int]]:

@@ -12,20 +12,20 @@ from rules.comparison.same_work import Answer
 from viewer.comparison.finding_list import Badge
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
-from viewer.look.labels import ElidedLabel, Label
+from viewer.look.labels import Label
 
 UNITED = "; "
 
 
 class VerdictHead(QWidget):
-    """Two lines at the top of the window."""
+    """The verdict at the top of the window, and below it all that is different; nothing is cut off."""
 
     def __init__(self) -> None:
         super().__init__()
         self.sentence = Label(
             "", pixels=theme.VERDICT_PX + 1, weight=QFont.Weight.DemiBold, wrap=True, selectable=True
         )
-        self.reason = ElidedLabel("", "secondary", pixels=theme.BODY_PX)
+        self.reason = Label("", "secondary", pixels=theme.BODY_PX, wrap=True, selectable=True)
         self._badge: Badge | None = None
         self._below = horizontal(spacing=10)
         self._below.addWidget(self.reason, 1)

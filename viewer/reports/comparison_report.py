@@ -55,7 +55,7 @@ def signed(text: str) -> str:
 
 
 def finding_sides(each: FindingChange, result: Comparison) -> tuple[str, str]:
-    """What a finding costs at most, before and after: the time of a step and its share; a dash where there is none."""
+    """What a finding costs at most, before and after: of a step as recorded, time and share; a dash without one."""
     return (
         _cost(each.before, each.before_ns, result.by_step),
         _cost(each.after, each.after_ns, result.by_step),
@@ -65,7 +65,8 @@ def finding_sides(each: FindingChange, result: Comparison) -> tuple[str, str]:
 def _cost(finding: Finding | None, ns: float, by_step: bool) -> str:
     if finding is None:
         return "-"
-    return f"{duration(ns)}  {percent(finding.share)}" if by_step else percent(finding.share)
+    share = percent(finding.recorded_share)
+    return f"{duration(ns)}  {share}" if by_step else share
 
 
 def same_work_lines(result: Comparison) -> list[str]:
