@@ -92,7 +92,7 @@ When it is wrong
             evidence=(
                 Evidence(
                     any_stream(trace, account.device),
-                    failure.time - max(int(account.time[-1] - account.time[0]) // _BEFORE, 1000),
+                    max(failure.time - max(int(account.time[-1] - account.time[0]) // _BEFORE, 1000), 0),
                     failure.time + 1000,
                     "up to the failed allocation",
                 ),

@@ -268,6 +268,18 @@ def test_why_memory_ran_out_is_told_on_both_sides(
     assert any("expandable_segments" in each for each in found.advice) is (says == "fragmented")
 
 
+@pytest.mark.parametrize(("failed_us", "start"), [(30, 0), (4_000, 3_742_000)])
+def test_what_leads_up_to_a_failure_never_begins_before_the_recording(
+    tmp_path: Path, failed_us: int, start: int
+) -> None:
+    snapshot = snapshot_that_fails(41 * MB, 10 * MB, 5 * MB)
+    failure = snapshot.events[-1]
+    failure["time_us"] = failed_us
+    snapshot.event("alloc", 512 * MB, MB, 4_980, OWN)
+    (found,) = diagnose(written(tmp_path, snapshot)).findings
+    assert found.evidence[0].start == start
+
+
 def test_kinds_are_told_by_the_stack_and_by_what_stays(tmp_path: Path) -> None:
     snapshot = Snapshot()
     for address, size, frames in (
