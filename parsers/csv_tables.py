@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
 
@@ -16,6 +15,7 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import PART_BYTES, LimitedStream
 from parsers.model import F64, I64, Effect, Progress, QualityRecorder
 from parsers.model.arrays import ABSENT
+from parsers.model.late.dataclass import dataclass
 
 _ANY_BYTES = "latin-1"  # maps every byte to a character and back, so no cell can be undecodable
 _INTEGER = r"^\s*[-+]?[0-9]{1,18}\s*$"

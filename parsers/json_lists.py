@@ -6,12 +6,12 @@ Brackets, commas and quotes are found with numpy, some millions at a time, so th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.files.unpacking_limit import PART_BYTES, LimitedStream
 from parsers.model.arrays import BOOL, I64, U8
+from parsers.model.late.dataclass import dataclass
 
 _MAX_ELEMENT_BYTES = 64 << 20
 _KEY_BYTES = 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from parsers.files.base import OwnSuffixes, Parser, Presuming, parser_of, parsers
@@ -11,6 +10,7 @@ from parsers.files.containers import is_archive
 from parsers.files.signatures import PACKED_SUFFIXES
 from parsers.files.source import identify
 from parsers.model import TraceError
+from parsers.model.late.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

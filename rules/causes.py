@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.cpu_time import cpu_time

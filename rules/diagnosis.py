@@ -6,11 +6,12 @@ import logging
 import re
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from parsers.model import I64, Attribute, Cancelled, EventKind, LaneKind, Progress, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.results import KERNEL_TIMES_TITLE
 from parsers.model.threads import give_back
 from rules.analysis.analysis import Analysis

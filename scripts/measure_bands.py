@@ -14,10 +14,11 @@ import math
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from write_predictions import PROGRAMS, REPOSITORY, Measured, measured
+
+from parsers.model.late.dataclass import dataclass
 
 WRITTEN = REPOSITORY / "resources" / "measured_gains.toml"
 HELD = 0.8  # of programs that a band was not made from

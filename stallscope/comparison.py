@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from parsers.model.late.dataclass import dataclass
 from rules.comparison import compare as comparing
 from stallscope.run import Run
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.verdict.verdict import verdict
 from viewer.tables.rows.found import findings_of

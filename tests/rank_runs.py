@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from parsers.model.late.dataclass import dataclass
 from tests.benchmarks.kineto_like import flow, microseconds
 
 I64 = npt.NDArray[np.int64]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from parsers.files.unpacking_limit import LimitedStream
+from parsers.model.late.dataclass import dataclass
 
 MAX_LINE_LENGTH = 4 << 20  # bytes; the metrics of one compilation take 40 kB
 _MAX_PAYLOAD = 64 << 10  # of what is looked at; generated code is not

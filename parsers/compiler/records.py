@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import msgspec
 
 from parsers.compiler.log_lines import Record
+from parsers.model.late.dataclass import dataclass
 
 MAX_COMPILATIONS, MAX_BREAKS = 50_000, 50_000  # of one log
 _MAX_REASON_LENGTH = 300  # characters of a reason

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 from parsers.model import ArgumentSource, Progress, Trace
 from parsers.model.catalogs import load_all
+from parsers.model.late.dataclass import dataclass
 
 HEAD_BYTES = 64 * 1024
 

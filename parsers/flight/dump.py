@@ -7,7 +7,7 @@ of them otherwise (``seq_id``, times in us). A time of 0 or None was not seen.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from parsers.files.base import Source
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import MAX_RATIO, LimitedStream, UnpackingLimit
 from parsers.model import CollectiveState, Malformed, ProcessGroup, Progress, UnknownFormat
+from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import Frame
 from parsers.model.names.source_files import is_own_file
 

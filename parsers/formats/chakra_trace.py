@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import msgspec
@@ -21,6 +21,7 @@ from parsers.formats.execution_trace import Inputs, Node, Operators
 from parsers.json_records import UNREADABLE
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.dataclass import dataclass
 from parsers.model.results import KERNEL_TIMES, KERNEL_TIMES_TITLE, Cell, ResultTable, rows_shown
 from parsers.protobuf.wire import Damaged, fields, integer, message, text
 

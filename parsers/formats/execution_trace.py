@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -24,6 +24,7 @@ from parsers.json_lists import JsonLists, Piece
 from parsers.json_records import UNREADABLE, Records
 from parsers.model import I64, Effect, Excessive, Malformed, Progress, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.dataclass import dataclass
 from parsers.model.results import (
     CALLED_BY,
     COPIES,

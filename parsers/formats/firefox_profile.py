@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar
 
 import msgspec
@@ -12,6 +11,7 @@ import numpy as np
 from parsers.files.base import Source, parser
 from parsers.model import I64, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.dataclass import dataclass
 from parsers.stacks.firefox import Frame, Tables, Thread, depth_shown, samples_of, stacks_of_samples
 from parsers.stacks.json_profile import decoded_profile
 from parsers.stacks.timeline import (

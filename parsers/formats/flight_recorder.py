@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,6 +29,7 @@ from parsers.model import (
     TraceInput,
 )
 from parsers.model.builder import MIN_GAP_NS, TraceBuilder
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.collectives import UNFINISHED
 from parsers.runs.rank_choice import rank_in_name
 

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -28,6 +28,7 @@ from parsers.model import (
     TraceInput,
 )
 from parsers.model.builder import MAX_TABLES, TraceBuilder
+from parsers.model.late.dataclass import dataclass
 from parsers.model.results import Cell, rows_shown
 
 _RULE = re.compile(r"^ ?-{3,}(?:  +-{3,})+ *$")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePath
 from typing import ClassVar
 
@@ -16,6 +16,7 @@ from parsers.files.base import Source, parser
 from parsers.files.unpacking_limit import require_memory
 from parsers.model import Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.dataclass import dataclass
 from parsers.rocm.table_records import (
     DIRECTION,
     END,

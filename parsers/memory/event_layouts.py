@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from parsers.model.arrays import BOOL, I64, U8, U64, Array
+from parsers.model.late.dataclass import dataclass
 
 OPENING = b"}\x94("  # EMPTY_DICT, MEMOIZE, MARK
 MAX_EVENT_LENGTH = 1 << 14  # bytes

@@ -8,7 +8,7 @@ run never holds anything which that one would have refused.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from parsers.memory.event_layouts import (
 )
 from parsers.memory.history import History, is_event
 from parsers.model import I64, Progress
+from parsers.model.late.dataclass import dataclass
 
 _WINDOW = 1 << 20  # bytes whose events are decoded at once
 _MAX_LAYOUTS = 8

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
 
 from parsers.model.arrays import I32, I64
+from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import Frame
 
 ALLOC, FREE, SEGMENT, UNSEGMENT, OOM, OTHER = range(6)

@@ -8,13 +8,14 @@ their blocks, and for each device a history of ``alloc``, ``free_requested``, ``
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from parsers.memory.history import ALLOC, FREE, OOM, SEGMENT, UNSEGMENT, History, number
 from parsers.model.arrays import I32, I64, U8, rows_by
+from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import (
     ACTIVE,
     AFTER,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from parsers.model.arrays import I64
+from parsers.model.late.dataclass import dataclass
 
 
 class Attribute(Enum):

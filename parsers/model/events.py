@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from parsers.model.arrays import BOOL, I32, I64, U8
+from parsers.model.late.dataclass import dataclass
 
 COLUMNS: dict[str, type[np.integer]] = {
     "start": np.int64,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
+
+from parsers.model.late.dataclass import dataclass
 
 MetricValue = float | int | str
 Dim3 = tuple[int, int, int]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, IntEnum
+
+from parsers.model.late.dataclass import dataclass
 
 
 class LaneKind(Enum):

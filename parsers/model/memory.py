@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from parsers.model.arrays import BOOL, I32, I64, U8, Array
+from parsers.model.late.dataclass import dataclass
 
 BEFORE = np.iinfo(np.int64).min  # start of an allocation that is older than the recorded history
 AFTER = np.iinfo(np.int64).max  # end of an allocation that was still held when the recording ended

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 import numpy as np
 
 from parsers.model.arrays import BOOL
+from parsers.model.late.dataclass import dataclass
 
 PREVIEW = "preview"  # the kind of the note that marks a trace of the first events only
 KERNEL_COUNTERS = "kernel-counters"  # that of the note that counts kernels with counters and without times

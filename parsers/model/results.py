@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from parsers.model.late.dataclass import dataclass
 from parsers.model.quality import Effect, QualityRecorder
 
 Cell = str | float | None

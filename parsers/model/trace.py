@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from parsers.model.derived import DerivedValues, derived
 from parsers.model.events import EventTable, Links
 from parsers.model.kernels import KernelProfile
 from parsers.model.lanes import BESIDE_LANES, GPU_WORK, Capture, Device, EventKind, Lane, Rank, TraceInput
+from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import Memory
 from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.names.per_name import named

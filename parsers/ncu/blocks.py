@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from gzip import BadGzipFile
 from itertools import chain, repeat
 from typing import IO, cast
@@ -11,6 +11,7 @@ from typing import IO, cast
 import zstandard
 from isal import isal_zlib
 
+from parsers.model.late.dataclass import dataclass
 from parsers.protobuf.wire import Damaged, fields, integer, message, text
 
 MAGIC = b"NVR\0"

@@ -8,9 +8,10 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from parsers.model import SourcePlace
+from parsers.model.late.dataclass import dataclass
 from parsers.protobuf.wire import Damaged
 
 ELF = b"\x7fELF\x02\x01"  # 64 bits, little-endian

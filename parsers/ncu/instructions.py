@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import itemgetter
 
 import numpy as np
 
 from parsers.model import BOOL, I64, KernelSource, Progress, SourcePlace
+from parsers.model.late.dataclass import dataclass
 from parsers.ncu.cubin import Cubin, read_cubin
 from parsers.protobuf.columns import Spans, buffer_of, decode, parts_of
 from parsers.protobuf.wire import fields, integer, message, text

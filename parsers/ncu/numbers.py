@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from parsers.model.kernels import MetricValue
+from parsers.model.late.dataclass import dataclass
 
 _SIMPLE = re.compile(r"\d{1,30}(?:\.\d{1,30})?", re.ASCII)
 _PLAIN = re.compile(r"[+-]?\d+")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from parsers.model import Effect, KernelProfile, QualityRecorder, RuleResult
 from parsers.model.kernels import Dim3, MetricValue
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import base_unit
 from parsers.ncu.labels import derived_metrics, identifier_of, metric_of_label
 from parsers.ncu.numbers import Instances, NumberStyle, is_missing, metric_value, style_of, whole_number

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from math import isfinite
 
 from parsers.model import KernelProfile, RuleResult
 from parsers.model.kernels import Dim3, MetricValue
+from parsers.model.late.dataclass import dataclass
 from parsers.ncu.instructions import Code, Counts, counts_from, counts_instructions, counts_of
 from parsers.ncu.numbers import Instances, whole_number
 from parsers.protobuf.wire import Damaged, fields, float32, float64, integer, message, text

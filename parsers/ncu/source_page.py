@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from parsers.model import KernelProfile, KernelSource, SourcePlace
+from parsers.model.late.dataclass import dataclass
 
 _NAMES, _FILES = ("Kernel Name", "Function Name"), ("File Path", "File Name")
 _CODE, _ADDRESS, _LINE = "Source", "Address", "Line No"

@@ -7,9 +7,10 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import IO, Generic, TypeVar
 
+from parsers.model.late.dataclass import dataclass
 from parsers.ncu.sections import PrintedSections, RowReader
 
 IDENTITY_COLUMNS = frozenset(

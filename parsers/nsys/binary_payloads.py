@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from parsers.model.late.dataclass import dataclass
 from parsers.nsys.reading import Reading
 from parsers.sqlite.database import Table
 from parsers.sqlite.guarded import quote

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, Effect, EventKind, LaneKind
+from parsers.model.late.dataclass import dataclass
 from parsers.nsys.gpu_work import Correlated
 from parsers.nsys.identifiers import UNKNOWN, Codes, global_process
 from parsers.nsys.reading import LaneKey, Reading, taken

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import BOOL, I64, Effect, MemoryKind
 from parsers.model.arrays import rows_by
+from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import BEFORE, Allocations, Blocks, Lives, Memory
 from parsers.nsys.enumerations import memory_kinds
 from parsers.nsys.identifiers import UNKNOWN, is_possible

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from parsers.model import F64, I64, Counter, Excessive, LaneKind
 from parsers.model.arrays import rows_by
 from parsers.model.builder import MAX_COUNTERS
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import name_and_unit
 from parsers.nsys.identifiers import UNKNOWN, is_possible
 from parsers.nsys.reading import Reading

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from parsers.model import I64, Effect
+from parsers.model.late.dataclass import dataclass
 from parsers.nsys.binary_payloads import DOING, binary_payloads
 from parsers.nsys.identifiers import global_process
 from parsers.nsys.reading import Reading

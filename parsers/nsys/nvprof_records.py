@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from parsers.model import (
 )
 from parsers.model.arrays import ABSENT, BOOL, I32, I64, rows_by
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.dataclass import dataclass
 from parsers.nsys.cupti_calls import calls_of
 from parsers.nsys.enumerations import COPY_KINDS, copy_text
 from parsers.sqlite.database import Database

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, EventKind, LaneKind
 from parsers.model.arrays import rows_by
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.collectives import collective_of, is_communication_range
 from parsers.model.names.per_name import PerString
 from parsers.model.names.steps import step_number

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Effect, Lane, LaneKind, Progress
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.dataclass import dataclass
 from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN
 from parsers.sqlite.database import Batch, Database, Table, TableDamaged
 from parsers.sqlite.row_source import source_rows

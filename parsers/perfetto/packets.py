@@ -6,12 +6,13 @@ Field numbers are those of Perfetto's ``trace_packet.proto``, ``track_event.prot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from parsers.model import F64, I64, U8, Progress
 from parsers.model.arrays import rows_by
+from parsers.model.late.dataclass import dataclass
 from parsers.protobuf.columns import Fields, Spans, buffer_of, decode, parts_of
 from parsers.protobuf.wire import FIXED64, VARINT
 

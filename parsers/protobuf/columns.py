@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from parsers.model import BOOL, I64, U8, U64, Progress
+from parsers.model.late.dataclass import dataclass
 from parsers.protobuf.wire import BYTES, FIXED32, FIXED64, VARINT
 
 MAX_FIELDS = 4096  # of one small message; more are taken for damage, because each costs a pass

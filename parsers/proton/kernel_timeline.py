@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from parsers.model import I32, I64, Device, EventKind, Lane, LaneKind
 from parsers.model.arrays import rows_by
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import judged
 from parsers.model.names.steps import step_number
 from parsers.proton.records import ProtonEvents

@@ -7,7 +7,7 @@ each stream, or one for all of them.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from parsers.json_lists import Piece
 from parsers.json_records import UNREADABLE, Records
 from parsers.model import F64, I32, I64, Effect, QualityRecorder
 from parsers.model.errors import Excessive
+from parsers.model.late.dataclass import dataclass
 
 _NS_PER_US = 1_000
 _LATEST_US = float(1 << 51)

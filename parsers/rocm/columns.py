@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from parsers.model.late.dataclass import dataclass
 from parsers.sqlite.guarded import GuardedConnection, quote
 from parsers.sqlite.whole_columns import WholeColumns
 

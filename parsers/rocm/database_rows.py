@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from parsers.csv_tables import plain
 from parsers.model import F64, I64, Effect, Progress, QualityRecorder
 from parsers.model.arrays import ABSENT
+from parsers.model.late.dataclass import dataclass
 from parsers.sqlite.database import Database, Table, TableDamaged
 from parsers.sqlite.guarded import quote
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from parsers.model import (
 )
 from parsers.model.arrays import ABSENT, BOOL, I32, I64, rows_by
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.dataclass import dataclass
 from parsers.rocm.columns import DatabaseColumns
 from parsers.rocm.timeline import place_in, taken
 from parsers.sqlite.database import Database

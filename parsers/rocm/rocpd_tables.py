@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ import numpy as np
 
 from parsers.model import I64, Device, Effect, EventKind
 from parsers.model.arrays import ABSENT, rows_by
+from parsers.model.late.dataclass import dataclass
 from parsers.rocm.columns import DatabaseColumns
 from parsers.rocm.timeline import (
     AMD_GPU,

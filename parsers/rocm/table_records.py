@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from parsers.model import F64, I64, Device, EventKind, KernelProfile, Progress
 from parsers.model.arrays import ABSENT
 from parsers.model.kernels import MetricValue
+from parsers.model.late.dataclass import dataclass
 from parsers.rocm.timeline import (
     AMD_GPU,
     Calls,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from parsers.model import BOOL, I32, I64, Attribute, CopyKind, EventKind, Lane, LaneKind
 from parsers.model.arrays import ABSENT, rows_by
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.dataclass import dataclass
 
 FARTHEST_NS = -ABSENT // 2
 # of one device; a program that makes more goes through them in turn, and its queues tell more

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import PurePath
 
 from parsers.model import Trace
+from parsers.model.late.dataclass import dataclass
 
 _RANK_IN_NAME = re.compile(r"rank[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 LEFT_OUT = "left-out"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 
 import numpy as np
 
 from parsers.model import I64, Attribute, Effect, Progress, QualityNote, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration
 
 MIN_PAIRS = 8

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from parsers.model import Counter, Excessive
 from parsers.model.counters import MAX_READ
+from parsers.model.late.dataclass import dataclass
 from parsers.smi.columns import Quantity
 
 MAX_SERIES = 20_000

@@ -10,13 +10,14 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as StillReading
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from parsers.model import I64, Effect, Malformed, Progress, QualityRecorder, TraceError
 from parsers.model.arrays import ABSENT
+from parsers.model.late.dataclass import dataclass
 from parsers.model.threads import Threads
 from parsers.sqlite.guarded import BELIEVE_DAMAGED, MAX_QUERY_S, GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri

@@ -11,11 +11,11 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from parsers.model import Progress
+from parsers.model.late.dataclass import dataclass
 
 MAX_QUERY_S = 30.0
 MAX_TABLES = 5_000  # with indexes and views; an export has one or two hundred

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from parsers.model import I64, TraceError
+from parsers.model.late.dataclass import dataclass
 from parsers.sqlite.guarded import GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri
 

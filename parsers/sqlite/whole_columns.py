@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import I64, Effect, Progress, QualityRecorder
 from parsers.model.arrays import ABSENT
+from parsers.model.late.dataclass import dataclass
 from parsers.sqlite.database import Database, Table, TableDamaged
 
 Columns = Mapping[str, I64]

@@ -6,13 +6,13 @@ The layouts are those of ``processed-profile-format.md`` and ``gecko-profile-for
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from parsers.model import F64, I32, I64
+from parsers.model.late.dataclass import dataclass
 from parsers.stacks.timeline import MAX_DEPTH
 
 _NONE = -1

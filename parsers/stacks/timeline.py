@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Effect, EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
 from parsers.model.errors import Excessive
+from parsers.model.late.dataclass import dataclass
 
 _LATEST_NS = 1 << 62
 _MAX_SAMPLE = 1.5  # times the usual distance: where the next sample comes later, the thread did not run

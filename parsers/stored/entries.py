@@ -9,7 +9,6 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +16,7 @@ import platformdirs
 
 from parsers.files.private_folder import hold, remove_if_abandoned
 from parsers.files.user_folders import user_folder
+from parsers.model.late.dataclass import dataclass
 
 WRONG_CLOCK_S = 24 * 3600
 _LOG = logging.getLogger(__name__)

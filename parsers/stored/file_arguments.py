@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from parsers.files.base import Parser, Reopenable, Source, reopenable_parser
 from parsers.model import ArgumentSource, Trace, TraceError
+from parsers.model.late.dataclass import dataclass
 from parsers.stored.cache import state_of
 
 

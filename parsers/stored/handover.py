@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from parsers.files.containers import Unpacked, holding
 from parsers.files.private_folder import PrivateFolder
 from parsers.model import ArgumentSource, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.stored import cache, traces
 from parsers.stored.file_arguments import FileArguments, FileOrigin
 

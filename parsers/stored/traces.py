@@ -8,7 +8,6 @@ import hashlib
 import os
 import typing
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -41,6 +40,7 @@ from parsers.model import (
 )
 from parsers.model.consistency import require_consistent
 from parsers.model.events import COLUMNS
+from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import Allocations, Blocks, Memory, MemoryWords
 from parsers.stored import columns as columns_file
 from parsers.stored.columns import Columns, NotAsWritten

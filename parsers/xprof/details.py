@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from parsers.model import CopyKind, EventKind
 from parsers.model.attributes import MEMORY_KINDS
+from parsers.model.late.dataclass import dataclass
 
 _PART = re.compile(r"(?<!\w)(\w++):([\w.,]+)")
 _NONE = b""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from parsers.model import (
 )
 from parsers.model.arrays import BOOL, I64, U8, rows_by
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.collectives import collective_of
 from parsers.xprof.call_threads import owners_of_calls
 from parsers.xprof.details import details_of, direction_of, kind_of

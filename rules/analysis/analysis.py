@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from parsers.model import U8, DerivedValues, Progress, Trace, derived
+from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import UNTIMED
 from parsers.model.names.per_name import distinct
 from parsers.model.threads import give_back

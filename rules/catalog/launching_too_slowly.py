@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from parsers.model import I64, EventKind
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from parsers.model import I64, KernelProfile, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import base_name
 from parsers.model.units import percent, rate
 from rules.analysis.analysis import Analysis

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.intervals import length
 from rules.analysis.facts.cpu_time import CpuTime, cpu_time
 from rules.analysis.idle.causes import Cause

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, EventKind, LaneKind, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import base_name, comparable_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost

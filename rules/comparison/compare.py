@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from parsers.model import EventKind, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, percent, size, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import base_name
 from rules.findings.base import Category, Finding, Severity
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import three_digits
 from rules.comparison.step_times import MIN_STEPS, StepRatio
 

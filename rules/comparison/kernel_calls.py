@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from parsers.model import I64, Attribute, KernelProfile, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, three_digits
 from rules.comparison.kernels import NOTICEABLE_CHANGE, Row, compare_kernels
 from rules.kernels.join import kernel_join

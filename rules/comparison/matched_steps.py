@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from parsers.model.lanes import GPU_WORK
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.steps.steps import Step
 from rules.comparison.calls import Calls, Codes, calls_of
 from rules.comparison.kernel_rows import KernelRows, kernel_rows

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from parsers.model.arrays import BOOL, I64
+from parsers.model.late.dataclass import dataclass
 from rules.comparison.calls import NONE, Calls
 
 # What must be equal, the strictest first; the n-th call of a key is the n-th of the same key on the other side.

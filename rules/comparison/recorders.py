@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.comparison.step_times import StepRatio

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import average_count, percent, three_digits
 from rules.analysis.names.families import Family, classify
 from rules.comparison.calls import Calls

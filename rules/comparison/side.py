@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import EventKind, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import comparable_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause

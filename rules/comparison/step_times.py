@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from parsers.model.arrays import F64, I64
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.steps.steps import Step
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family
 
@@ -40,7 +40,7 @@ class Category(StrEnum):
     accuses: bool
     next_recording: NextRecording | None
 
-    def __new__(cls, value: str, traits: _Traits = _Traits()) -> Category:
+    def __new__(cls, value: str, traits: _Traits = _Traits()) -> Category:  # noqa: B008 - it is frozen
         member = str.__new__(cls, value)
         member._value_ = value
         member.about, member.own_cause = traits.about, traits.own_cause

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Protocol, TypeVar
 
 from parsers.model.catalogs import load_all
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.remedies.remedy import Remedy as Remedy

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
 from functools import cache
 
 import resources
+from parsers.model.late.dataclass import dataclass
 
 FILE = "measured_gains.toml"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from parsers.model import Cancelled, Progress, derived
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.recording_costs import MAX_OF_GAP
 from rules.findings.base import MAX_SPEEDUP

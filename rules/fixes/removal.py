@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from parsers.model.arrays import BOOL, F64
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, of_pairs, union
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, CopyKind, derived
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.fixes.backward import backward_ns, optimizers_ns

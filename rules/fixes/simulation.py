@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, subtract, union
 from rules.analysis.idle.causes import Cause

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from parsers.model import F64, I64, EventKind
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import base_name, comparable_name, kernel_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import measure, union

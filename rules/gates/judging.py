@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model.arrays import F64
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, size, three_digits
 from rules.comparison.gate import Decision, Judgement, Outcome
 from rules.comparison.step_times import CONFIDENCE, MIN_STEPS, RESAMPLES, SEED, StepTimes, ratio_of_runs

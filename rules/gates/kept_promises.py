@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration
 from rules.comparison.gate import Judgement, Outcome
 from rules.comparison.step_times import StepRatio

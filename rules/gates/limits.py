@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Severity
 from rules.gates.figures import RunFigures, figures_of

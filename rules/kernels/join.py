@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from parsers.model import I64, U8, Attribute, EventKind, KernelProfile, Trace, derived
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import base_name, similarity
 from rules.kernels.launch_groups import kernel_groups
 

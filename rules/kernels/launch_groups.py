@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from parsers.model import KernelProfile, Trace
 from parsers.model.kernels import Dim3
+from parsers.model.late.dataclass import dataclass
 
 MIN_SHARE = 0.002
 MAX_GROUPS = 60

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, Trace, derived
 from parsers.model.arrays import rows_by
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.kernels.gpu_peaks import SHOWN, GpuPeaks, peaks_of

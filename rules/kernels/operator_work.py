@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from parsers.model.late.dataclass import dataclass
 
 Shape = list[int]
 _SIZES = {

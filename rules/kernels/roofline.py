@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from parsers.model import KernelProfile
+from parsers.model.late.dataclass import dataclass
 from rules.kernels.checks.compute import floating_point, pipe_percent
 from rules.kernels.checks.memory import dram_bytes
 from rules.kernels.checks.result import first_number

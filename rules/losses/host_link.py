@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from parsers.model import Attribute, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import percent, rate, size
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.copies import Copies

@@ -6,12 +6,12 @@ import math
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from parsers.model import I64, KernelProfile, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import intersect, length, union
 from rules.analysis.facts.lock_waits import busiest_frame, lock_waits

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from parsers.model import I64, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name

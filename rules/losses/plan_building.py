@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import EventKind
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call, call_of
 from parsers.model.names.per_name import named
 from parsers.model.units import duration

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from parsers.model import EventKind
 from parsers.model.events import of_kinds
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import judged
 from parsers.model.names.steps import numbered

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from parsers.model.arrays import BOOL, I8, I64
+from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import BEFORE, Failure, Frame, Memory
 from rules.memory.kinds import KINDS, Kind, kinds_of, own_frames
 

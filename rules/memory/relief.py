@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import BOOL, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import Memory
 from parsers.model.units import percent, size
 from rules.memory.account import DeviceMemory

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import I64, Array, Counter, Trace, derived
+from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import Memory
 from parsers.model.names.steps import step_number
 from rules.analysis.analysis import Analysis

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from parsers.model import Trace
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.names.software import is_compiled, software_of
 from rules.wording.words import Words, for_jax, for_native, for_python, for_pytorch, ours, without_jax
 

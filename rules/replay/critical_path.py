@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from parsers.model import F64, I64, U8, EventKind, derived
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.replay.program import Program
 from rules.replay.replay import replay_of

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from parsers.model.arrays import BOOL, F64
+from parsers.model.late.dataclass import dataclass
 
 
 @dataclass(slots=True, eq=False)

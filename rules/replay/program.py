@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from parsers.model.arrays import F64, I64
+from parsers.model.late.dataclass import dataclass
 from rules.replay.device import DeviceNodes
 from rules.replay.host import HostNodes
 from rules.replay.overlay import Overlay

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from parsers.model.arrays import F64, I64
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call, calls_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import Step

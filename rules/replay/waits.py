@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, CopyKind, MemoryKind
 from parsers.model.arrays import rows_by
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import WORK_CALLS, Call
 from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import lgamma
 
 import numpy as np
 
 from parsers.model.arrays import F64
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.groups import EXPERT
 from rules.analysis.ranks.lateness import Lateness
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.patterns import LOUD
 from rules.analysis.ranks.reasons import Reason

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from parsers.model.arrays import I64
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.groups import NODE, Dimension
 from rules.analysis.ranks.late import CollectiveRow
 from rules.summaries.run import ManyRanks

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from parsers.model import Array, Device, Quality, Rank, TraceInput
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.collectives import CollectiveKind
 from rules.analysis.ranks.run import IdleCulprit, KernelTally
 from rules.analysis.ranks.states import DeviceStates

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, ProcessGroup, Quality
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.intervals import Intervals
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.device_time import Budget

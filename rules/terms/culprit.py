@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+
+from parsers.model.late.dataclass import dataclass
 
 _PLAIN_WORDS = re.compile(r"[A-Za-z][a-z]*(?: [A-Za-z][a-z]*)*")
 

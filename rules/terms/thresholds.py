@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from parsers.model.catalogs import load_all
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, parse_duration, parse_size, size, three_digits
 
 

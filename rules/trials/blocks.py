@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parsers.model.arrays import F64
+from parsers.model.late.dataclass import dataclass
 from rules.comparison.step_times import StepRatio, StepTimes, ratio_of_blocks, ratio_of_runs
 
 SAME_SIZE = 0.001  # elements of a batch; blocks that differ by less did the same work

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from parsers.model.late.dataclass import dataclass
 from rules.trials.trial import Kind, Trials
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from parsers.model.arrays import F64
+from parsers.model.late.dataclass import dataclass
 
 MIN_LOSSES = 2
 MAX_UNREPEATABLE = 0.01  # two runs without a change that differ by more say nothing of one with it

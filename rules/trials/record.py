@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
+from parsers.model.late.dataclass import dataclass
 from rules.trials.kept import KeptTrial
 from rules.trials.trial import Kind, Promised
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 import numpy as np
 
+from parsers.model.late.dataclass import dataclass
 from rules.trials.blocks import Block, Gain, gain_of, gain_of_launches, sides
 from rules.trials.likeness import LossComparison
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from parsers.model import Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.completeness import completeness_of, ends_early, is_cut, lacks_a_part

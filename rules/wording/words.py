@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from parsers.model import Trace
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.facts.gpu_vendor import Vendor, vendor_of
 from rules.analysis.names.host_language import Audience, program_of
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 from adbc_driver_sqlite import dbapi
 
 from parsers import open_trace
+from parsers.model.late.dataclass import dataclass
 from tests.benchmarks.generate_nsys import write_export
 from tests.benchmarks.loading import forget_cached, peak_of_opening
 

@@ -12,12 +12,12 @@ import os
 import resource
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from parsers.model import Device, EventKind, EventTable, Lane, LaneKind, Trace
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import IdleTable
 from rules.analysis.steps.analysed_time import AnalysedTime

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from parsers.model.late.dataclass import dataclass
 
 HEAD = """{
   "schemaVersion": 1,

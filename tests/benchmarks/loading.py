@@ -10,12 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
 
 from parsers import open_trace
+from parsers.model.late.dataclass import dataclass
 from parsers.stored import cache
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis

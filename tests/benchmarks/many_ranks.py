@@ -6,9 +6,9 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
+from parsers.model.late.dataclass import dataclass
 from tests.rank_runs import LAYERS, Run
 
 SIZES = (64, 256, 1_024)

@@ -15,9 +15,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from parsers.model.late.dataclass import dataclass
 from tests.processes.installed import install, installed_in
 from tests.processes.place import Hangs, Place, kill, processes_with
 from tests.processes.recordings import Recordings

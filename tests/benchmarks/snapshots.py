@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from parsers import open_trace
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.memory.summary import memory_of
 from tests.parsers.large_snapshots import write_snapshot

@@ -15,9 +15,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
+
+from parsers.model.late.dataclass import dataclass
 
 BEAT_MS = 5
 PAUSE_S = 0.05  # what nobody should have to wait for an answer

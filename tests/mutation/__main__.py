@@ -16,11 +16,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from parsers.model.late.dataclass import dataclass
 from tests.mutation import changed
 from tests.mutation.constants import REPOSITORY, Constant, constants, read_by
 from tests.mutation.reached import FILE

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from parsers.model.late.dataclass import dataclass
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ROOTS = ("parsers", "rules")

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from parsers.model.late.dataclass import dataclass
 
 DOCUMENTS = ("README.md", "docs/*.md")
 _BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```|((?:^ {4}[^\n]*\n|^\n)+)", re.MULTILINE | re.DOTALL)

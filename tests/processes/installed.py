@@ -6,8 +6,9 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from dataclasses import dataclass
 from pathlib import Path
+
+from parsers.model.late.dataclass import dataclass
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"

@@ -18,10 +18,10 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from parsers.model.late.dataclass import dataclass
 from tests.limits import hear_signals
 from tests.processes.answers import is_mistaken
 from tests.processes.installed import install, installed_in

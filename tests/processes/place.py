@@ -15,10 +15,11 @@ import threading
 import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 
+from parsers.model.late.dataclass import dataclass
 from tests.processes.installed import LOAD, Installed
 
 MARK = "STARTED_BY_THE_TESTS"

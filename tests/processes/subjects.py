@@ -6,9 +6,10 @@ import json
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from parsers.model.late.dataclass import dataclass
 from tests.processes.place import Done, Place, Running, Word
 from tests.processes.recordings import Recordings
 

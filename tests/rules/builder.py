@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from parsers.model import (
     Trace,
 )
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.dataclass import dataclass
 from rules import Finding, diagnose
 from rules.findings.base import Category
 

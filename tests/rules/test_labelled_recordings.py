@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from parsers.model.late.dataclass import dataclass
 from rules import Diagnosis, Severity
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from parsers.model import TraceError
+from parsers.model.late.dataclass import dataclass
 from tests.opened import analysed, diagnosed
 from viewer.reports.text_report import as_text
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
 
 import resources
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause
 from rules.comparison.compare import compare

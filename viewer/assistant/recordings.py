@@ -7,11 +7,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from parsers.model import Progress
+from parsers.model.late.dataclass import dataclass
 from viewer.loading.recording_process import AskedRecording, Bounds
 from viewer.query.limits import Limits
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from parsers.model.late.dataclass import dataclass
 from viewer.capture.process_tree import state_and_parent
 from viewer.capture.torch_runner.stallscope_recorder.attaching import environment_of
 from viewer.look.plain_text import one_line

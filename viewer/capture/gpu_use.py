@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
 
 from parsers import program_search
+from parsers.model.late.dataclass import dataclass
 
 QUERY_SECONDS = 5.0
 _FIELDS = "index,utilization.gpu,memory.used,memory.total"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
+from parsers.model.late.dataclass import dataclass
 from viewer.capture.output_stream import Event
 
 SAME_WITHIN = 2

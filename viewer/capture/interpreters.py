@@ -7,10 +7,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from parsers import program_search
+from parsers.model.late.dataclass import dataclass
 
 PROBE_SECONDS = 20.0
 _PROBE = """

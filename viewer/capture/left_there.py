@@ -7,10 +7,11 @@ import json
 import os
 import time
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from parsers.model.late.dataclass import dataclass
 from viewer.capture.request import CaptureRequest
 from viewer.capture.storage import data_folder
 from viewer.kept.storage import write_text

@@ -6,9 +6,10 @@ import codecs
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from parsers.model.late.dataclass import dataclass
 from viewer.capture.torch_runner.stallscope_recorder.status import MARK, WORD
 
 _MARKED = re.compile(MARK + WORD + r" (\{[^\n]*)\n")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from parsers import program_search
+from parsers.model.late.dataclass import dataclass
 from viewer.capture import commands, tools
 from viewer.capture.commands import FILE_NAME
 from viewer.capture.failures import CaptureProblem

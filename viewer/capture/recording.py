@@ -10,10 +10,11 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from parsers.model.late.dataclass import dataclass
 from viewer.capture import commands, process_tree
 from viewer.capture.elsewhere import Elsewhere, recordings_among
 from viewer.capture.failures import CaptureProblem, explain, explain_ending

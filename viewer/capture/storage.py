@@ -6,10 +6,10 @@ import json
 import os
 import shutil
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from parsers.model.late.dataclass import dataclass
 from viewer.capture.request import CaptureRequest
 from viewer.kept.storage import write_text
 

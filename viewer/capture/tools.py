@@ -8,10 +8,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from parsers import program_search
+from parsers.model.late.dataclass import dataclass
 
 OLDEST = {"nsys": (2021, 3), "ncu": (2021, 2)}
 """Older versions lack options that the recordings need (the end of a capture range; kernels by name)."""

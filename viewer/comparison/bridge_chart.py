@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -26,6 +25,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, percent
 from rules.comparison.bridge import BUDGET, MIN_SHOWN, REGIONS, Bridge, BridgePart
 from viewer.comparison.ribbons import region_color

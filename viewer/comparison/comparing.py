@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parsers.model import Trace
+from parsers.model.late.dataclass import dataclass
 from rules.comparison.side import Side
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
@@ -11,6 +10,7 @@ from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.arrays import F64
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration
 from rules.comparison.step_times import StepTimes
 from viewer.look import theme

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from parsers.model import Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import distinct_names, kernel_name
 from parsers.model.units import average_count, duration, percent, three_digits
 from rules.analysis.steps.steps import Step

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from parsers.model import I64, Trace
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.facts.cpu_time import cpu_time_of_rank
 from rules.comparison.matched_steps import MatchedSteps
 from rules.comparison.side import Side

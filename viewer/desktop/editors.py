@@ -7,8 +7,9 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePath
+
+from parsers.model.late.dataclass import dataclass
 
 FILE, LINE = "{file}", "{line}"
 QUOTED, SERVER = "{quoted}", "{server}"  # the file inside a string of Vim's; the address of a running Neovim

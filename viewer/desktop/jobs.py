@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, ParamSpec, TypeVar
 
@@ -15,6 +15,7 @@ from shiboken6 import isValid
 
 from parsers.collecting import hold_garbage, let_garbage_go
 from parsers.model import Cancelled, Progress
+from parsers.model.late.dataclass import dataclass
 
 _REPORT_EVERY_S = 0.04
 _PATIENCE_S = 2.0

@@ -9,12 +9,14 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, QDeadlineTimer, QEvent, QLockFile, QObject, QThread, Signal
 from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
+
+from parsers.model.late.dataclass import dataclass
 
 PROTOCOL = 2
 ANSWER, AGREED = b"taken\n", b"agreed\n"

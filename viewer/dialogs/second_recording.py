@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 
 from parsers.model import Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.runs.joining import complete_each_other, may_join
 from viewer.documents.document import Document
 from viewer.look import theme

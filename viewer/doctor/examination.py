@@ -7,7 +7,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from parsers.files.private_folder import PrivateFolder
 from parsers.helper_process import HelperProcess
 from parsers.model import TraceError
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, size
 from parsers.stored.cache import MIN_EVENTS
 from viewer.doctor.made_up import MADE_UP

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from parsers.model import SYSTEM_ERRORS, Progress, Trace, TraceError, refused_by_system
+from parsers.model.late.dataclass import dataclass
 from parsers.runs.rank_choice import LEFT_OUT
 from rules.terms.thresholds import DEFAULTS, Thresholds
 from viewer.desktop.jobs import Jobs

@@ -12,12 +12,13 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from parsers.model import TraceError
+from parsers.model.late.dataclass import dataclass
 from parsers.sqlite.guarded import GuardedConnection, Watch
 from parsers.sqlite.read_only import read_only_uri
 from rules.gates.figures import RunFigures

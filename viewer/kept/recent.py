@@ -7,11 +7,11 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from parsers.model.late.dataclass import dataclass
 from viewer.kept.storage import data_folder, write_text
 
 RECENT_LIMIT = 12

@@ -15,12 +15,13 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from parsers.files.signatures import DATABASE
 from parsers.model import TraceError
+from parsers.model.late.dataclass import dataclass
 from parsers.sqlite.guarded import GuardedConnection, Watch
 from parsers.sqlite.read_only import has_pending_changes, read_only_uri
 from viewer.kept.storage import SessionError as SessionError

@@ -8,13 +8,13 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parsers.files.private_folder import PrivateFolder
 from parsers.helper_process import HelperProcess
 from parsers.model import Progress, TraceError, derived
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import size
 from parsers.stored.handover import CannotHandOver, Handover, hand_over
 from viewer.loading.apart import reader
@@ -82,7 +82,7 @@ class AskedRecording:
         self,
         runs: Sequence[Sequence[Path | str]],
         limits: Limits = Limits(),  # noqa: B008 - it is frozen
-        bounds: Bounds = Bounds(),
+        bounds: Bounds = Bounds(),  # noqa: B008 - and so is this
         handed: Callable[[Path], Handover] | None = None,
         thresholds: Mapping[str, float] | None = None,
     ) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import colorsys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
 from viewer.look import palette
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QStyleFactory
 
 import resources
 from parsers.collecting import without_garbage_collection
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category, Severity
 from viewer.look import palette

@@ -6,13 +6,13 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from parsers.files import fetched
 from parsers.files.fetched import address_of, is_address, local_copy
 from parsers.model import Progress, TraceError, refused_by_system
+from parsers.model.late.dataclass import dataclass
 from viewer.places.far import Far
 from viewer.places.names import PlaceName
 from viewer.places.remembered import find_place

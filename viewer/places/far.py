@@ -8,9 +8,9 @@ import select
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from parsers.model.late.dataclass import dataclass
 from viewer.places.far_script import FOLDER_PREFIX, MARKED, far_words
 from viewer.places.names import BOUNDS, PlaceName, PlaceProblem, Queue, Reach, Unreachable
 

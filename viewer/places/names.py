@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 from parsers.model import TraceError
 from parsers.model.catalogs import load_all
+from parsers.model.late.dataclass import dataclass
 
 HERE = "here"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from parsers.model import Trace
+from parsers.model.late.dataclass import dataclass
 from viewer.query.views import FUNCTIONS, SHORTER, VIEWS
 from viewer.tables.table import Column, described, row_tables, summaries
 

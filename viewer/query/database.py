@@ -11,13 +11,13 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import chdir, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from parsers.model import Progress, derived
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from viewer.query.errors import MemoryReached, NoDatabase, QueryError, explained
 from viewer.query.limits import limit_of_this_process

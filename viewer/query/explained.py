@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.devices import short_device_name
 from parsers.model.units import base_unit, duration, percent
 from rules.analysis.idle.causes import Cause

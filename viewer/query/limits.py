@@ -6,8 +6,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from parsers.model.late.dataclass import dataclass
 
 MAX_SECONDS = 30.0
 MAX_MEMORY = 1_000_000_000  # bytes beyond what the recording takes

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from parsers.model import I64, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration
 from viewer.timeline.geometry.derived import ABOVE_ALL, Derived, derived_row
 from viewer.timeline.geometry.tracks import Track

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 import resources
+from parsers.model.late.dataclass import dataclass
 from viewer.query.errors import MAX_WORD, QueryError, shortened
 from viewer.tables.table import rows_of
 

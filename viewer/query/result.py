@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 import pandas as pd
 
+from parsers.model.late.dataclass import dataclass
 from viewer.query.sums import ColumnSums
 
 _BESIDE = b"stallscope"

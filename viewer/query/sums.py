@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from parsers.model.late.dataclass import dataclass
 from viewer.tables.table import Column
 
 

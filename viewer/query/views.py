@@ -6,9 +6,9 @@ Perfetto's tables are described at https://perfetto.dev/docs/analysis/sql-tables
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
 
 import resources
+from parsers.model.late.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, three_digits
 from rules.comparison.gate import Judgement, Outcome
 from rules.gates.against_kept import judgement_on

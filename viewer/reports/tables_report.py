@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import quantity
 from rules.analysis.analysis import Analysis
 from viewer.reports.rendering import blocks

@@ -7,11 +7,11 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import resources
+from parsers.model.late.dataclass import dataclass
 
 
 def has_display(environment: Mapping[str, str] | None = None, platform: str = sys.platform) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from parsers.model import BOOL, GPU_WORK, I64, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.devices import device_name
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import I64, Trace
+from parsers.model.late.dataclass import dataclass
 from viewer.statistics.kernels import clipped
 
 ROOT = -1

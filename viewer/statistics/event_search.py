@@ -5,11 +5,11 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import I64, Progress, Trace
+from parsers.model.late.dataclass import dataclass
 
 MAX_COMPARED = 30_000  # names, the most frequent ones
 MAX_SIMILAR = 5

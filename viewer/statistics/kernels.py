@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from parsers.model import F64, I64, Array, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import distinct_names
 from rules.analysis.analysis import Analysis
 

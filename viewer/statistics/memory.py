@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
 from parsers.model import I32, I64, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import BEFORE, Frame, Memory
 from parsers.model.units import size
 from rules.memory.account import DeviceMemory

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model.arrays import BOOL, F64, I64
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, quantity, size
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.states import COMPUTE

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from parsers.model import derived_by
 from parsers.model.catalogs import load_all
+from parsers.model.late.dataclass import dataclass
 
 if TYPE_CHECKING:
     import pandas as pd  # what tables are called can be asked without it

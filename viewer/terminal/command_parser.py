@@ -6,11 +6,11 @@ import argparse
 import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from parsers.model import TraceError
+from parsers.model.late.dataclass import dataclass
 from viewer.terminal.console import complain
 from viewer.terminal.exit_codes import BAD_INPUT
 

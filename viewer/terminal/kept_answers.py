@@ -12,11 +12,12 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parsers.model.late.dataclass import dataclass
 from parsers.stored.entries import Entries
 from viewer.terminal.console import complain
 

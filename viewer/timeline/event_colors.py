@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from PySide6.QtGui import QColor
 
 from parsers.model import I64, U8, U32, LaneKind, Trace
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
 from viewer.look import theme
 from viewer.timeline.geometry.drawing_index import DrawingIndex

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QFont, QImage, QPainter
 
 from parsers.model.arrays import U32
+from parsers.model.late.dataclass import dataclass
 from viewer.look import theme
 from viewer.look.painted_text import MIN_NAME_WIDTH, TextCache, painting
 from viewer.timeline.event_colors import rgb

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt, QTimer
 from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QNativeGestureEvent, QWheelEvent
 from PySide6.QtWidgets import QToolTip
 
+from parsers.model.late.dataclass import dataclass
 from viewer.timeline.canvas import Hit, LaneCanvas
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.layout import Placed

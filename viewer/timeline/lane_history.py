@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
 
 from PySide6.QtGui import QUndoCommand, QUndoStack
 
+from parsers.model.late.dataclass import dataclass
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.state import TimelineState
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
 
@@ -12,6 +11,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPen
 
 from parsers.model import GPU_LANES
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
 from viewer.look import theme
 from viewer.look.painted_text import TextCache

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import (
@@ -21,6 +19,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.arrays import I64, U32
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
 from rules.memory.kinds import Kind

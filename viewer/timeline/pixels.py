@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from PySide6.QtGui import QColor
 
 from parsers.model import U8, U32, Counter
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
 from viewer.look import theme
 from viewer.look.theme import Theme

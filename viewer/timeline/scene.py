@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from parsers.model import Counter, Trace, derived
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
 from rules.terms.culprit import CulpritKind
 from viewer.timeline.event_colors import COLOR_MODES, EventColors

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
+
+from parsers.model.late.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rules.findings.base import Evidence

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMainWindow, QMenuBar
+
+from parsers.model.late.dataclass import dataclass
 
 MENUS = ("File", "Edit", "View", "Go", "Help")
 

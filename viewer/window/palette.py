@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
 from PySide6.QtCore import (
@@ -31,6 +30,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from parsers.model.late.dataclass import dataclass
 from viewer.look import theme
 from viewer.look.boxes import vertical
 from viewer.look.key_names import key_names

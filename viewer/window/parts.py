@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from PySide6.QtWidgets import QDockWidget, QMainWindow
 
+from parsers.model.late.dataclass import dataclass
 from viewer.documents.document import Document
 from viewer.kept.preferences import Preferences
 from viewer.look.home_focus import HomeFocus

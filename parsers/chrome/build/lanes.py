@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from zlib import crc32
 
@@ -13,6 +13,7 @@ from parsers.chrome.decode.collect import Naming, Track
 from parsers.chrome.decode.stated import whole_number
 from parsers.model import AUTOGRAD, Device, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.dataclass import dataclass
 
 _NUMBERED_THREAD = re.compile(r"^thread (-?\d+) \((?P<name>.*)\)$")
 _STREAM = re.compile(r"^Stream #?(\d{1,9})\b", re.IGNORECASE)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from parsers.chrome.build.device_clock import move_device_clock
@@ -11,6 +9,7 @@ from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.times import FARTHEST_NS, INVALID
 from parsers.model import BOOL, GPU_WORK, I32, I64, U8, Array, Attribute, Effect, QualityRecorder
 from parsers.model.builder import longest_plausible, main_cluster
+from parsers.model.late.dataclass import dataclass
 from parsers.model.quality import GPU_WITHOUT_TIMES
 from parsers.model.threads import side_by_side
 

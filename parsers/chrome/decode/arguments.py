@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from parsers.chrome.decode.stream import Chunk, EventStream
 from parsers.files.base import Source
 from parsers.files.source import open_bytes
 from parsers.model import QualityRecorder
+from parsers.model.late.dataclass import dataclass
 
 ROW_BITS = 22  # a chunk holds fewer events than 2**22
 Text = msgspec.Raw | bytes

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 
 from parsers.model import EventKind, LaneKind
+from parsers.model.late.dataclass import dataclass
 
 
 class Where(Enum):

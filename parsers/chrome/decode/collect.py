@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from parsers.chrome.decode.stated import K, Numbered, Stated
 from parsers.chrome.decode.times import durations, nanoseconds
 from parsers.chrome.decode.usual_records import CATEGORIES, MemoryEvent, phase_of
 from parsers.model import BOOL, I32, I64, KERNEL_COUNTERS, Effect, EventKind, LaneKind, QualityRecorder
+from parsers.model.late.dataclass import dataclass
 
 E = TypeVar("E")
 Track = tuple[Where, LaneKind, Any, Any]  # and pid and tid, or device and stream

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ import numpy as np
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.records import SAMPLE, SAMPLES, Event
 from parsers.chrome.decode.times import INVALID, nanoseconds
+from parsers.model.late.dataclass import dataclass
 
 MAX_SERIES = 4096
 

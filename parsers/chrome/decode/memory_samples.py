@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from parsers.chrome.decode.records import Arguments
 from parsers.chrome.decode.stated import whole_number
 from parsers.chrome.decode.usual_records import MemoryArguments
 from parsers.model.arrays import I64, Array
+from parsers.model.late.dataclass import dataclass
 
 CPU = 0  # c10::DeviceType
 _FIELDS = ("device_type", "device", "start", "allocated", "reserved", "bytes", "address", "thread")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from parsers.chrome.decode.categories import PROFILER_PROCESSES, REGION, Where, 
 from parsers.chrome.decode.collect import INSTANTS, Columns, Instant, Part
 from parsers.chrome.decode.times import INVALID
 from parsers.model import Effect, EventKind, LaneKind
+from parsers.model.late.dataclass import dataclass
 
 _BEGINS = frozenset({"b", "S"})
 _ENDS = frozenset({"e", "F"})

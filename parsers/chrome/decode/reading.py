@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import msgspec
 
@@ -17,6 +17,7 @@ from parsers.chrome.decode.stream import Chunk, EventStream
 from parsers.chrome.decode.usual_records import UsualEvents
 from parsers.collecting import without_garbage_collection
 from parsers.model import QualityRecorder
+from parsers.model.late.dataclass import dataclass
 
 MAX_TRAILER_BYTES = 64 << 20
 MAX_EVENTS_OF_UNKNOWN_MEMORY = 60_000_000

@@ -6,7 +6,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from parsers.chrome.decode.records import EVENT, Event
 from parsers.chrome.decode.stream import Chunk, is_event
 from parsers.model import Effect, QualityRecorder
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import size
 
 # The next bracket outside of texts; to be matched, for a search would begin anew at each place behind the last one.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import queue
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +17,7 @@ from parsers.files.signatures import USUAL_GROWTH
 from parsers.files.source import open_bytes
 from parsers.helper_process import HelperProcess
 from parsers.model import Progress
+from parsers.model.late.dataclass import dataclass
 
 MIN_BYTES = 80 << 20  # unpacked; starting a process costs about as much as reading a quarter of this
 HEAD_START = 16  # chunks that the first process reads while the second one starts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from parsers.chrome.decode.messages import collective_name, message_bytes
 from parsers.chrome.decode.records import NO_TEXT, Arguments, CollectiveArguments, OperatorArguments
 from parsers.chrome.decode.usual_records import CallArguments, OperationArguments
 from parsers.model import I64, Attribute, SyncKind
+from parsers.model.late.dataclass import dataclass
 from parsers.xprof.details import NO_DETAILS, OperationDetails, details_of
 
 K = TypeVar("K", bound=Hashable)

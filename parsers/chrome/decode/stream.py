@@ -6,13 +6,14 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import IO
 
 import msgspec
 import zstandard
 
 from parsers.chrome.decode.records import EVENT
+from parsers.model.late.dataclass import dataclass
 
 CHUNK_BYTES = 2 << 20  # the objects of one chunk then stay in the processor's cache
 MAX_HEADER_BYTES = 128 << 20

@@ -5,7 +5,6 @@ A chunk that holds anything else is not decoded here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, Union
 
 import msgspec
@@ -19,6 +18,7 @@ from parsers.chrome.decode.records import (
     OperatorArguments,
     Placed,
 )
+from parsers.model.late.dataclass import dataclass
 
 MAX_FAILURES = 8  # more of chunks than successes: the file is of another kind, and trying only costs time
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from parsers.model import I32, I64, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.nesting import depths, parents
 from rules.analysis.arithmetic.ascending_search import last_not_after
 

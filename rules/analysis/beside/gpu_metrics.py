@@ -6,13 +6,13 @@ A kernel is judged by samples whose whole interval, and the one before it, it co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from parsers.model import F64, I64, Counter, EventKind
 from parsers.model.arrays import rows_by
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 
 NEAR_THE_LIMIT = 60.0  # percent: below, Nsight Compute's SpeedOfLight calls a kernel latency-bound

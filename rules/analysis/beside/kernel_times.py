@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from parsers.model import Trace, derived
+from parsers.model.late.dataclass import dataclass
 from parsers.model.results import KERNEL_TIMES_TITLE, Cell
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from parsers.model import EventKind, Trace, derived
+from parsers.model.late.dataclass import dataclass
 from parsers.model.results import CALLED_BY, COPIES_TITLE, OPERATORS_TITLE, Cell
 
 OperationsOf = Callable[[str, str, str, Callable[[], Sequence[str]]], float]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import I64, EventKind, LaneKind, Trace, derived
 from parsers.model.compilation import COMPILATIONS_TITLE, GRAPH_BREAK_AT, GRAPH_BREAKS_TITLE
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from parsers.model.results import Cell
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, Trace, derived
 from parsers.model.arrays import ascending, stable_order
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call, calls_of, runs_a_kernel
 from parsers.model.names.per_name import distinct, named
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, MemoryKind, Trace, derived_by
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from parsers.model import Counter, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, percent
 from rules.analysis.facts.clocks import Limit, held_share
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from parsers.model import EventKind, derived
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import kernel_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import time_by_name

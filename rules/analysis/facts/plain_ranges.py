@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from parsers.model import EventKind, LaneKind, Trace, derived
 from parsers.model.arrays import rows_by
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.innermost import Innermost
 
 

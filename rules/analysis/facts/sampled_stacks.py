@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import BOOL, I64, LaneKind, Trace, derived
 from parsers.model.arrays import Array
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import distinct, named
 from parsers.model.names.source_files import frame_parts, is_own_frame, programs_packages
 from rules.analysis.arithmetic.innermost import Innermost

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum, auto
 
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace, derived
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import distinct, named

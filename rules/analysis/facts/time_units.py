@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import GPU_WORK, I64, EventKind, Trace, derived
 from parsers.model.arrays import BOOL, F64, I32, Array, merged
 from parsers.model.events import of_kinds
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import WORK_CALLS, calls_of, runs_a_kernel
 from parsers.model.names.per_name import named
 from rules.analysis.steps.first_use import first_launches

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CopyKind, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import BLOCKING, Call
 from rules.analysis.idle.threads import Threads
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 from parsers.model.arrays import I32, I64, U8
+from parsers.model.late.dataclass import dataclass
 from rules.terms.culprit import Culprit
 
 

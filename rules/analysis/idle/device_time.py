@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import BOOL, EventKind, Trace, derived_by
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.intervals import EMPTY, Intervals, subtract, union
 from rules.analysis.idle.causes import Cause, IdleTable

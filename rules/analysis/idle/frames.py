@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace
 from parsers.model.arrays import rows_by
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.idle.threads import Threads
 

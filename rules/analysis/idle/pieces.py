@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import BOOL, I64, Trace
 from parsers.model.arrays import ascending, merged
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call
 from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.arithmetic.intervals import Intervals, contains

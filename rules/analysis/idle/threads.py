@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 
 from parsers.model import BOOL, I64, U8, EventKind, LaneKind, Progress, Trace
 from parsers.model.arrays import rows_by
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
 from parsers.model.names.steps import engine_step

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.inference.engine_steps import EngineSteps
 
 _MIN_STEPS = 3  # of one size

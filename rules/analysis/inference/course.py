@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from parsers.model import F64, I64, Counter, Trace
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
 from rules.analysis.inference.phases import begun_ns
 from rules.analysis.inference.requests import Requests

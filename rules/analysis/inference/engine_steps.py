@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace, derived
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import distinct
 from rules.analysis.steps.steps import launched_operations
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from parsers.model.arrays import F64, I64
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.intervals import measure, union
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
 from rules.analysis.inference.requests import Requests

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, ResultTable
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind

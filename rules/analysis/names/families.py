@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, lru_cache
 
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.collectives import is_collective_kernel
 from rules.analysis.names.patterns import Found, NamePatterns
 

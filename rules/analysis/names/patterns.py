@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
+
+from parsers.model.late.dataclass import dataclass
 
 _WORD = re.compile(r"\w+", re.ASCII)
 # What a match of such an alternative consists of, and what it looks ahead for, lies inside one word.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from parsers.model import I64, Attribute, Trace, derived
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.collectives import collective_of
 
 

@@ -7,12 +7,12 @@ one collective (torch/distributed/flight_recorder). A recorder keeps only the la
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CollectiveState, LaneKind, Trace, derived
 from parsers.model.arrays import rows_by
+from parsers.model.late.dataclass import dataclass
 
 _ANY_AMOUNT_SENT = frozenset({"all_to_all", "scatter", "all_to_all_v_single", "all_gather_v", "barrier"})
 _ANY_AMOUNT_RECEIVED = frozenset(

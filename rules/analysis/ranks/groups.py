@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from parsers.model.arrays import I64
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.run import RunOfRanks
 from rules.analysis.ranks.stages import RECEIVE, SEND
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from parsers.model.arrays import I64, rows_by
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, union
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.collectives import bus_factor, whole_message

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from parsers.model.arrays import F64, I64
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.groups import PIPELINE, Dimension, dimensions_of
 from rules.analysis.ranks.run import RunOfRanks
 from rules.analysis.ranks.states import COMMUNICATION

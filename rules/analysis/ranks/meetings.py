@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Progress
 from parsers.model.arrays import rows_by
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.intervals import Intervals, clip, measure
 from rules.analysis.ranks.collectives import CollectiveKind
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from parsers.model import I64, Attribute, Progress, derived
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.cpu_time import CpuTime, collectives_on_cpu, cpu_time_of_rank
 from rules.analysis.ranks.collectives import CollectiveKind

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from parsers.model.arrays import BOOL, F64, I64
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.groups import NODE, PIPELINE, RANK, Dimension
 from rules.analysis.ranks.lateness import Lateness, above_noise
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 
 import numpy as np
 
 from parsers.model.arrays import BOOL, F64, I64
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.lateness import Lateness
 from rules.analysis.ranks.run import RunOfRanks

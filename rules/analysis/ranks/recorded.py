@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, Counter, EventKind, ProcessGroup, derived, derived_by
 from parsers.model.arrays import rows_by
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.devices import short_device_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.ascending_search import among

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, ProcessGroup, Progress
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.intervals import Intervals
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.meetings import Entries, Meetings, meetings_of

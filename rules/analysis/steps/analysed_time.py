@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call, calls_of
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, intersect, length, union

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace
 from parsers.model.arrays import rows_by
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from parsers.model.names.steps import engine_step, numbered
 from rules.analysis.names.regions import RegionRole, is_loader, role_of

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import base_name
 from parsers.model.names.per_name import distinct, named
 from rules.analysis.names.families import Family, classify

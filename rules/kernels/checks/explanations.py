@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import resources
+from parsers.model.late.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

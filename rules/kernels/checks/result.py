@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from parsers.model import KernelProfile
+from parsers.model.late.dataclass import dataclass
 from rules.findings.base import Category
 
 

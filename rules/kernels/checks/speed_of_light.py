@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from parsers.model import KernelProfile
+from parsers.model.late.dataclass import dataclass
 from rules.findings.base import Category
 from rules.kernels.checks.result import KernelRuleResult, check, first_number
 

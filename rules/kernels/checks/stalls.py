@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from parsers.model import KernelProfile
+from parsers.model.late.dataclass import dataclass
 from rules.findings.base import Category
 from rules.kernels.checks.explanations import stall_reasons
 from rules.kernels.checks.result import KernelRuleResult, check, numbers

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -12,6 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from parsers.model import Device, EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, drag, span, wheel, x_of
 from viewer.timeline.names_column import NAMES_WIDTH

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+from parsers.model.late.dataclass import dataclass
 from rules.trials.blocks import Block, whole_rounds
 from viewer.capture.torch_runner.stallscope_recorder.trials.sites import MAX_SITES, Edit, Site
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from parsers.model.late.dataclass import dataclass
 from rules.trials.blocks import Block
 from rules.trials.trial import Candidate, Trial, trial_of, trial_of_launches
 from viewer.capture.torch_runner.stallscope_recorder.trials.driver import LOSSES

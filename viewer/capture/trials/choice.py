@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from parsers.model.late.dataclass import dataclass
 from rules.fixes.base import fixes, switches_for, switches_of
 from rules.fixes.plan import Promise
 from rules.trials.trial import Candidate, Kind, Promised

@@ -10,10 +10,10 @@ import re
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.diagnosis import Diagnosis
 from rules.fixes.plan import plan_of

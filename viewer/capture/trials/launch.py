@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+from parsers.model.late.dataclass import dataclass
 from rules.trials.blocks import Block
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.output_stream import Event

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
+from parsers.model.late.dataclass import dataclass
 from viewer.capture.torch_runner.stallscope_recorder.trials.sites import Edit, Site
 
 MAX_POSITIONAL = {"loader": 5, "optimizer": 3, "ddp": 1, "zero_grad": 0, "copy": 3}

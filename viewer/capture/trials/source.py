@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from parsers.model.late.dataclass import dataclass
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.torch_runner.stallscope_recorder.trials.sites import Edit, Site
 from viewer.kept.storage import write_bytes

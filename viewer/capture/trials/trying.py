@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration
 from rules.fixes.plan import Promise
 from rules.trials.blocks import BLOCKS_A_ROUND, Block, have_different_sizes, rounds_with, whole_rounds

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QCoreApplication, QObject, Signal
 
 from parsers.files.private_folder import PrivateFolder
 from parsers.model import Progress, TraceError
+from parsers.model.late.dataclass import dataclass
 from rules.trials.trial import Candidate, Trials
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.recording import Recording

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from parsers.model import Progress, Trace
+from parsers.model.late.dataclass import dataclass
 from rules import Diagnosis, Finding
 from rules.findings.base import Evidence
 from rules.summaries.facts import ManyRanksDiagnosis

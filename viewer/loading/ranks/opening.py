@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from parsers.files.base import Accompanying, Reopenable, Source
@@ -11,6 +10,7 @@ from parsers.files.containers import Contents, contents
 from parsers.files.fetched import address_of
 from parsers.files.signatures import USUAL_GROWTH
 from parsers.model import Malformed, Progress, Quality, QualityRecorder, TraceError
+from parsers.model.late.dataclass import dataclass
 from parsers.model.quality import Effect
 from parsers.opening import recordings_of
 from parsers.runs.rank_choice import LEFT_OUT, Member, members_of_one_run

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from PySide6.QtCore import QRectF
 
 from parsers.model.arrays import I64
+from parsers.model.late.dataclass import dataclass
 
 MARGIN, AWAY = 10, 22
 TALL = 44

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
@@ -22,6 +21,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from parsers.model.arrays import I64
+from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.groups import NODE, RAIL, Dimension
 from viewer.look import theme
 from viewer.look.labels import tooltip

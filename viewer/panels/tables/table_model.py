@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelInd
 from PySide6.QtGui import QBrush, QColor
 
 from parsers.model import BOOL, I64, units
+from parsers.model.late.dataclass import dataclass
 from viewer.look import plain_text, theme
 from viewer.look.labels import tooltip
 from viewer.tables.sizes import Sizes

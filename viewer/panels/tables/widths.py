@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 from operator import attrgetter
+
+from parsers.model.late.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

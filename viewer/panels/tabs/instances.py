@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from PySide6.QtWidgets import QComboBox, QStackedLayout
 
 from parsers.model import EventKind
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, size
 from rules.analysis.idle.causes import Cause
 from viewer.look.boxes import horizontal

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,6 +11,7 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QVBoxLayout
 
 from parsers.model import I64, Array, Counter, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import base_unit, percent, size
 from viewer.look import theme
 from viewer.look.boxes import horizontal

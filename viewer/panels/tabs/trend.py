@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtWidgets import QComboBox
 
 from parsers.model import TraceError
+from parsers.model.late.dataclass import dataclass
 from viewer.look.boxes import horizontal
 from viewer.look.labels import ElidedLabel
 from viewer.panels.charts.trend_chart import TrendChart, TrendPoint

@@ -6,7 +6,6 @@ import gzip
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from io import BufferedWriter, RawIOBase
 from pathlib import Path
 from typing import IO, Any, cast
@@ -18,6 +17,7 @@ from parsers.chrome.decode.header import RECORDED_BY
 from parsers.files.base import HEAD_BYTES
 from parsers.files.source import identify
 from parsers.model import EventKind, Lane, LaneKind, Progress, Trace, TraceError
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.steps import is_profiler_step
 from viewer.kept.storage import in_one_piece, refuse_recordings
 from viewer.reports.conversion.chrome_arguments import Arguments

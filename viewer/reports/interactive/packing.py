@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from parsers.model.arrays import F64, I64
+from parsers.model.late.dataclass import dataclass
 
 MAX_RUN_LENGTH = 8  # times the resolution: events joined into one never span more
 

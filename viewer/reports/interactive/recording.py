@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from parsers.model import I64, LaneKind
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.devices import device_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from parsers.model.late.dataclass import dataclass
 from viewer.look.plain_text import one_line
 
 INK = "currentColor"  # follows the page, light or dark

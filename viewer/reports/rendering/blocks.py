@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import ClassVar, TypeAlias
+
+from parsers.model.late.dataclass import dataclass
 
 
 class Form(Enum):

@@ -10,13 +10,14 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 import resources
+from parsers.model.late.dataclass import dataclass
 from viewer.look import palette
 from viewer.look.plain_text import safe
 from viewer.reports.pictures.drawing import INK

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum
 from itertools import islice
 from typing import Any
+
+from parsers.model.late.dataclass import dataclass
 
 
 class GroupState(IntEnum):

@@ -7,11 +7,11 @@ place there. So what was worked out for one view holds for every view that was m
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import F64, I64, Counter
+from parsers.model.late.dataclass import dataclass
 from viewer.timeline.geometry.row_index import BLOCK, FINEST, Clock, Row
 from viewer.timeline.geometry.scale import Scale
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from parsers.model.arrays import BOOL, I32, I64
+from parsers.model.late.dataclass import dataclass
 from viewer.timeline.geometry.columns import Columns
 from viewer.timeline.geometry.row_index import Row, row_index
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
+
+from parsers.model.late.dataclass import dataclass
 
 MAX_STATES = 200
 

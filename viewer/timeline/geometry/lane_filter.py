@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from parsers.model.late.dataclass import dataclass
 from viewer.timeline.geometry.tracks import Group, Track
 from viewer.timeline.kinds.base import style_of
 

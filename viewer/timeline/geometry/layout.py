@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from parsers.model import LaneKind
+from parsers.model.late.dataclass import dataclass
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState
 from viewer.timeline.geometry.derived import ABOVE_ALL, Derived
 from viewer.timeline.geometry.lane_filter import LaneFilter

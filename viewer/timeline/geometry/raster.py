@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from parsers.model.arrays import BOOL, F64, U8, U32
+from parsers.model.late.dataclass import dataclass
 from viewer.timeline.geometry.columns import Columns
 
 LEVELS = 24

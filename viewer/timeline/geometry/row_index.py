@@ -10,13 +10,13 @@ A row is one (lane, depth) of the event table: sorted and free of overlap. Long 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from parsers.model.arrays import I32, I64, U32
 from parsers.model.events import EventTable
+from parsers.model.late.dataclass import dataclass
 
 SHORT = 2048  # rows of fewer events need no index
 BLOCK = 16

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from parsers.model.arrays import I64
+from parsers.model.late.dataclass import dataclass
 
 MIN_SPAN_NS = 40.0
 MARGIN = 0.02  # how far beyond the recording one can pan, as a share of the recording or of the view

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from parsers.model.arrays import I64
+from parsers.model.late.dataclass import dataclass
 from viewer.timeline.geometry.scale import Scale
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model.arrays import I64, U32
+from parsers.model.late.dataclass import dataclass
 from viewer.timeline.geometry.columns import WIDE, Columns, Grid, columns
 from viewer.timeline.geometry.row_index import Row
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import TIMES
 from viewer.timeline.geometry.scale import Scale
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from parsers.model import GPU_LANES, Lane, LaneKind, Trace, derived
+from parsers.model.late.dataclass import dataclass
 from viewer.timeline.kinds.base import Place, counter_style_of, style_of
 
 Thread = tuple[int | None, int | None, int | None]  # rank, process, thread

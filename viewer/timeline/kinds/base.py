@@ -6,7 +6,6 @@ The colours are those of the theme that is handed over, so that lanes are laid o
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import ClassVar, TypeVar
@@ -15,6 +14,7 @@ import numpy as np
 
 from parsers.model import Counter, Lane, LaneKind, Trace
 from parsers.model.catalogs import load_all
+from parsers.model.late.dataclass import dataclass
 from parsers.model.units import quantity
 from rules.analysis.idle.causes import Cause
 from viewer.look.lane_colors import C, LaneColors

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from parsers.model import I64, Counter
+from parsers.model.late.dataclass import dataclass
 from rules.memory.kinds import KINDS, Kind
 from viewer.timeline.geometry.scale import Scale
 
