@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, cast
@@ -16,12 +15,13 @@ from parsers.files.unpacking_limit import PART_BYTES, LimitedStream
 from parsers.model import F64, I64, Effect, Progress, QualityRecorder
 from parsers.model.arrays import ABSENT
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
 _ANY_BYTES = "latin-1"  # maps every byte to a character and back, so no cell can be undecodable
 _INTEGER = r"^\s*[-+]?[0-9]{1,18}\s*$"
 _NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
 _DECIMAL = r"^\s*(?P<whole>[0-9]{1,18})(?:\.(?P<part>[0-9]{0,12}))?\s*$"
-_OTHER = re.compile(r"[^a-z0-9%]+")
+_OTHER = regex(r"[^a-z0-9%]+")
 
 
 def plain(name: str) -> str:

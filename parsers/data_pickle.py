@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from parsers.model import Progress
+from parsers.model.late.regex import regex
 
 MAX_CONTAINERS = 12_000_000  # an empty dict takes 64 bytes: at most about 0.8 GB
 _FREE_CONTAINERS, _MIN_BYTES = 200_000, 8  # of the file for each further container
@@ -236,8 +237,8 @@ def _referred(run: bytes, memo: list[Any]) -> list[Any]:
 
 
 # BINGET and LONG_BINGET, one after the other, as a list of frames that were met before begins
-_REFERENCE = re.compile(rb"h.|j.{4}", re.DOTALL)
-_REFERENCES = re.compile(rb"(?:h.|j.{4}){4,256}+", re.DOTALL)
+_REFERENCE = regex(rb"h.|j.{4}", re.DOTALL)
+_REFERENCES = regex(rb"(?:h.|j.{4}){4,256}+", re.DOTALL)
 _KEYS = {str, int}  # hashing a tuple of tuples of tuples ... would overflow the stack
 _SIZED = {0x58: (4, True), 0x8D: (8, True), 0x43: (1, False), 0x42: (4, False), 0x8E: (8, False)}
 

@@ -22,12 +22,13 @@ from parsers.model import (
 from parsers.model.arrays import ABSENT, I32, I64
 from parsers.model.attributes import MEMORY_KINDS
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.model.names.collectives import collective_of, is_collective_kernel
 
 MEGA = 1e6
-_COPY = re.compile(r"\[CUDA (memcpy|Unified Memory memcpy) (\w+?)(?:-to-|to)(\w+)\]", re.IGNORECASE)
-_MEMSET = re.compile(r"\[CUDA memset", re.IGNORECASE)
-_DEVICE = re.compile(r"^(.*?) ?\((\d{1,5})\)$")
+_COPY = regex(r"\[CUDA (memcpy|Unified Memory memcpy) (\w+?)(?:-to-|to)(\w+)\]", re.IGNORECASE)
+_MEMSET = regex(r"\[CUDA memset", re.IGNORECASE)
+_DEVICE = regex(r"^(.*?) ?\((\d{1,5})\)$")
 _ENDS = {
     ("h", "d"): CopyKind.H2D,
     ("d", "h"): CopyKind.D2H,

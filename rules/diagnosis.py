@@ -12,6 +12,7 @@ import numpy as np
 
 from parsers.model import I64, Attribute, Cancelled, EventKind, LaneKind, Progress, Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.results import KERNEL_TIMES_TITLE
 from parsers.model.threads import give_back
 from rules.analysis.analysis import Analysis
@@ -34,7 +35,7 @@ from rules.terms.thresholds import DEFAULTS, Thresholds
 from rules.wording.words import Reader, Words, ours, said
 
 _LOG = logging.getLogger(__name__)
-_MEMORY = re.compile(
+_MEMORY = regex(
     r"\b(allocated|reserved|used)\b.*\bmemory\b|\bmemory\b.*\b(allocated|reserved|used)\b", re.IGNORECASE
 )
 
@@ -64,9 +65,7 @@ def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresho
     return diagnosis_of(Analysis(trace, thresholds), progress)
 
 
-def diagnosis_of(
-    analysis: Analysis, progress: Progress | None = None, *, predicts: bool = True
-) -> Diagnosis:
+def diagnosis_of(analysis: Analysis, progress: Progress | None = None, *, predicts: bool = True) -> Diagnosis:
     """Check every rule whose needs the trace meets; findings come in the order of ``rules.causes``.
 
     What fixes would give takes half of the time; where nothing ``predicts``, the order is that of what findings cost.

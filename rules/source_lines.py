@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import numpy as np
 import resources
 from parsers.model import I64, EventKind, Trace
 from parsers.model.derived import derived_by
+from parsers.model.late.regex import regex
 from parsers.model.names.source_files import frame_parts, is_own_frame
 from rules.analysis.arithmetic.intervals import clip, length, union
 from rules.analysis.idle.frames import UserFrames, is_users_frame
@@ -27,7 +27,7 @@ MIN_SHARE_OF_CALLS = 0.9  # from one line: of fewer, no line stands for all
 _READS = {"aten::_local_scalar_dense": "aten::item"}  # what reads a value, by how the program calls it
 # Profilers cut paths at the folder of installed packages, so that these look like folders of the program
 _LIBRARIES = frozenset(resources.path("libraries.txt").read_text("utf-8").split())
-_FIRST_FOLDER = re.compile(r"([^/\\.]+)(?:[/\\]|\.py\()")
+_FIRST_FOLDER = regex(r"([^/\\.]+)(?:[/\\]|\.py\()")
 
 
 def is_program_frame(name: str) -> bool:

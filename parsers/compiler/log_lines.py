@@ -14,14 +14,15 @@ from datetime import datetime
 
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
 MAX_LINE_LENGTH = 4 << 20  # bytes; the metrics of one compilation take 40 kB
 _MAX_PAYLOAD = 64 << 10  # of what is looked at; generated code is not
-START = re.compile(
+START = regex(
     rb"(?:\[rank(?P<rank>\d{1,6})\]: ?)?[VDIWEC](?P<date>\d{4} \d\d:\d\d:\d\d\.\d{3,6}) (?P<thread>\d{1,20}) "
     rb"[^\]\n]{1,400}:\d{1,9}\] ?"
 )
-TAGGED = re.compile(
+TAGGED = regex(
     rb"(?:\[!?(?P<id>\d{1,9}/\d{1,9})(?:_\d{1,9})?\] )?\[__(?P<tag>recompiles|graph_breaks)\] ?(?P<text>.*)",
     re.DOTALL,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import field, replace
 
@@ -10,17 +9,18 @@ import msgspec
 
 from parsers.compiler.log_lines import Record
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
 MAX_COMPILATIONS, MAX_BREAKS = 50_000, 50_000  # of one log
 _MAX_REASON_LENGTH = 300  # characters of a reason
 _QUARTER_HOUR_NS = 900 * 1_000_000_000  # what time zones differ by
 _LATEST_NS = 1 << 62
 _MAX_SECONDS = 86_400.0 * 30
-_RECOMPILED = re.compile(r"Recompiling function (.{1,300}?) in (.{1,1000}:\d{1,9})")
-_OF_COMPILATION = re.compile(r"\s*(?:- )?\d+/\d+: ?")
-_BROKEN_AT = re.compile(r"Graph break(?: \([^)\n]{1,200}\))? (?:in|from) user code at (.{1,1000}:\d{1,9})")
-_REASON = re.compile(r"(?:Graph Break )?Reason: (?:Unsupported: )?(.*)")
-_HINT = re.compile(r"\s*Hint: (.*)")
+_RECOMPILED = regex(r"Recompiling function (.{1,300}?) in (.{1,1000}:\d{1,9})")
+_OF_COMPILATION = regex(r"\s*(?:- )?\d+/\d+: ?")
+_BROKEN_AT = regex(r"Graph break(?: \([^)\n]{1,200}\))? (?:in|from) user code at (.{1,1000}:\d{1,9})")
+_REASON = regex(r"(?:Graph Break )?Reason: (?:Unsupported: )?(.*)")
+_HINT = regex(r"\s*Hint: (.*)")
 _ABOUT_THE_TRACER = ("Encountered graph break when", "Encountered exception")
 
 

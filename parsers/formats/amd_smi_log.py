@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 import numpy as np
@@ -24,12 +23,13 @@ from parsers.model import (
 from parsers.model.arrays import rows_by
 from parsers.model.builder import MAX_DEVICES, TraceBuilder
 from parsers.model.counters import MAX_READ
+from parsers.model.late.regex import regex
 from parsers.smi.clock import NS
 from parsers.smi.columns import Quantity
 from parsers.smi.exporters import amd_column
 
 _PLACES = ("gpu", "device")
-_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+_NUMBER = regex(r"[-+]?\d+(?:\.\d+)?")
 _MIN_KNOWN_COLUMNS = 2  # known columns beside that of the GPU: fewer may be anybody's table
 _FARTHEST_S = 1 << 33
 

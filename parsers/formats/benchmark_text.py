@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise, takewhile
@@ -22,17 +21,18 @@ from parsers.model import (
     TraceInput,
 )
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.model.results import MAX_ROWS, Cell
 
 _MAX_BYTES = 64 << 20
-_NCCL_NAME = re.compile(
+_NCCL_NAME = regex(
     r"(all_reduce|all_gather|reduce_scatter|broadcast|alltoall|all_to_all|sendrecv|reduce|gather|scatter)_perf"
 )
 _NCCL_AVERAGE = "Avg bus bandwidth"
 _TIMING = ("time", "algbw", "busbw")
 _NCCL_UNITS = {"size": "B", "time": "us", "algbw": "GB/s", "busbw": "GB/s"}
-_TORCH_UNITS = re.compile(r"Times are in \w++ \((?P<unit>\w++)\)\.")
-_MEASUREMENT = re.compile(r"<torch\.utils\.benchmark\.utils\.common\.Measurement object at 0x\w++>")
+_TORCH_UNITS = regex(r"Times are in \w++ \((?P<unit>\w++)\)\.")
+_MEASUREMENT = regex(r"<torch\.utils\.benchmark\.utils\.common\.Measurement object at 0x\w++>")
 _VALUES = ("Median:", "Mean:", "IQR:")
 
 

@@ -22,16 +22,17 @@ from parsers.json_records import UNREADABLE
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.results import KERNEL_TIMES, KERNEL_TIMES_TITLE, Cell, ResultTable, rows_shown
 from parsers.protobuf.wire import Damaged, fields, integer, message, text
 
-_START = re.compile(rb".{1,3}?(?:\x0a.[\x20-\x7e]{1,60})?\x12.\x0a\x06schema", re.DOTALL)
+_START = regex(rb".{1,3}?(?:\x0a.[\x20-\x7e]{1,60})?\x12.\x0a\x06schema", re.DOTALL)
 _MAX_BYTES = 1 << 30
 _NAME, _BOOLEAN = 1, 27  # of an attribute
 _ID, _NODE_NAME, _CALLED_BY, _DURATION, _INPUTS, _ATTRIBUTE = 1, 2, 4, 7, 8, 10
-_PART = re.compile(r"\((\d{1,6})\)$")
+_PART = regex(r"\((\d{1,6})\)$")
 _WORDS = {"True": "true", "False": "false", "None": "null"}
-_WORD = re.compile(r"\b(?:True|False|None)\b")
+_WORD = regex(r"\b(?:True|False|None)\b")
 _KERNEL_COLUMNS = 5  # name, scope, launches, time and share
 _MS = 1e3
 _HINT = "Convert the trace again: chakra_converter PyTorch --input ... --output ..."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -21,8 +20,9 @@ from parsers.files.signatures import USUAL_GROWTH
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import ALWAYS_ALLOWED, MAX_RATIO
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, TraceError, UnknownFormat
+from parsers.model.late.regex import regex
 
-_JSON_START = re.compile(rb"^(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:\{|\]|$))")
+_JSON_START = regex(rb"^(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:\{|\]|$))")
 
 MIN_BYTES_OF_EVENT, FREE_EVENTS = 2, 2_000_000
 _BYTES_OF_EVENT = 1000  # more than usual: where a preview stops looking for events

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from io import BytesIO
 from typing import ClassVar
 
@@ -13,6 +12,7 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.stacks.timeline import (
     COUNTED,
     COUNTED_NS,
@@ -24,14 +24,12 @@ from parsers.stacks.timeline import (
     stacks_of,
 )
 
-_LINE = re.compile(rb"([^\s;][^;]*(?:;[^;]+)*) (\d{1,12})\r?")
+_LINE = regex(rb"([^\s;][^;]*(?:;[^;]+)*) (\d{1,12})\r?")
 _LOOKED_AT = 50  # lines
 _MIN_NESTED = 0.5  # of these lines: others are words and numbers
-_FRAME = re.compile(r"(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?\)")
-_PYTHON = re.compile(
-    r"(?P<file>[^:]+\.\w+|<[^<>]+>):(?P<function>[^:]+):(?P<line>\d{1,9})"
-)  # profiling.sampling
-_GROUP = re.compile(r"(?:process|thread) .*|thread \(.*\).*|tid:\d+")
+_FRAME = regex(r"(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?\)")
+_PYTHON = regex(r"(?P<file>[^:]+\.\w+|<[^<>]+>):(?P<function>[^:]+):(?P<line>\d{1,9})")  # profiling.sampling
+_GROUP = regex(r"(?:process|thread) .*|thread \(.*\).*|tid:\d+")
 _MAX_BYTES, _MAX_STACKS = 128 << 20, 2_000_000
 _MAX_NAME_LENGTH = 1_000
 _MAX_SAMPLES = 1 << 36

@@ -11,13 +11,14 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.smi.clock import NS
 from parsers.smi.exporters import dcgm_field
 from parsers.smi.readings import Readings
 
-_LINE = re.compile(r"(DCGM_FI_\w{1,80})\{([^}]{0,4000})\} ([-+.\w]{1,30})(?: (\d{1,16}))?\s*$")
-_GPU = re.compile(r'(?:^|,)gpu="(\d{1,5})"')
-_MARK = re.compile(rb"^(?:# (?:HELP|TYPE) )?DCGM_FI_\w+", re.MULTILINE)
+_LINE = regex(r"(DCGM_FI_\w{1,80})\{([^}]{0,4000})\} ([-+.\w]{1,30})(?: (\d{1,16}))?\s*$")
+_GPU = regex(r'(?:^|,)gpu="(\d{1,5})"')
+_MARK = regex(rb"^(?:# (?:HELP|TYPE) )?DCGM_FI_\w+", re.MULTILINE)
 _MS = 1_000_000
 
 

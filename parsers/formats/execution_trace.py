@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import field
@@ -25,6 +24,7 @@ from parsers.json_records import UNREADABLE, Records
 from parsers.model import I64, Effect, Excessive, Malformed, Progress, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.results import (
     CALLED_BY,
     COPIES,
@@ -35,13 +35,13 @@ from parsers.model.results import (
     rows_shown,
 )
 
-_START = re.compile(rb'\s*\{\s*"schema"\s*:\s*"[\d.]{1,20}(-chakra|"\s*,\s*"pid"\s*:\s*\d+\s*,\s*"time")')
+_START = regex(rb'\s*\{\s*"schema"\s*:\s*"[\d.]{1,20}(-chakra|"\s*,\s*"pid"\s*:\s*\d+\s*,\s*"time")')
 _DEEPEST, _OWNER_DEPTH = 2, 1  # brackets around a node, and around the file
 # begin the names of the observer's own nodes
 _OWN = ("[pytorch|profiler|execution_trace|", "[pytorch|profiler|execution_graph|")
-_DEPENDS_ON_NUMBERS = re.compile(r"convolution|attention|attn|upsample|embedding_dense|index_select")
+_DEPENDS_ON_NUMBERS = regex(r"convolution|attention|attn|upsample|embedding_dense|index_select")
 _COPIES = ("aten::copy_",)
-_TENSOR = re.compile(r"Tensor\((.{1,60})\)")
+_TENSOR = regex(r"Tensor\((.{1,60})\)")
 _MAX_DISTINCT = 1_000_000
 _OF_LIBRARY = "::"  # in names of operators
 _MAX_CALLERS = 6  # of an operator, the innermost first

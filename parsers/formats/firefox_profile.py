@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 import msgspec
@@ -12,6 +11,7 @@ from parsers.files.base import Source, parser
 from parsers.model import I64, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.stacks.firefox import Frame, Tables, Thread, depth_shown, samples_of, stacks_of_samples
 from parsers.stacks.json_profile import decoded_profile
 from parsers.stacks.timeline import (
@@ -24,12 +24,12 @@ from parsers.stacks.timeline import (
     usual_distance,
 )
 
-_START = re.compile(rb"\s*\{")
-_KEYS = re.compile(
+_START = regex(rb"\s*\{")
+_KEYS = regex(
     rb'"preprocessedProfileVersion"\s*:\s*\d|"stackTable"\s*:\s*\{|"meta"\s*:\s*\{[^{}]*"(?:stackwalk|gcpoison)"\s*:'
 )
 _BYTES_OF_NUMBER = 40  # of memory: an element of a list, and its place in a column
-_LOCATION = re.compile(r"(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?(?::\d{1,9})?\)")
+_LOCATION = regex(r"(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?(?::\d{1,9})?\)")
 _NS_PER_MS = 1e6
 _WALL_CLOCK_MS = 1e12  # since 1970 in 2001; what is less counts from somewhere else
 _LATEST_MS = 4e12

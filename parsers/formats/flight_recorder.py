@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import PurePath
@@ -30,19 +29,20 @@ from parsers.model import (
 )
 from parsers.model.builder import MIN_GAP_NS, TraceBuilder
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.collectives import UNFINISHED
 from parsers.runs.rank_choice import rank_in_name
 
 if TYPE_CHECKING:
     from parsers.flight.dump import Entry
 
-_PICKLE = re.compile(rb"\x80[\x02-\x05]")
-_KEYS = re.compile(rb"pg_config|pg_status|nccl_version|comm_lib_version")
-_ENTRY_KEYS = re.compile(rb"profiling_name|time_created_|entries")
-_JSON_START = re.compile(
+_PICKLE = regex(rb"\x80[\x02-\x05]")
+_KEYS = regex(rb"pg_config|pg_status|nccl_version|comm_lib_version")
+_ENTRY_KEYS = regex(rb"profiling_name|time_created_|entries")
+_JSON_START = regex(
     rb'\s*\{\s*"(comm_lib_version|entries|nccl_comm_state|nccl_version|pg_config|pg_status)"\s*:'
 )
-_AT_ITS_END = re.compile(r"(\d{1,6})$")
+_AT_ITS_END = regex(r"(\d{1,6})$")
 _AT_ONCE = 4_000  # entries between two looks at the progress
 DEFAULT_GROUP = "default_pg"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -14,17 +13,18 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, rows_shown
 
-_START = re.compile(rb"\s*\{")
-_METRIC = re.compile(
+_START = regex(rb"\s*\{")
+_METRIC = regex(
     rb'"(time_to_first_token|inter_token_latency|output_token_throughput|request_throughput)"\s*:\s*\{[^{}]*"avg"'
 )
 _FIGURES = ("avg", "p50", "p90", "p95", "p99", "min", "max", "std")
 _MAX_RESULT_BYTES = 16 << 20
 
-_FIRST_LINE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(\{[^{}\n]{1,2000}\})\s*(?:\n|$)")
-_KEYS = tuple(re.compile(rb'"' + key + rb'"\s*:') for key in (b"arrival", b"first", b"end", b"out"))
+_FIRST_LINE = regex(rb"(?:\xef\xbb\xbf)?\s*(\{[^{}\n]{1,2000}\})\s*(?:\n|$)")
+_KEYS = tuple(regex(rb'"' + key + rb'"\s*:') for key in (b"arrival", b"first", b"end", b"out"))
 _MAX_LOG_BYTES = 64 << 20
 _MAX_REQUESTS = 100_000
 _LINES_AT_ONCE = 1_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,14 +14,15 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import MAX_RATIO, LimitedStream, UnpackingLimit
 from parsers.model import Counter, Device, Effect, Progress, Trace, TraceInput, UnknownFormat
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.model.memory import BEFORE, UNTIMED
 
 if TYPE_CHECKING:
     from parsers.memory.history import History
     from parsers.memory.snapshot import DeviceHistory
 
-_PICKLE = re.compile(rb"\x80[\x02-\x05][}\]\x95cq(]")
-_JSON = re.compile(rb'\s*\{\s*"(segments|device_traces)"\s*:\s*\[')
+_PICKLE = regex(rb"\x80[\x02-\x05][}\]\x95cq(]")
+_JSON = regex(rb'\s*\{\s*"(segments|device_traces)"\s*:\s*\[')
 _HINT = "Save it again with torch.cuda.memory._dump_snapshot, and copy the whole file."
 
 _FREE, _MIN_BYTES = 100_000, 16  # blocks or events, and what each takes where it is stated

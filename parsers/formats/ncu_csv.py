@@ -13,6 +13,7 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import Effect, Malformed, Progress, QualityRecorder, Trace, TraceError, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.ncu.blocks import UNPACKING_ERRORS
 from parsers.ncu.sections import HEADING
 from parsers.ncu.source_page import is_source_page, profiles_of_source
@@ -23,11 +24,9 @@ if TYPE_CHECKING:
 
 MAX_SHOWN_MESSAGES = 3
 _TEXT_TO_ZEROS = 100  # what holds more zeros than one in so many characters is no text
-_TOOL_LINE = re.compile(r"^\ufeff?==(PROF|ERROR|WARNING)== ", re.MULTILINE)
-_OTHER_PAGE = re.compile(
-    r'^"?(Kernel Name"?,|(Session|Launch|Device) Attribute)|^[ \t]*Section: ', re.MULTILINE
-)
-_SPEED_OF_LIGHT = re.compile(r"^[ \t]*Section: GPU Speed Of Light", re.MULTILINE)
+_TOOL_LINE = regex(r"^\ufeff?==(PROF|ERROR|WARNING)== ", re.MULTILINE)
+_OTHER_PAGE = regex(r'^"?(Kernel Name"?,|(Session|Launch|Device) Attribute)|^[ \t]*Section: ', re.MULTILINE)
+_SPEED_OF_LIGHT = regex(r"^[ \t]*Section: GPU Speed Of Light", re.MULTILINE)
 _HOW_TO_EXPORT = "Export it with: ncu --import REPORT.ncu-rep --csv --page raw, or open the .ncu-rep itself."
 
 

@@ -8,11 +8,12 @@ from typing import ClassVar
 from parsers.files.base import Source, parser
 from parsers.files.signatures import GZIP, ZSTD
 from parsers.model import Progress, Trace, UnknownFormat
+from parsers.model.late.regex import regex
 
 _UNPACK = "Unpack it and open what is in it: gzip, zstd, zip and tar are unpacked here, others are not."
 _AS_SQLITE = "If Nsight Systems wrote it, export its report as SQLite: nsys export --type sqlite REPORT"
 _BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
-    (re.compile(pattern, re.DOTALL), problem, hint)
+    (regex(pattern, re.DOTALL), problem, hint)
     for pattern, problem, hint in (
         (rb"BZh[1-9]1AY&SY", "This file is compressed with bzip2.", _UNPACK),
         (rb"\xfd7zXZ\0", "This file is compressed with xz.", _UNPACK),

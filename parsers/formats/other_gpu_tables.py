@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -15,12 +14,13 @@ from parsers.gpu_tables import MEGA, add_operations
 from parsers.model import Progress, Trace, TraceInput
 from parsers.model.arrays import ABSENT
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.model.names.collectives import is_collective_kernel
 
 _ASCEND_TIMES = (("starttimeus",), ("durationus", "taskdurationus"))
 _ASCEND = (*_ASCEND_TIMES, ("name", "opname"), ("type", "optype"), ("acceleratorcore", "tasktype"))
 _NVPROF = (("start",), ("duration",), ("throughput",), ("device",), ("stream",), ("name",))
-_REMARKS = re.compile(rb"(?:==\d+==[^\n]*\n)*")
+_REMARKS = regex(rb"(?:==\d+==[^\n]*\n)*")
 _NAMES_OF_NVPROF = {
     "strm": "stream",
     "regtrd": "registersperthread",

@@ -16,6 +16,7 @@ from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.stacks.timeline import (
     MAX_DEPTH,
     SampledThread,
@@ -27,15 +28,15 @@ from parsers.stacks.timeline import (
     usual_distance,
 )
 
-_SAMPLE = re.compile(
+_SAMPLE = regex(
     rb"\s{0,16}(?P<comm>\S.{0,63}?)\s+(?:(?P<pid>\d{1,10})/)?(?P<tid>-?\d{1,10})\s+(?:\[(?P<cpu>\d{1,5})\]\s+)?"
     rb"(?:[A-Za-z.]{1,8}\s+)?(?P<time>\d{1,10}\.\d{3,9}):\s+(?:\d{1,20}\s+)?(?P<event>[A-Za-z_][\w.:/,=@-]{0,99}?):(?P<rest>\s.*|)"
 )
-_FRAME = re.compile(
+_FRAME = regex(
     rb"\s+(?P<address>[0-9a-f]{1,16}) (?P<symbol>.{1,2000}?)(?: \((?P<binary>[^()]{1,1000})\))?\s*"
 )
-_OFFSET = re.compile(r"\+0x[0-9a-f]+$")
-_PYTHON = re.compile(r"py::(?P<function>[^:]+):(?P<file>.+)")
+_OFFSET = regex(r"\+0x[0-9a-f]+$")
+_PYTHON = regex(r"py::(?P<function>[^:]+):(?P<file>.+)")
 _LOOKED_AT = 60  # lines
 _MAX_BYTES = 512 << 20
 _MAX_LINE_LENGTH = 1 << 16

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 from parsers.files.base import Source, parser
 from parsers.model import Progress, Trace
+from parsers.model.late.regex import regex
 from parsers.proton.reading import begins_like_proton, trace_of
 
-_TELLING = re.compile(rb'"pid"\s*:\s*"[^"]{0,8192} Core\d{1,6} CTA\d{1,10}"')
+_TELLING = regex(rb'"pid"\s*:\s*"[^"]{0,8192} Core\d{1,6} CTA\d{1,10}"')
 
 
 @parser

@@ -18,20 +18,21 @@ from parsers.files.unpacking_limit import LimitedStream, require_memory
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.kernels import distinct_names
 from parsers.model.names.mangled import spelled_out
 from parsers.model.names.source_files import is_own_frame
 from parsers.model.results import KERNEL_TIMES, KERNEL_TIMES_TITLE, Cell, rows_shown
 from parsers.stacks.timeline import frame_name
 
-_TELLING = re.compile(rb'"frame"\s*:\s*\{\s*"name"\s*:')
-_START = re.compile(rb'\s*\[\s*\{\s*"(?:children"\s*:\s*\[|frame"\s*:\s*\{)')
+_TELLING = regex(rb'"frame"\s*:\s*\{\s*"name"\s*:')
+_START = regex(rb'\s*\[\s*\{\s*"(?:children"\s*:\s*\[|frame"\s*:\s*\{)')
 _MAX_BYTES = 128 << 20
 _BYTES_OF_NODE = 2_000  # of memory
 _HINT = "Call proton.finalize() at the end of the program, and write the profile again."
 _TIME, _CYCLES, _COUNT, _BYTES, _FLOPS = "time (ns)", "cycles", "count", "bytes", "flops"
 _DEVICE = "device_id"
-_FRAME = re.compile(r"^(?P<file>.+):(?P<line>\d{1,9})@(?P<function>.+)$", re.DOTALL)
+_FRAME = regex(r"^(?P<file>.+):(?P<line>\d{1,9})@(?P<function>.+)$", re.DOTALL)
 _INDENT = "  "
 _LONGEST = 300  # characters of a name in a table
 _MAX_DEPTH = 60  # of the tree as it is shown

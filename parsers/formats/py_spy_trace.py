@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
@@ -11,10 +10,11 @@ import msgspec
 from parsers.files.base import Source, parser
 from parsers.model import Lane, LaneKind, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.stacks.json_profile import decoded_profile
 from parsers.stacks.timeline import add_calls, allow_threads, frame_name, set_aside
 
-_START = re.compile(rb'\s*\[\s*\{[^[\]]{0,4096}?"cat"\s*:\s*"py-spy"')
+_START = regex(rb'\s*\[\s*\{[^[\]]{0,4096}?"cat"\s*:\s*"py-spy"')
 _BYTES_OF_MARK = 250  # of memory
 _LATEST_US = float(1 << 50)
 _NS_PER_US = 1_000

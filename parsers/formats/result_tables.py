@@ -29,10 +29,11 @@ from parsers.model import (
 )
 from parsers.model.builder import MAX_TABLES, TraceBuilder
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.results import Cell, rows_shown
 
-_RULE = re.compile(r"^ ?-{3,}(?:  +-{3,})+ *$")
-_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_RULE = regex(r"^ ?-{3,}(?:  +-{3,})+ *$")
+_NUMBER = regex(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 
 
 def has_rule(text: str) -> bool:
@@ -125,10 +126,10 @@ _FURTHER = (  # of files that begin with another one
 
 
 _REMARK = r"[ \t]*(?:==\d+==|Generating |Processing \[|SKIPPED: |NOTICE: |WARNING: )"
-_REMARKS = re.compile(rf"(?:\xef\xbb\xbf)?(?:{_REMARK}[^\n]*\n|[ \t\r]*\n)*".encode("latin-1"))
-_IS_REMARK = re.compile(_REMARK)
-_EXECUTED = re.compile(r"^\[\d+/\d+\] Executing '(\w{1,60})' stats report")
-_REPORT = re.compile(r"^Processing \[.*\] with \[(?:.*[\\/])?(\w{1,60})\.py")
+_REMARKS = regex(rf"(?:\xef\xbb\xbf)?(?:{_REMARK}[^\n]*\n|[ \t\r]*\n)*".encode("latin-1"))
+_IS_REMARK = regex(_REMARK)
+_EXECUTED = regex(r"^\[\d+/\d+\] Executing '(\w{1,60})' stats report")
+_REPORT = regex(r"^Processing \[.*\] with \[(?:.*[\\/])?(\w{1,60})\.py")
 _MAX_PRINTED_BYTES = 64 << 20
 _READ_AT_ONCE = 1 << 16  # cells; each reading costs as much as some thousand of them
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, ClassVar
 
 from parsers.files.base import Source, parser
 from parsers.model import ArgumentSource, Progress, Rank, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 
 if TYPE_CHECKING:
     from parsers.sqlite.database import Database
 
-_TABLES = re.compile(r"rocpd_(?:info_|kernel_dispatch|(?:metadata|string|region)_[0-9a-f])")
+_TABLES = regex(r"rocpd_(?:info_|kernel_dispatch|(?:metadata|string|region)_[0-9a-f])")
 _EVENTS = ("rocpd_kernel_dispatch", "rocpd_region", "rocpd_memory_copy")
 _BYTES_AN_EVENT = 300
 

@@ -17,6 +17,7 @@ from parsers.files.unpacking_limit import require_memory
 from parsers.model import Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.rocm.table_records import (
     DIRECTION,
     END,
@@ -29,7 +30,7 @@ from parsers.rocm.table_records import (
 )
 from parsers.rocm.timeline import Timeline
 
-_PART = re.compile(
+_PART = regex(
     r"_?((kernel|memory_copy|(hip|hsa|marker|rccl|rocdecode|rocjpeg)_api)_trace|counter_collection)(_\d+)?\.csv",
     re.IGNORECASE,
 )

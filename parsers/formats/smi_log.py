@@ -13,6 +13,7 @@ from parsers.files.source import READ_ERRORS, open_bytes
 from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import Counter, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.runs.log_alignment import ASSUMED_ZONE
 from parsers.smi.clock import NS, day_comes_first, local_ns, moment_of, zone_of
 from parsers.smi.columns import Quantity, columns_of, dcgm_quantity, dmon_quantity, query_quantity
@@ -20,15 +21,15 @@ from parsers.smi.readings import Readings
 
 MAX_LINE_LENGTH = 64 * 1024
 _STEP_LINES = 4096
-_DMON = re.compile(r"^#\s*(date,?\s+)?(time,?\s+)?gpu[\s,]+\w", re.IGNORECASE)
-_DCGM = re.compile(r"^#\s*Entity\s+[A-Z]\w+", re.IGNORECASE)
-_QUERY = re.compile(r"^(\w[\w.]*( \[[^\]]*\])?)(, ?\w[\w.]*( \[[^\]]*\])?)+$")
-_QUERY_FIELDS = re.compile(
+_DMON = regex(r"^#\s*(date,?\s+)?(time,?\s+)?gpu[\s,]+\w", re.IGNORECASE)
+_DCGM = regex(r"^#\s*Entity\s+[A-Z]\w+", re.IGNORECASE)
+_QUERY = regex(r"^(\w[\w.]*( \[[^\]]*\])?)(, ?\w[\w.]*( \[[^\]]*\])?)+$")
+_QUERY_FIELDS = regex(
     r"(^|, ?)(utilization\.(gpu|memory)|memory\.(used|free|total)|power\.draw|temperature\.gpu|clocks\.|pstate|"
     r"fan\.speed)"
 )
-_GPU = re.compile(r"[0-9]{1,5}")
-_SPLIT = re.compile(r"[\s,]+")
+_GPU = regex(r"[0-9]{1,5}")
+_SPLIT = regex(r"[\s,]+")
 
 
 @parser

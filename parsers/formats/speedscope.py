@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -12,6 +11,7 @@ from parsers.files.base import Source, parser
 from parsers.json_records import UNREADABLE
 from parsers.model import I32, Effect, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.stacks.json_profile import decoded_profile
 from parsers.stacks.timeline import (
     COUNTED,
@@ -24,8 +24,8 @@ from parsers.stacks.timeline import (
     stacks_of,
 )
 
-_START = re.compile(rb"\s*\{")
-_KEYS = re.compile(
+_START = regex(rb"\s*\{")
+_KEYS = regex(
     rb'speedscope\.app/file-format-schema|"profiles"\s*:\s*\[\s*\{[^{}\[\]]*"type"\s*:\s*"(?:sampled|evented)"'
 )
 _BYTES_OF_SAMPLE = 200  # of memory: a list with its frames

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -14,14 +13,13 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.model.nesting import lowest_free_rows
 
-_START = re.compile(
+_START = regex(
     rb'\s*\[\s*\{\s*"id"\s*:\s*\d+\s*,\s*"(?:model_name|model_version|timestamps|parent_id|request_id|activity)"'
 )
-_TELLING = re.compile(
-    rb'"(?:QUEUE|COMPUTE|REQUEST|HTTP_RECV|GRPC_WAITREAD)_(?:START|END|INPUT_END|OUTPUT_START)"'
-)
+_TELLING = regex(rb'"(?:QUEUE|COMPUTE|REQUEST|HTTP_RECV|GRPC_WAITREAD)_(?:START|END|INPUT_END|OUTPUT_START)"')
 _MAX_BYTES = 512 << 20
 _HINT = "Stop the server, or wait until it has written the file: --trace-config triton,file=trace.json."
 _MAX_NAME_LENGTH = 200

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 import msgspec
@@ -12,9 +11,10 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.model.results import rows_shown
 
-_START = re.compile(rb'\s*\[\s*\{\s*"count"\s*:\s*\d+\s*\}\s*[,\]]')
+_START = regex(rb'\s*\[\s*\{\s*"count"\s*:\s*\d+\s*\}\s*[,\]]')
 _COLUMNS = (
     ResultColumn("layer"),
     ResultColumn("time", "ms"),

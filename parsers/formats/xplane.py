@@ -14,10 +14,9 @@ from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
-_SPACE = re.compile(
-    rb"\x0a.{1,6}?(?:\x08.{1,10}?)?\x12.{1,2}(?:/(?:host|device):|Task Environment)", re.DOTALL
-)
+_SPACE = regex(rb"\x0a.{1,6}?(?:\x08.{1,10}?)?\x12.{1,2}(?:/(?:host|device):|Task Environment)", re.DOTALL)
 _READ_BYTES = 4 << 20
 _BYTES_AN_EVENT_BYTE = 12  # memory for each byte of the file: columns of events and of their statistics
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from parsers.model.arrays import BOOL, I64, U8, U64, Array
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
 OPENING = b"}\x94("  # EMPTY_DICT, MEMOIZE, MARK
 MAX_EVENT_LENGTH = 1 << 14  # bytes
@@ -25,11 +26,11 @@ _SHORT_TEXT = rb"\x8c(?:%s)" % rb"|".join(
     re.escape(bytes((n,))) + rb".{%d}\x94" % n for n in range(256)
 )  # memoised
 _STATED = rb"(?:h.|j.{4}|K.|M..|J.{4}|" + _SHORT_TEXT + rb")"
-ENTRY = re.compile(rb"(" + _REFERENCE + rb")(" + _STATED + rb")", re.DOTALL)
+ENTRY = regex(rb"(" + _REFERENCE + rb")(" + _STATED + rb")", re.DOTALL)
 _FRAME = rb"\}\x94\((?:" + _REFERENCE + _STATED + rb")*+u"  # a dict of entries, memoised
-ITEM = re.compile(_FRAME + rb"|" + _REFERENCE, re.DOTALL)
+ITEM = regex(_FRAME + rb"|" + _REFERENCE, re.DOTALL)
 _ITEMS = rb"(?:" + ITEM.pattern + rb")"
-_FILLING = re.compile(rb"(?:\(" + _ITEMS + rb"*+e|" + _ITEMS + rb"a)?+", re.DOTALL)
+_FILLING = regex(rb"(?:\(" + _ITEMS + rb"*+e|" + _ITEMS + rb"a)?+", re.DOTALL)
 _MEMOIZE, _SETITEMS = 0x94, 0x75
 _GET, _LONG_GET, _LIST, _TEXT, _LONG, _INT, _BYTE, _PAIR = 0x68, 0x6A, 0x5D, 0x8C, 0x8A, 0x4A, 0x4B, 0x4D
 _WORD = 8  # bytes

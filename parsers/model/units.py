@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from parsers.model.late.regex import regex
+
 TIMES = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}  # ns
 _LONGER_WORDS = {
     "µs": 1e3, "nsecond": 1.0, "usecond": 1e3, "msecond": 1e6, "sec": 1e9, "second": 1e9, "minute": 60e9
@@ -15,7 +17,7 @@ _DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e1
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _PREFIXES = _DECIMAL | _BINARY
 _COUNTED = r"byte|bytes|B|hz|Hz|cycle|cycles|inst|sector|sectors|request|requests|warp|thread|block|flop"
-_SCALED = re.compile(rf"(?P<prefix>[kKMGTP]?|Ki|Mi|Gi|Ti)(?P<unit>{_COUNTED})")
+_SCALED = regex(rf"(?P<prefix>[kKMGTP]?|Ki|Mi|Gi|Ti)(?P<unit>{_COUNTED})")
 _SAME = {
     "bytes": "byte",
     "B": "byte",
@@ -98,8 +100,8 @@ _QUANTITIES: dict[str, Callable[[float], str]] = {
     "B": size, "byte": size, "bytes": size,
     "B/s": rate, "byte/s": rate, "bytes/s": rate, "byte/second": rate,
 }  # fmt: skip
-_WRITTEN = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)?\s*", re.IGNORECASE)
-_WRITTEN_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)b?\s*", re.IGNORECASE)
+_WRITTEN = regex(r"\s*(-?\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)?\s*", re.IGNORECASE)
+_WRITTEN_SIZE = regex(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)b?\s*", re.IGNORECASE)
 
 
 def parse_duration(text: str) -> int | None:

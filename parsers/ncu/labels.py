@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeGuard
 
 import resources
+from parsers.model.late.regex import regex
 
 MAX_LABEL_LENGTH = 300
-_METRIC_NAME = re.compile(r"\w+__[\w.]+\w")
+_METRIC_NAME = regex(r"\w+__[\w.]+\w")
 
 
 @cache

@@ -7,14 +7,15 @@ from collections.abc import Iterable
 
 from parsers.model.kernels import MetricValue
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
-_SIMPLE = re.compile(r"\d{1,30}(?:\.\d{1,30})?", re.ASCII)
-_PLAIN = re.compile(r"[+-]?\d+")
-_DOT_DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)\.\d+(?!\d|[.,])")
-_COMMA_DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+(?!\d|[.,])")
-_COMMA_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
-_DOT_THOUSANDS = re.compile(r"[+-]?\d{1,3}(\.\d{3})+")
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_SIMPLE = regex(r"\d{1,30}(?:\.\d{1,30})?", re.ASCII)
+_PLAIN = regex(r"[+-]?\d+")
+_DOT_DECIMAL = regex(r"[+-]?(\d+|\d{1,3}(,\d{3})+)\.\d+(?!\d|[.,])")
+_COMMA_DECIMAL = regex(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+(?!\d|[.,])")
+_COMMA_THOUSANDS = regex(r"[+-]?\d{1,3}(,\d{3})+")
+_DOT_THOUSANDS = regex(r"[+-]?\d{1,3}(\.\d{3})+")
+_NUMBER = regex(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _SPACES_IN_NUMBERS = str.maketrans("", "", "\u00a0\u202f\u2009'\u2019")
 _NO_VALUE = frozenset({"", "nan", "-nan", "n/a", "na", "inf", "-inf", "no data", "none", "<error>"})
 

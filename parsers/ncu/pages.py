@@ -10,6 +10,7 @@ from dataclasses import field
 from parsers.model import Effect, KernelProfile, QualityRecorder, RuleResult
 from parsers.model.kernels import Dim3, MetricValue
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.units import base_unit
 from parsers.ncu.labels import derived_metrics, identifier_of, metric_of_label
 from parsers.ncu.numbers import Instances, NumberStyle, is_missing, metric_value, style_of, whole_number
@@ -28,8 +29,8 @@ SUMMARY_COLUMNS = {
 }
 NVTX_RANGE = "nvtx__range"  # no metric of the tool: the range by which a summary was made
 _MAX_SIZE_LENGTH = 200  # characters of three numbers
-_DIM = re.compile(r"\(?\s*(\d+)\s*[,;x]\s*(\d+)\s*[,;x]\s*(\d+)\s*\)?")
-_NVTX_COLUMN = re.compile(r":(Push/Pop|Start/Stop)_Range", re.IGNORECASE)
+_DIM = regex(r"\(?\s*(\d+)\s*[,;x]\s*(\d+)\s*[,;x]\s*(\d+)\s*\)?")
+_NVTX_COLUMN = regex(r":(Push/Pop|Start/Stop)_Range", re.IGNORECASE)
 
 
 @dataclass(slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import IO
 
 from parsers.files.base import Source
@@ -19,12 +18,13 @@ from parsers.model import (
     TraceInput,
 )
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.ncu.blocks import MAX_STRINGS, UNPACKING_ERRORS, Block, Session, read_blocks
 from parsers.ncu.instructions import Code
 from parsers.ncu.results import Result, read_group, read_result
 from parsers.protobuf.wire import Damaged
 
-_OPTION = re.compile(r"--(clock-control|cache-control|replay-mode)[= ](\S+)")
+_OPTION = regex(r"--(clock-control|cache-control|replay-mode)[= ](\S+)")
 _LAUNCHES_OF_A_STEP = 256
 _FREE_LAUNCHES = 10_000
 _MIN_LAUNCH_BYTES = 64  # packed; the smallest of real reports takes some hundred

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import field
 from functools import lru_cache
@@ -11,30 +10,31 @@ from math import isfinite
 from parsers.model import KernelProfile, RuleResult
 from parsers.model.kernels import Dim3, MetricValue
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.ncu.instructions import Code, Counts, counts_from, counts_instructions, counts_of
 from parsers.ncu.numbers import Instances, whole_number
 from parsers.protobuf.wire import Damaged, fields, float32, float64, integer, message, text
 
 _WHOLE_NAME = (
-    (re.compile(r"shared_mem_per_block"), "byte/block"),
-    (re.compile(r"registers_per_thread"), "register/thread"),
-    (re.compile(r"\.pct$|_pct$|\.pct_of_peak"), "%"),
-    (re.compile(r"average_data_bytes_per_sector"), "byte/sector"),
-    (re.compile(r"latency_per_inst_issued\.ratio$|warps_active_per_inst_executed\.ratio$"), "cycle"),
-    (re.compile(r"issue_stalled\w*\.ratio$"), "inst"),
-    (re.compile(r"\.ratio$|per_opcode"), ""),
-    (re.compile(r"time_duration|interval_time$"), "ns"),
-    (re.compile(r"occupancy_limit"), "block"),
-    (re.compile(r"thread_count$"), "thread"),
+    (regex(r"shared_mem_per_block"), "byte/block"),
+    (regex(r"registers_per_thread"), "register/thread"),
+    (regex(r"\.pct$|_pct$|\.pct_of_peak"), "%"),
+    (regex(r"average_data_bytes_per_sector"), "byte/sector"),
+    (regex(r"latency_per_inst_issued\.ratio$|warps_active_per_inst_executed\.ratio$"), "cycle"),
+    (regex(r"issue_stalled\w*\.ratio$"), "inst"),
+    (regex(r"\.ratio$|per_opcode"), ""),
+    (regex(r"time_duration|interval_time$"), "ns"),
+    (regex(r"occupancy_limit"), "block"),
+    (regex(r"thread_count$"), "thread"),
 )
 _QUANTITY = (
-    (re.compile(r"bytes|shared_mem_config_size|l2_cache_size"), "byte"),
-    (re.compile(r"sectors"), "sector"),
-    (re.compile(r"cycles_(active|elapsed)|_active$|interval_cycles$"), "cycle"),
-    (re.compile(r"warps"), "warp"),
-    (re.compile(r"inst_(executed|issued)|^inst_executed"), "inst"),
+    (regex(r"bytes|shared_mem_config_size|l2_cache_size"), "byte"),
+    (regex(r"sectors"), "sector"),
+    (regex(r"cycles_(active|elapsed)|_active$|interval_cycles$"), "cycle"),
+    (regex(r"warps"), "warp"),
+    (regex(r"inst_(executed|issued)|^inst_executed"), "inst"),
 )
-_ROLLUP = re.compile(r"^(?P<stem>[^.]+(?:\.Triage\w+\.[^.]+)?)(?:\.(?:sum|avg|min|max))?(?:\.(?P<per>\w+))?$")
+_ROLLUP = regex(r"^(?P<stem>[^.]+(?:\.Triage\w+\.[^.]+)?)(?:\.(?:sum|avg|min|max))?(?:\.(?P<per>\w+))?$")
 
 
 @lru_cache(maxsize=16384)
@@ -61,8 +61,8 @@ MAX_INSTANCES = 200_000
 _MESSAGE_KINDS = {0: "info", 1: "info", 2: "warning", 3: "error", 4: "optimization"}
 _LOCAL, _GLOBAL = 1, 2
 _DOUBLE_KEY = 3 << 3 | 1  # field 3, 64 bits wide
-_MARKUP = re.compile(r"@(?:section|source|metric):[^@:]*:(?P<label>[^@]*)@|@\w+:(?P<rest>[^@]*)@")
-_URL_MARKUP = re.compile(r"@url:(?P<label>[^@]*?):(?P<url>https?://[^@]*)@")
+_MARKUP = regex(r"@(?:section|source|metric):[^@:]*:(?P<label>[^@]*)@|@\w+:(?P<rest>[^@]*)@")
+_URL_MARKUP = regex(r"@url:(?P<label>[^@]*?):(?P<url>https?://[^@]*)@")
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from parsers.model.late.regex import regex
 from parsers.ncu.labels import identifier_of
 
 _IDENTITY = [
@@ -28,22 +29,22 @@ DETAILS = [*_IDENTITY, *_PLACE, *_METRIC, "Metric Value", *_RULE]
 SUMMARY = [*_IDENTITY, *_PLACE, *_METRIC, "Minimum", "Maximum", "Average"]
 
 _DIM = r"\(\d+, \d+, \d+\)"
-_PROCESS = re.compile(r"\[(?P<number>\d+)\] (?P<name>\S.*)@[^\s@]+\s*$")
-_KERNEL = re.compile(
+_PROCESS = regex(r"\[(?P<number>\d+)\] (?P<name>\S.*)@[^\s@]+\s*$")
+_KERNEL = regex(
     rf"  (?P<name>\S.*?)(?: (?P<grid>{_DIM})x(?P<block>{_DIM}))?(?:, \d{{4}}-\w{{3}}-\d\d \d\d:\d\d:\d\d)?"
     r"(?P<place>(?:, (?:Context|Stream|Device|CC|Invocations) [\d.]+)++)\s*$"
 )
-HEADING = re.compile(r"^  \S[^\n]{0,8000}, (?:Stream|Device|CC|Invocations) [\d.]+[ \t\r]*$", re.MULTILINE)
+HEADING = regex(r"^  \S[^\n]{0,8000}, (?:Stream|Device|CC|Invocations) [\d.]+[ \t\r]*$", re.MULTILINE)
 _MAX_LINE_LENGTH = 16_384  # characters; longer lines are the program's own
 _TELLING = 400  # characters at the beginning of a result, which say what rule it is of
-_PLACED = re.compile(r", (Context|Stream|Device|CC|Invocations) ([\d.]+)")
-_SECTION = re.compile(r"    Section: (?P<name>.*\S)")
-_RULER = re.compile(r"    -+(?: -+)+\s*$")
-_RESULT = re.compile(r"    (?P<kind>OPT|WRN|ERR|OK|INF) +(?P<text>\S.*)$")
-_CONTINUED = re.compile(r" {6,}(?P<text>\S.*)$")
-_NOTE = re.compile(r"  Note: ")
-_NOTED = re.compile(r"  \S")
-_SPEEDUP = re.compile(r"Est\. (?P<local>Local )?Speedup: (?P<percent>[\d.,]+)%\s*")
+_PLACED = regex(r", (Context|Stream|Device|CC|Invocations) ([\d.]+)")
+_SECTION = regex(r"    Section: (?P<name>.*\S)")
+_RULER = regex(r"    -+(?: -+)+\s*$")
+_RESULT = regex(r"    (?P<kind>OPT|WRN|ERR|OK|INF) +(?P<text>\S.*)$")
+_CONTINUED = regex(r" {6,}(?P<text>\S.*)$")
+_NOTE = regex(r"  Note: ")
+_NOTED = regex(r"  \S")
+_SPEEDUP = regex(r"Est\. (?P<local>Local )?Speedup: (?P<percent>[\d.,]+)%\s*")
 _RULES = (
     (r"measured achieved occupancy", "AchievedOccupancy"),
     (r"theoretical warps per scheduler", "TheoreticalOccupancy"),

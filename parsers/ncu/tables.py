@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import IO, Generic, TypeVar
 
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.ncu.sections import PrintedSections, RowReader
 
 IDENTITY_COLUMNS = frozenset(
@@ -32,7 +33,7 @@ IDENTITY_COLUMNS = frozenset(
 )
 REPORTED_KINDS = frozenset({"ERROR", "WARNING"})
 MAX_MESSAGES = 1000
-_MESSAGE = re.compile(r"==(?P<kind>[A-Z]+)== ?(?P<text>.*)")
+_MESSAGE = regex(r"==(?P<kind>[A-Z]+)== ?(?P<text>.*)")
 _DELIMITERS = (",", ";", "\t")
 _MAX_JOINED_LINES = 200
 _MAX_LINE_LENGTH = 64 * 1024 * 1024

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from pathlib import Path
 
 from parsers.files.unpacking_limit import require_memory
 from parsers.model import Effect, LaneKind, Malformed, Progress, Trace, UnknownFormat
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.nsys import gpu_work, host_calls, metrics, sampled_sources, targets
 from parsers.nsys.arguments import arguments_in
 from parsers.nsys.launches import link_launches
@@ -18,7 +18,7 @@ from parsers.nsys.reading import Reading
 from parsers.nsys.samples import read_samples, read_scheduling
 from parsers.sqlite.database import Database
 
-_OF_NSYS = re.compile(
+_OF_NSYS = regex(
     r"CUPTI_ACTIVITY_KIND_|TARGET_INFO_|(NVTX|COMPOSITE|SCHED|CUDNN|CUBLAS|MPI\w*|UC[PX]\w*)_EVENTS|OSRT_API|GPU_METRICS|"
     r"ANALYSIS_DETAILS|META_DATA_EXPORT|EXPORT_META_DATA"
 )

@@ -9,12 +9,13 @@ import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, Effect, EventKind, LaneKind
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.nsys.gpu_work import Correlated
 from parsers.nsys.identifiers import UNKNOWN, Codes, global_process
 from parsers.nsys.reading import LaneKey, Reading, taken
 from parsers.sqlite.database import Batch, Table
 
-_VERSION_SUFFIX = re.compile(r"_v\d+$")
+_VERSION_SUFFIX = regex(r"_v\d+$")
 _OS_CALL, _PROFILING_STARTED = 27, 31
 
 
@@ -28,25 +29,19 @@ class _Family:
     doing: str
 
 
-_API = _Family(
-    re.compile("CUPTI_ACTIVITY_KIND_RUNTIME"), LaneKind.CUDA_API, EventKind.API, "reading CUDA calls"
-)
+_API = _Family(regex("CUPTI_ACTIVITY_KIND_RUNTIME"), LaneKind.CUDA_API, EventKind.API, "reading CUDA calls")
 _FAMILIES = (
+    _Family(regex(r"OSRT_API"), LaneKind.OS_RUNTIME, EventKind.OS_RUNTIME, "reading operating-system calls"),
     _Family(
-        re.compile(r"OSRT_API"), LaneKind.OS_RUNTIME, EventKind.OS_RUNTIME, "reading operating-system calls"
-    ),
-    _Family(
-        re.compile(r"CUDNN_EVENTS|CUBLAS_EVENTS"),
+        regex(r"CUDNN_EVENTS|CUBLAS_EVENTS"),
         LaneKind.CPU_THREAD,
         EventKind.CPU_OP,
         "reading library calls",
     ),
+    _Family(regex(r"(MPI|UCP|UCX|NVSHMEM)_\w*EVENTS"), LaneKind.REGION, EventKind.REGION, "reading messages"),
+    _Family(regex(r"SYSCALL\w*"), LaneKind.OS_RUNTIME, EventKind.OS_RUNTIME, "reading system calls"),
     _Family(
-        re.compile(r"(MPI|UCP|UCX|NVSHMEM)_\w*EVENTS"), LaneKind.REGION, EventKind.REGION, "reading messages"
-    ),
-    _Family(re.compile(r"SYSCALL\w*"), LaneKind.OS_RUNTIME, EventKind.OS_RUNTIME, "reading system calls"),
-    _Family(
-        re.compile(r"PROFILER_OVERHEAD|CUPTI_ACTIVITY_KIND_OVERHEAD"),
+        regex(r"PROFILER_OVERHEAD|CUPTI_ACTIVITY_KIND_OVERHEAD"),
         LaneKind.OVERHEAD,
         EventKind.OVERHEAD,
         "reading the profiler's overhead",

@@ -11,12 +11,13 @@ from parsers.model import F64, I64, Counter, Excessive, LaneKind
 from parsers.model.arrays import rows_by
 from parsers.model.builder import MAX_COUNTERS
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.units import name_and_unit
 from parsers.nsys.identifiers import UNKNOWN, is_possible
 from parsers.nsys.reading import Reading
 from parsers.nsys.targets import Machine
 
-_PERCENT = re.compile(r"%|percent|throughput", re.IGNORECASE)
+_PERCENT = regex(r"%|percent|throughput", re.IGNORECASE)
 HERTZ_FROM = 1_000_000  # a clock "in MHz" above this is in Hz
 
 

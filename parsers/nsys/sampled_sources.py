@@ -12,6 +12,7 @@ import numpy as np
 
 from parsers.model import I64, Effect
 from parsers.model.arrays import rows_by
+from parsers.model.late.regex import regex
 from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN, is_possible
 from parsers.nsys.metrics import HERTZ_FROM, add_counter, gpus_known_as, metric_name
 from parsers.nsys.reading import Reading
@@ -20,7 +21,7 @@ from parsers.sqlite.database import TableDamaged
 from parsers.sqlite.guarded import quote
 
 Decode = Callable[[str], dict[str, float | int | str | None]]
-_METRIC = re.compile(r"active|throughput|bandwidth|clock|warps|issue|utili[sz]ation|stall", re.IGNORECASE)
+_METRIC = regex(r"active|throughput|bandwidth|clock|warps|issue|utili[sz]ation|stall", re.IGNORECASE)
 
 
 def read_generic_metrics(reading: Reading, machine: Machine, ranks: dict[int, int]) -> None:

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from parsers.model import AUTOGRAD, Device, Effect, Lane, LaneKind, Rank, TraceInput
+from parsers.model.late.regex import regex
 from parsers.nsys.identifiers import UNKNOWN, process_id, thread_id
 from parsers.nsys.reading import LaneKey, Reading
 from parsers.sqlite.database import Database
 from parsers.sqlite.guarded import quote
 
 _ALL_STREAMS = 0xFFFFFFFF
-_MPI_RANK = re.compile(r"^MPI Rank (\d+)$")
+_MPI_RANK = regex(r"^MPI Rank (\d+)$")
 _WARNING, _ERROR = 2, 3
 _PROCESSES_IN_ONE_QUERY = 500
 _SUFFIX = {

@@ -6,13 +6,12 @@ Field numbers are those of Perfetto's ``gpu_render_stage_event.proto``, ``gpu_co
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from parsers.model import F64, I64, Attribute, Counter, Device, Effect, EventKind, Lane, LaneKind, Progress
 from parsers.model.arrays import rows_by
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.perfetto.packets import Packets
 from parsers.protobuf.columns import Fields, Spans, decode
 from parsers.protobuf.wire import FIXED64
@@ -37,7 +36,7 @@ _UNITS = {
     28: ("W", 1e-3), 29: ("W", 1.0), 30: ("W", 1e3), 34: ("C", 1.0), 37: ("%", 1.0),
 }  # fmt: skip
 _SECOND = 22
-_QUEUE_NUMBER = re.compile(r"(\d{1,9})\D*$")
+_QUEUE_NUMBER = regex(r"(\d{1,9})\D*$")
 _FARTHEST_NS = 1 << 61
 
 

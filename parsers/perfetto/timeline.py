@@ -12,6 +12,7 @@ from parsers.model import GPU_WORK, Attribute, CopyKind, Counter, Device, Effect
 from parsers.model.arrays import BOOL, I64, U8, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.perfetto.packets import Events, Packets, Track
 from parsers.rocm.timeline import direction_of as rocm_direction
 from parsers.xprof.details import direction_of, kind_of
@@ -26,10 +27,10 @@ _CATEGORIES = {
     "rccl_api": (LaneKind.CUDA_API, EventKind.API),
     "marker_api": (LaneKind.REGION, EventKind.REGION),
 }
-_DEVICE = re.compile(r"(?:AGENT|GPU|device:GPU|Device)\s*[:\[]?\s*(\d{1,6})", re.IGNORECASE)
-_QUEUE = re.compile(r"(?:QUEUE|STREAM|Stream|THREAD)\s*#?\[?\s*(\d{1,9})", re.IGNORECASE)
-_GPU_TRACK = re.compile(r"\bGPU\b|\bstream #?\[?\d|\(GPU\)|CUDA HW", re.IGNORECASE)
-_NOT_GPU = re.compile(r"counter|frequency|memory|power|completion|process", re.IGNORECASE)
+_DEVICE = regex(r"(?:AGENT|GPU|device:GPU|Device)\s*[:\[]?\s*(\d{1,6})", re.IGNORECASE)
+_QUEUE = regex(r"(?:QUEUE|STREAM|Stream|THREAD)\s*#?\[?\s*(\d{1,9})", re.IGNORECASE)
+_GPU_TRACK = regex(r"\bGPU\b|\bstream #?\[?\d|\(GPU\)|CUDA HW", re.IGNORECASE)
+_NOT_GPU = regex(r"counter|frequency|memory|power|completion|process", re.IGNORECASE)
 _FARTHEST_NS = 1 << 61
 
 

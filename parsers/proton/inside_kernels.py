@@ -8,12 +8,13 @@ import numpy as np
 
 from parsers.model import I32, I64, Effect, EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.model.names.blocks import block_name
 from parsers.model.nesting import lowest_free_rows
 from parsers.proton.records import ProtonEvents
 
-_BLOCK = re.compile(r"^(?P<kernel>.*) Core(?P<unit>\d{1,6}) CTA(?P<block>\d{1,10})$", re.DOTALL)
-_WARP = re.compile(r"^warp (\d{1,6})\b")
+_BLOCK = regex(r"^(?P<kernel>.*) Core(?P<unit>\d{1,6}) CTA(?P<block>\d{1,10})$", re.DOTALL)
+_WARP = regex(r"^warp (\d{1,6})\b")
 IN_CYCLES = "Parts of kernels are measured in clock cycles, each drawn as 1 ns."
 
 

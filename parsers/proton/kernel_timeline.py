@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import field
 
 import numpy as np
@@ -11,6 +10,7 @@ from parsers.model import I32, I64, Device, EventKind, Lane, LaneKind
 from parsers.model.arrays import rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import judged
 from parsers.model.names.steps import step_number
 from parsers.proton.records import ProtonEvents
@@ -19,8 +19,8 @@ from parsers.stacks.timeline import shared_calls
 _KERNEL = "kernel"
 _SCOPES = ("scope", "metric")  # the latter with numbers that the program gave
 _ROOT = "ROOT"
-_STREAM = re.compile(r"^(?:GPU|Graph:)(?: Device (\d{1,4}))? Stream (\d{1,9})$")
-_THREAD = re.compile(r"^CPU Thread (\d{1,18})$")
+_STREAM = regex(r"^(?:GPU|Graph:)(?: Device (\d{1,4}))? Stream (\d{1,9})$")
+_THREAD = regex(r"^CPU Thread (\d{1,18})$")
 _MAX_DEPTH = 64  # of scopes around a kernel
 _MAX_FRAMES = 16_000_000  # of the stacks of all kernels
 _NO_STEP = -1

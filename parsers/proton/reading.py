@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from parsers.files.base import Source
@@ -11,9 +10,10 @@ from parsers.files.unpacking_limit import LimitedStream
 from parsers.json_lists import JsonLists
 from parsers.model import I64, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 from parsers.proton.records import ProtonEvents, ProtonRecords
 
-_START = re.compile(rb'\s*\{\s*"displayTimeUnit"\s*:\s*"\w{1,4}"\s*,\s*"traceEvents"\s*:\s*\[')
+_START = regex(rb'\s*\{\s*"displayTimeUnit"\s*:\s*"\w{1,4}"\s*,\s*"traceEvents"\s*:\s*\[')
 _LIST = "traceEvents"
 _DEEPEST, _OWNER_DEPTH = 2, 1  # brackets around an event, and around what one stream wrote
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.sqlite.guarded import GuardedConnection, quote
 from parsers.sqlite.whole_columns import WholeColumns
 
 _NAMES_IN_ONE_QUERY = 500
-_OF_ONE_PROCESS = re.compile(r"rocpd_(?:kernel_dispatch|memory_copy|region|sample)(_\w+)")
+_OF_ONE_PROCESS = regex(r"rocpd_(?:kernel_dispatch|memory_copy|region|sample)(_\w+)")
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from parsers.model import F64, I64, Device, EventKind, KernelProfile, Progress
 from parsers.model.arrays import ABSENT
 from parsers.model.kernels import MetricValue
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.rocm.timeline import (
     AMD_GPU,
     Calls,
@@ -35,13 +36,13 @@ _PROCESS = ("processid", "procid", "pid")
 _THREAD = ("threadid", "tid")
 _CORRELATION = ("correlationid", "corrid")
 _REGISTERS = ("archvgpr", "archvgprcount", "vgprcount", "vgpr")
-_NO_COUNTER = re.compile(
+_NO_COUNTER = regex(
     r"(index|dispatchid|kernelid|kernelname|kind|.*timestamp|.*ns|obj|sig|correlationid|corrid|(gpu|agent|queue|stream|"
     r"process|thread|dev)(id|index)|pid|tid|grd|wgr|lds|scr|(?!(fetch|write)size).*size[xyz]?|.*(vgpr|sgpr)(count)?|"
     r"wavesize|ldsperworkgroup|scratchper\w+|node|device|name|domain|function|nodeid|roctxrange|flatkernelid|kernelobj)"
 )
 _STEP_PROFILES = 500
-_CLONE = re.compile(r"( \[clone [^\]]*\])+$|\.kd$")
+_CLONE = regex(r"( \[clone [^\]]*\])+$|\.kd$")
 
 
 class Rows(Protocol):

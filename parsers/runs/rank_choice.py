@@ -11,8 +11,9 @@ from pathlib import PurePath
 
 from parsers.model import Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
-_RANK_IN_NAME = re.compile(r"rank[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
+_RANK_IN_NAME = regex(r"rank[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 LEFT_OUT = "left-out"
 """The kind of the note about files that do not belong to the run."""
 NO_RANKS = "recorded at another time, and no file says which rank it is"

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
+from parsers.model.late.regex import regex
+
 NS = 1_000_000_000
 _YEARS = range(1970, 2200)  # what int64 ns since 1970 can hold, and a log can be of
-_DATE = re.compile(r"(?P<year>\d{4})[/-]?(?P<month>\d{2})[/-]?(?P<day>\d{2})$")
+_DATE = regex(r"(?P<year>\d{4})[/-]?(?P<month>\d{2})[/-]?(?P<day>\d{2})$")
 _DATE_YEAR_LAST = {
-    False: re.compile(r"(?P<month>\d{1,2})[/.-](?P<day>\d{1,2})[/.-](?P<year>\d{4})$"),
-    True: re.compile(r"(?P<day>\d{1,2})[/.-](?P<month>\d{1,2})[/.-](?P<year>\d{4})$"),
+    False: regex(r"(?P<month>\d{1,2})[/.-](?P<day>\d{1,2})[/.-](?P<year>\d{4})$"),
+    True: regex(r"(?P<day>\d{1,2})[/.-](?P<month>\d{1,2})[/.-](?P<year>\d{4})$"),
 }
-_YEAR_LAST = re.compile(r"(?<![\d/.-])(\d{1,2})[/.-](\d{1,2})[/.-]\d{4}(?![\d/.-])")
-_SINCE_1970 = re.compile(r"(\d{9,19})(?:[.,](\d{1,9}))?$")
+_YEAR_LAST = regex(r"(?<![\d/.-])(\d{1,2})[/.-](\d{1,2})[/.-]\d{4}(?![\d/.-])")
+_SINCE_1970 = regex(r"(\d{9,19})(?:[.,](\d{1,9}))?$")
 _DIGITS_OF_SECONDS = 10  # of today's moments in seconds since 1970; three more each for ms, us and ns
-_TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d{1,9}))?$")
-_MOMENT = re.compile(r"(\S+?)(?:T|\s+)(\S+?)\s*(Z|[+-]\d{2}:?\d{2})?$")
+_TIME = regex(r"(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d{1,9}))?$")
+_MOMENT = regex(r"(\S+?)(?:T|\s+)(\S+?)\s*(Z|[+-]\d{2}:?\d{2})?$")
 _MONTHS = 12
 _LATEST_NS = int(datetime(_YEARS.stop, 1, 1, tzinfo=UTC).timestamp()) * NS
 _MAX_OFFSET = timedelta(hours=14)

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 
 import resources
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.units import base_unit, name_and_unit
 
-_TIME = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(\.\d{1,6})?")
-_UNIT = re.compile(r"(\[?N/A\]?|\[Not Supported\]|\d+(?:\.\d+)?) (%|MiB|W|MHz)")
+_TIME = regex(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(\.\d{1,6})?")
+_UNIT = regex(r"(\[?N/A\]?|\[Not Supported\]|\d+(?:\.\d+)?) (%|MiB|W|MHz)")
 _BY_UNIT = {
     "%": ("utilization.gpu [%]", "utilization.memory [%]"),
     "W": ("power.draw [W]", "power.limit [W]"),
 }
 _IDENTITY = (
-    (re.compile(r"GPU-[0-9a-f-]{8,}"), "uuid"),
-    (re.compile(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d"), "pci.bus_id"),
+    (regex(r"GPU-[0-9a-f-]{8,}"), "uuid"),
+    (regex(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d"), "pci.bus_id"),
 )
-_INDEX = re.compile(r"\d{1,3}")
+_INDEX = regex(r"\d{1,3}")
 
 
 def columns_of(cells: Sequence[str]) -> list[str]:

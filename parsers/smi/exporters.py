@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from parsers.csv_tables import plain
+from parsers.model.late.regex import regex
 from parsers.smi.columns import Quantity, quantities
 
-_FIELD = re.compile(r"DCGM_FI_(?:DEV|PROF)_(\w+)$")
+_FIELD = regex(r"DCGM_FI_(?:DEV|PROF)_(\w+)$")
 
 
 def dcgm_field(name: str) -> Quantity:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sqlite3
 import threading
 from collections import deque
@@ -18,6 +17,7 @@ from typing import Any
 from parsers.model import I64, Effect, Malformed, Progress, QualityRecorder, TraceError
 from parsers.model.arrays import ABSENT
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.threads import Threads
 from parsers.sqlite.guarded import BELIEVE_DAMAGED, MAX_QUERY_S, GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri
@@ -25,7 +25,7 @@ from parsers.sqlite.read_only import read_only_uri
 BATCH_ROWS = 1 << 16
 READERS = 2
 _SALVAGE_ROWS = 1024
-_DAMAGE = re.compile(r"malformed|not a database|I/O error|disk image|out of memory|unable to open|corrupt")
+_DAMAGE = regex(r"malformed|not a database|I/O error|disk image|out of memory|unable to open|corrupt")
 _PREVIEW_S = 0.3  # what each query of a preview may take
 _LOOK_EVERY_S = 0.05
 _MIN_ROW_BYTES = 4  # what a row takes in a file at least: its place, its length and its number
@@ -33,7 +33,7 @@ _TEXT_GROWTH = 2  # UTF-16 in the file, UTF-8 here
 # with fewer bytes of the file for each number between the rowids, most numbers have no row
 _BYTES_OF_A_NUMBER = 4
 _MAX_SMALL_ROWS = 1 << 20
-_NUMBERED = re.compile(r"(.+)_V(\d{1,9})")
+_NUMBERED = regex(r"(.+)_V(\d{1,9})")
 
 
 class TableDamaged(Exception):

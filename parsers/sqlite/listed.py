@@ -10,8 +10,9 @@ from pathlib import Path
 from parsers.files.base import Source
 from parsers.files.signatures import DATABASE
 from parsers.model import TraceError
+from parsers.model.late.regex import regex
 
-_IN_SCHEMA = re.compile(rb"CREATE TABLE\s+(?:IF NOT EXISTS\s+)?[\"'`\[]?(\w{1,200})", re.IGNORECASE)
+_IN_SCHEMA = regex(rb"CREATE TABLE\s+(?:IF NOT EXISTS\s+)?[\"'`\[]?(\w{1,200})", re.IGNORECASE)
 _MAX_S = 2.0
 
 

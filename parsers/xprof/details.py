@@ -8,12 +8,13 @@ from typing import Any
 from parsers.model import CopyKind, EventKind
 from parsers.model.attributes import MEMORY_KINDS
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
-_PART = re.compile(r"(?<!\w)(\w++):([\w.,]+)")
+_PART = regex(r"(?<!\w)(\w++):([\w.,]+)")
 _NONE = b""
-_COPY = re.compile(r"(?:cu|hip)?(?:Memcpy|Copy)", re.IGNORECASE)
-_FILL = re.compile(r"(?:cu|hip)?(?:Memset|Fill)", re.IGNORECASE)
-_DIRECTION = re.compile(r"([HDP])(?:to|2)([HDP])", re.IGNORECASE)
+_COPY = regex(r"(?:cu|hip)?(?:Memcpy|Copy)", re.IGNORECASE)
+_FILL = regex(r"(?:cu|hip)?(?:Memset|Fill)", re.IGNORECASE)
+_DIRECTION = regex(r"([HDP])(?:to|2)([HDP])", re.IGNORECASE)
 _DIRECTIONS = {
     "hd": CopyKind.H2D,
     "dh": CopyKind.D2H,

@@ -7,13 +7,13 @@ the runtime of XLA writes very many.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from enum import IntEnum
 
 import numpy as np
 
 from parsers.model import U8, EventKind, LaneKind
+from parsers.model.late.regex import regex
 
 
 class HostEvent(IntEnum):
@@ -33,15 +33,15 @@ PLACES = {
     HostEvent.RUNTIME: (LaneKind.OTHER, EventKind.OTHER),
     HostEvent.OPERATOR: (LaneKind.CPU_THREAD, EventKind.CPU_OP),
 }
-_CALL = re.compile(
+_CALL = regex(
     r"(cu|cuda|hip)[A-Z]\w+( \(CudaGraph:\d+\))?$|np\.(asarray|array)\(jax\.Array\)$|(.*::)?Await(Block|Ready)?\w*$|"
     r".*Block(Host)?Until(Done|Ready)\w*$|block_until_ready$|\w*Allocator::(Alloc|Dealloc)\w*$|"
     r"Build buffer allocations$"
 )
-_WAITING_FRAME = re.compile(r"\$.*:\d+ block_until_ready$")
+_WAITING_FRAME = regex(r"\$.*:\d+ block_until_ready$")
 _COMPILED_KERNEL = ".kd"  # what AMD's compiler appends to a kernel's name
-_OPERATOR = re.compile(r"PjitFunction\(|(batched_)?[Dd]evice_?[Pp]ut\w*$|TfOp")
-_RUNTIME = re.compile(
+_OPERATOR = regex(r"PjitFunction\(|(batched_)?[Dd]evice_?[Pp]ut\w*$|TfOp")
+_RUNTIME = regex(
     r".*::|.*(?i:pjrt|pjit|xla|thunk|tsl|tensorflow)|jit_\w+:|\[\d+\] |(command_buffer|fusion|copy|while|conditional|"
     r"call)[._]?\d*$|(D2H|H2D|D2D) |end: |<UNKNOWN>$|BUFFER_FLUSH|Memory(Allocation|Deallocation)$|ParseArguments$|"
     r"(Handle|Resolve|Build|Wait for|Copy|Create|Compute|Get|Initialize|Destroy|Start|Stop|Transfer|Linearize|Schedule|"
@@ -68,7 +68,7 @@ def host_events(names: Sequence[str], operations: Collection[str]) -> U8:
     return found
 
 
-_FRAME = re.compile(r"\$(?P<file>.+):(?P<line>\d+) (?P<function>.+)$")
+_FRAME = regex(r"\$(?P<file>.+):(?P<line>\d+) (?P<function>.+)$")
 
 
 def frame_name(name: str) -> str:

@@ -20,15 +20,16 @@ from parsers.model import (
 from parsers.model.arrays import BOOL, I64, U8, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.collectives import collective_of
 from parsers.xprof.call_threads import owners_of_calls
 from parsers.xprof.details import details_of, direction_of, kind_of
 from parsers.xprof.host_events import PLACES, HostEvent, frame_name, host_events
 from parsers.xprof.planes import Line, Plane
 
-_DEVICE = re.compile(r"/device:(GPU|TPU)[^:]*:(\d+)$", re.IGNORECASE)
+_DEVICE = regex(r"/device:(GPU|TPU)[^:]*:(\d+)$", re.IGNORECASE)
 _HOST = "/host:CPU"
-_STREAM = re.compile(r"Stream #(\d+)", re.IGNORECASE)
+_STREAM = regex(r"Stream #(\d+)", re.IGNORECASE)
 _STEPS, _OPS, _ASYNC_OPS = "Steps", "XLA Ops", "Async XLA Ops"
 _FARTHEST_NS = 1 << 61
 

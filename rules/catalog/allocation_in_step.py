@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import ClassVar
 
 from parsers.model import Trace
+from parsers.model.late.regex import regex
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from parsers.model.units import duration
@@ -36,7 +36,7 @@ MANY_CALLS = 50  # in a step that ask for memory: one for each tensor
 AS_MANY = 0.25  # by which the calls that give back may differ
 
 
-_OF_HOST_MEMORY = re.compile(r"(cuda|hip|cuMem)\w*Host|cudaMallocHost")
+_OF_HOST_MEMORY = regex(r"(cuda|hip|cuMem)\w*Host|cudaMallocHost")
 
 
 @rule

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, Trace
+from parsers.model.late.regex import regex
 from parsers.model.names.kernels import kernel_name
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
@@ -32,8 +32,8 @@ HALF_OF_GPU = 0.5
 LONG_ENOUGH_NS = 10_000  # a shorter product is bound by its launch, not by its size
 ALIGNMENT = 8  # elements: 16 bytes of a 16-bit type (NVIDIA's deep learning performance guide)
 MISALIGNED_COST = 0.5  # of the time: unaligned loads move at most half as much for each instruction
-_MISALIGNED = re.compile(r"align[12](?!\d)")
-_TENSOR, _NUMBER = re.compile(r"\[([\d,\s]*)\]"), re.compile(r"\d+")
+_MISALIGNED = regex(r"align[12](?!\d)")
+_TENSOR, _NUMBER = regex(r"\[([\d,\s]*)\]"), regex(r"\d+")
 
 
 @rule

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from parsers.model import Attribute
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -24,7 +24,7 @@ from rules.wording.phrases import of_every_step, shortened
 MIN_SHARE = 0.05  # of a step
 LEFT = 0.5  # half the bytes, and twice as many numbers in a vector register
 CONVOLUTION_LEFT = 0.2  # oneDNN has no convolution in float64: one network took 4.1 to 5.5 times as long
-_CONVOLUTION = re.compile(r"aten::_?(slow_conv|thnn_conv)")
+_CONVOLUTION = regex(r"aten::_?(slow_conv|thnn_conv)")
 
 
 @rule

@@ -12,6 +12,7 @@ import numpy as np
 from parsers.model import I64, Attribute, EventKind, Trace, derived
 from parsers.model.arrays import rows_by
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.kernels.gpu_peaks import SHOWN, GpuPeaks, peaks_of
@@ -21,7 +22,7 @@ from rules.kernels.roofline import Point, Roof, Roofline, precision_in_name
 
 MEMORY_ROOF = "memory"
 NUMBERS = "Concrete Inputs"  # as PyTorch's profiler calls what is no tensor
-_BY_NUMBERS = re.compile(r"convolution|attention|attn|upsample|embedding_dense|index_select")
+_BY_NUMBERS = regex(r"convolution|attention|attn|upsample|embedding_dense|index_select")
 _PRECISIONS = {
     "double": "fp64",
     "float": "fp32",
@@ -40,8 +41,8 @@ _TENSOR_CORES_FOR_SINGLE = (
     "_sss_",
 )  # in names of kernels that calculate in TF32
 _DENSE = 8  # numbers may reach so many times as far as there are of them, to be counted in place of sorted
-_HALVES = re.compile(r"bfloat16|bf16|__half|c10::half|fp16|opaquetype<2", re.IGNORECASE)
-_DOUBLES = re.compile(r"double|long|int64|opaquetype<8", re.IGNORECASE)
+_HALVES = regex(r"bfloat16|bf16|__half|c10::half|fp16|opaquetype<2", re.IGNORECASE)
+_DOUBLES = regex(r"double|long|int64|opaquetype<8", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from parsers.model import KernelProfile
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from rules.kernels.checks.compute import floating_point, pipe_percent
 from rules.kernels.checks.memory import dram_bytes
 from rules.kernels.checks.result import first_number
@@ -17,7 +17,7 @@ _SM_CLOCK = (
     "gpc__cycles_elapsed.avg.per_second",
     "sm__cycles_elapsed.avg.per_second",
 )
-_TENSOR_OPERATIONS = re.compile(r"sm__ops_path_tensor_(?P<path>\w+)\.sum\.per_second")
+_TENSOR_OPERATIONS = regex(r"sm__ops_path_tensor_(?P<path>\w+)\.sum\.per_second")
 _TENSOR_RATE = "sm__ops_path_tensor_{}.sum.per_second"
 _TENSOR_PEAK = "sm__ops_path_tensor_{}.sum.peak_sustained_elapsed.per_second"
 _SOURCE_TYPES = (

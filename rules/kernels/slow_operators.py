@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from parsers.model import I64, EventKind, derived_by
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import operations
 from rules.kernels.operator_roofs import OperatorRoof, launched_by, operator_roofs
@@ -28,7 +27,7 @@ MASKED = 2.0  # times more work than there is, where nobody knows whether attent
 MIN_WINDOW_SHARE = 0.005  # that an operator with one shape takes: others are not looked at
 # at the roof: a shorter kernel is limited by its start, and another rule speaks of many of them
 MIN_WORK_NS = 2_000.0
-_UNALIGNED = re.compile(r"align[12](?!\d)")  # awkward-matrix-shapes says why these are slow
+_UNALIGNED = regex(r"align[12](?!\d)")  # awkward-matrix-shapes says why these are slow
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 
 from parsers.model import KernelProfile, Trace
+from parsers.model.late.regex import regex
 from parsers.model.names.kernels import kernel_name
 from rules.kernels.launch_groups import KernelGroup, kernel_groups
 
 MUCH_FASTER = 1.2
-_VERSION = re.compile(
+_VERSION = regex(
     r"(?<![a-z])(naive|baseline|base|simple|slow|fast|faster|opt|optimi[sz]ed|improved|better|new|old|ref|reference|"
     r"shared|smem|tiled|coalesced|vectori[sz]ed|unrolled|v|ver|version|kernel|gpu|cuda|final)(?![a-z])"
 )
-_WORDS = re.compile(r"[a-z]+")
+_WORDS = regex(r"[a-z]+")
 
 
 def work_of(name: str) -> tuple[str, ...]:

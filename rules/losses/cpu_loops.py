@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.rounds import Rounds, rounds_in
@@ -20,8 +19,8 @@ MIN_TIMES_ALIKE = 64  # that call a layer: deeper than models that a CPU compute
 MAX_BODY = 128  # operators
 MAX_READ_BACKS = 0.25  # of a round: with more, it only looks at values, which is another fault
 MAX_LOOKED_INTO = 60_000  # operators: enough of the steps to see what each of them does
-_PICKS = re.compile(r"aten::(select|item|_local_scalar_dense|index_select|unbind)$")
-_LAYERS = re.compile(
+_PICKS = regex(r"aten::(select|item|_local_scalar_dense|index_select|unbind)$")
+_LAYERS = regex(
     r"aten::(linear|conv\w+|gru|lstm|rnn_\w+|embedding|matmul|\w*mm|mv|einsum|scaled_dot_product_attention)$"
 )
 _OWN_WEIGHTS = "AccumulateGrad"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import replace
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from parsers.model import Attribute, EventKind, Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -25,7 +25,7 @@ from rules.wording.phrases import listed
 MAX_NAMED = 3
 MIN_STEPS = 2  # of one, nobody knows whether it comes again
 MIN_NAMED = 0.05  # of the time that is looked into
-_ADDRESS = re.compile(r" object at 0x[0-9a-f]+")  # of one object of many of a class
+_ADDRESS = regex(r" object at 0x[0-9a-f]+")  # of one object of many of a class
 
 
 def own_lines(analysis: Analysis, time: CpuTime, within: Intervals | None = None) -> Shares:

@@ -12,6 +12,7 @@ import numpy as np
 
 from parsers.model import I64, KernelProfile, Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
@@ -29,11 +30,11 @@ from rules.remedies.remedy import Remedy
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 
-_OF_LIBRARIES = re.compile(
+_OF_LIBRARIES = regex(
     r"cublas|cudnn|cusparse|cusolver|cufft|nvjet_|\bat::native::|\bcub::|\bthrust::|xmma_|cutlass_\d\d_|"
     r"^(void )?(ampere|turing|volta|maxwell)_|\bgemv\w*_kernel|^Cijk_|miopen|rocblas|^__myl_"
 )
-_OF_RANDOM_NUMBERS = re.compile(
+_OF_RANDOM_NUMBERS = regex(
     r"\bdistribution_(elementwise|nullary)|\b(cu|hip|roc)rand_(init|gen)\w*|generate_seed_pseudo"
 )
 _INPUT = (

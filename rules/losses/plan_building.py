@@ -8,6 +8,7 @@ import numpy as np
 
 from parsers.model import EventKind
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.calls import Call, call_of
 from parsers.model.names.per_name import named
 from parsers.model.units import duration
@@ -15,9 +16,9 @@ from rules.analysis.arithmetic.durations import durations
 from rules.losses.lost_time import IdleTime
 from rules.terms.culprit import CulpritKind
 
-_OPERATORS = re.compile(r"^aten::(_?cudnn_|_scaled_dot_product_cudnn|miopen_)")  # keep a plan for each shape
-_GENERATED = re.compile(r"^(void )?cudnn_generated_")
-_ATTENTION = re.compile(r"sdpa|attention|fmha", re.IGNORECASE)
+_OPERATORS = regex(r"^aten::(_?cudnn_|_scaled_dot_product_cudnn|miopen_)")  # keep a plan for each shape
+_GENERATED = regex(r"^(void )?cudnn_generated_")
+_ATTENTION = regex(r"sdpa|attention|fmha", re.IGNORECASE)
 _LONG_NS = 1_000_000
 _SLOWER = 20.0  # times a usual call: a call that finds its plan is hundreds of times faster
 _MIN_SLOW_STEPS = 3

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 
 import numpy as np
 
 from parsers.model.arrays import BOOL, I8, I32, I64
+from parsers.model.late.regex import regex
 from parsers.model.memory import AFTER, BEFORE, Allocations, Frame, Memory
 from parsers.model.names.source_files import is_own_file
 
@@ -28,15 +28,13 @@ class Kind(StrEnum):
 
 
 KINDS = tuple(Kind)
-_OPTIMIZER = re.compile(r"[/\\]torch[/\\]optim[/\\]|[/\\](apex|bitsandbytes)[/\\].*optim")
-_COMMUNICATION = re.compile(
-    r"[/\\]torch[/\\](distributed|nn[/\\]parallel)[/\\]|[/\\]deepspeed[/\\]runtime[/\\]"
-)
-_MODULE = re.compile(r"[/\\]torch[/\\]nn[/\\]modules[/\\]module\.py$")
+_OPTIMIZER = regex(r"[/\\]torch[/\\]optim[/\\]|[/\\](apex|bitsandbytes)[/\\].*optim")
+_COMMUNICATION = regex(r"[/\\]torch[/\\](distributed|nn[/\\]parallel)[/\\]|[/\\]deepspeed[/\\]runtime[/\\]")
+_MODULE = regex(r"[/\\]torch[/\\]nn[/\\]modules[/\\]module\.py$")
 _PLACED = frozenset({"convert", "_apply"})  # Module.to, Module.cuda
-_FUNCTIONAL = re.compile(r"[/\\]torch[/\\]nn[/\\]functional\.py$")  # a loss outside of modules too
+_FUNCTIONAL = regex(r"[/\\]torch[/\\]nn[/\\]functional\.py$")  # a loss outside of modules too
 _CALLED = frozenset({"_call_impl", "_wrapped_call_impl", "forward"})
-_LOADED = re.compile(
+_LOADED = regex(
     r"load_(state_dict|model|checkpoint)|reset_parameters|from_pretrained|(init|load|create)_(all_)?weights?(_list)?"
 )
 _MOVED = frozenset(
@@ -50,9 +48,9 @@ _MOVED = frozenset(
         "_prepare_inputs",
     }
 )  # as accelerate, transformers and Lightning move batches
-_DATA = re.compile(r"[/\\]torch[/\\]utils[/\\]data[/\\]")
+_DATA = regex(r"[/\\]torch[/\\]utils[/\\]data[/\\]")
 _NO_FILE = ("", "??")
-_OF_TORCH = re.compile(r"(?:\w+ )?(?:torch|at|c10|std|pybind11)::")  # recorded with stacks="all"
+_OF_TORCH = regex(r"(?:\w+ )?(?:torch|at|c10|std|pybind11)::")  # recorded with stacks="all"
 _ENGINE = "torch::autograd::Engine::"  # its threads have no Python frames
 _IS_OPTIMIZER, _IS_COMMUNICATION, _IS_FORWARD, _IS_PLACED, _IS_BACKWARD, _IS_INPUT = 1, 2, 4, 8, 16, 32
 _IS_CLEARED = 64  # by zero_grad(): of what no Python code made, only where it was freed is known

@@ -9,6 +9,7 @@ import numpy as np
 
 from parsers.model import BOOL, Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.memory import Memory
 from parsers.model.units import percent, size
 from rules.memory.account import DeviceMemory
@@ -17,7 +18,7 @@ from rules.memory.kinds import Kind
 CHECKPOINTED = 0.5  # of the activations at least, as torch.utils.checkpoint on every second block frees
 EIGHT_BIT = 0.75  # two moments of one byte each instead of four
 MIN_LOGITS = 0.1  # of what is held: less is not worth another loss
-_LOSS = re.compile(r"loss|cross_entropy|log_softmax|nll_|logsumexp", re.IGNORECASE)
+_LOSS = regex(r"loss|cross_entropy|log_softmax|nll_|logsumexp", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

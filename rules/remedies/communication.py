@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from parsers.model.late.regex import regex
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.training import is_training
 from rules.analysis.idle.causes import Cause
@@ -128,10 +129,10 @@ _OF_NEIGHBOURS = remedy(
     code=_RING_CODE,
 )
 
-_TOKENS = re.compile(r"all_?(to|2)_?all", re.IGNORECASE)
-_TABLES = re.compile(r"All2All_Pooled|all2all_data|alltoall_fwd_single|torchrec|\bKJT|kjt ", re.IGNORECASE)
-_SHARDS = re.compile(r"_?(all_?gather|reduce_?scatter)", re.IGNORECASE)
-_NEIGHBOURS = re.compile(r"send|recv", re.IGNORECASE)
+_TOKENS = regex(r"all_?(to|2)_?all", re.IGNORECASE)
+_TABLES = regex(r"All2All_Pooled|all2all_data|alltoall_fwd_single|torchrec|\bKJT|kjt ", re.IGNORECASE)
+_SHARDS = regex(r"_?(all_?gather|reduce_?scatter)", re.IGNORECASE)
+_NEIGHBOURS = regex(r"send|recv", re.IGNORECASE)
 
 
 LESS_ON_CPU = remedy(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from parsers.model.late.regex import regex
 from rules.remedies.remedy import Remedy, remedy
 from rules.wording.words import for_jax, for_python, for_pytorch
 
@@ -33,24 +33,24 @@ def update(weights, batch):
 )
 _BY_REASON = (
     (
-        re.compile(r"size mismatch|stride mismatch|\.size\(|\.shape|size\("),
+        regex(r"size mismatch|stride mismatch|\.size\(|\.shape|size\("),
         "Sizes differ from call to call: mark them as dynamic (torch._dynamo.mark_dynamic(x, 0), or "
         "torch.compile(dynamic=True)), or pad to a few sizes.",
     ),
     (
-        re.compile(r"grad_mode|GradMode|requires_grad|inference_mode"),
+        regex(r"grad_mode|GradMode|requires_grad|inference_mode"),
         "Call it in one gradient mode only, or compile a copy for each: training and evaluation differ.",
     ),
     (
-        re.compile(r"dtype|dispatch key|device"),
+        regex(r"dtype|dispatch key|device"),
         "Call it with one type and device, or compile a copy for each.",
     ),
     (
-        re.compile(r"check_(obj_)?id|check_type_id|object|___check"),
+        regex(r"check_(obj_)?id|check_type_id|object|___check"),
         "It gets a new object in every call: create it once, outside the compiled code.",
     ),
     (
-        re.compile(r"=="),
+        regex(r"=="),
         "A changing number is built into the code: pass it as a tensor, or keep it constant.",
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from parsers.model.late.regex import regex
 from rules.analysis.names.regions import is_collection
 from rules.remedies.compiling import COMPILE_ONCE
 from rules.remedies.launching import FUSED_OPTIMIZER
@@ -11,32 +12,32 @@ from rules.remedies.remedy import Remedy, remedy
 from rules.terms.culprit import Culprit
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours
 
-_COMPILING = re.compile(
+_COMPILING = regex(
     r"dynamo|inductor(?!_root)|torch.?compile(?!d region)|compile_fx|async_compile|autotun|triton.{0,80}?compil|aot_|"
     r"fx_codegen|Scheduler\.codegen|GraphLowering|joint_graph|convert_frame|compile_inner|CompileContext",
     re.IGNORECASE,
 )
-_SAVING = re.compile(
+_SAVING = regex(
     r"(?<![a-z])(save|saving|checkpoint|checkpointing|ckpt|snapshot|state_dict)(?![a-z])", re.IGNORECASE
 )
-_CPU_OPTIMIZER = re.compile(
+_CPU_OPTIMIZER = regex(
     r"cpu_?(adam|adagrad|lion|optim)|optim\w{0,40}?offload|offload\w{0,40}?optim", re.IGNORECASE
 )
-_EVALUATING = re.compile(
+_EVALUATING = regex(
     r"(?<![a-z])(eval|evaluate|evaluation|valid|validate|validation|test|testing)(?![a-z])", re.IGNORECASE
 )
-_LOGGING = re.compile(
+_LOGGING = regex(
     r"(?<![a-z])(log|logs|logging|logger|metric|metrics|wandb|tensorboard|mlflow|print|progress|tqdm)(?![a-z])",
     re.IGNORECASE,
 )
 
-_RANDOM = re.compile(
+_RANDOM = regex(
     r"^aten::(normal|uniform|random|bernoulli|exponential|cauchy|log_normal|randn?|randint|randperm|multinomial)_?\b"
 )
 
 # What the framework says of its own work: "evaluate_function" evaluates no model.
-_MACHINERY = re.compile(r"^(autograd::|aten::|c10d?::|torch::|PjitFunction)")
-_PASS = re.compile(
+_MACHINERY = regex(r"^(autograd::|aten::|c10d?::|torch::|PjitFunction)")
+_PASS = regex(
     r"(?<![a-z])(forward|backward|__call__|fwd|bwd|pass|model|loss|train_?(ing_?)?step|training)(?![a-z])|PjitFunction",
     re.IGNORECASE,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from parsers.model import Trace
+from parsers.model.late.regex import regex
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.names.host_language import Audience, program_of
 from rules.analysis.names.software import is_compiled
@@ -157,7 +158,7 @@ _IMAGES = for_pytorch(
 )
 _BY_NAME: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
     (
-        re.compile(r"(upsample|grid_sampler)\w*_backward"),
+        regex(r"(upsample|grid_sampler)\w*_backward"),
         (
             _IMAGES,
             for_pytorch(
@@ -170,9 +171,9 @@ _BY_NAME: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
             ),
         ),
     ),
-    (re.compile(r"upsample|grid_sampler|batch_norm|pool"), (_IMAGES,)),
+    (regex(r"upsample|grid_sampler|batch_norm|pool"), (_IMAGES,)),
     (
-        re.compile(r"convolution"),
+        regex(r"convolution"),
         (
             _IMAGES,
             "Use multiples of 8 channels: pad the three of an image. With one channel per group there is little "
@@ -180,7 +181,7 @@ _BY_NAME: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
         ),
     ),
     (
-        re.compile(r"index_add|scatter|index_put|embedding_dense_backward"),
+        regex(r"index_add|scatter|index_put|embedding_dense_backward"),
         (
             "Additions to the same address wait for one another: sort by index and reduce in segments, or multiply "
             "by a matrix of ones and zeros.",
@@ -188,7 +189,7 @@ _BY_NAME: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
         ),
     ),
     (
-        re.compile(r"cumsum|cumprod|sum|mean|max|min|norm|softmax"),
+        regex(r"cumsum|cumprod|sum|mean|max|min|norm|softmax"),
         ("Work along the last dimension, whose elements are contiguous: transpose before and after.",),
     ),
 )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from parsers.model import I64, derived
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis
@@ -18,8 +17,8 @@ from rules.replay.replay import Replay, replay_of
 MIN_TIMES = 8  # fewer in a row are layers of a small model, or chance
 MAX_BODY_LENGTH = 64  # calls
 PRODUCT = -100
-_SIZES = re.compile(r"\d+")
-_WAYS = re.compile(r"(vectorized|unrolled|index|legacy)?_?elementwise_kernel(_with_index)?")
+_SIZES = regex(r"\d+")
+_WAYS = regex(r"(vectorized|unrolled|index|legacy)?_?elementwise_kernel(_with_index)?")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
-_PLAIN_WORDS = re.compile(r"[A-Za-z][a-z]*(?: [A-Za-z][a-z]*)*")
+_PLAIN_WORDS = regex(r"[A-Za-z][a-z]*(?: [A-Za-z][a-z]*)*")
 
 
 def quoted(name: str) -> str:

@@ -9,6 +9,7 @@ from enum import Enum
 
 from parsers.model.catalogs import load_all
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.units import duration, parse_duration, parse_size, size, three_digits
 
 
@@ -65,7 +66,7 @@ _FACTORS = {
     Unit.TIMES: {"x": 1.0, "": 1.0},
     Unit.COUNT: {"": 1.0},
 }
-_WRITTEN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z%]*)", re.IGNORECASE)
+_WRITTEN = regex(r"(\d+(?:\.\d+)?)\s*([a-z%]*)", re.IGNORECASE)
 
 
 def _number(text: str, unit: Unit) -> float | None:

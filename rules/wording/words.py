@@ -6,12 +6,12 @@ recording; a ``Text`` has terms in it that NVIDIA and AMD call differently, or i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from parsers.model import Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from rules.analysis.facts.gpu_vendor import Vendor, vendor_of
 from rules.analysis.names.host_language import Audience, program_of
 
@@ -104,8 +104,8 @@ _OF_OTHERS = {
     "OrLoadEagerly": "",
 }
 _OF_CUDA = (Audience.NATIVE, Audience.ARRAYS)
-_AS_HIP = re.compile(r"\Acuda(?=[A-Z])")
-_TERM = re.compile(r"\$([A-Za-z_]\w*)")
+_AS_HIP = regex(r"\Acuda(?=[A-Z])")
+_TERM = regex(r"\$([A-Za-z_]\w*)")
 
 
 @dataclass(frozen=True, slots=True)

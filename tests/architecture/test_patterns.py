@@ -17,6 +17,7 @@ import pytest
 import parsers
 import rules
 import viewer
+from parsers.model.late.regex import LateRegex
 
 SHORT, LONG = 1_000, 4_000
 PATIENCE_S = 0.002  # of processor time; a short text for which the square is taken needs more
@@ -68,8 +69,8 @@ def modules() -> Iterator[ModuleType]:
                 yield importlib.import_module(each.name)
 
 
-def patterns_in(value: Any) -> Iterator[re.Pattern[Any]]:
-    if isinstance(value, re.Pattern):
+def patterns_in(value: Any) -> Iterator[Any]:
+    if isinstance(value, re.Pattern | LateRegex):
         yield value
     elif isinstance(value, (dict, list, tuple, set, frozenset)):
         for each in [*value, *(value.values() if isinstance(value, dict) else ())]:

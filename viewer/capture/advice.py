@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from parsers.model.late.regex import regex
 from viewer.capture.request import CaptureRequest, NcuOptions, Tool
 
 PASSES = {"basic": 10, "detailed": 20, "full": 38, "roofline": 17}
@@ -12,7 +13,7 @@ SECONDS_PER_PASS = 0.04
 """What one replay of a short kernel costs with saving and restoring memory; measured there too (112 passes in 5 s)."""
 MANY_STEPS = 50
 LONG_RECORDING_S = 120.0
-_BATCH = re.compile(
+_BATCH = regex(
     r"^-{1,2}(per[-_]device[-_])?(train[-_])?(micro[-_])?(batch[-_]?size|bs|b)(=|$)", re.IGNORECASE
 )
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import codecs
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from viewer.capture.torch_runner.stallscope_recorder.status import MARK, WORD
 
-_MARKED = re.compile(MARK + WORD + r" (\{[^\n]*)\n")
+_MARKED = regex(MARK + WORD + r" (\{[^\n]*)\n")
 _MAX_MESSAGE_LENGTH = 1 << 16
-_NCU_KERNEL = re.compile(r"==PROF== Profiling \"(?P<kernel>.+?)\".*?: (?P<percent>\d+)%")
-_NCU_PASSES = re.compile(r"100% - (\d+) pass")
-_BAR = re.compile(r"(\d{1,3})%")
+_NCU_KERNEL = regex(r"==PROF== Profiling \"(?P<kernel>.+?)\".*?: (?P<percent>\d+)%")
+_NCU_PASSES = regex(r"100% - (\d+) pass")
+_BAR = regex(r"(\d{1,3})%")
 
 PHASE_TEXT = {
     "starting": "starting",

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
-_SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
+_SECRET = regex(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 
 
 class Tool(Enum):

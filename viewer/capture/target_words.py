@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import PurePath
 
+from parsers.model.late.regex import regex
 from viewer.capture.request import Target, TargetKind
 
-_PYTHON = re.compile(r"^(python|pypy)(\d+(\.\d+)*)?w?(\.exe)?$", re.IGNORECASE)
+_PYTHON = regex(r"^(python|pypy)(\d+(\.\d+)*)?w?(\.exe)?$", re.IGNORECASE)
 _PYTHON_OPTIONS_WITH_VALUE = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 _LAUNCHERS = frozenset({"torchrun", "torchrun.exe", "deepspeed"})
 _LAUNCHER_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})

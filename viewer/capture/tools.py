@@ -12,11 +12,12 @@ from pathlib import Path
 
 from parsers import program_search
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
 OLDEST = {"nsys": (2021, 3), "ncu": (2021, 2)}
 """Older versions lack options that the recordings need (the end of a capture range; kernels by name)."""
 VERSION_SECONDS = 30.0
-_VERSION = re.compile(r"[Vv]ersion\s+(\d{4}(?:\.\d+)+)")
+_VERSION = regex(r"[Vv]ersion\s+(\d{4}(?:\.\d+)+)")
 
 _PLACES = {
     "nsys": {

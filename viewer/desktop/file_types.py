@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from parsers.known_formats import own_suffixes, recorders, usual_suffixes
+from parsers.model.late.regex import regex
 
 SESSION_SUFFIX = ".stallscope"
 _SESSION = ("application/x-stallscope-session", "Stallscope session")
@@ -22,10 +23,10 @@ _PARENTS = {
     ".gz": "application/gzip", ".json": "application/json", SESSION_SUFFIX: "application/vnd.sqlite3"
 }  # fmt: skip
 _ROOT = Path(__file__).resolve().parents[2]
-_BLOCK = re.compile(
+_BLOCK = regex(
     r"(^[^\n]*\bBEGIN file types\b[^\n]*\n).*?(^[^\n]*\bEND file types\b)", re.DOTALL | re.MULTILINE
 )
-_ENTRY = re.compile(r"(?<=^MimeType=).*$", re.MULTILINE)
+_ENTRY = regex(r"(?<=^MimeType=).*$", re.MULTILINE)
 
 
 def file_filter() -> str:

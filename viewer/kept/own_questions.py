@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from pathlib import Path
 
+from parsers.model.late.regex import regex
 from viewer.kept.storage import data_folder, write_text
 
 MAX_KEPT, MAX_LENGTH = 50, 20_000
-_UNSAFE = re.compile(r"[^\w \-.()+,]")
+_UNSAFE = regex(r"[^\w \-.()+,]")
 
 
 def folder() -> Path:

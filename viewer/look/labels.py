@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import html
-import re
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
+from parsers.model.late.regex import regex
 from viewer.look import theme
 
 MAX_TOOLTIP_LENGTH = 1200
@@ -21,7 +21,7 @@ def tooltip(text: str) -> str:
     return f'<p style="white-space:pre-wrap">{html.escape(shown)}</p>' if shown else ""
 
 
-_VALUE = re.compile(r"(?<=\d) (?=(?:%|ns|us|ms|s|B|KB|MB|GB|TB|x)(?![A-Za-z]))")
+_VALUE = regex(r"(?<=\d) (?=(?:%|ns|us|ms|s|B|KB|MB|GB|TB|x)(?![A-Za-z]))")
 
 
 def unbroken(text: str) -> str:
@@ -29,8 +29,8 @@ def unbroken(text: str) -> str:
     return _VALUE.sub("\u00a0", text)
 
 
-_LONG_WORD = re.compile(r"\S{23,}")
-_BREAK_AFTER = re.compile(r"(::|[_<,/.\-])(?=\w)")
+_LONG_WORD = regex(r"\S{23,}")
+_BREAK_AFTER = regex(r"(::|[_<,/.\-])(?=\w)")
 
 
 def breakable(text: str) -> str:

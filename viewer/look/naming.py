@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from parsers.model.late.regex import regex
 from parsers.model.names.kernels import kernel_name
 
 if TYPE_CHECKING:
     from rules.findings.base import Evidence
 
-_PYTHON = re.compile(r"^(?P<file>[^()]+)\((?P<line>\d+)\): (?P<what>.+)$")
+_PYTHON = regex(r"^(?P<file>[^()]+)\((?P<line>\d+)\): (?P<what>.+)$")
 
 
 @lru_cache(maxsize=20_000)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QPaintDevice, QPainter, QStaticText
 
+from parsers.model.late.regex import regex
 from viewer.look.labels import elided_inside
 
 MIN_WIDTH = 26.0  # px, of what is elided; a short name is shown wherever it fits
@@ -18,7 +18,7 @@ _BETWEEN_WORDS = " (<[·"
 _WHAT_FOLLOWS_A_NAME = "(<[·"  # a name is whole without it
 STEP = 6.0  # widths are rounded down to this, so that a zoom reuses texts
 KEPT = 6000
-_NAMESPACE = re.compile(r"\b[a-z]\w*::(?=\w)")
+_NAMESPACE = regex(r"\b[a-z]\w*::(?=\w)")
 MIN_LETTERS = 5  # of an elided name, with its ellipsis: fewer say nothing
 
 

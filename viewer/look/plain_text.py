@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from parsers.model.late.regex import regex
+
 _SHOWN_INSTEAD = "\ufffd"
-_CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+_CONTROL = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # wide forms as well, which Excel takes for the others
-_FORMULA = re.compile(r"[\s\ufeff]*[=+\-@|%\uff1d\uff0b\uff0d\uff20]|[\t\n]")
+_FORMULA = regex(r"[\s\ufeff]*[=+\-@|%\uff1d\uff0b\uff0d\uff20]|[\t\n]")
 
 
 def safe(text: str) -> str:

@@ -8,12 +8,13 @@ from collections.abc import Iterable
 
 from parsers.model import Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from viewer.query.views import FUNCTIONS, SHORTER, VIEWS
 from viewer.tables.table import Column, described, row_tables, summaries
 
 MAX_SUGGESTIONS = 40
 _LETTERS = string.ascii_letters + string.digits + "_"
-_NAMED = re.compile(r"\b(?:from|join)\s+(\w+)(?:\s+as)?(?:\s+(\w+))?", re.IGNORECASE)
+_NAMED = regex(r"\b(?:from|join)\s+(\w+)(?:\s+as)?(?:\s+(\w+))?", re.IGNORECASE)
 KEYWORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "HAVING", "JOIN", "LEFT JOIN", "ON", "USING",
     "AS", "AND", "OR", "NOT", "IN", "IS NULL", "BETWEEN", "LIKE", "DESC", "ASC", "DISTINCT", "WITH", "CASE",

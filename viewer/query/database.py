@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import re
 import threading
 import time
 import weakref
@@ -18,6 +17,7 @@ import pandas as pd
 
 from parsers.model import Progress, derived
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from rules.analysis.analysis import Analysis
 from viewer.query.errors import MemoryReached, NoDatabase, QueryError, explained
 from viewer.query.limits import limit_of_this_process
@@ -82,7 +82,7 @@ _READ_AS = (
     | dict.fromkeys(_NESTED, "CAST(to_json({}) AS VARCHAR)")
     | {"decimal": "CAST({} AS DOUBLE)"}
 )
-_WORD = re.compile(r"[a-z_]\w*")
+_WORD = regex(r"[a-z_]\w*")
 _SAFE = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from parsers.model.late.regex import regex
 from parsers.model.units import size
 from viewer.query.views import VIEWS
 
@@ -62,14 +63,14 @@ class MemoryReached(LimitReached):
 
 
 _ABOUT = (
-    (re.compile(r'Referenced column "([^"]{1,200})"'), "column"),
-    (re.compile(r'does not have a column named "([^"]{1,200})"'), "column"),
-    (re.compile(r'Referenced table "([^"]{1,200})"'), "table"),
-    (re.compile(r"Table with name (\S{1,200}) does not exist"), "table"),
-    (re.compile(r"Function with name (\S{1,200}) does not exist"), "function"),
-    (re.compile(r'at or near "([^"]{1,200})"'), "word"),
+    (regex(r'Referenced column "([^"]{1,200})"'), "column"),
+    (regex(r'does not have a column named "([^"]{1,200})"'), "column"),
+    (regex(r'Referenced table "([^"]{1,200})"'), "table"),
+    (regex(r"Table with name (\S{1,200}) does not exist"), "table"),
+    (regex(r"Function with name (\S{1,200}) does not exist"), "function"),
+    (regex(r'at or near "([^"]{1,200})"'), "word"),
 )
-_LINE = re.compile(r"\n\nLINE \d+:", re.DOTALL)
+_LINE = regex(r"\n\nLINE \d+:", re.DOTALL)
 _FORBIDDEN = ("disabled by configuration", "configuration has been locked", "external extensions is disabled")
 _PROBLEMS = {
     "column": "There is no column {word}.",

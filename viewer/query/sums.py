@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from viewer.tables.table import Column
 
 
@@ -40,12 +41,12 @@ _IDS = frozenset(
         *("slice_id", "slice_in", "slice_out"),
     }
 )
-_OF_EACH = re.compile(
+_OF_EACH = regex(
     r"(^|_)(mean|avg|average|med|median|p\d+|q\d|min|max|std|stddev|shortest|longest|first|last|share|percent|per|a|"
     r"ttft|tpot|answered|at|from|to|epoch|start|end|time|arrival|(cpu|gpu|memory)_total)(_|$)",
     re.IGNORECASE,
 )
-_COUNTED = re.compile(
+_COUNTED = regex(
     r"(^|_)(count|calls|launches|kernels|operators|gaps|copies|collectives|waits|steps|requests|tokens|events|rows|"
     r"dur|duration)$",
     re.IGNORECASE,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
+from parsers.model.late.regex import regex
 from rules.comparison.gate import Decision
 from rules.diagnosis import Diagnosis
 from rules.findings.base import Severity
 from rules.gates.judging import Answer
 from viewer.look.plain_text import safe
 
-_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NO_XML = regex("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def comparison_junit(verdict: str, answers: Sequence[Answer]) -> str:

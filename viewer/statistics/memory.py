@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from parsers.model import I32, I64, Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.memory import BEFORE, Frame, Memory
 from parsers.model.units import size
 from rules.memory.account import DeviceMemory
@@ -19,7 +19,7 @@ from rules.memory.summary import MemorySummary
 
 MAX_ROWS = 200
 NOWHERE = -1
-_PATHS = re.compile(r"[/\\\\]")
+_PATHS = regex(r"[/\\\\]")
 
 
 class Grouping(StrEnum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -11,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parsers.model import Progress, TraceError
+from parsers.model.late.regex import regex
 from viewer.look.plain_text import one_line  # here: what cannot open a file can still complain
 from viewer.terminal import streams
 
-_HALVES = re.compile("[\ud800-\udfff]")  # of characters, which a strict reader of JSON refuses
-_NO_ASCII = re.compile(r"[^\x00-\x7f]+")
+_HALVES = regex("[\ud800-\udfff]")  # of characters, which a strict reader of JSON refuses
+_NO_ASCII = regex(r"[^\x00-\x7f]+")
 
 if TYPE_CHECKING:
     from parsers.files.private_folder import PrivateFolder

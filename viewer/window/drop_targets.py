@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
@@ -11,13 +10,14 @@ from PySide6.QtCore import QMimeData, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFont, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
+from parsers.model.late.regex import regex
 from parsers.runs.joining import goes_beside, may_grow
 from viewer.documents.document import Document, Stage
 from viewer.look import theme
 
 MARGIN, BETWEEN, MAX_HEIGHT = 40, 20, 220  # px
 VEIL = 0.86
-_DIGITS = re.compile(r"\d+")
+_DIGITS = regex(r"\d+")
 
 
 class Target(Enum):

@@ -10,12 +10,13 @@ from parsers.chrome.build.quarantine import Table
 from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
 from parsers.model.attributes import MEMORY_KINDS
 from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
 
-_DIRECTION = re.compile(
+_DIRECTION = regex(
     r"([HDPA])(?:to|2)([HDPA])|CopyHostToDevice|CopyDeviceToHost|CopyDeviceToDevice", re.IGNORECASE
 )
 _OF_MTIA = "dma_request"
-_ENDS = re.compile(r"\((\w+)\s*->\s*(\w+)\)")
+_ENDS = regex(r"\((\w+)\s*->\s*(\w+)\)")
 _DIRECTIONS = {
     "htod": CopyKind.H2D,
     "atod": CopyKind.D2D,

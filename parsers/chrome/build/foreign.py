@@ -12,38 +12,39 @@ from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
 from parsers.model import BOOL, I64, Effect, EventKind, LaneKind
 from parsers.model.arrays import rows_by
+from parsers.model.late.regex import regex
 from parsers.model.nesting import depths, parents
 from parsers.model.quality import BETWEEN_EVENTS, GPU_OPERATORS
 
-_DEVICE_PROCESS = re.compile(
+_DEVICE_PROCESS = regex(
     r"^(?:\[\d+\] )?(?:/device:|/)?(?:(?:CUDA )?(?:GPU|Device)|CUDA HW)[ :#_(]*(\d+)\b|^(?P<npu>Ascend Hardware)$",
     re.IGNORECASE,
 )
-_STREAM_PROCESS = re.compile(r"^/.*/stream:(\d+) Compute$")  # of TensorFlow's timelines
-_COPY_OF_STREAMS = re.compile(r"^/.*/(?:stream:all|memcpy) Compute$")
-_EXECUTOR_PROCESS = re.compile(r"^(?:/job:.* Compute|CPU functions)$")
-_EXECUTOR_OF_GPU = re.compile(r"^/job:.*\bgpu:\d+ Compute$", re.IGNORECASE)
+_STREAM_PROCESS = regex(r"^/.*/stream:(\d+) Compute$")  # of TensorFlow's timelines
+_COPY_OF_STREAMS = regex(r"^/.*/(?:stream:all|memcpy) Compute$")
+_EXECUTOR_PROCESS = regex(r"^(?:/job:.* Compute|CPU functions)$")
+_EXECUTOR_OF_GPU = regex(r"^/job:.*\bgpu:\d+ Compute$", re.IGNORECASE)
 _STARTED_ONLY = "operators of a GPU, as the CPU started them: what the GPU ran was not recorded"
 _KERNELS_OF_AUTOGRAD = "CUDA functions"  # a thread for each GPU; its operators are "CPU functions"
 _BETWEEN_EVENTS = (
     "GPU times were taken between events around each operator, so they include waiting for its launch: "
     "a GPU that waits for the CPU looks busy"
 )
-_NPU_COLLECTIVES = re.compile(r"^Group \d+ Communication$")
-_NPU_WAITS = re.compile(
+_NPU_COLLECTIVES = regex(r"^Group \d+ Communication$")
+_NPU_WAITS = regex(
     r"^(?:Event|Notify|Write|Profiling)[ _](?:Wait|Record|Reset|Value|(?:En|Dis)able)$", re.IGNORECASE
 )
-_NPU_TRANSFERS = re.compile(r"^(?:SDMA|Reduce[ _]Inline)$", re.IGNORECASE)
+_NPU_TRANSFERS = regex(r"^(?:SDMA|Reduce[ _]Inline)$", re.IGNORECASE)
 # what else its channels between devices run; "Other" is what its profiler calls tasks there that it has no name for
-_NPU_CHANNEL = re.compile(r"^(?:Notify[ _]\w+|Memcpy_Async|Reduce_Async\w*|Other)$", re.IGNORECASE)
-_NPU_CHANNEL_ONLY = re.compile(r"^(?:Notify[ _]\w+|Other)$", re.IGNORECASE)
+_NPU_CHANNEL = regex(r"^(?:Notify[ _]\w+|Memcpy_Async|Reduce_Async\w*|Other)$", re.IGNORECASE)
+_NPU_CHANNEL_ONLY = regex(r"^(?:Notify[ _]\w+|Other)$", re.IGNORECASE)
 _COPIES_OF_ROCPROF = "COPY"  # of all its GPUs; which one is not said
-_STREAM_THREAD = re.compile(r"^(?:GPU \d+ )?(?:CUDA )?Stream #?(\d+)", re.IGNORECASE)
-_CALL = re.compile(r"^(?:(hip|cuda|cu)[A-Z]\w+|AscendCL@acl\w+)$")
-_TASK = re.compile(r"^Dequeue@\w+$")
-_KERNEL = re.compile(r"^void .*\)$", re.DOTALL)
-_COPY = re.compile(r"^(\[(CUDA )?memcpy|Memcpy|Copy|hipMemcpy)", re.IGNORECASE)
-_FILL = re.compile(r"^(\[(CUDA )?memset|Memset|Fill)", re.IGNORECASE)
+_STREAM_THREAD = regex(r"^(?:GPU \d+ )?(?:CUDA )?Stream #?(\d+)", re.IGNORECASE)
+_CALL = regex(r"^(?:(hip|cuda|cu)[A-Z]\w+|AscendCL@acl\w+)$")
+_TASK = regex(r"^Dequeue@\w+$")
+_KERNEL = regex(r"^void .*\)$", re.DOTALL)
+_COPY = regex(r"^(\[(CUDA )?memcpy|Memcpy|Copy|hipMemcpy)", re.IGNORECASE)
+_FILL = regex(r"^(\[(CUDA )?memset|Memset|Fill)", re.IGNORECASE)
 
 
 def claim_streams(columns: Columns, names: Names, strings: list[str], table: Table) -> dict[int, int]:

@@ -14,12 +14,11 @@ from parsers.chrome.decode.stated import whole_number
 from parsers.model import AUTOGRAD, Device, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
-_NUMBERED_THREAD = re.compile(r"^thread (-?\d+) \((?P<name>.*)\)$")
-_STREAM = re.compile(r"^Stream #?(\d{1,9})\b", re.IGNORECASE)
-_THREAD = re.compile(
-    r"^(?:NVTX|CUDA API|OSRT|NVTX Kernel) Thread (\d{1,9})$"
-)  # nsys2chrome's, one for each table
+_NUMBERED_THREAD = regex(r"^thread (-?\d+) \((?P<name>.*)\)$")
+_STREAM = regex(r"^Stream #?(\d{1,9})\b", re.IGNORECASE)
+_THREAD = regex(r"^(?:NVTX|CUDA API|OSRT|NVTX Kernel) Thread (\d{1,9})$")  # nsys2chrome's, one for each table
 _SUFFIX = {
     LaneKind.REGION: "regions",
     LaneKind.PYTHON: "Python",

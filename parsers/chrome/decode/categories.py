@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 
 from parsers.model import EventKind, LaneKind
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
 
 class Where(Enum):
@@ -80,7 +80,7 @@ _FAMILIES = {
     "trace": BOOKKEEPING,
     "trace span": BOOKKEEPING,
 }
-_API = re.compile(r"(^|_)(runtime|driver)$")
+_API = regex(r"(^|_)(runtime|driver)$")
 
 
 PROFILER_PROCESSES = ("Spans", "Traces", "")  # where Kineto puts its own markers, as if they were processes

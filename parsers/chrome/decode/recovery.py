@@ -15,24 +15,25 @@ from parsers.chrome.decode.records import EVENT, Event
 from parsers.chrome.decode.stream import Chunk, is_event
 from parsers.model import Effect, QualityRecorder
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.units import size
 
 # The next bracket outside of texts; to be matched, for a search would begin anew at each place behind the last one.
-_TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z))*+([{}\[\]])', re.DOTALL)
+_TO_BRACKET = regex(rb'(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z))*+([{}\[\]])', re.DOTALL)
 _CONTROL = {code: f"\\u{code:04x}" for code in range(0x20)}
-_REPAIRABLE = re.compile(
+_REPAIRABLE = regex(
     r'(?P<text>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z))|(?P<number>[-+]?\b(?:nan|inf|infinity)\b)|(?P<comma>,)(?=\s*[}\]])',
     re.DOTALL | re.IGNORECASE,
 )
-_MENDABLE = re.compile(rb"[\x00-\x1f\\\x80-\xff]|nan|inf|,\s*+[}\]]", re.IGNORECASE)
-_END_OF_LIST = re.compile(rb"\s*+(?:,\s*+)?+(?:\{\s*+\}\s*+(?:,\s*+)?+)*+\]")
-_BARE_NUMBER = re.compile(rb'((?<!\\)":\s*)[-+]?(?:nan|inf(?:inity)?)(?=\s*[,}])', re.IGNORECASE)
-_BEYOND_ASCII = re.compile(rb"[\x80-\xff]+")
+_MENDABLE = regex(rb"[\x00-\x1f\\\x80-\xff]|nan|inf|,\s*+[}\]]", re.IGNORECASE)
+_END_OF_LIST = regex(rb"\s*+(?:,\s*+)?+(?:\{\s*+\}\s*+(?:,\s*+)?+)*+\]")
+_BARE_NUMBER = regex(rb'((?<!\\)":\s*)[-+]?(?:nan|inf(?:inity)?)(?=\s*[,}])', re.IGNORECASE)
+_BEYOND_ASCII = regex(rb"[\x80-\xff]+")
 _ESCAPE = (  # group 1 is missing for a backslash that begins no escape, nor one half of a pair of surrogates
     r'\\(["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}'
     r"|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})?"
 )
-_BACKSLASH, _BACKSLASH_IN_TEXT = re.compile(_ESCAPE.encode()), re.compile(_ESCAPE)
+_BACKSLASH, _BACKSLASH_IN_TEXT = regex(_ESCAPE.encode()), regex(_ESCAPE)
 REPAIRED_TEXT = ("repaired-text", Effect.REPAIRED, "an event contained text that is not JSON")
 MAX_JOINED = 8
 MAX_FAILED_JOINS = 4  # in a row; then the text is damaged, and its events are not such

@@ -14,17 +14,18 @@ import zstandard
 
 from parsers.chrome.decode.records import EVENT
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
 CHUNK_BYTES = 2 << 20  # the objects of one chunk then stay in the processor's cache
 MAX_HEADER_BYTES = 128 << 20
 MAX_EVENT_BYTES = 16 << 20
 
-_LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
-_LIST_AFTER_LIST = re.compile(rb'\s*+\}?+[\s\0]*+\[\s*+\{\s*+"')
-_BARE_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
+_LIST = regex(rb'"traceEvents"\s*:\s*\[')
+_LIST_AFTER_LIST = regex(rb'\s*+\}?+[\s\0]*+\[\s*+\{\s*+"')
+_BARE_LIST = regex(rb"(?:\xef\xbb\xbf)?\s*\[")
 # of the trace event format
 _FIRST_KEYS = rb"ph|name|cat|pid|tid|ts|dur|id|args|s|bp|sf|tts|cname|id2|scope|tdur|esf"
-_FIRST_KEY = re.compile(rb'[\s,{}]*?\{\s*"((?:[^"\\]|\\.){1,64})"')
+_FIRST_KEY = regex(rb'[\s,{}]*?\{\s*"((?:[^"\\]|\\.){1,64})"')
 _BOM = b"\xef\xbb\xbf"
 _TAIL_BYTES = 1 << 13
 _DAMAGED_BYTES = 8 << 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import numpy as np
 from parsers.model.arrays import U8
 from parsers.model.derived import derived
 from parsers.model.lanes import EventKind
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import distinct
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ _PATTERNS = (
         r"AscendCL@(aclnn(?!\w*WorkspaceSize)\w+|aclop(CompileAnd)?Execute\w*|aclmdlExecute\w*)",
     ),
 )
-_COMPILED = tuple((call, re.compile(f"(?:{pattern}){_ENDING}")) for call, pattern in _PATTERNS)
+_COMPILED = tuple((call, regex(f"(?:{pattern}){_ENDING}")) for call, pattern in _PATTERNS)
 
 _STARTED = {
     EventKind.MEMSET: Call.MEMSET,
@@ -99,7 +99,7 @@ BLOCKING = (Call.SYNCHRONIZE, Call.ALLOCATE)
 WORK_CALLS = (Call.GRAPH_LAUNCH, Call.MEMSET, Call.COPY, Call.BLOCKING_COPY, Call.LAUNCH)
 
 
-_HIP, _CUDA = re.compile(r"hip[A-Z]\w+\Z"), re.compile(r"cu(?:da)?[A-Z]\w+\Z")
+_HIP, _CUDA = regex(r"hip[A-Z]\w+\Z"), regex(r"cu(?:da)?[A-Z]\w+\Z")
 
 
 def api_of(calls: Iterable[str]) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from parsers.model.late.regex import regex
+
 UNFINISHED = " (unfinished)"  # after the name of a collective that a flight recorder did not see ending
-_LIBRARY = re.compile(
+_LIBRARY = regex(
     r"nccl(dev)?kernel|ncclsymk|^nccl|rccl|nvshmem|deep_?ep|(^|::)ep::|inter_?node(_ll)?::|intra_?node::|::dispatch<|"
     r"cached_notify|notify_dispatch|cross_device_reduce|(one|two)_?shot_?\w*(all_?)?reduce|multimem_\w*(reduce|gather)|"
     r"hcom_|symm_mem|trtllm_allreduce|all_?reduce_fusion|oneccl|quick_?(all_?)?reduce|userbuffers|mscclpp|"
@@ -13,25 +15,23 @@ _LIBRARY = re.compile(
     re.IGNORECASE,
 )
 # Each alternative holds one of these, and looking for them in lower case is ten times faster.
-_IN_LIBRARY = re.compile(
+_IN_LIBRARY = regex(
     "ccl|reduce|nvshmem|deep_?ep|ep::|node(?:_ll)?::|dispatch|cached_notify|symm_mem|hcom_|multimem_|userbuffers|gather|"
     "all_?to_?all"
 )
-_RANGE = re.compile(
-    r"(?:nccl|ncclx|rccl|c10d|gloo|nvshmem|mpi)[:_A-Z]|nccl\w+$|record_param_comms", re.IGNORECASE
-)
+_RANGE = regex(r"(?:nccl|ncclx|rccl|c10d|gloo|nvshmem|mpi)[:_A-Z]|nccl\w+$|record_param_comms", re.IGNORECASE)
 _NAMES = (
-    ("reducescatter", re.compile(r"reduce_?scatter", re.IGNORECASE)),
-    ("allreduce", re.compile(r"all_?reduce|cross_device_reduce", re.IGNORECASE)),
-    ("allgather", re.compile(r"all_?gather", re.IGNORECASE)),
+    ("reducescatter", regex(r"reduce_?scatter", re.IGNORECASE)),
+    ("allreduce", regex(r"all_?reduce|cross_device_reduce", re.IGNORECASE)),
+    ("allgather", regex(r"all_?gather", re.IGNORECASE)),
     (
         "alltoall",
-        re.compile(r"all_?to_?all|deep_?ep|(^|::)ep::|dispatch|::combine<|cached_notify", re.IGNORECASE),
+        regex(r"all_?to_?all|deep_?ep|(^|::)ep::|dispatch|::combine<|cached_notify", re.IGNORECASE),
     ),
-    ("sendrecv", re.compile(r"send_?recv|_send|_rec(v|eive)", re.IGNORECASE)),
-    ("broadcast", re.compile(r"broadcast", re.IGNORECASE)),
-    ("reduce", re.compile(r"reduce", re.IGNORECASE)),
-    ("barrier", re.compile(r"barrier", re.IGNORECASE)),
+    ("sendrecv", regex(r"send_?recv|_send|_rec(v|eive)", re.IGNORECASE)),
+    ("broadcast", regex(r"broadcast", re.IGNORECASE)),
+    ("reduce", regex(r"reduce", re.IGNORECASE)),
+    ("barrier", regex(r"barrier", re.IGNORECASE)),
 )
 
 

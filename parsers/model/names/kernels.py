@@ -7,43 +7,42 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
+from parsers.model.late.regex import regex
 from parsers.model.names.mangled import spelled_out
 
-_ANONYMOUS = re.compile(
-    r"\(anonymous namespace\)::|<unnamed>::|\(unnamed namespace\)::|_GLOBAL__N__\w{1,200}::"
-)
+_ANONYMOUS = regex(r"\(anonymous namespace\)::|<unnamed>::|\(unnamed namespace\)::|_GLOBAL__N__\w{1,200}::")
 ONE_IS_SHORT = 0.8  # one spelling is the function name alone
 _SPELLING = frozenset({"void", "at", "native", "const", "std", "array", "char", "instance", "lambda"})
 _SAME = {"false": "0", "true": "1"}
-_TYPE_OF_NUMBER = re.compile(r"(?<=\d)(?:ull|ul|u|ll|l)\b", re.IGNORECASE)
-_NO_MATTER = re.compile(r"\b(?:const|void)\b")
-_LAMBDA = re.compile(r"[\[{]lambda\([^\[\]{}]*\)\s*(?:#|\(instance\s*)(\d+)\)?[\]}]")
-_PARENTHESES = re.compile(r"\([^()]*\)")
-_TRUTH = re.compile(r"\b(?:true|false)\b")
-_WORD = re.compile(r"[A-Za-z_]\w*|\d+")
+_TYPE_OF_NUMBER = regex(r"(?<=\d)(?:ull|ul|u|ll|l)\b", re.IGNORECASE)
+_NO_MATTER = regex(r"\b(?:const|void)\b")
+_LAMBDA = regex(r"[\[{]lambda\([^\[\]{}]*\)\s*(?:#|\(instance\s*)(\d+)\)?[\]}]")
+_PARENTHESES = regex(r"\([^()]*\)")
+_TRUTH = regex(r"\b(?:true|false)\b")
+_WORD = regex(r"[A-Za-z_]\w*|\d+")
 _MAX_LENGTH = 400
-_WRAPPER = re.compile(
+_WRAPPER = regex(
     r"(?:unrolled_|vectorized_)?elementwise_kernel(?:_with_index|_unrolled)?|vectorized_layer_norm_kernel|reduce_kernel|"
     r"vectorized_elementwise_kernel|multi_tensor_apply_kernel|index_elementwise_kernel|Kernel2?|device_kernel|"
     r"distribution_elementwise_grid_stride_kernel"
 )
 _ONLY_WRAPPERS = frozenset({"Kernel", "Kernel2", "device_kernel"})
-_CARRIED = re.compile(
+_CARRIED = regex(
     r"(?P<cuda>[A-Za-z]\w*?)(?:_kernel_cuda|_cuda_kernel|_kernel_impl|_cuda_out|(?:CUDA)?KernelImpl)\b|"
     r"launch_(?P<launch>[A-Za-z]\w*)|"
     r"(?P<before>[A-Za-z]\w*?)(?:Functor(?:OnSelf)?_?|_functor|Ops\b)(?P<after>\w*)|(?P<kernel>[A-Za-z]\w*?)_kernel\b|"
     r"(?P<cutlass>cutlass\w*+)(?!::|$)"
 )
-_OF_PARAMETERS = re.compile(r"\b([A-Za-z]\w*?[a-z])(?:Kernel)?Param(?:eter)?s\w*")
-_OF_CK_TILE = re.compile(
+_OF_PARAMETERS = regex(r"\b([A-Za-z]\w*?[a-z])(?:Kernel)?Param(?:eter)?s\w*")
+_OF_CK_TILE = regex(
     r"(?>.*?\bkentry\w*+<).*?\bck_tile::([A-Za-z]\w*)"
 )  # whose entry point is the same for all kernels
 _HOLLOW = frozenset(
     {"AUnary", "BUnary", "Binary", "CUDA", "Reduce", "func", "gpu", "legacy_kernel_impl", "gpu_kernel"}
 )
-_LEFTOVER = re.compile(r"[^A-Za-z_]*|[^>]*>[^>]*")  # of a template whose beginning is not in the name
-_PLAIN = re.compile(r"\[?(?:CUDA )?mem(?:cpy|set)\b", re.IGNORECASE)
-_CAST = re.compile(r"^\([\w: ]+\)")
+_LEFTOVER = regex(r"[^A-Za-z_]*|[^>]*>[^>]*")  # of a template whose beginning is not in the name
+_PLAIN = regex(r"\[?(?:CUDA )?mem(?:cpy|set)\b", re.IGNORECASE)
+_CAST = regex(r"^\([\w: ]+\)")
 _MAX_ARGUMENTS = 3
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from parsers.model.late.regex import regex
 
-_NESTED = re.compile(r"_ZN?(?=\d)")
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-_NO_IDENTIFIER = re.compile(
+_NESTED = regex(r"_ZN?(?=\d)")
+_IDENTIFIER = regex(r"[A-Za-z_]\w*")
+_NO_IDENTIFIER = regex(
     r"L[a-z]n?\d+E|[ST][0-9A-Z]*_|_GLOBAL__N_\w*?(?=\d)"
 )  # literals, repetitions, parameters
 _MAX_LENGTH = 1_000  # characters that are looked at

@@ -6,14 +6,16 @@ import re
 import sys
 from collections.abc import Iterable
 
-_NOT_OWN = re.compile(
+from parsers.model.late.regex import regex
+
+_NOT_OWN = regex(
     r"[/\\](site|dist)-packages[/\\]|[/\\]lib(64)?[/\\]python\d|[/\\]torch[/\\]|^<|^$|\.(cpp|cc|c|h|cu|cuh|pyx)$"
 )
-_NOT_OWN_BINARY = re.compile(r"\.so(\.|$)|^\[|^/(usr|lib|lib64|opt)/|python[\d.]*$|\.(dll|dylib)$")
-_FRAME = re.compile(r"(?P<file>[^()]+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
-_IN_BINARY = re.compile(r"(?P<function>.+) \((?P<binary>[^()]+)\)", re.DOTALL)
-_CONSOLE_SCRIPT = re.compile(r"[/\\](?:bin|Scripts)[/\\](?P<name>(?!python)[\w-]+)(?:\.exe|-script\.py)?$")
-_OF_A_GROUP = re.compile(r"(thread|process) \(?[\w:]|<")
+_NOT_OWN_BINARY = regex(r"\.so(\.|$)|^\[|^/(usr|lib|lib64|opt)/|python[\d.]*$|\.(dll|dylib)$")
+_FRAME = regex(r"(?P<file>[^()]+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
+_IN_BINARY = regex(r"(?P<function>.+) \((?P<binary>[^()]+)\)", re.DOTALL)
+_CONSOLE_SCRIPT = regex(r"[/\\](?:bin|Scripts)[/\\](?P<name>(?!python)[\w-]+)(?:\.exe|-script\.py)?$")
+_OF_A_GROUP = regex(r"(thread|process) \(?[\w:]|<")
 
 
 def is_own_file(file: str) -> bool:

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import re
 
+from parsers.model.late.regex import regex
+
 _OF_A_RUN = r"profiler|train|training|eval|evaluation|test|val|validation|inference|generation|global|main|outer|inner"
 _BETWEEN = r"[\s_#:.\-/=(\[]*"
-_NUMBERED_STEP = re.compile(
+_NUMBERED_STEP = regex(
     rf"^(?:(?:{_OF_A_RUN}|optim|optimizer){_BETWEEN})?(?:step|iter|iteration){_BETWEEN}(\d{{1,18}})[)\]]?$",
     re.IGNORECASE,
 )
-_STEP = re.compile(
+_STEP = regex(
     rf"^(?:(?:{_OF_A_RUN}|micro)[ _-]?)?(?:steps?|iter|iteration|loop|epoch|request|inference|train_?batch)"
     rf"{_BETWEEN}\d*[)\]]*$",
     re.IGNORECASE,
 )
-_PROFILERS = re.compile(r"^ProfilerStep\s*#\s*\d+")
+_PROFILERS = regex(r"^ProfilerStep\s*#\s*\d+")
 _SEPARATORS = " \t\n\r\f\v_#:.-/=(["  # may stand before a number at the end of a name
 _MAX_NUMBER_LENGTH = 18  # digits
 
 
 # How serving engines and trainers name one iteration: the same for all sizes of a batch.
 _OF_ENGINES = (
-    ("engine step", re.compile(r"^execute_(\w*_)?context_\d+\(.*\)_generation_\d+\(")),  # vLLM, SGLang
-    ("scheduler step", re.compile(r"^step\[[A-Z_]+ bs=\d+")),  # SGLang
-    ("executor step", re.compile(r"^\[Executor\] _forward_step \d+")),  # TensorRT-LLM
-    ("training batch", re.compile(r"^\[pl\]\[profile\]run_training_batch")),  # Lightning
+    ("engine step", regex(r"^execute_(\w*_)?context_\d+\(.*\)_generation_\d+\(")),  # vLLM, SGLang
+    ("scheduler step", regex(r"^step\[[A-Z_]+ bs=\d+")),  # SGLang
+    ("executor step", regex(r"^\[Executor\] _forward_step \d+")),  # TensorRT-LLM
+    ("training batch", regex(r"^\[pl\]\[profile\]run_training_batch")),  # Lightning
 )
 
 

@@ -5,7 +5,6 @@ Bits of the reasons: NVML's ``nvmlClocksEventReasons``. Shares of AMD's limits: 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from enum import Enum
 
@@ -13,10 +12,11 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, Counter, Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, measure
 
-_OF_GPU = re.compile(r"GPU (\d{1,5}) (.+)$")
+_OF_GPU = regex(r"GPU (\d{1,5}) (.+)$")
 _SM_CLOCKS = ("SM clock", "sclk", "graphics clock")
 _MEMORY_CLOCKS = ("memory clock", "mclk")
 _PERCENT = 100.0

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from parsers.model import I64, EventKind, LaneKind, Trace, derived
 from parsers.model.compilation import COMPILATIONS_TITLE, GRAPH_BREAK_AT, GRAPH_BREAKS_TITLE
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.results import Cell
 
 _NS_PER_S = 1e9
-_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d{1,9})(?:_\d{1,9})?")
+_RESUMED = regex(r"torch_dynamo_resume_in_(.+)_at_(\d{1,9})(?:_\d{1,9})?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, Trace, derived
 from parsers.model.arrays import ascending, stable_order
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.calls import Call, calls_of, runs_a_kernel
 from parsers.model.names.per_name import distinct, named
 
@@ -28,10 +28,8 @@ MIN_APART, MIN_REACH = 25, 60
 # of the numbers that the driver gave to kernels: whole recordings of 11 programs hold 80 % and more of them
 MIN_NUMBERED = 0.5
 # XLA's events on the CPU, of every version of PjRt: one for a call of a program, and one for each GPU that it runs on
-_XLA_CALL = re.compile(r"PjRt(StreamExecutor|CApi)LoadedExecutable::Execute")
-_XLA_ON_ONE_GPU = re.compile(
-    r"(PjRtStreamExecutor|CommonPjRt)LoadedExecutable::ExecuteHelper(OnSingleDevice)?"
-)
+_XLA_CALL = regex(r"PjRt(StreamExecutor|CApi)LoadedExecutable::Execute")
+_XLA_ON_ONE_GPU = regex(r"(PjRtStreamExecutor|CommonPjRt)LoadedExecutable::ExecuteHelper(OnSingleDevice)?")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace, derived
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
@@ -34,9 +35,9 @@ LONG_GAP_NS = 100_000  # between two operators: a shorter gap is what calling th
 TRIVIAL_PERCENTILE = 10  # of operators' durations: how long one takes that computes hardly anything
 MAX_CALL_NS = 10_000  # without what an operator computes
 USUALLY_SHORT = 0.5  # of a long gap: where half of the same gaps are shorter, the long ones are interruptions
-_ON_CPU = re.compile(r"(gloo|mpi|ucc):")  # the ranges that PyTorch opens while a collective runs on the CPU
-_OWN_RECORDER = re.compile(r"(.*[/\\])?stallscope_recorder[/\\](session|status)\.py")
-_OF_A_GPU = re.compile(r"cuda|cudnn|cublas|nccl|miopen|hipblas|\bhip|triton", re.IGNORECASE)
+_ON_CPU = regex(r"(gloo|mpi|ucc):")  # the ranges that PyTorch opens while a collective runs on the CPU
+_OWN_RECORDER = regex(r"(.*[/\\])?stallscope_recorder[/\\](session|status)\.py")
+_OF_A_GPU = regex(r"cuda|cudnn|cublas|nccl|miopen|hipblas|\bhip|triton", re.IGNORECASE)
 _ASKS_ON_ANY_DEVICE = "aten::cudnn_is_acceptable"  # as recurrent networks do on the CPU, too
 
 Shares = list[tuple[int, int]]  # the longest event of each name, and ns in which that name is innermost

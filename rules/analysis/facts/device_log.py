@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from parsers.model import Counter, Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.units import duration, percent
 from rules.analysis.facts.clocks import Limit, held_share
 
-_OF_GPU = re.compile(r"(GPU \d{1,5}) (.+)$")
+_OF_GPU = regex(r"(GPU \d{1,5}) (.+)$")
 _LOADS = ("GPU utilization", "SM utilization", "graphics activity", "SM activity", "gfx activity")
 _CLOCKS = ("SM clock", "sclk", "graphics clock")
 NOTEWORTHY_LIMIT = 0.01  # of the time

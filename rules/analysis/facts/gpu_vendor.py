@@ -6,15 +6,16 @@ import re
 from enum import StrEnum
 
 from parsers.model import EventKind, Trace, derived
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import distinct
 
-_AMD = re.compile(r"\bAMD\b|instinct|radeon|\bgfx\d", re.IGNORECASE)
-_NVIDIA = re.compile(r"nvidia|tesla|geforce|quadro|\b[ABHLV]\d{2,3}\b", re.IGNORECASE)
-_OTHERS = re.compile(r"\bNPU\b|\bTPU\b|gaudi|\bMTIA\b", re.IGNORECASE)
-_HIP = re.compile(r"hip[A-Z]\w+\Z")
-_COUNTER = re.compile(r"(SQC?|GRBM|TCC|TCP|TA|TD|SPI|CPC|CPF)_[A-Z]")
+_AMD = regex(r"\bAMD\b|instinct|radeon|\bgfx\d", re.IGNORECASE)
+_NVIDIA = regex(r"nvidia|tesla|geforce|quadro|\b[ABHLV]\d{2,3}\b", re.IGNORECASE)
+_OTHERS = regex(r"\bNPU\b|\bTPU\b|gaudi|\bMTIA\b", re.IGNORECASE)
+_HIP = regex(r"hip[A-Z]\w+\Z")
+_COUNTER = regex(r"(SQC?|GRBM|TCC|TCP|TA|TD|SPI|CPC|CPF)_[A-Z]")
 _AMD_RECORDERS = ("amd-smi", "rocm", "roctracer", "rocprof")
-_CUDA = re.compile(r"cu(?:da)?[A-Z]\w+\Z")
+_CUDA = regex(r"cu(?:da)?[A-Z]\w+\Z")
 
 
 @derived

@@ -8,6 +8,7 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I32, I64, U8, EventKind, derived_by
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
@@ -24,8 +25,8 @@ FUSABLE = (
 )
 POINTWISE = (Family.ELEMENTWISE, Family.COPY_CAST, Family.RANDOM, Family.COPY)  # fuse into their neighbours
 TWO_TENSORS_SAVE = 2 / 3  # of a kernel that adds two tensors: fused, it still has to read the second one
-_TWO_TENSORS = re.compile(r"CUDAFunctor_add|BinaryFunctor|addcmul|addcdiv|lerp|where_kernel|threshold_kernel")
-_SPATIAL = re.compile(
+_TWO_TENSORS = regex(r"CUDAFunctor_add|BinaryFunctor|addcmul|addcdiv|lerp|where_kernel|threshold_kernel")
+_SPATIAL = regex(
     r"upsample|grid_sampl|pool", re.IGNORECASE
 )  # read in a pattern of their own: nothing joins them
 _ON_DEVICE = ("dtod", "device to device", "device -> device", "devicetodevice")

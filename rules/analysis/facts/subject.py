@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum, auto
 
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace, derived
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import distinct, named
@@ -42,9 +42,9 @@ _LONG_NS = 1_000_000
 _VERY_LONG_NS = 10_000_000  # one operation of such length that fills the time is what the program does
 HARDLY = 0.01  # of the analysed time: what the GPU waits for between so little work is start-up
 BEHIND = 0.1  # of the analysed time that a GPU works on after the CPU has ended
-_BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamBeginCapture")
-_END_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamEndCapture")
-_CAPTURING = re.compile(
+_BEGIN_CAPTURE = regex(r"(cuda|cu|hip)\w*StreamBeginCapture")
+_END_CAPTURE = regex(r"(cuda|cu|hip)\w*StreamEndCapture")
+_CAPTURING = regex(
     r"^capture_|CUDAGraphNode.{0,200}?\brecord\b|cudagraph_trees.{0,200}?\brecord\b|capture_(model|graph)s?\b"
 )
 

@@ -6,11 +6,12 @@ import re
 
 from parsers.model import EventKind, derived
 from parsers.model.events import of_kinds
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import distinct
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 
-_OF_TRAINING = re.compile(
+_OF_TRAINING = regex(
     r"backward|autograd::engine|optim|zero_grad|(?<![a-z])bwd(?![a-z])|dgrad|wgrad|loss|gradient|adamw?(?![a-z])|"
     r"(?<![a-z])train",
     re.IGNORECASE,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from threading import RLock
 
 import numpy as np
 
 from parsers.model import I32, I64, U8, EventKind, Trace
+from parsers.model.late.regex import regex
 from parsers.model.names.steps import engine_step
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.frames import UserFrames
@@ -17,7 +17,7 @@ from rules.analysis.names.host_language import is_python
 from rules.terms.culprit import Culprit, CulpritKind
 
 MAX_NAME_LENGTH = 300  # characters of a culprit in a sentence
-_VERSION = re.compile(r"(_ptsz|_ptds|_v\d+|_spt){1,4}$")
+_VERSION = regex(r"(_ptsz|_ptds|_v\d+|_spt){1,4}$")
 
 _KINDS = {
     EventKind.API: CulpritKind.CALL,

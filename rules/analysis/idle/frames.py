@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -10,11 +9,12 @@ import numpy as np
 from parsers.model import I64, EventKind, Trace
 from parsers.model.arrays import rows_by
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.idle.threads import Threads
 
 MIN_FRAME_SHARE = 0.8
-_FOREIGN_FRAME = re.compile(
+_FOREIGN_FRAME = regex(
     r"^(<built-in|nn\.Module|torch[./\\]|.*[/\\]torch[/\\]|threading\.py|.*[/\\](site|dist)-packages[/\\]torch|"
     r"contextlib\.py|.*[/\\]contextlib\.py|<string>|<frozen|runpy|.*importlib)"
 )

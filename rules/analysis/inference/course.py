@@ -9,14 +9,15 @@ import numpy as np
 
 from parsers.model import F64, I64, Counter, Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
 from rules.analysis.inference.phases import begun_ns
 from rules.analysis.inference.requests import Requests
 
-_BATCH = re.compile(r"num_requests_running|num_running_reqs|running[ _]re(?:quest|q)s|batch_current_size")
-_TOKENS = re.compile(r"gen(?:eration)?[ _]throughput")
-_CACHE = re.compile(r"kv[ _]?cache[ _]?us(?:ag)?e|cache_usage_perc|token[ _]usage", re.IGNORECASE)
-_WAITING = re.compile(r"num_requests_waiting|num_queue_reqs|(?:waiting|queued?)[ _]re(?:quest|q)s|queue_size")
+_BATCH = regex(r"num_requests_running|num_running_reqs|running[ _]re(?:quest|q)s|batch_current_size")
+_TOKENS = regex(r"gen(?:eration)?[ _]throughput")
+_CACHE = regex(r"kv[ _]?cache[ _]?us(?:ag)?e|cache_usage_perc|token[ _]usage", re.IGNORECASE)
+_WAITING = regex(r"num_requests_waiting|num_queue_reqs|(?:waiting|queued?)[ _]re(?:quest|q)s|queue_size")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,20 +9,21 @@ import numpy as np
 
 from parsers.model import I64, EventKind, Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.intervals import EMPTY, Intervals, complement, intersect, length, union
 from rules.analysis.inference.engine_steps import EngineSteps
 from rules.analysis.inference.requests import Requests
 
-_SAMPLING = re.compile(
+_SAMPLING = regex(
     r"(?:^|[\s:./_])(?:sample|sampler|sampling|sample_tokens?)(?:\.py\b|$|[\s(:\[])", re.IGNORECASE
 )
-_CACHE = re.compile(
+_CACHE = regex(
     r"reshape_and_cache|concat_and_cache|(?:copy|swap)_blocks|kv_?cache|store_kv|set_kv_buffer|append_?paged_?kv",
     re.IGNORECASE,
 )
-_COMPUTES = re.compile(r"decode|prefill|attention|mha|fmha|flash_fwd|splitkv", re.IGNORECASE)
-_INDEXED = re.compile(r"vectorized_gather|index_elementwise|indexSelect|index_put|index_copy")
+_COMPUTES = regex(r"decode|prefill|attention|mha|fmha|flash_fwd|splitkv", re.IGNORECASE)
+_INDEXED = regex(r"vectorized_gather|index_elementwise|indexSelect|index_put|index_copy")
 
 
 @dataclass(frozen=True, slots=True)

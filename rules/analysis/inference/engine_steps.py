@@ -10,6 +10,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace, derived
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import distinct
 from rules.analysis.steps.steps import launched_operations
 
@@ -83,8 +84,8 @@ class EngineSteps:
         return len(self.start)
 
 
-_VLLM = re.compile(r"^execute_(?:\w{0,40}_)?context_(\d{1,9})\((\d{1,9})?[^)]*\)_generation_(\d{1,9})\(")
-_SGLANG = re.compile(r"^step\[([A-Z_]+)(?: bs=(\d{1,9}))?(?: toks=(\d{1,9}))?")
+_VLLM = regex(r"^execute_(?:\w{0,40}_)?context_(\d{1,9})\((\d{1,9})?[^)]*\)_generation_(\d{1,9})\(")
+_SGLANG = regex(r"^step\[([A-Z_]+)(?: bs=(\d{1,9}))?(?: toks=(\d{1,9}))?")
 _SGLANG_MODES = {
     "EXTEND": StepKind.PREFILL,
     "PREFILL": StepKind.PREFILL,
@@ -92,16 +93,16 @@ _SGLANG_MODES = {
     "DECODE": StepKind.DECODE,
     "MIXED": StepKind.MIXED,
 }
-_PLAIN = re.compile(r"^(prefill|decode|mixed)(?:[_ ]?(?:step|batch|iteration))?(?![a-z])", re.IGNORECASE)
-_COUNT = re.compile(
+_PLAIN = regex(r"^(prefill|decode|mixed)(?:[_ ]?(?:step|batch|iteration))?(?![a-z])", re.IGNORECASE)
+_COUNT = regex(
     r"(?<![a-z])(bs|batch|batch_?size|n?seqs|num_seqs|num_reqs|requests)\s*[=:]\s*(\d{1,9})(?!\d)",
     re.IGNORECASE,
 )
-_OTHER_COUNT = re.compile(
+_OTHER_COUNT = regex(
     r"(?<![a-z])(toks|n?tokens|num_tokens|len|seq_?len|prompt_?len|step|iter)\s*[=:]\s*\d{1,9}", re.IGNORECASE
 )
-_TOKENS = re.compile(r"(?<![a-z])(?:toks|n?tokens|num_tokens)\s*[=:]\s*(\d{1,9})(?!\d)", re.IGNORECASE)
-_LETTER = re.compile(r"[^\W\d_]")
+_TOKENS = regex(r"(?<![a-z])(?:toks|n?tokens|num_tokens)\s*[=:]\s*(\d{1,9})(?!\d)", re.IGNORECASE)
+_LETTER = regex(r"[^\W\d_]")
 _MAX_NAME_LENGTH = 200
 
 

@@ -10,13 +10,14 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind, Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, ResultTable
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
 
 _NS_PER_MS = 1e6
 _MAJORITY = 0.5  # of the requests arrive while the engine was recorded: both are of one run
-_RANGE = re.compile(r"^req(?:uest)?[\s_#:\-]*(?=[\w\-]{0,60}\d)[\w\-]{1,60}$", re.IGNORECASE)
+_RANGE = regex(r"^req(?:uest)?[\s_#:\-]*(?=[\w\-]{0,60}\d)[\w\-]{1,60}$", re.IGNORECASE)
 
 
 class RequestSource(Enum):

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import re
 
+from parsers.model.late.regex import regex
+
 COMPILERS: tuple[tuple[str, re.Pattern[str]], ...] = (  # who compiles, by the names of its work
     (
         "torch.compile",
-        re.compile(
+        regex(
             r"dynamo|inductor|torch.?compile|CompiledFxGraph|compile_fx|async_compile|autotune|triton_compile|aot_"
         ),
     ),
     (
         TORCH_SCRIPT := "TorchScript",
-        re.compile(r"nvFuser|FusionExecutor|TensorExpr(?!ess)|torch::jit::|^forward$"),
+        regex(r"nvFuser|FusionExecutor|TensorExpr(?!ess)|torch::jit::|^forward$"),
     ),
     (
         "XLA",
-        re.compile(
+        regex(
             r"XlaCompile|backend_compile|compile_or_get_cached|(PjRt|Pjrt|Tfrt|Gpu)\w*(Client::Compile|Compiler)|"
             r"EmitLlvmIr|GpuAutotuner"
         ),
     ),
-    ("TensorFlow", re.compile(r"MetaOptimizer|OptimizeGraph|InstantiateFunction|TraceFunction|FuncGraph")),
-    ("Numba", re.compile(r"numba[/\\](core|cuda)[/\\]\w*(compil|codegen|dispatch)")),
-    ("CuPy", re.compile(r"cupy[/\\]cuda[/\\]compiler|cupy[/\\]_core[/\\]raw")),
-    ("Triton", re.compile(r"triton[/\\](compiler|backends|runtime[/\\]autotuner)")),
+    ("TensorFlow", regex(r"MetaOptimizer|OptimizeGraph|InstantiateFunction|TraceFunction|FuncGraph")),
+    ("Numba", regex(r"numba[/\\](core|cuda)[/\\]\w*(compil|codegen|dispatch)")),
+    ("CuPy", regex(r"cupy[/\\]cuda[/\\]compiler|cupy[/\\]_core[/\\]raw")),
+    ("Triton", regex(r"triton[/\\](compiler|backends|runtime[/\\]autotuner)")),
 )
-_WHEN_IT_RUNS = re.compile(
+_WHEN_IT_RUNS = regex(
     r"Cache Lookup|Torch-Compiled Region|CompiledF(unction|xGraph)|Pregraph|inductor_root|_runtime_wrapper",
     re.IGNORECASE,
 )

@@ -7,6 +7,7 @@ from enum import IntEnum
 from functools import cache, lru_cache
 
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.collectives import is_collective_kernel
 from rules.analysis.names.patterns import Found, NamePatterns
 
@@ -178,11 +179,11 @@ _DTYPES = (
     ("fp64", r"double|float64|dgemm|d884|(?<![a-z])f64|nvjet_(?:sm\d+_)?d[a-z]{2}_|Cijk_\w+_DB"),
     ("fp32", r"f32|float|sgemm|scudnn|fp32|Cijk_\w+_SB|s_nn|s_nt|s_tn"),
 )
-_SINGLE = re.compile(r"\bfloat\b")
-_DOUBLE = re.compile(r"double|f64", re.IGNORECASE)
+_SINGLE = regex(r"\bfloat\b")
+_DOUBLE = regex(r"double|f64", re.IGNORECASE)
 _BARE_TF32 = r"tensorop_(?!\w*(bf16|f16|i8|s8))s1688"
 _VECTOR_PRODUCT = r"gemv|dot_kernel|splitk_?reduce|gemmSN|gemmk1"
-_BRACKET = re.compile(r"[<>()]")
+_BRACKET = regex(r"[<>()]")
 _NO_ARGUMENTS = ("(anonymous", "(int)", "(bool)")
 _MATRIX = (Family.GEMM, Family.CONVOLUTION)
 _OF_FAMILIES = range(len(_FAMILIES))
@@ -263,7 +264,7 @@ def _dtype(found: Found) -> str | None:
     return dtype
 
 
-_VECTOR = re.compile(r"gemv|dot_kernel|gemmSN|reduce_1Block", re.IGNORECASE)
+_VECTOR = regex(r"gemv|dot_kernel|gemmSN|reduce_1Block", re.IGNORECASE)
 
 
 def is_product_with_a_vector(name: str) -> bool:

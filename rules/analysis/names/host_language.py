@@ -6,12 +6,13 @@ import re
 from enum import StrEnum
 
 from parsers.model import EventKind, Trace, derived
+from parsers.model.late.regex import regex
 from rules.analysis.names.software import software_of
 
-_PYTHON = re.compile(r"python|jupyter|ipython|torchrun|pt_main_thread", re.IGNORECASE)
-_PYTORCH_KERNEL = re.compile(r"at::native|triton_|c10::")
-_PYTORCH = re.compile(r"at::native|c10::|aten::|torch")
-_JAX = re.compile(r"PjitFunction\(|jax\.Array|hlo_module=jit|jax/_src/")
+_PYTHON = regex(r"python|jupyter|ipython|torchrun|pt_main_thread", re.IGNORECASE)
+_PYTORCH_KERNEL = regex(r"at::native|triton_|c10::")
+_PYTORCH = regex(r"at::native|c10::|aten::|torch")
+_JAX = regex(r"PjitFunction\(|jax\.Array|hlo_module=jit|jax/_src/")
 
 _OF_ARRAYS = frozenset(("CuPy", "RAPIDS", "TensorFlow"))
 

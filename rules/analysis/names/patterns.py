@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from functools import cache
 
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
-_WORD = re.compile(r"\w+", re.ASCII)
+_WORD = regex(r"\w+", re.ASCII)
 # What a match of such an alternative consists of, and what it looks ahead for, lies inside one word.
-_INSIDE_A_WORD = re.compile(r"(\(\?[:!]|\\[wd]|\[[A-Za-z0-9-]+\]|[A-Za-z0-9_()|?*+{},])+")
-_INNERMOST_GROUP = re.compile(r"(?<!\\)\([^()]*\)[?*+]?")
-_OPTIONAL = re.compile(r"\\[a-zA-Z]|(?<!\\)\[[^]]*\]|.(?:[?*+]|\{[^}]*\})|[.^$|]")
-_LITERAL = re.compile(r"[\w :<]+")
-_NUMBER = re.compile(r"\d+")
-_NO_NUMBER = re.compile(r"\\d|\{[^}]*\}")
+_INSIDE_A_WORD = regex(r"(\(\?[:!]|\\[wd]|\[[A-Za-z0-9-]+\]|[A-Za-z0-9_()|?*+{},])+")
+_INNERMOST_GROUP = regex(r"(?<!\\)\([^()]*\)[?*+]?")
+_OPTIONAL = regex(r"\\[a-zA-Z]|(?<!\\)\[[^]]*\]|.(?:[?*+]|\{[^}]*\})|[.^$|]")
+_LITERAL = regex(r"[\w :<]+")
+_NUMBER = regex(r"\d+")
+_NO_NUMBER = regex(r"\\d|\{[^}]*\}")
 _MAX_WORDS = 200_000  # kept at once
 
 

@@ -8,6 +8,7 @@ from enum import IntEnum
 import numpy as np
 
 from parsers.model import U8, EventKind, Trace
+from parsers.model.late.regex import regex
 from parsers.model.names.collectives import is_communication_range
 from parsers.model.names.steps import engine_step, numbered, says_step
 
@@ -22,11 +23,11 @@ class RegionRole(IntEnum):
     COMMUNICATION = 4
 
 
-_LOADER = re.compile(
+_LOADER = regex(
     r"enumerate\(DataLoader\)|_?DataLoaderIter|dataloader.*__next__|IterDataPipe|_MapDataset", re.IGNORECASE
 )
 # Whole words of a region's name that speak of feeding data; "load_state", "download" or "database" do not match.
-_INPUT_WORDS = re.compile(
+_INPUT_WORDS = regex(
     r"(?<![a-z])(data|dataset|dataload(er|ing)?|loader|(get|next|fetch|load|read|prepare|"
     r"make|build|assemble|collect|create|wait)[_ ]?((for|next|the)[_ ]?)?"
     r"(data|batch|batches|input|inputs|sample|samples|image|images|example|examples)|"
@@ -35,12 +36,12 @@ _INPUT_WORDS = re.compile(
     r"next_?batch|batch_?load\w*|batch_prep\w*|dataprep|data_?wait|ingest)(?![a-z])",
     re.IGNORECASE,
 )
-_NOT_INPUT = re.compile(
+_NOT_INPUT = regex(
     r"(to[_( ]?(device|gpu|cuda)|transfer|copy|h2d|d2h|upload|state|checkpoint|weights?|model|params?|module|kernel|"
     r"parallel|gradients?|ckpt)(?![a-z])",
     re.IGNORECASE,
 )
-_FRAMEWORK = re.compile(
+_FRAMEWORK = regex(
     r"^(Optimizer\.(step|zero_grad)#|DistributedDataParallel\.|FSDP::|FullyShardedDataParallel|DDP|"
     r"torch/|torch\.|Torch-Compiled|##? ?Call |PyTorch|autograd::|aten::|async_compile|compile_fx|inductor|dynamo|"
     r"triton|pass\.|_?Torch|nn\.Module|## |cub::|thrust::|rocprim::|cublas[A-Z]|cudnn[A-Z]|TensorRT:)|"
@@ -49,13 +50,13 @@ _FRAMEWORK = re.compile(
 
 
 # A range or frame while Python collects its garbage: torch's profiler and this program's recorder write "Python GC".
-_COLLECTION = re.compile(
+_COLLECTION = regex(
     r"^(Python GC|gc\.collect|<built-in (function|method) (gc\.)?collect\b.*|garbage[ _]collect\w*)$",
     re.IGNORECASE,
 )
 
 MIN_COUNTED = 2
-_PARTS = re.compile(
+_PARTS = regex(
     r"layer|block|module|stage|head|bucket|expert|conv|attn|attention|mlp|level|rank|worker", re.IGNORECASE
 )
 

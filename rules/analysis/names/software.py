@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from parsers.model import Trace, derived
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import distinct
 
 # In the order in which they are told: what the user started first, what it stands on after that.
@@ -37,16 +38,14 @@ _SIGNS = (
     ("Kokkos", r"\bKokkos::"),
     ("MPI", r"^MPI_[A-Z]"),
 )
-_ANY = re.compile("|".join(f"(?P<s{number}>{pattern})" for number, (_, pattern) in enumerate(_SIGNS)))
-_MAYBE = re.compile(
+_ANY = regex("|".join(f"(?P<s{number}>{pattern})" for number, (_, pattern) in enumerate(_SIGNS)))
+_MAYBE = regex(
     "|".join(re.sub(r"\\b|\^", "", pattern) for _, pattern in _SIGNS)
 )  # found several times as fast
-_CUDA, _HIP = re.compile(r"cu(da)?[A-Z]\w+\Z"), re.compile(r"hip[A-Z]\w+\Z")
+_CUDA, _HIP = regex(r"cu(da)?[A-Z]\w+\Z"), regex(r"hip[A-Z]\w+\Z")
 _ENGINES = frozenset({"SGLang", "vLLM", "TensorRT-LLM"})
 _FRAMEWORKS = frozenset(name for name, _ in _SIGNS) - {"MPI"}
-_COMPILED = re.compile(
-    r"CompiledFxGraph|Torch-Compiled Region|^triton_(poi|red|per)_fused|inductor[/\\]|^jit_"
-)
+_COMPILED = regex(r"CompiledFxGraph|Torch-Compiled Region|^triton_(poi|red|per)_fused|inductor[/\\]|^jit_")
 
 
 @derived

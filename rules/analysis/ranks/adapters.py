@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from parsers.model import F64, I64, Trace
+from parsers.model.late.regex import regex
 from rules.analysis.arithmetic.intervals import Intervals, length, measure
 
-_SENT = re.compile(r"NIC (?P<adapter>.+) Bytes sent", re.IGNORECASE)
+_SENT = regex(r"NIC (?P<adapter>.+) Bytes sent", re.IGNORECASE)
 _PER_SECOND = "B/s"
 _FEW_SAMPLES = 10  # in the time that is asked about: fewer say little about it
 _MOST = 0.5  # of that time, in which samples tell

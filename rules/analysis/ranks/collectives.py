@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 import numpy as np
 
 from parsers.model import I64, Attribute, Trace, derived
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.collectives import collective_of
 
 
@@ -90,7 +90,7 @@ def whole_message(collective: str, message_bytes: float, ranks: int) -> float:
     return message_bytes * ranks if collective.startswith("allgather") else message_bytes
 
 
-_TITLE = re.compile(r"nccl-tests ([\w ]+?)(?:,|$)")
+_TITLE = regex(r"nccl-tests ([\w ]+?)(?:,|$)")
 _GIGA = 1e9
 _FURTHEST = 4.0  # times larger or smaller: sizes further apart than that do not compare
 

@@ -6,13 +6,12 @@ one collective (torch/distributed/flight_recorder). A recorder keeps only the la
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CollectiveState, LaneKind, Trace, derived
 from parsers.model.arrays import rows_by
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
 _ANY_AMOUNT_SENT = frozenset({"all_to_all", "scatter", "all_to_all_v_single", "all_gather_v", "barrier"})
 _ANY_AMOUNT_RECEIVED = frozenset(
@@ -20,7 +19,7 @@ _ANY_AMOUNT_RECEIVED = frozenset(
 )
 
 
-_PEERS = re.compile(r"(?P<left>\d{1,9})(?P<way>->|<-)(?P<right>\d{1,9})")
+_PEERS = regex(r"(?P<left>\d{1,9})(?P<way>->|<-)(?P<right>\d{1,9})")
 MAX_MESSAGES = 10_000  # that did not end: more are not looked at
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from parsers.model.arrays import I64
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from rules.analysis.ranks.run import RunOfRanks
 from rules.analysis.ranks.stages import RECEIVE, SEND
 
@@ -16,11 +17,11 @@ NODE, RAIL, RANK = "node", "rail", "rank"
 TENSOR, PIPELINE, DATA, EXPERT, CONTEXT = "TP", "PP", "DP", "EP", "CP"
 # What Megatron-LM, DeepSpeed, PyTorch's device meshes and torchtitan call their groups.
 _CALLED = (
-    (EXPERT, re.compile(r"expert|(?<![a-z])ep(?![a-z])|(?<![a-z])moe", re.IGNORECASE)),
-    (PIPELINE, re.compile(r"pipeline|(?<![a-z])pp(?![a-z])", re.IGNORECASE)),
-    (TENSOR, re.compile(r"tensor|(?<![a-z])tp(?![a-z])", re.IGNORECASE)),
-    (CONTEXT, re.compile(r"context|sequence|(?<![a-z])[cs]p(?![a-z])", re.IGNORECASE)),
-    (DATA, re.compile(r"data|shard|replicat|(?<![a-z])(f?s?dp|ddp)(?![a-z])", re.IGNORECASE)),
+    (EXPERT, regex(r"expert|(?<![a-z])ep(?![a-z])|(?<![a-z])moe", re.IGNORECASE)),
+    (PIPELINE, regex(r"pipeline|(?<![a-z])pp(?![a-z])", re.IGNORECASE)),
+    (TENSOR, regex(r"tensor|(?<![a-z])tp(?![a-z])", re.IGNORECASE)),
+    (CONTEXT, regex(r"context|sequence|(?<![a-z])[cs]p(?![a-z])", re.IGNORECASE)),
+    (DATA, regex(r"data|shard|replicat|(?<![a-z])(f?s?dp|ddp)(?![a-z])", re.IGNORECASE)),
 )
 
 

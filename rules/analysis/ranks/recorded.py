@@ -12,6 +12,7 @@ import numpy as np
 from parsers.model import BOOL, F64, I64, Attribute, Counter, EventKind, ProcessGroup, derived, derived_by
 from parsers.model.arrays import rows_by
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.devices import short_device_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.ascending_search import among
@@ -29,7 +30,7 @@ from rules.terms.thresholds import Thresholds
 
 MAX_CULPRITS = 3  # of one cause on one device
 _CLOCK, _POWER = ("SM clock", "sclk", "graphics clock"), ("power", "power draw")
-_ALLOCATED = re.compile(r"\ballocated memory\b", re.IGNORECASE)
+_ALLOCATED = regex(r"\ballocated memory\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)

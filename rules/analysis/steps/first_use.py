@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace
+from parsers.model.late.regex import regex
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.durations import durations
@@ -14,7 +13,7 @@ from rules.analysis.arithmetic.intervals import Intervals, complement, covered_b
 
 LONG_CALL_NS = 1_000_000  # a call that takes longer the first time creates, loads or compiles something
 NEVER_STEADY_NS = 100_000_000  # nor does any such call take this long in a program that runs already
-_CREATES = re.compile(
+_CREATES = regex(
     r"(cuda|cu|hip)(StreamCreate|CtxCreate|DevicePrimaryCtx|Init|GetDevice|SetDevice|DeviceGet)\w*"
 )
 

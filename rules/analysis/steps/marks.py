@@ -11,12 +11,13 @@ import numpy as np
 from parsers.model import BOOL, I64, EventKind, Trace
 from parsers.model.arrays import rows_by
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.names.steps import engine_step, numbered
 from rules.analysis.names.regions import RegionRole, is_loader, role_of
 
 MIN_CYCLES = 3
-_OPTIMIZER_STEP = re.compile(r"Optimizer\.step#")
+_OPTIMIZER_STEP = regex(r"Optimizer\.step#")
 MIN_MATCH = 0.95  # share of regions that equal the one a cycle later
 
 
@@ -80,18 +81,18 @@ def _rarest_that_repeats(trace: Trace, events: I64) -> I64 | None:
     return by_time
 
 
-_WORD = re.compile(
+_WORD = regex(
     r"(?<![a-z])(step|iter|iteration|batch|request|inference|token|decode|prefill|generate|generation|sample|frame|"
     r"epoch|train|training|trainstep|microbatch|query|episode)s?(?![a-z])",
     re.IGNORECASE,
 )
-_NEVER = re.compile(
+_NEVER = regex(
     r"layer|block|module|stage|head|bucket|expert|fsdp|ddp|nccl|conv|attn|attention|mlp|level|chunk|## |"
     r"aten::|rank|worker|"
     r"pass\.|compile",
     re.IGNORECASE,
 )
-_COARSE = re.compile(r"epoch|episode", re.IGNORECASE)
+_COARSE = regex(r"epoch|episode", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from parsers.model.names.kernels import base_name
 from parsers.model.names.per_name import distinct, named
 from rules.analysis.names.families import Family, classify
@@ -170,10 +171,10 @@ MIN_WAIT_SHARE = 0.5  # of a cycle's idle time that must lie at its boundary: a 
 MIN_CYCLE_SHARE = 0.5  # a step runs every layer, so a layer's region comes in every cycle that is a step
 ALIKE_THREADS = 0.9  # cosine of what two threads launch: requests are served side by side
 MIN_LAUNCH_SHARE = 0.1  # of a thread that counts
-_MODULE = re.compile(
+_MODULE = regex(
     r"^nn\.Module: |(^|[/\\])torch[/\\]nn[/\\]modules[/\\]module\.py\(\d+\): _(wrapped_)?call_impl$"
 )
-_LAYER = re.compile(r"(?<![a-z])(layers?|blocks?|h)[._ \[]*\d+(?!\d)", re.IGNORECASE)
+_LAYER = regex(r"(?<![a-z])(layers?|blocks?|h)[._ \[]*\d+(?!\d)", re.IGNORECASE)
 _VARIANTS = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION, Family.MEMSET)
 
 

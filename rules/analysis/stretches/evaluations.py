@@ -8,6 +8,7 @@ import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, derived, derived_by
 from parsers.model.events import of_kinds
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, subtract, union
@@ -18,17 +19,17 @@ MIN_LAYERS = 3  # that run in it: fewer are a sum or a projection, not a model
 ALIKE = 0.25  # by which part the layers' counts may differ from a multiple of the forward pass
 FEW_AFTER = 16  # operators after the last layer: the loss, the accuracy
 NEARLY_ALL = 0.9  # of the analysed time: a range that holds so much is not between steps
-_LAYERS = re.compile(
+_LAYERS = regex(
     r"aten::(linear|addmm|matmul|embedding|embedding_bag|conv\dd|conv_transpose\dd|convolution|layer_norm|"
     r"group_norm|rms_norm|batch_norm|instance_norm|scaled_dot_product_attention|lstm|gru|rnn_\w+)$"
 )
-_OF_OPTIMIZER = re.compile(r"^Optimizer\.(step|zero_grad)#")
-_OF_TRAINING = re.compile(r"^autograd::engine|^Optimizer\.step#")
-_EVALUATES = re.compile(
+_OF_OPTIMIZER = regex(r"^Optimizer\.(step|zero_grad)#")
+_OF_TRAINING = regex(r"^autograd::engine|^Optimizer\.step#")
+_EVALUATES = regex(
     r"(?<![a-z])(eval(uate|uation|uating)?|validat(e|ion|ing)|(val|valid|test)_(step|epoch|loop))(?![a-z])",
     re.IGNORECASE,
 )
-_FRAME = re.compile(r"^.*\(\d+\): ")  # what stands before a function's name
+_FRAME = regex(r"^.*\(\d+\): ")  # what stands before a function's name
 _NONE: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 

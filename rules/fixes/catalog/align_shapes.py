@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from parsers.model.arrays import BOOL
+from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -25,7 +25,7 @@ MIN_SHARE = 0.03  # of the GPU's time
 # aligned data only: a GPT-2 head of 50257 words takes 5 times as long as one of 50304 on an H100 (NVIDIA's deep
 # learning performance guide shows 2 to 4 times on A100).
 ALIGNED_TIME, ALIGNED_AT_LEAST, ALIGNED_AT_MOST = 0.3, 0.6, 0.15
-_MISALIGNED = re.compile(r"align[12](?!\d)")
+_MISALIGNED = regex(r"align[12](?!\d)")
 
 
 @fix

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import ClassVar
@@ -10,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import BOOL, F64, Attribute, CopyKind
+from parsers.model.late.regex import regex
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
@@ -30,7 +30,7 @@ START_NS = 1_500.0  # of a kernel's time is its start: one kernel for all items 
 MIN_BODY_LENGTH = 4  # calls for each wait: a loop of fewer only reads values back, which is another fix
 MIN_LAUNCHES = 20  # in a step: fewer are not worth the work
 _WAYS_OF_THE_MODEL = (Family.NORMALISATION, Family.ATTENTION, Family.CONVOLUTION, Family.COLLECTIVE)
-_PARTS = re.compile(r"autograd::engine::evaluate_function: (Select|Slice|Narrow|Split|Unbind)\w*Backward")
+_PARTS = regex(r"autograd::engine::evaluate_function: (Select|Slice|Narrow|Split|Unbind)\w*Backward")
 _PRODUCTS = (Family.GEMM, Family.TRITON)
 
 

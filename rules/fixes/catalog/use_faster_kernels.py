@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
+from parsers.model.late.regex import regex
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
@@ -20,7 +20,7 @@ from rules.replay.replay import Replay
 
 # In channels_last the gradients of enlargements take a twelfth to a third of their time, batch normalisation a fifth to
 # a half, pooling all of it or four fifths: the operators of the explanation of slow-operators, on one H100.
-_GAIN_BY_LAYOUT = re.compile(r"upsample|batch_norm")
+_GAIN_BY_LAYOUT = regex(r"upsample|batch_norm")
 LEFT, LEFT_OF_OTHERS = 0.4, 0.7
 MIN_SHARE = 0.02  # of the GPU's time, by operators of one name
 

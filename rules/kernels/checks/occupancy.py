@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from parsers.model import KernelProfile
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from rules.findings.base import Category
 from rules.kernels.checks.result import KernelRuleResult, check, first_number, numbers
 from rules.kernels.checks.speed_of_light import (
@@ -34,7 +35,7 @@ LIMITERS = {
     "launch__occupancy_limit_blocks": "blocks that an SM holds",
     "launch__occupancy_limit_barriers": "barriers",
 }
-_ASYNCHRONOUS = re.compile(
+_ASYNCHRONOUS = regex(
     r"wgmma|nvjet_|warpspecialized|tcgen05|sm90_xmma|sm100_|_gmma_|cutlass3x", re.IGNORECASE
 )
 _REMEDIES = {

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from parsers.model import KernelProfile
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from rules.findings.base import Category
 from rules.kernels.checks.result import KernelRuleResult, check, first_number
 
@@ -62,7 +62,7 @@ _UNITS = {
     "lts": "the L2 cache",
     "ltc": "the L2 cache",
 }
-_FULL_WAVES = re.compile(r"only ([\d.]+) full waves")
+_FULL_WAVES = regex(r"only ([\d.]+) full waves")
 MANY_SMS_BUSY = 0.75
 VERDICTS = {
     Category.MEMORY_BOUND: "limited by memory",

@@ -6,7 +6,6 @@ that the user gave its journal. The journal lies in the user's data folder, neve
 
 from __future__ import annotations
 
-import re
 import socket
 import time
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from rules.analysis.analysis import Analysis
 from rules.diagnosis import Diagnosis
 from rules.fixes.plan import plan_of
@@ -30,7 +30,7 @@ from viewer.capture.storage import Run
 from viewer.capture.trials.launch import trial_request
 from viewer.kept.history import Entry, History, Series
 
-_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_NUMBER = regex(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 MAX_NAME_LENGTH = 400
 MAX_NAMED = 3  # files of a slow step, beside the first
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase, QFontMetricsF, QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QSizePolicy
 
+from parsers.model.late.regex import regex
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, vertical
 from viewer.look.labels import Label
@@ -16,7 +16,7 @@ from viewer.look.labels import Label
 FONT_PX = 12
 MARGIN = 8
 MIN_COLUMNS = 24
-_COMMENTED = re.compile(r"(?P<indent> *+)(?P<code>(?:[^#\s][^#]* )?)# ++(?P<comment>.+)")
+_COMMENTED = regex(r"(?P<indent> *+)(?P<code>(?:[^#\s][^#]* )?)# ++(?P<comment>.+)")
 
 
 def fitted_code(text: str, columns: int) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from PySide6.QtCore import QEvent, QModelIndex, QRect, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
@@ -23,12 +21,13 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractItemView, QCompleter, QPlainTextEdit, QTextEdit, QWidget
 
 from parsers.model import Trace
+from parsers.model.late.regex import regex
 from viewer.look import theme
 from viewer.look.key_names import key_names
 from viewer.query.completion import KEYWORDS, candidates, table_names
 
 POPUP_WIDTH, NAME_LETTERS = 640, 20  # pixels, letters of most names
-_TOKEN = re.compile(r"--[^\n]*|'[^'\n]*'?|\b\d+(?:\.\d+)?\b|\b[A-Za-z_]\w*\b")
+_TOKEN = regex(r"--[^\n]*|'[^'\n]*'?|\b\d+(?:\.\d+)?\b|\b[A-Za-z_]\w*\b")
 _WORDS = frozenset(word.lower() for keyword in KEYWORDS for word in keyword.split())
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
+from parsers.model.late.regex import regex
 from viewer.look.plain_text import safe
 from viewer.reports.rendering.blocks import Block, Cards, Changes, Chart, Form, Points, Report, Table, Text
 
 MAX_CHANGES, MAX_FINDINGS = 5, 8
-_MARKS = re.compile(r"[\\`*_{}\[\]|~$]|^[#+=-]|(?<=^\d)[.)](?=\s)|(?<=^\d\d)[.)](?=\s)")
-_REFERENCES = re.compile(r"([@#])(?=\w)")  # sites turn these into links to people and to other threads
+_MARKS = regex(r"[\\`*_{}\[\]|~$]|^[#+=-]|(?<=^\d)[.)](?=\s)|(?<=^\d\d)[.)](?=\s)")
+_REFERENCES = regex(r"([@#])(?=\w)")  # sites turn these into links to people and to other threads
 
 
 def plain(text: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Callable
 from dataclasses import field
 from functools import cache
@@ -18,6 +17,7 @@ from markupsafe import Markup
 
 import resources
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from viewer.look import palette
 from viewer.look.plain_text import safe
 from viewer.reports.pictures.drawing import INK
@@ -27,7 +27,7 @@ PAPER_INK = "#1b1f27"
 SCRIPTS = ("columns", "rows", "camera", "layout", "timeline", "gestures", "tables", "start")
 MAX_BYTES = 3_600_000  # of all packed recordings of a page; as text a third more
 IN_A_NOTEBOOK = 1_000_000
-_SIZE = re.compile(r'width="(\d+)" height="(\d+)"')
+_SIZE = regex(r'width="(\d+)" height="(\d+)"')
 
 
 @dataclass(slots=True)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import field
 
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from viewer.timeline.geometry.tracks import Group, Track
 from viewer.timeline.kinds.base import style_of
 
 EXAMPLE = "rank:2  gpu:1  stream:7  kind:nccl, or a part of a lane's name"
-_FIELD = re.compile(r"\b(rank|gpu|stream|kind)\s*[:=]\s*([^\s:=]+)|\b(rank|gpu|stream)\s+(\d+)\b")
-_BEGUN = re.compile(r"\b(rank|gpu|stream|kind)\s*[:=]\s*$")  # its value comes next
-_NUMBERS = re.compile(r"\d+")
+_FIELD = regex(r"\b(rank|gpu|stream|kind)\s*[:=]\s*([^\s:=]+)|\b(rank|gpu|stream)\s+(\d+)\b")
+_BEGUN = regex(r"\b(rank|gpu|stream|kind)\s*[:=]\s*$")  # its value comes next
+_NUMBERS = regex(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,20 +7,21 @@ from dataclasses import replace
 from typing import ClassVar
 
 from parsers.model import Lane, LaneKind
+from parsers.model.late.regex import regex
 from parsers.model.names.steps import step_number
 from rules.analysis.idle.causes import Cause
 from viewer.look.lane_colors import C, LaneColors
 from viewer.timeline.kinds.base import LaneStyle, Nested, Place, StyledRow, Wish, lane_style, stable_number
 
 _SERIES, _CAUSE = "series ", "cause "
-_NUMBER = re.compile(r"\d+")
+_NUMBER = regex(r"\d+")
 _WORDS = (
-    ("backward", re.compile(r"backward|\bbwd\b|autograd", re.IGNORECASE)),
-    ("forward", re.compile(r"forward|\bfwd\b|prefill|decode", re.IGNORECASE)),
-    ("optimizer", re.compile(r"optimi[sz]er|\bopt\b|zero_grad|clip_grad", re.IGNORECASE)),
-    ("loss", re.compile(r"\bloss\b|criterion", re.IGNORECASE)),
-    ("communication", re.compile(r"nccl|all_?reduce|all_?gather|reduce_?scatter|broadcast", re.IGNORECASE)),
-    ("input", re.compile(r"dataloader|(?<![a-z])(?:data|load)(?![a-z])|batch|fetch|collate", re.IGNORECASE)),
+    ("backward", regex(r"backward|\bbwd\b|autograd", re.IGNORECASE)),
+    ("forward", regex(r"forward|\bfwd\b|prefill|decode", re.IGNORECASE)),
+    ("optimizer", regex(r"optimi[sz]er|\bopt\b|zero_grad|clip_grad", re.IGNORECASE)),
+    ("loss", regex(r"\bloss\b|criterion", re.IGNORECASE)),
+    ("communication", regex(r"nccl|all_?reduce|all_?gather|reduce_?scatter|broadcast", re.IGNORECASE)),
+    ("input", regex(r"dataloader|(?<![a-z])(?:data|load)(?![a-z])|batch|fetch|collate", re.IGNORECASE)),
 )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 from parsers.model import Lane, LaneKind, Trace
+from parsers.model.late.regex import regex
 from parsers.model.names.calls import Call, call_of
 from rules.analysis.facts.gpu_vendor import Vendor, vendor_of
 from rules.analysis.idle.causes import Cause
@@ -14,7 +14,7 @@ from viewer.look.naming import python_name
 from viewer.timeline.kinds.base import LaneStyle, Nested, StyledRow, Wish, lane_style, stable_number
 
 _THREADS = ("#5f86cf", "#8f84cf", "#5aa39a", "#b07fae", "#8c9a5b", "#6f93b8")
-_API_CALL = re.compile(r"(cuda|cu|hip|hsa_|ur|ze)[A-Z]\w+")  # as drawn inside of operators
+_API_CALL = regex(r"(cuda|cu|hip|hsa_|ur|ze)[A-Z]\w+")  # as drawn inside of operators
 _LAUNCH_HUE = "#c2a14a"
 _CALLS = {
     "launch": (Call.LAUNCH, Call.GRAPH_LAUNCH),
