@@ -223,9 +223,12 @@ def _ratio(before: StepTimes, after: StepTimes, samples_before: F64, samples_aft
     return StepRatio(before, after, low, high)
 
 
-def ratio_of_runs(before: Sequence[StepTimes], after: Sequence[StepTimes]) -> StepRatio | None:
-    """As ``ratio_of``; what the runs of one side differ by widens the interval, as Student's t has it for their number.
+def ratio_of_runs(
+    before: Sequence[StepTimes], after: Sequence[StepTimes], *, alike: bool = False
+) -> StepRatio | None:
+    """As ``ratio_of``; what the runs of a side differ by widens the interval, as Student's t has it for their number.
 
+    ``alike`` says that runs of both sides took turns, so that they differ alike and both tell by how much.
     None where a side is empty, or one run with too few steps to know their spread.
     """
     if len(before) == len(after) == 1:
@@ -234,19 +237,35 @@ def ratio_of_runs(before: Sequence[StepTimes], after: Sequence[StepTimes]) -> St
     if not all(len(runs) > 1 or (runs and len(runs[0].ns) >= MIN_STEPS) for runs in sides):
         return None
     pooled = [StepTimes(np.concatenate([run.ns for run in runs])) for runs in sides]
-    means = [_logarithms(runs, whole.random()) for runs, whole in zip(sides, pooled, strict=True)]
+    spread = _pooled_spread(sides) if alike else None
+    means = [_logarithms(runs, whole.random(), spread) for runs, whole in zip(sides, pooled, strict=True)]
     low, high = np.exp(
         np.quantile(means[1] - means[0], [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     ).tolist()
     return StepRatio(pooled[0], pooled[1], low, high)
 
 
-def _logarithms(runs: Sequence[StepTimes], random: np.random.Generator) -> F64:
-    """Of bootstrap samples of the mean step of all runs, shape (RESAMPLES,)."""
+def _spread(runs: Sequence[StepTimes]) -> tuple[float, int]:
+    """The standard deviation of the logarithms of the means of runs, and its degrees of freedom."""
+    freedom = len(runs) - 1
+    return (float(np.std(np.log([run.mean for run in runs]), ddof=1)) if freedom else 0.0), freedom
+
+
+def _pooled_spread(sides: Sequence[Sequence[StepTimes]]) -> tuple[float, int]:
+    """The same within each side, from both."""
+    found = [_spread(runs) for runs in sides]
+    freedom = sum(each for _, each in found)
+    return float(np.sqrt(sum(spread**2 * each for spread, each in found) / max(freedom, 1))), freedom
+
+
+def _logarithms(
+    runs: Sequence[StepTimes], random: np.random.Generator, spread: tuple[float, int] | None
+) -> F64:
+    """Of bootstrap samples of the mean step of all runs, shape (RESAMPLES,); ``spread`` is theirs unless given."""
     weight = np.array([len(run.ns) for run in runs], np.float64)
     samples = np.stack([run.resampled_means(random) for run in runs])
     found = np.log(weight @ samples / weight.sum())
-    if len(runs) > 1:
-        between = np.std(np.log([run.mean for run in runs]), ddof=1) / np.sqrt(len(runs))
-        found = found + between * random.standard_t(len(runs) - 1, RESAMPLES)
+    between, freedom = spread if spread is not None else _spread(runs)
+    if freedom:
+        found = found + between / np.sqrt(len(runs)) * random.standard_t(freedom, RESAMPLES)
     return np.asarray(found)

@@ -176,5 +176,5 @@ def gain_of_launches(without: Sequence[Sequence[Block]], with_it: Sequence[Seque
     before, after = (
         [step_times(launch, every) for launch in launches if launch] for launches in (without, with_it)
     )
-    ratio = ratio_of_runs(before, after) if before and after else None
+    ratio = ratio_of_runs(before, after, alike=True) if before and after else None
     return Gain.of(ratio, by_median=False) if ratio is not None else None

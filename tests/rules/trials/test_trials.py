@@ -177,6 +177,28 @@ def test_launches_that_differ_among_themselves_widen_the_bounds() -> None:
     assert trial.verdict is Verdict.REFUSED
 
 
+def test_two_launches_of_each_kind_tell_together_how_much_launches_differ() -> None:
+    held, seen = 0, 0
+    for seed in range(100):
+        random = np.random.default_rng(seed)
+        without, with_it = (
+            [
+                [
+                    Block("num-workers", gain > 1, 8, 8e7 / gain * level * random.normal(1, 0.02))
+                    for _ in range(4)
+                ]
+                for level in np.exp(random.normal(0, 0.05, 2))
+            ]
+            for gain in (1.0, 1.5)
+        )
+        told = gain_of_launches(without, with_it)
+        assert told is not None
+        held += told.low <= 1.5 <= told.high
+        seen += told.is_seen
+    assert held >= 92, held
+    assert seen >= 85, seen
+
+
 def control(low: float, high: float) -> Trial:
     return trial_of(CONTROL, blocks([low, low, low, low], [high, high, high, high]))
 
