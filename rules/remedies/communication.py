@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,8 @@ from rules.remedies.remedy import Remedy, remedy
 from rules.terms.culprit import quoted
 from rules.wording.words import Words, for_python, for_pytorch, ours
 
+OF_THE_GPU = (Why.CLOCK, Why.SLOW)  # the same work takes longer: the work is not what differs
+NOTHING_TELLS = Reason(Why.HELD_UP)
 SMALL_BYTES = 1_000_000  # below this the latency is most of a collective
 
 MANY = 8  # collectives a step: gradients travel in fewer, sums of split layers in two for each layer
@@ -205,7 +206,9 @@ def slow_gpu(name: str) -> Words:
     return (
         f"Look at {name}'s GPU: "
         + ours("$ClocksAndHeat shows whether heat or a power limit slows it, and ")
-        + ours("$GpuMonitor whether another program uses it.")
+        + ours(
+            "$GpuMonitor whether another program uses it, it is partitioned, or its memory reports errors."
+        )
     )
 
 
@@ -251,7 +254,9 @@ print(torch.distributed.get_rank(), time.perf_counter() - begin, "s waited")   #
 
 def keep_up(ranks: Ranks[Any]) -> Remedy:
     """What to change, for each late rank or group."""
-    advice = dict.fromkeys(_change(each.name, ranks.reasons(each.rows)) for each in ranks.parties)
+    advice = dict.fromkeys(
+        keep_up_with(each.name, next(iter(ranks.reasons(each.rows)), NOTHING_TELLS)) for each in ranks.parties
+    )
     return Remedy(
         tuple(advice),
         for_pytorch("""# Which rank is late, and by how much, without a profiler:
@@ -265,14 +270,14 @@ print(torch.distributed.get_rank(), start.elapsed_time(end), "ms waited")   # th
     )
 
 
-def _change(name: str, reasons: Sequence[Reason]) -> Words:
-    first = reasons[0] if reasons else Reason(Why.HELD_UP)
-    if first.why in (Why.CLOCK, Why.SLOW):
+def keep_up_with(name: str, reason: Reason) -> Words:
+    """What to change about a late rank, or several, for one reason."""
+    if reason.why in OF_THE_GPU:
         return slow_gpu(name)
-    if first.why in (Why.MORE, Why.COMPUTES):
+    if reason.why in (Why.MORE, Why.COMPUTES):
         return more_gpu_work(name)
-    if first.cause is Cause.INPUT:
+    if reason.cause is Cause.INPUT:
         return late_data(name)
-    if first.cause in (Cause.HOST, Cause.LAUNCH):
+    if reason.cause in (Cause.HOST, Cause.LAUNCH):
         return more_cpu_work(name)
     return f"Find out what {name} does differently: its machine, its input, its clocks."

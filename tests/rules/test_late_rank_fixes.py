@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rules.analysis.analysis import Analysis
+from rules.fixes.base import Proposal
+from rules.fixes.catalog.mend_late_ranks import MendLateRanks
 from rules.fixes.plan import Plan, make_plan
+from rules.wording.words import ANYBODY
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_fixes import promised
 
@@ -52,21 +55,36 @@ def test_loading_takes_what_the_rank_that_loads_longest_waits_for() -> None:
     assert "loading a batch takes 3.00 ms in a step" in loading.proposal.title
 
 
-def mended_ranks(extra: int = 0, slow: float = 20.0, waited_for: bool = True) -> Plan:
-    """Three ranks, of which rank 1 launches more, and for longer kernels; else the others begin late."""
+def mended_ranks(
+    extra: int = 0,
+    slow: float = 20.0,
+    waited_for: bool = True,
+    grids: tuple[int, int] | None = None,
+) -> Plan:
+    """Three ranks, of which rank 1 launches more, and for longer kernels; else the others begin late.
+
+    ``grids``: the blocks of a kernel on rank 1, and on the others.
+    """
     trace = TinyTrace()
     for rank in range(3):
         own, each = (extra, slow) if rank == 1 else (0, 20.0)
         begun = 330 + (0 if waited_for or rank == 1 else 400)
+        size = {"grid": grids[rank != 1]} if grids else {}
 
         def body(
-            made: TinyTrace, _: int, own: int = own, each: float = each, rank: int = rank, begun: int = begun
+            made: TinyTrace,
+            _: int,
+            own: int = own,
+            each: float = each,
+            rank: int = rank,
+            begun: int = begun,
+            size: dict[str, int] = size,
         ) -> None:
-            made.kernels(10, 40, 5, 8, device=rank)
+            made.kernels(10, 40, 5, 8, device=rank, **size)
             launch = begun - 20
             for place in range(40 + own):
                 at = begun + place * each
-                made.operation(at, at + each, "void some_kernel", launch + place * 5, device=rank)
+                made.operation(at, at + each, "void some_kernel", launch + place * 5, device=rank, **size)
             ready = begun + (40 + own) * each
             end = 10 + max(330 + (40 + extra) * slow, 0 if waited_for else 730 + 40 * 20)
             made.collective(ready, end, launch + (40 + own) * 5, device=rank, stream=7)
@@ -98,3 +116,39 @@ def test_a_rank_that_nobody_waits_for_may_be_as_slow_as_it_likes() -> None:
     assert "mend-late-ranks" in slow
     ignored = {each.proposal.fix for each in mended_ranks(slow=24.0, waited_for=False).promises}
     assert "mend-late-ranks" not in ignored
+
+
+LOOK, GIVE = "Look at rank 1's GPU", "Give rank 1 the same amount of GPU work as the others"
+
+
+def proposed(made: Plan) -> list[Proposal]:
+    return list(MendLateRanks().proposals(made.replay.analysis, made.replay))
+
+
+@pytest.mark.parametrize(
+    ("slow", "grids", "title", "advised"),
+    [
+        (24.0, (50, 50), "the same kernels take 16 % longer on its GPU", [LOOK]),
+        (21.5, (50, 50), "the same kernels take 6.0 % longer on its GPU", [LOOK]),
+        (24.0, (51, 50), "the same kernels take 16 % longer on its GPU", [LOOK]),
+        (24.0, (60, 50), "its kernels take longer", [GIVE]),
+        (24.0, None, "its kernels take longer", [GIVE, LOOK]),
+    ],
+    ids=["same work", "just slower", "grids as large but for chance", "larger grids", "grids unknown"],
+)
+def test_a_rank_whose_same_kernels_take_longer_is_told_to_look_at_its_gpu(
+    slow: float, grids: tuple[int, int] | None, title: str, advised: list[str]
+) -> None:
+    (mended,) = proposed(mended_ranks(slow=slow, grids=grids))
+    assert title in mended.title
+    assert [text.split(":")[0] for text in mended.remedy.advice_for(ANYBODY)] == advised
+
+
+def test_a_rank_whose_same_kernels_take_hardly_longer_is_not_mended() -> None:
+    assert not proposed(mended_ranks(slow=20.8, grids=(50, 50)))
+
+
+def test_a_rank_that_launches_more_is_not_told_that_the_same_kernels_take_longer() -> None:
+    (mended,) = proposed(mended_ranks(42, 24.0, grids=(50, 50)))
+    assert "same kernels" not in mended.title
+    assert mended.remedy.advice_for(ANYBODY)[0].startswith(GIVE)

@@ -9,13 +9,22 @@ import numpy as np
 
 from parsers.model import CopyKind
 from parsers.model.late.dataclass import dataclass
+from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.ranks.reasons import Reason, Why
 from rules.analysis.ranks.recorded import ranks_of
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, Remedy, fix
 from rules.fixes.changes import copies, of_nodes
 from rules.fixes.work_of_one_rank import part_of_all_ranks
-from rules.remedies.communication import late_data, more_cpu_work, more_gpu_work, slow_gpu
+from rules.remedies.communication import (
+    OF_THE_GPU,
+    keep_up_with,
+    late_data,
+    more_cpu_work,
+    more_gpu_work,
+    slow_gpu,
+)
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
@@ -81,13 +90,14 @@ What makes it more or less
         if sum(each.input_ns for each in late) > sum(each.own_ns for each in late):
             categories.append(Category.INPUT_BOUND)
         one = replay.spans[late[0].span].rank if len(late) == 1 else None
+        why = _why(analysis, replay, late)
         yield Proposal(
             key=" ".join(names),
-            title=f"Bring {listed(names)} up to the speed of the others: {_reasons(replay, late)}",
+            title=f"Bring {listed(names)} up to the speed of the others: {_reasons(replay, late, why)}",
             categories=tuple(categories),
             culprit=listed(names),
             rank=one,
-            remedy=_remedy(late, listed(names)),
+            remedy=_remedy(late, listed(names), why),
             expected=_mended(analysis, replay, late),
         )
 
@@ -109,7 +119,15 @@ def _name(replay: Replay, span: int) -> str:
     return f"rank {rank}" if rank is not None else f"GPU {replay.spans[span].devices[0]}"
 
 
-def _reasons(replay: Replay, late: list[_Excess]) -> str:
+def _why(analysis: Analysis, replay: Replay, late: list[_Excess]) -> tuple[Reason, ...]:
+    """What the late ranks do more of, as the finding about them tells it."""
+    ranks = ranks_of(analysis)
+    devices = {device for each in late for device in replay.spans[each.span].devices}
+    rows = [row for row in range(len(ranks.run.rows)) if ranks.run.device(row) in devices]
+    return ranks.reasons(np.array(rows, np.int64))
+
+
+def _reasons(replay: Replay, late: list[_Excess], why: tuple[Reason, ...]) -> str:
     one = len(late) == 1
     who, whose = ("it", "its") if one else ("they", "their")
     found = []
@@ -125,19 +143,31 @@ def _reasons(replay: Replay, late: list[_Excess]) -> str:
     if any(each.waits for each in late):
         found.append(f"{who} {'reads' if one else 'read'} values back")
     if any(each.compute > 1.0 for each in late):
-        found.append(f"{whose} kernels take longer")
+        found.append(_kernels(why, whose, one=one))
     return listed(found)
 
 
-def _remedy(late: list[_Excess], names: str) -> Remedy:
+def _kernels(why: tuple[Reason, ...], whose: str, *, one: bool) -> str:
+    slow = next((each for each in why if each.why is Why.SLOW), None)
+    if slow is not None:
+        return f"the same kernels take {percent(slow.times - 1)} longer on {whose} GPU{'' if one else 's'}"
+    if any(each.why is Why.CLOCK for each in why):
+        return f"{whose} {'clock is' if one else 'clocks are'} lower"
+    return f"{whose} kernels take longer"
+
+
+def _remedy(late: list[_Excess], names: str, why: tuple[Reason, ...]) -> Remedy:
+    """What the finding advises first, then what mends the other differences."""
     advice: list[Words] = []
     if any(each.input_ns > 0 for each in late):
         advice.append(late_data(names))
     if any(each.operations > 0 or each.own_ns > 0 or each.waits for each in late):
         advice.append(more_cpu_work(names))
     if any(each.compute > 1.0 for each in late):
-        advice += [more_gpu_work(names), slow_gpu(names)]
-    return Remedy(tuple(advice))
+        known = [keep_up_with(names, each) for each in why if each.why in (*OF_THE_GPU, Why.MORE)]
+        advice += known or [more_gpu_work(names), slow_gpu(names)]
+    first = keep_up_with(names, why[0]) if why else ""
+    return Remedy(tuple(sorted(advice, key=lambda each: each != first)))
 
 
 def _excesses(analysis: Analysis, replay: Replay) -> list[_Excess]:
