@@ -15,6 +15,7 @@ CAUSES = {
     "twice": "cpu-computed-twice",
     "items": "cpu-item-loop",
     "layers": "cpu-small-operators",
+    "frozen": "cpu-unused-gradients",
 }
 NAMED = frozenset(CAUSES.values())
 ENDINGS = ("", ".stacks")

@@ -1,0 +1,124 @@
+"""The part of the backward pass whose gradients nobody uses: of a network that is run with them but not trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
+from parsers.model.names.per_name import named
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.names.operators import AUTOGRAD_FUNCTION
+
+MIN_STEPS = 2  # of one, nobody knows whether its gradients are cleared before the next
+_GATHERS = "AccumulateGrad"
+_ADDS = "aten::add_"
+_UPDATES = "Optimizer.step"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnneededGradients:
+    """Functions of the backward pass (events, by start) that only lead to gradients which add up from step to step."""
+
+    functions: I64
+    parameters: int  # of a step: those whose gradients add up there
+
+
+NONE = UnneededGradients(np.empty(0, np.int64), 0)
+
+
+@derived
+def unneeded_gradients(analysis: Analysis) -> UnneededGradients:
+    """What the backward pass computes for parameters that no optimizer owns.
+
+    An optimizer clears the gradients of its parameters, so theirs are stored in each step; gradients that are added
+    to older ones in each step are nobody's. A gradient flows from later operators of the forward pass to earlier ones:
+    what belongs to operators before the first one with a stored gradient leads to none. Steps with more than one pass
+    are not judged, as gradients of several passes are added up on purpose; nor are fewer than two steps.
+    """
+    trace, operators = analysis.trace, analysis.trace.events.of_kind(EventKind.CPU_OP)
+    functions = operators[named(trace, operators, lambda name: name.startswith(AUTOGRAD_FUNCTION))]
+    if not len(functions):
+        return NONE
+    found = [
+        _of_rank(analysis, rank, operators, functions)
+        for rank in sorted({each.rank for each in trace.lanes}, key=lambda each: -1 if each is None else each)
+    ]
+    events = np.concatenate([each.functions for each in found])
+    return UnneededGradients(np.sort(events), max((each.parameters for each in found), default=0))
+
+
+def _of_rank(analysis: Analysis, rank: int | None, operators: I64, functions: I64) -> UnneededGradients:
+    trace, table = analysis.trace, analysis.trace.events
+    lanes = np.array([number for number, each in enumerate(trace.lanes) if each.rank == rank], np.int64)
+    functions = functions[np.isin(table.lane[functions], lanes)]
+    steps = [each for each in analysis.steady_steps if each.rank in (rank, None)]
+    if not len(functions) or len(steps) < MIN_STEPS:
+        return NONE
+    operators = operators[np.isin(table.lane[operators], lanes)]
+    forward = _with_sequence(trace, operators)
+    if len(np.setdiff1d(table.lane[forward], table.lane[functions])) > 1:
+        return NONE  # numbers of several threads are no order
+    functions = functions[np.lexsort((table.start[functions], table.lane[functions]))]
+    sequence, gathers = _sequences(trace, functions)
+    added = gathers & _adding(trace, operators, functions)
+    step = np.searchsorted([each.start for each in steps], table.start[functions], side="right") - 1
+    within = (step >= 0) & (table.start[functions] < np.array([each.end for each in steps])[step])
+    unneeded, counted = np.zeros(len(functions), bool), set()
+    for number, each in enumerate(steps):
+        mine = within & (step == number)
+        stored = mine & gathers & ~added
+        if not stored.any() or not _is_one_pass(trace, forward, functions[mine], int(sequence[mine].max())):
+            return NONE
+        if not _updates(trace, lanes, each.start, each.end):
+            return NONE
+        leads_nowhere = mine & (sequence >= 0) & (sequence < sequence[stored].min())
+        counted.add((int(stored.sum()), int((leads_nowhere & added).sum())))
+        unneeded |= leads_nowhere
+    if len(counted) > 1 or not (parameters := counted.pop()[1]):
+        return NONE
+    return UnneededGradients(functions[unneeded], parameters)
+
+
+def _with_sequence(trace: Trace, operators: I64) -> I64:
+    return operators[trace.attribute(Attribute.SEQUENCE, operators, -1) >= 0]
+
+
+def _sequences(trace: Trace, functions: I64) -> tuple[I64, BOOL]:
+    """The number of the forward operator of each function, and which ones gather a gradient: that of the one before."""
+    sequence = trace.attribute(Attribute.SEQUENCE, functions, -1)
+    gathers = named(trace, functions, lambda name: name.endswith(_GATHERS))
+    place = np.arange(len(functions))
+    before = np.maximum.accumulate(np.where(gathers, -1, place))
+    lane = trace.events.lane[functions]
+    known = (before >= 0) & (lane[before] == lane)
+    return np.where(known, sequence[before], -1), gathers
+
+
+def _adding(trace: Trace, operators: I64, functions: I64) -> BOOL:
+    """Which functions add in place, as one does that finds an older gradient."""
+    table = trace.events
+    adds = operators[named(trace, operators, _ADDS.__eq__)]
+    found = []
+    for lane in np.unique(table.lane[functions]).tolist():
+        of_lane = functions[table.lane[functions] == lane]
+        found.append(Innermost.of(trace, of_lane).at(table.start[adds[table.lane[adds] == lane]]))
+    return np.isin(functions, np.concatenate(found))
+
+
+def _is_one_pass(trace: Trace, forward: I64, functions: I64, last: int) -> bool:
+    """Whether all of the forward pass, up to the operator with the ``last`` number, ran before the backward pass."""
+    table = trace.events
+    begun = table.start[forward[trace.attribute(Attribute.SEQUENCE, forward, -1) == last]]
+    return last >= 0 and bool(begun.min() < table.start[functions].min())
+
+
+def _updates(trace: Trace, lanes: I64, start: int, end: int) -> bool:
+    table = trace.events
+    ranges = table.of_kind(EventKind.REGION)
+    ranges = ranges[
+        np.isin(table.lane[ranges], lanes) & (table.start[ranges] >= start) & (table.start[ranges] < end)
+    ]
+    return bool(named(trace, ranges, lambda name: name.startswith(_UPDATES)).any())

@@ -1,0 +1,86 @@
+"""A program on the CPU alone that computes gradients for a network that it does not train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import clip, union
+from rules.analysis.facts.cpu_time import cpu_time
+from rules.analysis.facts.unneeded_gradients import unneeded_gradients
+from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.losses.cpu_work import MAX_NAMED
+from rules.remedies.gradients import NO_UNUSED_GRADIENTS
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.wording.headline import Headline
+from rules.wording.phrases import of_every_step
+
+MIN_SHARE = 0.05  # of a step
+
+
+@rule
+class CpuUnusedGradients(Rule):
+    """A frozen network that is run with gradients, on the CPU."""
+
+    id: ClassVar[str] = "cpu-unused-gradients"
+    category: ClassVar[Category] = Category.SLOW_OPERATOR
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
+    explanation: ClassVar[str] = f"""
+What it found
+    Only the CPU was recorded, and a part of the backward pass computes gradients that no optimizer uses.
+
+Why it costs time
+    A backward pass takes about twice as long as its forward pass. For a network that is not trained, such as a frozen
+    backbone or a teacher, it is done for nothing.
+
+How it decides
+    An optimizer clears its parameters' gradients, so in each step they are stored anew. Gradients that are added to
+    older ones in every step belong to no optimizer. In a step with one backward pass, what belongs to operators of the
+    forward pass before the first parameter with a stored gradient can only lead to such gradients. Below
+    {percent(MIN_SHARE)} of the step nothing is reported.
+
+What to try
+    Run that part under torch.no_grad(), or call requires_grad_(False) on it.
+
+When it is wrong
+    If a hook uses these gradients, or code that runs less often than each step.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        time, found = cpu_time(analysis), unneeded_gradients(analysis)
+        if time is None or not time.is_all or not len(found.functions):
+            return
+        table, events = analysis.trace.events, found.functions
+        spent = clip(union(table.start[events], table.end[events]), *time.window)
+        lost = time.without_recorder(spent)
+        if lost < MIN_SHARE * time.step_ns:
+            return
+        steps, start, end = time.steps, table.start[events], table.end[events]
+        longest = events[np.argsort(start - end, kind="stable")[:MAX_NAMED]].tolist()
+        yield self.finding(
+            analysis,
+            ceiling_ns=lost,
+            window_ns=time.step_ns,
+            headline=Headline(
+                "Gradients are computed that nobody uses", of_every_step(analysis, lost / time.step_ns)
+            ),
+            account=f"The backward pass goes on to {found.parameters:,} parameters whose gradients only add up from "
+            "step to step: no optimizer updates or clears them. "
+            f"That takes {duration(lost / steps)} of the {duration(time.step_ns / steps)} of a step.",
+            remedy=NO_UNUSED_GRADIENTS,
+            culprit=Culprit(CulpritKind.OPERATOR, "gradients that nobody uses"),
+            evidence=tuple(
+                Evidence(
+                    int(table.lane[each]),
+                    int(table.start[each]),
+                    int(table.end[each]),
+                    analysis.trace.name(each),
+                )
+                for each in longest
+            ),
+            unknown=("Whether a hook, or code that runs less often, uses these gradients.",),
+        )
