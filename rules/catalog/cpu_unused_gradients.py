@@ -11,7 +11,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, union
 from rules.analysis.facts.cpu_time import cpu_time
-from rules.analysis.facts.unneeded_gradients import unneeded_gradients
+from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.cpu_work import MAX_NAMED
 from rules.remedies.gradients import NO_UNUSED_GRADIENTS

@@ -11,7 +11,7 @@ import pytest
 from parsers.model import Attribute, Trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.unneeded_gradients import unneeded_gradients
+from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
 from rules.fixes.plan import make_plan
 from tests.opened import analysed
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace, steps

@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.unneeded_gradients import unneeded_gradients
+from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix
