@@ -36,6 +36,18 @@ def without_calls(replay: Replay, nodes: BOOL, gaps: float = 1.0) -> Change:
     return change
 
 
+def longer(replay: Replay, nodes: BOOL, factor: F64) -> Change:
+    """These calls, and what they launch, take so many times as long (a value for each of all nodes)."""
+    launched = nodes[replay.device.launch]
+    of_launched = factor[replay.device.launch[launched]]
+
+    def change(overlay: Overlay) -> None:
+        overlay.cost[nodes] *= factor[nodes]
+        overlay.duration[launched] *= of_launched
+
+    return change
+
+
 def without_waiting(nodes: BOOL) -> Change:
     """These calls return at once."""
 

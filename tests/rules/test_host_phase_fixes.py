@@ -45,6 +45,53 @@ def test_what_host_work_made_for_the_gpu_is_not_copied_when_it_is_made_there(
     assert least < promised(plan_of_body(body, length=3270))["move-host-phase"] < most
 
 
+@pytest.mark.parametrize(
+    ("operator", "sides", "grows"),
+    [
+        ("aten::upsample_bicubic2d", 1448, 2.0),
+        ("aten::upsample_bicubic2d", 1024, 1.0),
+        ("aten::upsample_bicubic2d", 512, 1.0),
+        ("aten::index", 1448, 1.0),
+        ("aten::rand", 0, 1.0),
+    ],
+    ids=["made smaller", "as large", "made larger", "looked up in a table", "made of nothing"],
+)
+def test_what_operators_read_is_copied_in_place_of_a_smaller_result(
+    operator: str, sides: int, grows: float
+) -> None:
+    """The result is a picture of 1024 by 1024, and the copy takes 1 ms."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        event = trace.op(5, 1205, operator)
+        trace.shapes(event, [[1, 1, sides, sides], []] if sides else [[]], ["float", ""])
+        trace.copy(1230, 2230, "HtoD", 1210, pageable=True, bytes=4 * 1024 * 1024, launch_us=1030)
+        trace.kernels(2250, 25, 20, 40)
+
+    usual = promised(plan_of_body(lambda trace, _: _without_shapes(trace), length=3270))["move-host-phase"]
+    given = promised(plan_of_body(body, length=3270)).get("move-host-phase", 1.0)
+    left = 3.27 / usual + (2.06 if grows > 1 else 0.0)  # ms: twice the copy that is gone otherwise
+    assert given == pytest.approx(3.27 / left, rel=0.1)
+
+
+def _without_shapes(trace: TinyTrace) -> None:
+    trace.op(5, 1205, "aten::upsample_bicubic2d")
+    trace.copy(1230, 2230, "HtoD", 1210, pageable=True, bytes=4 * 1024 * 1024, launch_us=1030)
+    trace.kernels(2250, 25, 20, 40)
+
+
+@pytest.mark.parametrize(("part", "grows"), [(0.3, True), (0.05, False)], ids=["much", "little"])
+def test_the_operator_that_reads_the_data_takes_a_good_part_of_the_time(part: float, grows: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        event = trace.op(5, 5 + 1_200 * part, "aten::upsample_bicubic2d")
+        trace.shapes(event, [[1, 1, 1448, 1448], []], ["float", ""])
+        trace.op(5 + 1_200 * part, 1205, "aten::div")
+        trace.copy(1230, 2230, "HtoD", 1210, pageable=True, bytes=4 * 1024 * 1024, launch_us=1030)
+        trace.kernels(2250, 25, 20, 40)
+
+    given = promised(plan_of_body(body, length=3270)).get("move-host-phase", 1.0)
+    assert (given < 2.0) is grows
+
+
 def test_a_large_copy_that_takes_longer_than_the_work_before_it_stays() -> None:
     """As when what the host keeps is sent in each step, near work that has nothing to do with it."""
 

@@ -20,6 +20,7 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import (
     copies,
     less_host_time,
+    longer,
     most_per_step,
     of_nodes,
     together,
@@ -27,6 +28,7 @@ from rules.fixes.changes import (
     without_waiting,
 )
 from rules.fixes.host_phases import MOSTLY, HostPhase, host_phases, left_of_unknown
+from rules.fixes.sent_instead import growth_of_copies
 from rules.losses.beneath import beneath
 from rules.losses.lost_time import IdleTime
 from rules.losses.plan_building import PlanBuilding, plan_building
@@ -60,9 +62,11 @@ When it applies
 
 What is changed in the replay
     The stretches in which nothing was recorded are gone, and so are the waits and small copies between them, and the
-    shorter copies of their results to the GPU; larger copies stay. Everything that was launched in the phase is still
-    launched. For operators that compute on the CPU, a twentieth of the time remains for the GPU. Where no operators
-    were recorded, a fortieth of the work on more than 1 MB from the GPU remains, or a twentieth at most.
+    shorter copies of their results to the GPU; larger copies stay. Where shapes say that what operators read on the
+    CPU is larger than their result, as a picture is that they make smaller, it is copied in place of the result.
+    Everything that was launched in the phase is still launched. For operators that compute on the CPU, a twentieth of
+    the time remains for the GPU. Where no operators were recorded, a fortieth of the work on more than 1 MB from the
+    GPU remains, or a twentieth at most.
 
 What makes it more or less
     Whether the work can move at all. If it only gets half as long, half of the gain remains. The end of a step and
@@ -96,7 +100,15 @@ def _proposal(
     made |= batches & _begins_as(replay, made)
     waits = nodes & (replay.waits.target >= 0) & ~(batches & ~made)
     copied = waits & of_nodes(replay, to_host) | made
-    gone = [without_calls(replay, copied, 0.0), without_waiting(waits & ~large | copied)]
+    growth = growth_of_copies(replay, made & (surroundings_of(analysis).operators_ns > MOSTLY * own))
+    reads = (copied & ~made).any()
+    larger = (growth > 1.0) & ~reads
+    removed = copied & ~larger
+    gone = [
+        without_calls(replay, removed, 0.0),
+        without_waiting(waits & ~large & ~larger | removed),
+        *([longer(replay, larger, growth)] if larger.any() else []),
+    ]
     categories = [Category.HOST_BOUND, *([Category.RECOMPILATION] if plans else [])]
     prepares = own[made].sum() > MOSTLY * own[nodes].sum()
     if prepares:
@@ -104,7 +116,7 @@ def _proposal(
     several = prepares and not name and not _returns(replay, copied & ~made, made)
     left, most_left = left_of_unknown(replay, copied)
     least = OF_SEVERAL if several else 1 - most_left
-    if (copied & ~made).any():
+    if reads:
         categories.append(Category.COPY_D2H)
     elif (waits & stops).any():
         categories.append(Category.SYNCHRONIZATION)
