@@ -59,6 +59,7 @@ When it is wrong
         lost = time.without_recorder(spent)
         if lost < MIN_SHARE * time.step_ns:
             return
+        parameters = f"{found.parameters:,} parameter{'s' if found.parameters != 1 else ''}"
         steps, start, end = time.steps, table.start[events], table.end[events]
         longest = events[np.argsort(start - end, kind="stable")[:MAX_NAMED]].tolist()
         yield self.finding(
@@ -68,7 +69,7 @@ When it is wrong
             headline=Headline(
                 "Gradients are computed that nobody uses", of_every_step(analysis, lost / time.step_ns)
             ),
-            account=f"The backward pass goes on to {found.parameters:,} parameters whose gradients only add up from "
+            account=f"The backward pass goes on to {parameters} whose gradients only add up from "
             "step to step: no optimizer updates or clears them. "
             f"That takes {duration(lost / steps)} of the {duration(time.step_ns / steps)} of a step.",
             remedy=NO_UNUSED_GRADIENTS,

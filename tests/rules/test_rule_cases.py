@@ -9,9 +9,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from parsers.model import Trace
+from parsers.model import Attribute, Trace
 from parsers.runs.merge import merge
 from rules import Finding, diagnose
 from rules.findings.base import Need, rules
@@ -32,6 +33,7 @@ OF_A_STEP = frozenset(
         "overhead",
         "copies",
         "collectives",
+        "numbered_ops",
         "shaped_ops",
     )
 )
@@ -90,6 +92,9 @@ def one_step(trace: TinyTrace, index: int, case: Case) -> None:
         trace.collective(**each)
     for each in case.get("called", []):
         trace.called(**each)
+    for start, end, name, number in case.get("numbered_ops", []):
+        made = np.array([trace.op(start, end, name)])
+        trace.builder.attribute(Attribute.SEQUENCE, made, 100 * index + number)
     for start, end, name, dims, dtypes in case.get("shaped_ops", []):
         trace.shapes(trace.op(start, end, name), dims, dtypes)
 

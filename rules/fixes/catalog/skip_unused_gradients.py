@@ -44,9 +44,10 @@ What makes it more or less
         if not operations.any():
             return
         share = float(device.duration[operations].sum() / max(device.duration.sum(), 1.0))
+        parameters = f"{found.parameters:,} parameter{'s' if found.parameters != 1 else ''}"
         yield Proposal(
             title=(
-                f"Do not compute gradients for {found.parameters:,} parameters that no optimizer updates: "
+                f"Do not compute gradients for {parameters} that no optimizer updates: "
                 f"{percent(share)} of the GPU's time"
             ),
             categories=(Category.GPU_BOUND, Category.LAUNCH_BOUND),
