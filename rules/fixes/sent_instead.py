@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, EventKind
+from parsers.model.late.regex import regex
 from rules.kernels.operator_work import inputs_of
 from rules.replay.replay import Replay
 
 MIN_PART = 0.1  # of the time before a copy: the first operator that takes as much is what reads the data
 _SIZE = 4  # bytes of an element where no type was recorded
 # they read a few rows of a table, which can stay on the GPU
-_OF_TABLES = re.compile(r"aten::(_?index|index_select|embedding|gather|take|select|masked_select|slice)")
+_OF_TABLES = regex(r"aten::(_?index|index_select|embedding|gather|take|select|masked_select|slice)")
 
 
 def growth_of_copies(replay: Replay, made: BOOL) -> F64:
