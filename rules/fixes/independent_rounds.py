@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
@@ -19,6 +21,7 @@ from rules.replay.replay import Replay
 MIN_SIZES = 3  # of the same product in a loop: fewer are two ways of the same size
 MIN_ROUNDS = 16  # that pick rows and put others back: networks over graphs have fewer layers
 _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
+_SELECT = "aten::select"
 _ACCUMULATE = "torch::autograd::AccumulateGrad"
 
 
@@ -27,8 +30,8 @@ def independent_rounds(analysis: Analysis, replay: Replay, loops: Sequence[Loop]
 
     Matrices of different sizes follow one another in no model. Rounds that pick rows, multiply, and add the result to
     other rows go through relations or experts, unless they sample, as each token of a text does. Where a round ends
-    with another size than it begins with, it is no layer, and where each has weights of its own, it is no step of a
-    recurrence.
+    with another size than it begins with, or takes its input out of a stack, it is no layer, and where each has weights
+    of its own, it is no step of a recurrence.
     """
     picks = of_nodes(replay, named(analysis.trace, replay.device.event, _picks))
     puts = of_nodes(replay, named(analysis.trace, replay.device.event, _puts))
@@ -65,41 +68,69 @@ def _sizes_differ(replay: Replay, loop: Loop, products: BOOL) -> bool:
     return bool(np.bincount(kinds[:, 0]).max(initial=0) >= MIN_SIZES)
 
 
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """How many elements the two matrices of a product have; their last dimensions are ``come`` and ``go``."""
+
+    come: int
+    go: int
+    left: int
+    right: int
+
+
 def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop) -> bool:
-    """Whether rounds end with another size than they begin with, and each has weights of its own."""
+    """Whether no round takes what the one before gives, by the sizes of its products, and each has its own weights.
+
+    The second round is looked at: a product before the loop can stand for one of its first round.
+    """
     trace, host = analysis.trace, replay.host
-    begin, end = int(host.start[loop.first]), int(host.end[loop.last - 1])
-    round_ends = int(host.end[loop.first + loop.body - 1])
+    begin, end = int(host.end[loop.first + loop.body - 1]), int(host.end[loop.first + 2 * loop.body - 1])
     thread = replay.host.members[int(host.thread[loop.first])]
     events = np.concatenate([analysis.threads.events(each) for each in thread])
     operators = events[trace.events.kind[events] == EventKind.CPU_OP]
-    before = int(host.gap[loop.first])
-    inside = operators[
-        (trace.events.start[operators] >= begin - before) & (trace.events.start[operators] < round_ends)
-    ]
+    inside = operators[(trace.events.start[operators] >= begin) & (trace.events.start[operators] < end)]
     inside = inside[np.argsort(trace.events.start[inside], kind="stable")]
-    sizes = _sizes(analysis, inside[named(trace, inside, _PRODUCTS.__contains__)])
-    if len(sizes) < 2 or any(left[1] != right[0] for left, right in pairwise(sizes)):
+    products = _products(analysis, inside[named(trace, inside, _PRODUCTS.__contains__)])
+    if not products:
         return False
-    if sizes[0][0] == sizes[-1][1]:
+    chosen = _chosen(analysis, inside[named(trace, inside, _SELECT.__eq__)], loop.times)
+    weights = [each.right for each in products]
+    own = sum(weights) in chosen or chosen.issuperset(weights)
+    if own and any(each.left in chosen for each in products):
+        return True
+    if len(products) < 2 or any(before.go != after.come for before, after in pairwise(products)):
+        return False
+    if products[0].come == products[-1].go:
         return False
     step = replay.spans[int(host.span_of_thread[host.thread[loop.first]])]
     accumulated = operators[named(trace, operators, lambda name: name.startswith(_ACCUMULATE))]
-    accumulated = accumulated[
-        (trace.events.start[accumulated] >= end) & (trace.events.start[accumulated] < step.end)
-    ]
-    return len(accumulated) >= loop.times * len(sizes)
+    after = trace.events.start[accumulated] >= int(host.end[loop.last - 1])
+    accumulated = accumulated[after & (trace.events.start[accumulated] < step.end)]
+    return own or len(accumulated) >= loop.times * len(products)
 
 
-def _sizes(analysis: Analysis, products: I64) -> list[tuple[int, int]]:
-    """The last dimension that goes into each product and the one that comes out of it; none where one is unknown."""
-    trace, found = analysis.trace, []
-    for text in trace.attribute(Attribute.INPUT_DIMS, products).tolist():
-        matrices = [each for each in _dimensions(trace.strings[text] if text else "") if len(each) >= 2]
+def _products(analysis: Analysis, operators: I64) -> list[_Product]:
+    """The matrices of each product; none where a shape is unknown."""
+    found = []
+    for shapes in _shapes(analysis, operators):
+        matrices = [each for each in shapes if len(each) >= 2]
         if len(matrices) < 2:
             return []
-        found.append((int(matrices[-2][-1]), int(matrices[-1][-1])))
+        left, right = matrices[-2:]
+        found.append(_Product(left[-1], right[-1], math.prod(left), math.prod(right)))
     return found
+
+
+def _chosen(analysis: Analysis, selections: I64, rounds: int) -> set[int]:
+    """How many elements each choice from a stack has, of which there is one for each round at least."""
+    stacks = [shapes[0] for shapes in _shapes(analysis, selections) if shapes]
+    return {math.prod(each[1:]) for each in stacks if len(each) >= 2 and each[0] >= rounds}
+
+
+def _shapes(analysis: Analysis, operators: I64) -> list[list[list[int]]]:
+    trace = analysis.trace
+    texts = trace.attribute(Attribute.INPUT_DIMS, operators).tolist()
+    return [_dimensions(trace.strings[text] if text else "") for text in texts]
 
 
 def _dimensions(text: str) -> list[list[int]]:

@@ -12,7 +12,7 @@ from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.rounds import rounds_in
 from rules.analysis.names.families import Family
-from rules.replay.replay import Replay, replay_of
+from rules.replay.replay import replay_of
 
 MIN_TIMES = 8  # fewer in a row are layers of a small model, or chance
 MAX_BODY_LENGTH = 64  # calls
@@ -51,7 +51,7 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
         return ()
     host = replay.host
     kept = np.flatnonzero(host.call != Call.MEMSET)
-    token, thread, step = _tokens(replay)[kept], host.thread[kept], host.step[kept]
+    token, thread, step = kinds_of_calls(analysis)[kept], host.thread[kept], host.step[kept]
     apart = np.cumsum(np.append(True, (np.diff(thread) != 0) | (np.diff(step) != 0)) if len(kept) else [])
     found = []
     kinds: dict[tuple[int, ...], int] = {}
@@ -66,9 +66,11 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
     return tuple(sorted(loops, key=lambda each: each.first))
 
 
-def _tokens(replay: Replay) -> I64:
-    """A number for each host node: the same for calls of which one may stand for the other."""
-    trace, device = replay.analysis.trace, replay.device
+@derived
+def kinds_of_calls(analysis: Analysis) -> I64:
+    """A number for each host node of the replay: the same for calls of which one may stand for the other."""
+    replay = replay_of(analysis)
+    trace, device = analysis.trace, replay.device
     kinds: dict[str, int] = {}
 
     def number(name: str) -> int:
@@ -76,7 +78,7 @@ def _tokens(replay: Replay) -> I64:
         return kinds.setdefault(plain, len(kinds))
 
     kernel = numbers_of(trace, device.event, number)
-    family = replay.analysis.family_of_string[trace.events.name[device.event]]
+    family = analysis.family_of_string[trace.events.name[device.event]]
     kernel[family == Family.GEMM] = PRODUCT  # libraries choose another kernel for each number of rows
     found = -1 - replay.host.call.astype(np.int64)
     reverse = slice(None, None, -1)  # the first operation of a call that has several

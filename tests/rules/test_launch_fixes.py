@@ -254,8 +254,8 @@ def test_loops_over_lists_of_several_lengths_are_one_cause_where_their_rounds_ar
 
 
 def test_python_between_the_loops_over_one_list_may_be_gone_with_them() -> None:
-    (short,) = joined_loops((12, 12), (SUPPRESS, SUPPRESS), pause=40)
-    (long,) = joined_loops((12, 12), (SUPPRESS, SUPPRESS), pause=800)
+    (short,) = joined_loops((12, 12), (SUPPRESS, WEIGH), pause=40)
+    (long,) = joined_loops((12, 12), (SUPPRESS, WEIGH), pause=800)
     assert long.high / long.expected > 1.2 * short.high / short.expected
     (alone,) = joined_loops((12,), (SUPPRESS,), pause=800)
     assert alone.high / alone.expected == pytest.approx(short.high / short.expected, rel=0.15)

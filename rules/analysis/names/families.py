@@ -111,7 +111,7 @@ _FAMILIES = (
     ),
     (
         Family.NORMALISATION,
-        r"(layer|batch|group|instance|rms)_?norm|gammabeta|\bbn_(fw|bw)|rowwisemoments|welford|"
+        r"(layer|batch|group|instance|rms)_?norm|gammabeta|\bbn_(fw|bw)|rowwisemoments|welford(?!ops)|"
         r"norm_(fwd|bwd)|ln_(fwd|bwd)|t5layernorm|miopenbatchnorm|add_rmsnorm|fused_add_norm",
     ),
     (Family.SOFTMAX, r"soft_?max"),

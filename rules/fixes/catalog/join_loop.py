@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import ClassVar
 
@@ -10,28 +10,23 @@ import numpy as np
 
 from parsers.model import BOOL, F64, Attribute, CopyKind
 from parsers.model.late.regex import regex
-from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
-from rules.fixes.catalog.remove_read_backs import counts_rows
 from rules.fixes.changes import copies, less_host_time, of_nodes, together, without_calls, without_waiting
-from rules.fixes.independent_rounds import independent_rounds
-from rules.fixes.optimizers import optimizer_calls
+from rules.fixes.item_loops import item_loops, of_one_list, of_the_model, reading_their_results
 from rules.remedies.launching import joined_loop
-from rules.replay.loops import Loop, loops_of
+from rules.replay.loops import Loop, kinds_of_calls
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 
 START_NS = 1_500.0  # of a kernel's time is its start: one kernel for all items starts once
-MIN_BODY_LENGTH = 4  # calls for each wait: a loop of fewer only reads values back, which is another fix
+LITTLE_BETWEEN = 0.3  # of what loops do: so little lies between them that they are a loop themselves
 MIN_LAUNCHES = 20  # in a step: fewer are not worth the work
-_WAYS_OF_THE_MODEL = (Family.NORMALISATION, Family.ATTENTION, Family.CONVOLUTION, Family.COLLECTIVE)
 _PARTS = regex(r"autograd::engine::evaluate_function: (Select|Slice|Narrow|Split|Unbind)\w*Backward")
-_PRODUCTS = (Family.GEMM, Family.TRITON)
 
 
 @fix
@@ -46,93 +41,51 @@ When it applies
     different lengths are one cause if their iterations make the same calls. Layers of a model depend
     on each other, so bodies with convolutions, attention or normalisation do not count; those with only matrix
     products count where rows are counted for each item, sixteen or more items pick rows and add to others, matrices
-    have their own sizes, or each item has its own weights and ends with a different size than it begins with. Loops
-    in programs that are not Python usually step through time: each iteration needs the previous one.
+    have their own sizes, each item has its own weights and takes its input out of a stack or ends with a different
+    size than it begins with, or the CPU does something of its own only before every so many items that it sends and
+    reads back. Loops in programs that are not Python usually step through time: each iteration needs the previous one.
 
 What is changed in the replay
     The CPU runs the body once. The GPU work of the other iterations remains, without the 1.5 us that each kernel
     takes to start; at most, only as far as its blocks fill the GPU. Values they read back and wait for are gone, and
-    so is the work that assembles the gradients of the parts into one.
+    so is the work that assembles the gradients of the parts into one. Gone are also a loop behind it that reads its
+    results one by one, and Python behind it that calls an operator for each item.
 
 What makes it more or less
     Whether all items can have the same shape, and whether an iteration needs the previous one. Work that fills the
-    GPU for one item takes as long for all of them. At most, Python between two such loops is gone, too: it puts results
-    together that then are one tensor.
+    GPU for one item takes as long for all of them. At most, Python between two such loops is gone, too: it puts
+    results together that then are one tensor, and stay on the GPU if they are sent there again. Where hardly anything
+    lies between loops that make the same calls, they are a loop themselves: at least, the longest of them remains, at
+    most one iteration of it.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for each list of items: loops over as many of them, or lines that loop over lists of several lengths."""
         if not is_python(analysis.trace):
             return
-        for loops in _of_one_list(_joinable(analysis, replay)):
-            later = np.zeros(len(replay.host), bool)
-            for loop in loops:
-                later[loop.first + loop.body : loop.last] = True
+        for loops in of_one_list(item_loops(analysis, replay)):
+            reading = reading_their_results(analysis, replay, loops)
+            later = _later(replay, [*loops, *reading])
             in_step = np.count_nonzero(later[replay.device.launch]) / max(replay.steps, 1) / len(replay.spans)
             if in_step >= MIN_LAUNCHES:
-                yield _proposal(analysis, replay, loops, later, in_step)
+                yield _proposal(analysis, replay, loops, reading, later, in_step)
 
 
-def _of_one_list(loops: Sequence[Loop]) -> list[list[Loop]]:
-    """Loops that belong together, by their numbers of rounds: as many rounds, or the same calls in each round.
-
-    Where a step is thought to begin inside a loop, it has one round less.
-    """
-    by_times: dict[int, list[Loop]] = {}
-    for loop in sorted(loops, key=lambda each: -each.times):
-        cut = loop.times + 1
-        by_times.setdefault(cut if cut in by_times else loop.times, []).append(loop)
-    found: list[tuple[set[int], list[Loop]]] = []
-    for _, alike in sorted(by_times.items()):
-        kinds = {loop.kind for loop in alike}
-        joined = [each for each in found if each[0] & kinds]
-        found = [each for each in found if each not in joined]
-        together = [loop for _, others in joined for loop in others]
-        found.append((kinds.union(*(others for others, _ in joined)), [*together, *alike]))
-    return [each for _, each in found]
-
-
-def in_loops(analysis: Analysis, replay: Replay) -> BOOL:
-    """Which host nodes are the rounds of loops that can be joined."""
+def _later(replay: Replay, loops: Iterable[Loop]) -> BOOL:
+    """The calls of all rounds but the first of each loop."""
     found = np.zeros(len(replay.host), bool)
-    for loop in _joinable(analysis, replay):
-        found[loop.first : loop.last] = True
-    return found
-
-
-def _joinable(analysis: Analysis, replay: Replay) -> list[Loop]:
-    """Loops whose rounds can be independent, outside of optimizers, which a fix of their own joins."""
-    host, device = replay.host, replay.device
-    family = analysis.family_of_string[analysis.trace.events.name[device.event]]
-    of_model = of_nodes(replay, np.isin(family, _WAYS_OF_THE_MODEL) | (device.meeting >= 0))
-    products = of_nodes(replay, np.isin(family, _PRODUCTS))
-    around = surroundings_of(analysis)
-    optimizer = optimizer_calls(analysis)
-    counting = counts_rows(replay)
-    waits = (replay.waits.target >= 0) & (host.call == Call.SYNCHRONIZE)
-    loops = loops_of(analysis)
-    independent = {loop.times for loop in loops if counting[loop.first : loop.last].any()}
-    independent |= independent_rounds(analysis, replay, loops, products)
-    found = []
     for loop in loops:
-        body = slice(loop.first, loop.first + loop.body)
-        if of_model[body].any() or optimizer[body].any():
-            continue
-        if products[body].any() and not {loop.times, loop.times + 1} & independent:
-            continue
-        if loop.body < MIN_BODY_LENGTH * np.count_nonzero(waits[body]):
-            continue
-        if (
-            around.silent_ns[loop.first + 1 : loop.last].sum()
-            > 0.3 * host.gap[loop.first + 1 : loop.last].sum()
-        ):
-            continue
-        found.append(loop)
+        found[loop.first + loop.body : loop.last] = True
     return found
 
 
 def _proposal(
-    analysis: Analysis, replay: Replay, loops: Sequence[Loop], later: BOOL, launches: float
+    analysis: Analysis,
+    replay: Replay,
+    loops: Sequence[Loop],
+    reading: Sequence[Loop],
+    later: BOOL,
+    launches: float,
 ) -> Proposal:
     device = replay.device
     waits = later & (replay.waits.target >= 0)
@@ -143,14 +96,13 @@ def _proposal(
         categories.append(Category.SYNCHRONIZATION)
     if (later & of_nodes(replay, copies(replay, CopyKind.D2H))).any():
         categories.append(Category.COPY_D2H)
-    results = less_host_time(_between(replay, loops), replay.host.gap)
-    rest = together(without_waiting(waits), without_calls(replay, later & _of_parts(analysis)))
     fewest, most = min(loop.times for loop in loops), max(loop.times for loop in loops)
     if most > fewest + 1:
         items, loop = f"up to {most} items", f"loops of {fewest} to {most} iterations"
     else:
         items, loop = f"{most} items", f"a loop of {most} iterations"
     what = "Update all tensors together" if tensors else f"Process {items} at once"
+    low, expected, high = _changes(analysis, replay, loops, reading, later)
     return Proposal(
         fix=JoinLoop.id,
         key=str(most),
@@ -158,18 +110,125 @@ def _proposal(
         categories=tuple(categories),
         culprit=loop,
         remedy=joined_loop(tensors=tensors),
-        expected=together(_joined(replay, later), rest),
-        high=together(_joined(replay, later, as_filled=True), results, rest),
-        depends_on="whether all items can be given the same shape",
+        expected=expected,
+        low=low,
+        high=high,
+        depends_on="whether all items can be given the same shape, and none needs the one before",
     )
 
 
+def _changes(
+    analysis: Analysis, replay: Replay, loops: Sequence[Loop], reading: Sequence[Loop], later: BOOL
+) -> tuple[Change | None, Change, Change]:
+    """What joining a list of loops changes at least, where that is another thing, most likely, and at most."""
+    host = replay.host
+    filled = _filled(replay)
+    between = _between(replay, loops)
+    parts = without_calls(replay, later & _of_parts(analysis))
+    assembled = less_host_time(_assembling(replay, [*loops, *reading]), host.gap)
+    rest = together(parts, assembled)
+    if _is_loop_of_loops(replay, loops, between):
+        longest = _chosen(replay, loops, lambda loop: (loop.times, -loop.first))
+        first = _chosen(replay, loops, lambda loop: (-loop.first,))
+        without = later | between | _of_the_last(replay, loops, between)
+        return (
+            together(_joined(replay, _but(without, loops, longest, whole=True), filled), parts),
+            together(_joined(replay, without, filled), rest),
+            together(_joined(replay, _but(without, loops, first), filled), rest),
+        )
+    results = together(less_host_time(_behind(replay, loops), host.gap), _kept_there(replay, loops, between))
+    return (
+        None,
+        together(_joined(replay, later, np.ones(len(filled))), rest),
+        together(_joined(replay, later, filled), rest, results),
+    )
+
+
+def _pairs(replay: Replay, loops: Sequence[Loop]) -> Iterator[tuple[Loop, Loop]]:
+    """Loops of a list of which one follows the other in a step."""
+    host = replay.host
+    for loop, after in pairwise(sorted(loops, key=lambda loop: loop.first)):
+        same_step = host.step[loop.first] == host.step[after.first]
+        if same_step and host.thread[loop.first] == host.thread[after.first] and loop.last <= after.first:
+            yield loop, after
+
+
 def _between(replay: Replay, loops: Sequence[Loop]) -> BOOL:
+    """The calls between loops of a list that follow one another in a step."""
+    found = np.zeros(len(replay.host), bool)
+    for loop, after in _pairs(replay, loops):
+        found[loop.last : after.first] = True
+    return found
+
+
+def _kept_there(replay: Replay, loops: Sequence[Loop], between: BOOL) -> Change:
+    """What the loops read back to send it to the GPU again stays there: nothing is copied, and nothing waits."""
+    sent = between & of_nodes(replay, copies(replay, CopyKind.H2D))
+    rounds = _but(between, loops, ()) if sent.any() else sent
+    read = rounds & of_nodes(replay, copies(replay, CopyKind.D2H))
+    return together(without_calls(replay, sent | read), without_waiting(rounds & (replay.waits.target >= 0)))
+
+
+def _of_the_last(replay: Replay, loops: Sequence[Loop], between: BOOL) -> BOOL:
+    """The calls behind the last loop of each step that are made between the others as well."""
+    host = replay.host
+    kinds = kinds_of_calls(replay.analysis)
+    known = np.isin(kinds, np.unique(kinds[between]))
+    found = np.zeros(len(host), bool)
+    for loop in _chosen(replay, loops, lambda loop: (loop.first,)):
+        of_step = (host.step[loop.last :] == host.step[loop.first]) & known[loop.last :]
+        other = np.flatnonzero(~of_step)
+        found[loop.last : loop.last + (int(other[0]) if len(other) else len(of_step))] = True
+    return found
+
+
+def _behind(replay: Replay, loops: Sequence[Loop]) -> BOOL:
     """The first call after each loop that another of the list follows in its step: results are put together before."""
     found = np.zeros(len(replay.host), bool)
-    for loop, after in pairwise(sorted(loops, key=lambda loop: loop.first)):
-        if loop.last < after.first and replay.host.step[loop.last] == replay.host.step[after.first]:
-            found[loop.last] = True
+    for loop, _ in _pairs(replay, loops):
+        found[loop.last] = True
+    return found
+
+
+def _assembling(replay: Replay, loops: Sequence[Loop]) -> BOOL:
+    """The first call after each loop before which the CPU calls an operator for each item at least."""
+    found = np.zeros(len(replay.host), bool)
+    for loop in loops:
+        if loop.last < len(found) and replay.host.step[loop.last] == replay.host.step[loop.first]:
+            found[loop.last] = replay.host.written.records[loop.last] > loop.times  # one is the call itself
+    return found
+
+
+def _is_loop_of_loops(replay: Replay, loops: Sequence[Loop], between: BOOL) -> bool:
+    """Whether loops that make the same calls follow one another in a step, with hardly anything of its own between."""
+    if len({loop.kind for loop in loops}) > 1 or not any(True for _ in _pairs(replay, loops)):
+        return False
+    rounds = np.zeros(len(between), bool)
+    for loop in loops:
+        rounds[loop.first : loop.last] = True
+    layers, products = of_the_model(replay)
+    own = layers | products | of_nodes(replay, copies(replay, CopyKind.H2D))
+    pauses = surroundings_of(replay.analysis).silent_ns[between].sum()
+    few = np.count_nonzero(between & ~rounds) <= LITTLE_BETWEEN * np.count_nonzero(rounds)
+    short = pauses <= LITTLE_BETWEEN * (replay.host.gap[rounds].sum() + replay.host.cost[rounds].sum())
+    return bool(few and short) and not bool(own[between | rounds].any())
+
+
+def _chosen(replay: Replay, loops: Sequence[Loop], rank: Callable[[Loop], tuple[int, ...]]) -> list[Loop]:
+    """The loop of each step with the largest rank."""
+    best: dict[int, Loop] = {}
+    for loop in sorted(loops, key=rank):
+        best[int(replay.host.step[loop.first])] = loop
+    return list(best.values())
+
+
+def _but(gone: BOOL, loops: Sequence[Loop], kept: Sequence[Loop], *, whole: bool = False) -> BOOL:
+    """These calls and the first rounds of all loops, but not the first rounds, or the whole, of the ``kept`` ones."""
+    found = gone.copy()
+    for loop in loops:
+        found[loop.first : loop.first + loop.body] = True
+    for loop in kept:
+        found[loop.first : loop.last if whole else loop.first + loop.body] = False
     return found
 
 
@@ -178,16 +237,15 @@ def _of_parts(analysis: Analysis) -> BOOL:
     return surroundings_of(analysis).inside(lambda name: _PARTS.match(name) is not None)
 
 
-def _joined(replay: Replay, later: BOOL, as_filled: bool = False) -> Change:
-    """The later rounds cost the CPU nothing, and the GPU all but their start, or what their blocks fill of it."""
-    started = later[replay.device.launch]
-    part = np.where(started, _filled(replay), 1.0) if as_filled else 1.0
+def _joined(replay: Replay, gone: BOOL, filled: F64) -> Change:
+    """These calls cost the CPU nothing and do not wait; their work takes what it fills of the GPU behind its start."""
+    started = gone[replay.device.launch]
 
     def change(overlay: Overlay) -> None:
-        overlay.gap[later] = 0.0
-        overlay.cost[later] = 0.0
-        overlay.duration[started] -= np.minimum(overlay.duration[started], START_NS)
-        overlay.duration *= part
+        overlay.gap[gone] = 0.0
+        overlay.cost[gone] = 0.0
+        overlay.waits[gone] = False
+        overlay.duration[started] = np.maximum(overlay.duration[started] - START_NS, 0.0) * filled[started]
 
     return change
 

@@ -10,8 +10,8 @@ import numpy as np
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
-from rules.fixes.catalog.remove_read_backs import counts_rows
 from rules.fixes.changes import host_time_times, together, without_waiting
+from rules.fixes.counted_rows import counts_rows
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of

@@ -9,28 +9,20 @@ import numpy as np
 
 from parsers.model import BOOL, Attribute, CopyKind
 from parsers.model.names.calls import Call
-from parsers.model.names.per_name import named
 from parsers.model.units import three_digits
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.stop_checking_for_nan import nan_checks
-from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting
+from rules.fixes.changes import copies, together, without_calls, without_waiting
 from rules.fixes.copies_in_a_row import copies_in_a_row
+from rules.fixes.counted_rows import COUNTING, SMALL_BYTES, counting_runs
 from rules.fixes.round_trips import round_trips
 from rules.remedies.waiting import fewer_waits
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings, surroundings_of
 
-SMALL_BYTES = 65_536  # a larger copy is no value that a program looks at
 COUNTED = "counting rows"
-_COUNTING = (
-    "aten::nonzero",
-    "aten::masked_select",
-    "aten::_unique2",
-    "aten::unique_consecutive",
-    "aten::unique_dim",
-)
 
 
 @fix
@@ -66,12 +58,12 @@ What makes it more or less
         reads[device.launch[small]] = True
         reads &= ~elsewhere
         synchronises = waiting & (replay.host.call == Call.SYNCHRONIZE)
-        counting = _counting_runs(replay, reads, synchronises)
+        counting = counting_runs(replay, reads, synchronises)
         last = int(trace.events.start[trace.links.launch].max(initial=0))
         for name, nodes in sorted(_by_place(around, reads | synchronises, counting).items()):
             if (replay.host.start[nodes] > last).all():  # as the profiler itself waits when it stops
                 continue
-            counts = name in (*_COUNTING, COUNTED)
+            counts = name in (*COUNTING, COUNTED)
             values = 2 * int((nodes & reads).sum()) >= max(int((nodes & waiting).sum()), 1)
             inside = (counting if name == COUNTED else around.inside(name.__eq__)) if counts else nodes
             gone = without_calls(replay, inside) if counts else without_calls(replay, nodes & reads, 0.0)
@@ -88,29 +80,6 @@ What makes it more or less
                     gone, without_waiting(nodes & waiting), without_calls(replay, nodes & in_a_row)
                 ),
             )
-
-
-def counts_rows(replay: Replay) -> BOOL:
-    """Which calls belong to counting the rows of a mask."""
-    by_name = surroundings_of(replay.analysis).inside(lambda name: name in _COUNTING)
-    device = replay.device
-    size = replay.analysis.trace.attribute(Attribute.BYTES, device.event)
-    reads = of_nodes(replay, copies(replay, CopyKind.D2H) & (size <= SMALL_BYTES))
-    synchronises = (replay.waits.target >= 0) & (replay.host.call == Call.SYNCHRONIZE)
-    return np.asarray(by_name | _counting_runs(replay, reads, synchronises))
-
-
-def _counting_runs(replay: Replay, reads: BOOL, synchronises: BOOL) -> BOOL:
-    """Calls that count the rows of a mask, where no operator says so: by CUB's kernels around a small copy."""
-    trace, device = replay.analysis.trace, replay.device
-    by_cub = of_nodes(replay, named(trace, device.event, lambda name: "cub::" in name))
-    selects = of_nodes(
-        replay, named(trace, device.event, lambda name: "DeviceSelect" in name or "select::Dev" in name)
-    )
-    member = by_cub | reads | synchronises
-    run = np.cumsum(np.append(True, member[1:] != member[:-1])[: len(member)])
-    whole = np.bincount(run, selects & by_cub) * np.bincount(run, reads) > 0 if len(run) else member
-    return np.asarray(member & whole[run]) if len(run) else member
 
 
 def _by_place(around: Surroundings, nodes: BOOL, counting: BOOL) -> dict[str, BOOL]:

@@ -17,7 +17,7 @@ from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.fuse_optimizer import FuseOptimizer
 from rules.fixes.catalog.join_loop import JoinLoop
-from rules.fixes.catalog.remove_read_backs import counts_rows
+from rules.fixes.counted_rows import counts_rows
 from rules.fixes.host_phases import own_work
 from rules.remedies.launching import replayed_graph
 from rules.replay.overlay import Overlay

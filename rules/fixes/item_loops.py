@@ -1,0 +1,142 @@
+"""Loops over items whose rounds can be done together: which they are, and which belong to one list of items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from parsers.model import BOOL, CopyKind
+from parsers.model.names.calls import Call
+from rules.analysis.analysis import Analysis
+from rules.analysis.names.families import Family
+from rules.fixes.changes import copies, of_nodes
+from rules.fixes.counted_rows import counts_rows
+from rules.fixes.independent_rounds import independent_rounds
+from rules.fixes.optimizers import optimizer_calls
+from rules.replay.loops import Loop, loops_of
+from rules.replay.replay import Replay
+from rules.replay.surroundings import surroundings_of
+
+MIN_BODY_LENGTH = 4  # calls for each wait: a loop of fewer only reads values back, which is another fix
+NEAR = 4  # calls between a loop and the one that reads its results back
+MOSTLY_SILENT = 0.3  # of the time between calls: such a loop is work on the CPU
+LONG_PAUSE = 3.0  # times the usual time before the same call of a round
+MIN_GROUPS, MIN_IN_GROUP = 3, 4
+IN_TIME, OUT_OF_TIME = 0.8, 0.1  # of the rounds that begin a group have a long pause, and of the others
+_WAYS_OF_THE_MODEL = (Family.NORMALISATION, Family.ATTENTION, Family.CONVOLUTION, Family.COLLECTIVE)
+_PRODUCTS = (Family.GEMM, Family.TRITON)
+
+
+def item_loops(analysis: Analysis, replay: Replay) -> list[Loop]:
+    """Loops whose rounds can be independent, outside of optimizers, which a fix of their own joins.
+
+    Of a loop whose rounds form groups, each group is told as a loop.
+    """
+    host = replay.host
+    of_model, products = of_the_model(replay)
+    around = surroundings_of(analysis)
+    optimizer = optimizer_calls(analysis)
+    counting = counts_rows(replay)
+    loops = loops_of(analysis)
+    independent = {loop.times for loop in loops if counting[loop.first : loop.last].any()}
+    independent |= independent_rounds(analysis, replay, loops, products)
+    found = []
+    for loop in loops:
+        body = slice(loop.first, loop.first + loop.body)
+        if of_model[body].any() or optimizer[body].any() or _only_reads_back(replay, loop):
+            continue
+        pauses = around.silent_ns[loop.first + 1 : loop.last].sum()
+        if pauses > MOSTLY_SILENT * host.gap[loop.first + 1 : loop.last].sum():
+            continue
+        if not products[body].any() or {loop.times, loop.times + 1} & independent:
+            found.append(loop)
+        else:
+            found += _groups(replay, loop)
+    return found
+
+
+def in_loops(analysis: Analysis, replay: Replay) -> BOOL:
+    """Which host nodes are the rounds of loops that can be joined."""
+    found = np.zeros(len(replay.host), bool)
+    for loop in item_loops(analysis, replay):
+        found[loop.first : loop.last] = True
+    return found
+
+
+def of_the_model(replay: Replay) -> tuple[BOOL, BOOL]:
+    """Which host nodes launch layers of a model or communicate, and which multiply matrices."""
+    device, analysis = replay.device, replay.analysis
+    family = analysis.family_of_string[analysis.trace.events.name[device.event]]
+    layers = of_nodes(replay, np.isin(family, _WAYS_OF_THE_MODEL) | (device.meeting >= 0))
+    return layers, of_nodes(replay, np.isin(family, _PRODUCTS))
+
+
+def of_one_list(loops: Sequence[Loop]) -> list[list[Loop]]:
+    """Loops that belong together, by their numbers of rounds: as many rounds, or the same calls in each round.
+
+    Where a step is thought to begin inside a loop, it has one round less.
+    """
+    by_times: dict[int, list[Loop]] = {}
+    for loop in sorted(loops, key=lambda each: -each.times):
+        cut = loop.times + 1
+        by_times.setdefault(cut if cut in by_times else loop.times, []).append(loop)
+    found: list[tuple[set[int], list[Loop]]] = []
+    for _, alike in sorted(by_times.items()):
+        kinds = {loop.kind for loop in alike}
+        joined = [each for each in found if each[0] & kinds]
+        found = [each for each in found if each not in joined]
+        together = [loop for _, others in joined for loop in others]
+        found.append((kinds.union(*(others for others, _ in joined)), [*together, *alike]))
+    return [each for _, each in found]
+
+
+def reading_their_results(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> list[Loop]:
+    """Loops that read values back one by one, right behind one of these and as often, give or take one round."""
+    last = np.sort([each.last for each in loops])
+    times = np.array([each.times for each in sorted(loops, key=lambda each: each.last)])
+    found = []
+    for each in loops_of(analysis):
+        place = int(np.searchsorted(last, each.first, side="right")) - 1
+        behind = place >= 0 and each.first - last[place] <= NEAR and abs(each.times - times[place]) <= 1
+        if behind and _only_reads_back(replay, each):
+            found.append(each)
+    return found
+
+
+def _only_reads_back(replay: Replay, loop: Loop) -> bool:
+    body = slice(loop.first, loop.first + loop.body)
+    waits = (replay.waits.target[body] >= 0) & (replay.host.call[body] == Call.SYNCHRONIZE)
+    return bool(loop.body < MIN_BODY_LENGTH * np.count_nonzero(waits))
+
+
+def _groups(replay: Replay, loop: Loop) -> list[Loop]:
+    """The groups of a loop's rounds, where the CPU does something of its own before every so many of them only.
+
+    Each round sends its input and reads its result back. What comes of the results is made between two groups, so
+    within one no round needs the round before.
+    """
+    rounds = slice(loop.first, loop.last)
+    if loop.last - loop.first != loop.times * loop.body:
+        return []
+    body = slice(loop.first, loop.first + loop.body)
+    if not all(of_nodes(replay, copies(replay, kind))[body].any() for kind in (CopyKind.H2D, CopyKind.D2H)):
+        return []
+    gaps = replay.usual.gap[rounds].reshape(loop.times, loop.body)
+    usual = np.median(gaps, axis=0)
+    place = int(np.maximum(gaps - LONG_PAUSE * usual, 0.0).sum(axis=0).argmax())
+    long = gaps[:, place] > LONG_PAUSE * usual[place]
+    apart = np.diff(np.flatnonzero(long))
+    if not len(apart):
+        return []
+    size = int(np.bincount(apart).argmax())
+    first = int(np.bincount(np.flatnonzero(long) % size).argmax())
+    begins = np.zeros(loop.times, bool)
+    begins[first::size] = True
+    regular = long[begins].mean() >= IN_TIME and long[~begins].mean() <= OUT_OF_TIME
+    if size < MIN_IN_GROUP or begins.sum() < MIN_GROUPS or not regular:
+        return []
+    starts = loop.first + np.flatnonzero(begins) * loop.body + place
+    whole = starts[starts + size * loop.body <= loop.last]
+    return [replace(loop, first=start, last=start + size * loop.body, times=size) for start in whole.tolist()]

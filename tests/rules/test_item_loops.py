@@ -1,0 +1,246 @@
+"""Loops over items: which rounds can be done together, and what is left of them then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rules.analysis.names.families import Family, classify
+from rules.fixes.plan import Plan, Promise
+from tests.rules.builder import TinyTrace
+from tests.rules.test_fixes import plan_of_body
+
+PRODUCT = "sm90_gemm_32x128_tn"
+
+
+def joins(plan: Plan) -> list[Promise]:
+    assert plan.reason == ""
+    assert plan.crashed == ()
+    return [each for each in plan.promises if each.proposal.fix == "join-loop"]
+
+
+def of_body(body: Callable[[TinyTrace, int], None], length: float = 2000) -> list[Promise]:
+    return joins(plan_of_body(body, length=length))
+
+
+@pytest.mark.parametrize(
+    ("stacked", "found"),
+    [
+        ([(64, 320, 32), (64, 32, 128), (64, 128, 32)], True),
+        ([(64, 32, 128), (64, 128, 32)], False),
+        ([(64, 320, 32)], False),
+        ([(9, 320, 32), (9, 32, 128), (9, 128, 32)], False),
+        ([(64, 320, 32), (64, 32 * 128 + 128 * 32)], True),
+    ],
+    ids=["experts", "layers in a stack", "steps of a recurrence", "too few in the stack", "written weights"],
+)
+def test_rounds_that_take_their_input_and_weights_out_of_stacks_are_items(
+    stacked: list[tuple[int, ...]], found: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for _item in range(10):
+            for stack in stacked:
+                chosen = trace.op(at, at + 2, "aten::select")
+                trace.shapes(chosen, [list(stack), [], []], ["float", "Scalar", "Scalar"])
+                at += 4
+            for come, go, then in ((32, 128, "gelu"), (128, 32, "scale")):
+                product = trace.op(at, at + 20, "aten::mm")
+                trace.shapes(product, [[320, come], [come, go]], ["float", "float"])
+                trace.kernels(at + 2, 1, 5, 30, PRODUCT)
+                trace.kernels(at + 22, 1, 5, 30, f"void {then}_kernel")
+                at += 50
+        trace.kernels(at, 1, 5, 10, "void last_kernel")
+
+    assert bool(of_body(body)) is found
+
+
+def rounds_with_pauses(pauses: list[float], *, sends: bool = True) -> list[Promise]:
+    """What is promised of rounds that send their input, multiply and read back, each after such a pause."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for pause in pauses:
+            at += pause
+            if sends:
+                trace.copy(at + 6, at + 7, "HtoD", at, bytes=64)
+            trace.kernels(at + 10, 1, 5, 10, PRODUCT)
+            trace.kernels(at + 20, 1, 5, 10, "void sample_kernel")
+            trace.kernels(at + 30, 1, 5, 10, "void other_kernel")
+            trace.copy(at + 44, at + 45, "DtoH", at + 38, bytes=8)
+            trace.call(at + 44, at + 47, "cudaStreamSynchronize")
+            at += 50
+        trace.kernels(at, 1, 5, 10, "void last_kernel")
+
+    return of_body(body, length=40 + sum(pauses) + 50 * len(pauses))
+
+
+@pytest.mark.parametrize(
+    ("size", "groups", "long", "found"),
+    [
+        (4, 4, 60.0, True),
+        (3, 4, 60.0, False),
+        (4, 3, 60.0, True),
+        (6, 2, 60.0, False),
+        (4, 4, 15.0, False),
+        (1, 16, 60.0, False),
+    ],
+    ids=["groups of four", "of three", "three groups", "two", "short pauses", "all alike"],
+)
+def test_rounds_between_two_pauses_of_the_cpu_are_items_of_one_group(
+    size: int, groups: int, long: float, found: bool
+) -> None:
+    assert bool(rounds_with_pauses(([long] + [10.0] * (size - 1)) * groups)) is found
+
+
+def test_groups_are_known_by_nearly_all_of_their_pauses() -> None:
+    regular = ([60.0] + [10.0] * 4) * 6
+    some_short = [10.0 if place in (5, 20) else each for place, each in enumerate(regular)]
+    some_long = [60.0 if place in (2, 8, 14) else each for place, each in enumerate(regular)]
+    once_short = [10.0 if place == 10 else each for place, each in enumerate(regular)]
+    once_long = [60.0 if place == 8 else each for place, each in enumerate(regular)]
+    assert [bool(rounds_with_pauses(each)) for each in (once_short, once_long)] == [True, True]
+    assert [bool(rounds_with_pauses(each)) for each in (some_short, some_long)] == [False, False]
+
+
+def test_a_group_takes_a_round_for_all_its_items() -> None:
+    (few,) = rounds_with_pauses(([60.0] + [10.0] * 3) * 5)
+    (many,) = rounds_with_pauses(([60.0] + [10.0] * 9) * 5)
+    assert many.expected > 1.3 * few.expected
+    assert many.proposal.title.startswith("Process 10 items at once")
+
+
+def test_rounds_whose_input_is_on_the_gpu_already_may_need_the_one_before() -> None:
+    assert not rounds_with_pauses(([60.0] + [10.0] * 3) * 4, sends=False)
+
+
+def lists(
+    lengths: tuple[int, ...], between: tuple[str, ...] = ("void stack_kernel",), *, pause: float = 20.0
+) -> Promise:
+    """What is promised of loops that make the same calls, one after another, with these kernels between them."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for times in lengths:
+            for _item in range(times):
+                for name in ("sort", "gather", "scan"):
+                    trace.kernels(at, 1, 5, 20, f"void {name}_kernel", grid=8)
+                    at += 20
+            for name in between:
+                at += pause
+                trace.kernels(at, 1, 5, 20, name)
+                at += 20
+
+    length = 60 + 60 * sum(lengths) + (20 + pause) * len(between) * len(lengths)
+    (found,) = of_body(body, length=length)
+    return found
+
+
+def test_loops_with_hardly_anything_between_them_are_a_loop_themselves() -> None:
+    little = lists((12, 12, 12, 12))
+    layers = lists((12, 12, 12, 12), ("void layer_norm_kernel",))
+    products = lists((12, 12, 12, 12), (PRODUCT,))
+    assert little.high > 2 * max(layers.high, products.high)
+    assert little.low < 0.5 * little.expected
+    assert min(layers.low / layers.expected, products.low / products.expected) > 0.7
+
+
+@pytest.mark.parametrize(("kernels", "alike"), [(14, True), (16, False)])
+def test_much_between_loops_is_no_part_of_a_loop_over_them(kernels: int, alike: bool) -> None:
+    between = tuple(f"void {chr(97 + place)}_kernel" for place in range(kernels))
+    found = lists((12, 12, 12, 12), between, pause=0.0)
+    assert (found.expected > 5) is alike
+
+
+@pytest.mark.parametrize(("pause", "alike"), [(160.0, True), (400.0, False)])
+def test_work_of_the_cpu_between_loops_is_no_part_of_a_loop_over_them(pause: float, alike: bool) -> None:
+    found = lists((12, 12, 12, 12), pause=pause)
+    assert (found.low < 0.6 * found.expected) is alike
+
+
+def test_the_longest_of_such_loops_remains_at_least() -> None:
+    assert lists((36, 9, 9, 9)).low < 0.8 * lists((16, 16, 16, 15)).low
+
+
+def read_one_by_one(calls_between: int, fewer: int = 0) -> Promise:
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for _item in range(16):
+            for name in ("sort", "gather", "scan"):
+                trace.kernels(at, 1, 5, 20, f"void {name}_kernel", grid=8)
+                at += 20
+        for place in range(calls_between):
+            trace.kernels(at, 1, 5, 20, f"void {chr(97 + place)}_kernel")
+            at += 20
+        for _item in range(16 - fewer):
+            trace.copy(at + 8, at + 9, "DtoH", at, bytes=8)
+            trace.call(at + 6, at + 12, "cudaStreamSynchronize")
+            at += 20
+
+    (found,) = of_body(body, length=1600)
+    return found
+
+
+def test_a_loop_that_reads_the_results_of_another_goes_with_it() -> None:
+    with_it = [read_one_by_one(4), read_one_by_one(0), read_one_by_one(2, fewer=1)]
+    without = [read_one_by_one(5), read_one_by_one(2, fewer=2)]
+    assert min(each.expected for each in with_it) > 1.2 * max(each.expected for each in without)
+    assert all("copy-d2h" in {one.value for one in each.proposal.categories} for each in with_it)
+
+
+def assembled(operators: int) -> Promise:
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for _item in range(12):
+            for name in ("sort", "gather", "scan"):
+                trace.kernels(at, 1, 5, 20, f"void {name}_kernel", grid=8)
+                at += 20
+        for place in range(operators):
+            trace.op(at + place * 800 / operators, at + place * 800 / operators + 4, "aten::fill_")
+        trace.kernels(at + 800, 1, 5, 20, "void next_kernel")
+
+    (found,) = of_body(body, length=1700)
+    return found
+
+
+def test_python_that_calls_an_operator_for_each_item_goes_with_their_loop() -> None:
+    assert assembled(12).expected > 1.5 * assembled(11).expected
+
+
+def test_what_loops_read_back_to_send_it_again_may_stay_on_the_gpu() -> None:
+    def most(direction: str) -> Promise:
+        def body(trace: TinyTrace, _: int) -> None:
+            at = 10.0
+            for _layer in range(4):
+                trace.kernels(at, 1, 5, 20, PRODUCT)
+                at += 20
+                for _item in range(10):
+                    for name in ("sort", "gather", "scan"):
+                        trace.kernels(at, 1, 5, 20, f"void {name}_kernel", grid=8)
+                        at += 20
+                    trace.copy(at + 8, at + 9, "DtoH", at, bytes=8)
+                    trace.call(at + 6, at + 16, "cudaStreamSynchronize")
+                    at += 20
+                trace.kernels(at, 1, 5, 20, "void next_kernel")
+                trace.copy(at + 30, at + 290, direction, at + 24, bytes=80)
+                trace.call(at + 30, at + 300, "cudaStreamSynchronize")
+                at += 310
+
+        (found,) = of_body(body, length=4800)
+        return found
+
+    sent, read = most("HtoD"), most("DtoH")
+    assert sent.high / sent.expected > 1.2 * read.high / read.expected
+
+
+@pytest.mark.parametrize(
+    ("kernel", "family"),
+    [
+        ("reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::WelfordOps<float, 4>>>", "REDUCTION"),
+        ("at::native::batch_norm_collect_statistics_channels_last_kernel<Welford>", "NORMALISATION"),
+        ("RowwiseMomentsCUDAKernel", "NORMALISATION"),
+    ],
+)
+def test_a_standard_deviation_is_no_layer_that_normalises(kernel: str, family: str) -> None:
+    assert classify(f"void at::native::{kernel}").family is Family[family]
