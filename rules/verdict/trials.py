@@ -110,7 +110,7 @@ def meaning(trial: Trial) -> str:
     most = _at_most(gain)
     if trial.candidate.kind is Kind.CONTROL:
         if gain.high > MAX_TELLING or gain.low < 1 / MAX_TELLING:
-            return f"too noisy here: the unchanged program measured {times(gain)} as fast as itself"
+            return "too noisy here: varies by more than a factor of two on its own"
         return f"varies by up to {percent(max(gain.high - 1, 1 - gain.low, 0.0))} on its own"
     if trial.verdict is Verdict.SLOWER:
         return "slower"

@@ -24,14 +24,12 @@ def trial_text(trials: Trials) -> str:
     if not trials.restless:
         unreached = [each for each in trials.trials if each.verdict is Verdict.NOT_REACHED]
         compared = [
-            each
+            f"{each.candidate.title}: {wording.likeness(each.loss)}"
             for each in trials.trials
             if each.loss is not None and each.candidate.kind is not Kind.START  # told with its launches
         ]
         lines += [f"  {trial_line(each)}" for each in unreached]
-        lines += [
-            f"  {one_line(each.candidate.title)}: {'; '.join(wording.about(each))}" for each in compared
-        ]
+        lines += [f"  {one_line(each)}" for each in compared]
         lines += map(one_line, wording.left_out(trials))
     return joined([*lines, wording.summary(trials), *map(one_line, wording.caution(trials))])
 
