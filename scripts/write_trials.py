@@ -91,24 +91,24 @@ def whole(measured: dict[str, Any], name: str, what: str) -> str:
     reached = [each for each in tried if each["gain"] is not None]
     won = [each for each in reached if each["kind"] == "switch" and each["low"] > 1]
     found = [each for each in measured["whole"][name] if each["kind"] == "together" and each["gain"]]
-    together = (
-        f"the winners measured together{', and their losses compared' * bool(found and found[0]['loss'])}"
-    )
-    ended = (
-        (together if found else "the winners not measured together") if won else "no change made it faster"
-    )
+    compared = ", and their losses compared" * bool(found and found[0]["loss"])
+    ended = "no change made it faster"
+    if won:
+        ended = f"the winners measured together{compared}" if found else "the winners not measured together"
+    if len(won) == 1:
+        ended = f"one made it faster{', and its losses were compared' * bool(won[0]['loss'])}"
     return f"{measured['whole_seconds'][name]} s for {what} ({len(reached)} of {len(tried)} changes measured, {ended})"
 
 
 def idle(measured: dict[str, Any]) -> str:
-    """What a recorder costs that waits."""
-    without, with_recorder = (
-        statistics.median(measured["idle"][key]) for key in ("without", "with_recorder")
-    )
-    spread = max(measured["idle"]["without"]) / min(measured["idle"]["without"]) - 1
+    """What it costs where nothing is timed."""
+    found = measured["idle"]
+    without, with_recorder = (statistics.median(found[key]) for key in ("without", "with_recorder"))
+    spread = max(found["without"]) / min(found["without"]) - 1
+    unit = found.get("unit", "blocks")
     return (
-        f"A waiting recorder costs nothing measurable: the median of twelve blocks was {without:.2f} ms "
-        f"a step without it and {with_recorder:.2f} ms with it, where blocks without it differ by {spread:.0%}.\n"
+        f"On the {measured['gpu'].split()[1]}, the median of {len(found['without'])} {unit} was {without:.2f} ms "
+        f"a step without it and {with_recorder:.2f} ms with it, where {unit} without it differ by {spread:.0%}."
     )
 
 
@@ -118,7 +118,8 @@ def main() -> None:
     written += "With its own recording and a limit of 120 s, a trial of all changes that apply took "
     written += whole(machines[0], "train_lm", "a small language model") + " and "
     written += whole(machines[0], "train_cnn", "a ResNet-50") + ".\n\n"
-    written += "".join(idle(each) for each in machines if "idle" in each)
+    idles = [idle(each) for each in machines if "idle" in each]
+    written += f"Waiting costs nothing measurable. {' '.join(idles)}\n"
     before, _, rest = DOCUMENT.read_text("utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     DOCUMENT.write_text(f"{before}{BEGIN}{written}{END}{after}", "utf-8")
