@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model.late.dataclass import dataclass
+from rules.fixes.plan import Plan, Promise
 from rules.trials.kept import KeptTrial
 from rules.trials.trial import Kind, Promised
 
@@ -60,6 +61,13 @@ def here(promised: Promised, record: FixRecord, most: float) -> Promised | None:
     low = min(promised.expected * found.low, promised.low * found.middle)
     high = max(promised.expected * found.high, promised.high * found.middle)
     return Promised(*(min(each, most) for each in (low, expected, high)))
+
+
+def promise_here(plan: Plan, promise: Promise, record: FixRecord) -> Promised | None:
+    """A promise of a plan as the machine of a record keeps it; None after too few trials, or without a gain."""
+    if promise.proposal.redesign:
+        return None
+    return here(Promised(promise.low, promise.expected, promise.high), record, plan.most(promise))
 
 
 def records_by_fix(trials: Iterable[KeptTrial]) -> tuple[FixRecord, ...]:

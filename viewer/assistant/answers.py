@@ -13,6 +13,7 @@ from rules.analysis.names.software import software_of
 from rules.findings.base import rules
 from rules.fixes.plan import plan_of
 from viewer.assistant.recordings import Refused
+from viewer.capture.trials.records import trial_records
 from viewer.look.plain_text import safe
 from viewer.query.database import database_of
 from viewer.query.errors import MAX_WORD, QueryError, shortened
@@ -61,7 +62,8 @@ def about(analysis: Analysis, progress: Progress) -> dict[str, Any]:
 
 def diagnosis(analysis: Analysis, progress: Progress) -> str:
     """What `stallscope diagnose` prints."""
-    return bounded(as_text(analysis.trace, findings_of(analysis), analysis))
+    records = trial_records(analysis.trace)
+    return bounded(as_text(analysis.trace, findings_of(analysis), analysis, records=records))
 
 
 def table(
@@ -175,7 +177,7 @@ def predictions(analysis: Analysis, progress: Progress, fixes: Sequence[str] = (
     """What each fix would give, or some of them together. Raises ``Refused`` for an unknown one."""
     plan = plan_of(analysis)
     if not fixes:
-        return bounded("\n".join(fixes_text(analysis, findings_of(analysis))))
+        return bounded("\n".join(fixes_text(analysis, findings_of(analysis), trial_records(analysis.trace))))
     try:
         chosen = plan.chosen(list(fixes))
     except KeyError as error:

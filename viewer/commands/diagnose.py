@@ -153,13 +153,17 @@ def _printed(options: argparse.Namespace, analysis: Analysis, diagnosis: Diagnos
     price, all_tables = options.cost_per_hour, options.tables
     if options.lines:
         return _lines(options, diagnosis)
+    from viewer.capture.trials.records import trial_records
+
+    records = trial_records(analysis.trace)
     if options.json:
         from viewer.reports.json_report import as_json
 
-        return json_text(as_json(analysis.trace, diagnosis, analysis, price, all_tables=all_tables))
+        told = as_json(analysis.trace, diagnosis, analysis, price, all_tables=all_tables, records=records)
+        return json_text(told)
     from viewer.reports.text_report import as_text
 
-    return as_text(analysis.trace, diagnosis, analysis, price, all_tables=all_tables)
+    return as_text(analysis.trace, diagnosis, analysis, price, all_tables=all_tables, records=records)
 
 
 def _lines(options: argparse.Namespace, diagnosis: Diagnosis) -> str:

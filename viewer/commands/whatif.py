@@ -63,12 +63,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _printed(options: argparse.Namespace, analysis: Analysis, plan: Plan, diagnosis: Diagnosis) -> str:
+    from viewer.capture.trials.records import trial_records
     from viewer.reports.fixes_report import fixes_json, fixes_text, outcome_json, outcome_text
 
     if not options.fix:
+        records = trial_records(analysis.trace)
         if options.json:
-            return json_text(fixes_json(analysis, diagnosis))
-        return "\n".join(fixes_text(analysis, diagnosis))
+            return json_text(fixes_json(analysis, diagnosis, records))
+        return "\n".join(fixes_text(analysis, diagnosis, records))
     try:
         chosen = plan.chosen(options.fix)
     except KeyError as error:

@@ -24,9 +24,8 @@ from parsers.sqlite.read_only import read_only_uri
 from rules.gates.figures import RunFigures
 from rules.gates.kept_promises import KeptPromise
 from rules.trials.kept import KeptTrial
-from viewer.kept.storage import data_folder, is_filled
+from viewer.kept.storage import RUNS_FILE, data_folder, is_filled
 
-FILE_NAME = "runs.sqlite"
 MAX_ENTRIES = 10_000
 MAX_TEXT_LENGTH = 8_192
 _MAX_READING_S = 5.0
@@ -75,7 +74,7 @@ class History:
     """The file; it is made when the first run is kept. Every method raises ``TraceError``."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = path or data_folder() / FILE_NAME
+        self.path = path or data_folder() / RUNS_FILE
 
     def entries(self, series: Series, name: str | None = None) -> list[Entry]:
         """In the order in which they were kept; of every name where none is given."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+RUNS_FILE = "runs.sqlite"  # runs and trials, as figures
 _BEGINNINGS_OF_REPORTS = (b"<!doctype html", b"%pdf-", b"<?xml", b"par1", b"\x89png")  # of no recording
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from parsers.model.units import duration
@@ -14,6 +15,7 @@ from rules.fixes.measured_gains import measured_gains
 from rules.fixes.plan import Outcome, Plan, Promise, plan_of
 from rules.fixes.simulation import simulate
 from rules.replay.critical_path import critical_path_of
+from rules.trials.record import FixRecord, promise_here
 from rules.verdict.promises import (
     ADDS_LITTLE,
     about_replay,
@@ -25,19 +27,28 @@ from rules.verdict.promises import (
     usually,
     worded,
 )
+from rules.verdict.trials import kept_here
 from rules.wording.phrases import listed
 from rules.wording.words import Reader
 from viewer.look.plain_text import joined, one_line
 
 WIDTH = 96
+Records = Mapping[str, FixRecord]
+NONE: Records = MappingProxyType({})
 
 
-def fixes_json(analysis: Analysis, diagnosis: Diagnosis) -> dict[str, Any]:
-    """The keys ``replay``, ``fixes`` and ``critical_path`` of the diagnosis."""
+def fixes_json(analysis: Analysis, diagnosis: Diagnosis, records: Records = NONE) -> dict[str, Any]:
+    """The keys ``replay``, ``fixes`` and ``critical_path`` of the diagnosis; ``records``: of trials, by fix."""
     plan, reader = plan_of(analysis), Reader.of(analysis.trace)
     return {
         "replay": replay_json(plan),
-        "fixes": [_fix(promise, diagnosis, reader) for promise in plan.promises],
+        "fixes": [
+            {
+                **_fix(promise, diagnosis, reader),
+                "here": _here(plan, promise, records.get(promise.proposal.fix)),
+            }
+            for promise in plan.promises
+        ],
         "critical_path": critical_path_of(analysis).share(),
     }
 
@@ -83,6 +94,15 @@ def _measured(fix: str) -> dict[str, Any] | None:
     return asdict(known) if known is not None else None
 
 
+def _here(plan: Plan, promise: Promise, record: FixRecord | None) -> dict[str, Any] | None:
+    """How promises of a fix held in trials on this machine, and the band that they make of this one."""
+    if record is None:
+        return None
+    expected = promise_here(plan, promise, record)
+    band = {name: round(ns, 3) for name, ns in asdict(expected).items()} if expected is not None else {}
+    return {"trials": record.trials, "held": record.held, **band}
+
+
 def numbers_of_changes(promises: Sequence[Promise], reader: Reader) -> dict[str, int]:
     """The number of the change with an id, and of the one that says a sentence of advice or shows some code."""
     numbers: dict[str, int] = {}
@@ -105,24 +125,34 @@ def advice_beside(finding: Finding, changes: Mapping[str, int]) -> tuple[str, ..
     return (*((which,) if numbers else ()), *(each for each in finding.advice if each not in changes))
 
 
-def fixes_text(analysis: Analysis, diagnosis: Diagnosis) -> list[str]:
-    """The fixes in the order in which they would be done, as lines; or why nothing is predicted."""
+def fixes_text(analysis: Analysis, diagnosis: Diagnosis, records: Records = NONE) -> list[str]:
+    """The fixes in the order in which they would be done, as lines; or why nothing is predicted.
+
+    ``records`` of trials on this machine, by fix, stand beside the promises in place of those of other programs.
+    """
     plan = plan_of(analysis)
     if not plan.promises:
         return [*textwrap.wrap(about_replay(plan), WIDTH), ""]
     lines = [*textwrap.wrap(no_fix_known(analysis, diagnosis), WIDTH), "What to change, in this order:"]
     for number, promise in enumerate(plan.promises, 1):
         mends = [each.title for each in removed(promise, diagnosis)]
-        lines += _promise_lines(number, promise, Reader.of(analysis.trace), mends)
+        record = records.get(promise.proposal.fix)
+        known = kept_here(record, promise_here(plan, promise, record)) if record else usually(promise)
+        lines += _promise_lines(number, promise, Reader.of(analysis.trace), mends, known)
     lines += textwrap.wrap(about_replay(plan), WIDTH, initial_indent="  ", subsequent_indent="  ")
     return [*map(one_line, lines), ""]
 
 
-def _promise_lines(number: int, promise: Promise, reader: Reader, mends: Sequence[str]) -> list[str]:
+def _promise_lines(
+    number: int, promise: Promise, reader: Reader, mends: Sequence[str], known: str
+) -> list[str]:
+    """``known``: how well promises of the fix held elsewhere."""
     proposal = promise.proposal
     lines = textwrap.wrap(f"{number}. {proposal.title}", WIDTH, subsequent_indent="   ")
     lines += textwrap.wrap(worded(promise), WIDTH, initial_indent="   ", subsequent_indent="   ")
-    lines += textwrap.wrap(usually(promise), WIDTH, initial_indent="   ", subsequent_indent="   ")
+    lines += textwrap.wrap(
+        known and f"{known.rstrip('.')}.", WIDTH, initial_indent="   ", subsequent_indent="   "
+    )
     for each in mends:
         lines += textwrap.wrap(f"also fixes: {each}", WIDTH, initial_indent="   ", subsequent_indent="      ")
     if number > 1 and not proposal.redesign and abs(promise.after_others - promise.expected) > 0.02:

@@ -23,7 +23,7 @@ from rules.memory.summary import MemorySummary, memory_of
 from rules.terms.culprit import SourceLine
 from rules.verdict.promises import first_step
 from rules.verdict.verdict import gpus_that_ran, verdict
-from viewer.reports.fixes_report import fixes_json
+from viewer.reports.fixes_report import NONE, Records, fixes_json
 from viewer.reports.result_tables import table_json
 from viewer.reports.serving_report import serving_json
 from viewer.reports.tables_report import every_table, rows_that_matter, tables_json
@@ -39,6 +39,7 @@ def as_json(
     cost_per_hour: float | None = None,
     *,
     all_tables: bool = False,
+    records: Records = NONE,
 ) -> dict[str, Any]:
     """A dictionary of plain values; times are integer ns from the trace start.
 
@@ -84,7 +85,7 @@ def as_json(
             finding_json(finding, _device_id(trace, finding), _places(trace, finding))
             for finding in diagnosis.findings
         ],
-        **fixes_json(analysis, diagnosis),
+        **fixes_json(analysis, diagnosis, records),
         "skipped": dict(sorted(diagnosis.skipped.items())),
         "crashed": dict(sorted(diagnosis.crashed.items())),
         "quiet": list(diagnosis.quiet),

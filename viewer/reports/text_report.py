@@ -36,7 +36,7 @@ from rules.wording.memory import memory_lines
 from rules.wording.words import Reader
 from viewer.look.naming import place_name
 from viewer.look.plain_text import joined
-from viewer.reports.fixes_report import advice_beside, fixes_text, numbers_of_changes
+from viewer.reports.fixes_report import NONE, Records, advice_beside, fixes_text, numbers_of_changes
 from viewer.reports.rendering.blocks import Table
 from viewer.reports.rendering.terminal_report import table_lines
 from viewer.reports.result_tables import table_text
@@ -58,6 +58,7 @@ def as_text(
     cost_per_hour: float | None = None,
     *,
     all_tables: bool = False,
+    records: Records = NONE,
 ) -> str:
     """The whole diagnosis: verdict, budget, what idle GPUs cost at a price, findings, tables, what was not checked."""
     plan = plan_of(analysis)
@@ -72,7 +73,7 @@ def as_text(
         lines += _budgets(trace, analysis, diagnosis)
         if cost_per_hour and (cost := idle_cost(analysis, cost_per_hour)) is not None:
             lines += [*textwrap.wrap(cost.text, WIDTH), ""]
-        lines += fixes_text(analysis, diagnosis)
+        lines += fixes_text(analysis, diagnosis, records)
         changes = numbers_of_changes(plan.promises, Reader.of(trace))
     lines += serving_text(trace)
     lines += _memory(analysis)

@@ -1,8 +1,8 @@
 """What a command said of recordings, kept beside the cache of traces: asked again, it is said at once.
 
-An answer belongs to the question (the command and all its options that matter), to the files as they are, and to the
-code of the whole program. Where any of it changed there is no answer, and everything is found out anew. A kept answer
-is told before numpy, or anything that reads, is loaded.
+An answer belongs to the question (the command and all its options that matter), to the files as they are, to what is
+kept of trials, which stands beside promises, and to the code of the whole program. Where any of it changed there is no
+answer, and everything is found out anew. A kept answer is told before numpy, or anything that reads, is loaded.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from parsers.model.late.dataclass import dataclass
 from parsers.stored.entries import Entries
+from viewer.kept.storage import RUNS_FILE, data_folder
 from viewer.terminal.console import complain
 
 if TYPE_CHECKING:
@@ -88,6 +89,10 @@ def question_of(names: Sequence[str], asked: Mapping[str, Any]) -> Question | No
         except (OSError, ValueError):
             return None
         files.append(str(file))
+    try:
+        states.append(_state(data_folder() / RUNS_FILE))
+    except OSError:
+        return None
     stated = repr((sorted(asked.items()), list(names), states, program())).encode("utf-8", "surrogateescape")
     return Question(hashlib.sha256(stated).hexdigest()[:32], frozenset(files))
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from parsers.model import TraceError
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from rules.analysis.analysis import Analysis
@@ -102,6 +103,17 @@ def records_on(request: CaptureRequest | None, history: History | None = None) -
     entries = (history or History()).entries(Series.TRIAL)
     ending = _ending(request)
     return list(records_by_fix(each for one in entries if one.name.endswith(ending) for each in one.trials))
+
+
+def records_for(paths: Sequence[Path]) -> dict[str, FixRecord]:
+    """The same for the machine that made these files, by fix; none where the journal cannot be read."""
+    try:
+        if not History().entries(Series.TRIAL):
+            return {}
+        run = run_that_made(paths)
+        return {each.fix: each for each in records_on(run.request if run is not None else None)}
+    except (TraceError, OSError):
+        return {}
 
 
 def run_that_made(paths: Sequence[Path]) -> Run | None:

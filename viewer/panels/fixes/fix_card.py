@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QFont, QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from rules.fixes.base import switches_for
-from rules.trials.record import here
+from rules.trials.record import promise_here
 from rules.trials.trial import Promised
 from rules.verdict.promises import depends_on, factor, step_with, usually, worded, worded_shortly
 from rules.verdict.trials import beside_promise, kept_here
@@ -191,12 +191,8 @@ class FixCard(QFrame):
 
     def show_record(self, record: FixRecord | None) -> None:
         """How promises of this fix held on this machine, and what that makes of this one."""
-        promise = self.promise
-        expected_here = None
-        if record is not None and not promise.proposal.redesign:
-            promised = Promised(promise.low, promise.expected, promise.high)
-            expected_here = here(promised, record, self._plan.most(promise))
-        told = kept_here(record, expected_here) if record is not None else usually(promise)
+        expected_here = promise_here(self._plan, self.promise, record) if record is not None else None
+        told = kept_here(record, expected_here) if record is not None else usually(self.promise)
         self.kept.setText(unbroken(told))
         self.kept.setVisible(bool(told))
         self.range.show_here(expected_here)
