@@ -71,6 +71,23 @@ def test_a_function_that_reaches_the_limit_is_told_to_run_uncompiled(
     assert ("runs uncompiled" in finding.explanation) == (severity == "high")
 
 
+@pytest.mark.parametrize("processes", [1, 3])
+def test_each_process_counts_its_own_compilations(processes: int, tmp_path: Path) -> None:
+    below_limit = RECOMPILE_LIMIT - 1
+    again = "".join(
+        reasons(number, f"0/{number - 1}: L['n'] == {number}") + compiled(number, number, 0.5)
+        for number in range(1, below_limit + 1)
+    )
+    for rank in range(processes):
+        (tmp_path / f"dedicated_log_torch_trace_rank_{rank}.log").write_text(compiled(0, 0, 0.5) + again)
+    (finding,) = found(open_trace([tmp_path]), "compiled-again")
+    assert finding.title == f"step was recompiled {below_limit} times"
+    assert "That took 3.50 s." in finding.explanation
+    assert finding.ceiling_ns == pytest.approx(3.5e9)
+    assert "runs uncompiled" not in finding.explanation
+    assert ("3 processes compiled it again" in finding.explanation) == (processes == 3)
+
+
 def test_a_log_of_what_was_compiled_once_has_nothing_to_find(tmp_path: Path) -> None:
     trace = opened(tmp_path, compiled(0) + compiled(0, 2, compile_id="1/0", co_name="loss"))
     assert found(trace, "compiled-again") == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from parsers.model import I64, EventKind, LaneKind, Trace, derived
@@ -17,13 +19,18 @@ _RESUMED = regex(r"torch_dynamo_resume_in_(.+)_at_(\d{1,9})(?:_\d{1,9})?")
 
 @dataclass(frozen=True, slots=True)
 class CompiledFunction:
-    """One function; ``reasons`` for which it was compiled again, ``again_ns`` what these took where that is known."""
+    """One function in the process that lost most by it.
+
+    ``reasons`` for which it was compiled again, ``again_ns`` what these took where that is known; ``processes`` that
+    compiled it again.
+    """
 
     name: str
     place: str
     times: int
     reasons: tuple[str, ...]
     again_ns: int | None
+    processes: int = 1
 
     @property
     def is_resumed(self) -> bool:
@@ -61,15 +68,26 @@ class BrokenGraph:
 @derived
 def compiled_functions(trace: Trace) -> tuple[CompiledFunction, ...]:
     """The functions of all logs; what took longest to compile again first, then what was most often."""
-    rows: dict[tuple[str, str], list[tuple[str, float | None]]] = {}
+    of_logs: dict[tuple[str, str], list[CompiledFunction]] = {}
     for table in trace.tables:
         if table.title == COMPILATIONS_TITLE:
+            rows: dict[tuple[str, str], list[tuple[str, float | None]]] = {}
             columns = (table.column(each) for each in ("function", "place", "took", "compiled again because"))
             for name, place, took, reason in zip(*columns, strict=True):
                 seconds = took if isinstance(took, float) else None
                 rows.setdefault((_text(name), _text(place)), []).append((_text(reason), seconds))
-    found = [_function(name, place, of_it) for (name, place), of_it in rows.items()]
-    return tuple(sorted(found, key=lambda each: (-(each.again_ns or 0), -len(each.reasons))))
+            for at, of_it in rows.items():
+                of_logs.setdefault(at, []).append(_function(*at, of_it))
+    worst = [
+        replace(min(each, key=_weight), processes=sum(bool(one.reasons) for one in each))
+        for each in of_logs.values()
+    ]
+    return tuple(sorted(worst, key=_weight))
+
+
+def _weight(function: CompiledFunction) -> tuple[int, int]:
+    """What took longest to compile again is least, then what was most often."""
+    return (-(function.again_ns or 0), -len(function.reasons))
 
 
 def _function(name: str, place: str, rows: list[tuple[str, float | None]]) -> CompiledFunction:
