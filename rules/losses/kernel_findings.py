@@ -32,7 +32,7 @@ from rules.wording.headline import Headline
 
 _OF_LIBRARIES = regex(
     r"cublas|cudnn|cusparse|cusolver|cufft|nvjet_|\bat::native::|\bcub::|\bthrust::|xmma_|cutlass_\d\d_|"
-    r"^(void )?(ampere|turing|volta|maxwell)_|\bgemv\w*_kernel|^Cijk_|miopen|rocblas|^__myl_"
+    r"^(void )?(ampere|turing|volta|maxwell)_|\bgemv(2[NT]|NSP|x::)\w*kernel|^Cijk_|miopen|rocblas|^__myl_"
 )
 _OF_RANDOM_NUMBERS = regex(
     r"\bdistribution_(elementwise|nullary)|\b(cu|hip|roc)rand_(init|gen)\w*|generate_seed_pseudo"

@@ -11,7 +11,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import EventKind, LaneKind, Trace, TraceError
-from parsers.model.names.mangled import spelled_out
+from parsers.model.names.mangled import spelled_out, without_parameters
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.beside.inside_kernels import inside_kernels
@@ -248,7 +248,14 @@ def test_mangled_names_are_shown_by_their_identifiers() -> None:
     assert spelled_out("_Z3addPfS_i") == "add"
     assert spelled_out("_ZN2at6native4fillILi4ENS0_11FillFunctorIfEEEEvT_") == "at::native::fill<FillFunctor>"
     for name in ("add_kernel", "_Z", "_ZN", "_ZN9999x", "_ZN0x", "_Z12ab", "_ZN4294967296a", "void f(int)"):
-        assert spelled_out(name) == name
+        assert spelled_out(name) == name == without_parameters(name)
+
+
+def test_parameters_of_mangled_names_go_unless_a_template_says_what_it_computes_by_them() -> None:
+    assert without_parameters("_Z4initP17curandStateXORWOW") == "_Z4init"
+    assert without_parameters("_ZN3sim4initEP17curandStateXORWOW") == "_ZN3sim4init"
+    template = "_ZN2at6native4fillILi4ENS0_11FillFunctorIfEEEEvT_"
+    assert without_parameters(template) == template
 
 
 @pytest.mark.parametrize("name", ["trace.chrome_trace", "inside.chrome_trace"])

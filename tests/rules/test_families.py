@@ -320,6 +320,9 @@ def test_libraries_of_experts_and_custom_all_reduces_communicate(name: str) -> N
         ("void groupnorm_kernel_dispatch_down<__hip_bfloat16>(int)", Family.NORMALISATION),
         ("void my::deep_dispatch_epilogue<float>(int)", Family.OTHER),
         ("void sum(multi_tensor_apply_kernel_arguments)", Family.OTHER),
+        ("_Z14perform_sweepsPdiP17curandStateXORWOW", Family.OTHER),
+        ("_Z11curand_initPdi", Family.RANDOM),
+        ("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEEEEvT_", Family.ELEMENTWISE),
     ],
 )
 def test_words_of_arguments_and_of_other_libraries_do_not_mislead(name: str, family: Family) -> None:

@@ -193,6 +193,8 @@ def test_low_occupancy_names_its_limiter() -> None:
         ("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>(int)", True),
         ("gemm_naive(float*, float*, float*, int)", False),
         ("void cutlass::Kernel2<MyGemm>(Params)", False),
+        ("void gemv2T_kernel_val<int, int, float>(int)", True),
+        ("void gemv_kernel_part1<double>(const double *)", False),
     ],
 )
 def test_nobody_is_told_to_rewrite_a_librarys_kernel(name: str, of_library: bool) -> None:

@@ -21,10 +21,7 @@ def spelled_out(name: str) -> str:
     if begins is None:
         return name
     text = name[:_MAX_LENGTH]
-    at, own = begins.end(), list[str]()
-    while (found := _identifier(text, at)) is not None:
-        own.append(found)
-        at += len(str(len(found))) + len(found)
+    own, at = _own(text, begins.end())
     further: list[str] = []
     while at < len(text):
         if (passed := _NO_IDENTIFIER.match(text, at)) is not None:
@@ -38,6 +35,24 @@ def spelled_out(name: str) -> str:
     if not plain:
         return name
     return f"{plain}<{', '.join(further)}>" if further else plain
+
+
+def without_parameters(name: str) -> str:
+    """ "_Z4initP5State" without "P5State"; a template as it is, since its parameters say what it computes."""
+    begins = _NESTED.match(name)
+    if begins is None:
+        return name
+    own, end = _own(name, begins.end())
+    return name[:end] if own and not name.startswith("I", end) else name
+
+
+def _own(text: str, at: int) -> tuple[list[str], int]:
+    """The identifiers that qualify a function and its own, and the place behind them."""
+    own: list[str] = []
+    while (found := _identifier(text, at)) is not None:
+        own.append(found)
+        at += len(str(len(found))) + len(found)
+    return own, at
 
 
 def _identifier(text: str, at: int) -> str | None:

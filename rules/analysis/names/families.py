@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.collectives import is_collective_kernel
+from parsers.model.names.mangled import without_parameters
 from rules.analysis.names.patterns import Found, NamePatterns
 
 
@@ -207,16 +208,20 @@ def _by_number() -> NamePatterns:
 @lru_cache(maxsize=65536)
 def classify(name: str) -> KernelClass:
     """Family, tensor-core use and data type of a GPU operation's name."""
-    return _classified(_by_number().alike(name) if name.isascii() else name)
+    if not name.isascii():
+        return _classified(name, name)
+    alike = _by_number().alike
+    return _classified(alike(name), alike(without_parameters(name)))
 
 
 @lru_cache(maxsize=65536)
-def _classified(name: str) -> KernelClass:
+def _classified(name: str, plain: str) -> KernelClass:
+    """``plain`` is the name without the parameters that a compiler mangled into it."""
     patterns = _by_number()
     found = patterns.read(name)
     if is_collective_kernel(name):
         return KernelClass(Family.COLLECTIVE, None, _dtype(found))
-    essence = _essence(name)
+    essence = _essence(plain)
     family = _family(found if essence == name else patterns.read(essence))
     return KernelClass(family, _tensor_core(found) if family in _MATRIX else None, _dtype(found))
 
