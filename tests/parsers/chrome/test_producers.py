@@ -351,6 +351,8 @@ def test_nameless_kernels_and_copies_are_the_streams_of_a_gpu(tmp_path: Path) ->
     ]
     trace = opened(tmp_path, text_of(events))
     assert kinds(trace) == ["KERNEL", "MEMCPY"]
+    of_library = {"ph": "X", "pid": 1, "tid": 7, "name": "ampere_sgemm_128x64_nn", "ts": 9, "dur": 2}
+    assert len(opened(tmp_path, text_of([*events, of_library])).gpu_operations) == 3
     beside = {"ph": "X", "pid": 1, "tid": 7, "name": "a phase of the program", "ts": 9, "dur": 2}
     assert not len(opened(tmp_path, text_of([*events, beside])).gpu_operations)
 
