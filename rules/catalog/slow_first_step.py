@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
-from rules.findings.base import Category, Finding, Rule, remedy, rule
-from rules.losses.warm_up import step_evidence, warm_up
+from rules.findings.base import Category, Finding, Rule, Severity, remedy, rule
+from rules.losses.warm_up import WarmUp, step_evidence, warm_up
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
@@ -33,7 +33,8 @@ Why it costs time
 
 How it decides
     Leading steps that take more than {warm-up-step} times the median of the later half, whose number is not 0 and
-    which contain neither compilation nor kernel loading. They are left out of all other findings.
+    which contain neither compilation nor kernel loading. They are left out of all other findings. Where they take more
+    than five times as long and the GPU computes nearly all the time, it is other work, and costs nothing either.
 
 What to try
     Start the profiler a step or two earlier.
@@ -51,6 +52,9 @@ When it is wrong
         ):
             return
         slowest = found.slowest
+        if found.works:
+            yield self._of_other_work(analysis, found)
+            return
         text: Words = (
             f"{slowest.name} takes {duration(slowest.duration)}, "
             f"{three_digits(slowest.duration / max(found.usual_ns, 1))} times a "
@@ -84,4 +88,29 @@ When it is wrong
             ),
             confidence="medium",
             of_recording=True,
+        )
+
+    def _of_other_work(self, analysis: Analysis, found: WarmUp) -> Finding:
+        slowest, count = found.slowest, len(found.warm)
+        first = "first step takes" if count == 1 else f"first {count} steps take"
+        return self.finding(
+            analysis,
+            severity=Severity.INFO,
+            headline=Headline(f"The {first} longer, because the GPU has more to compute"),
+            account=(
+                f"{slowest.name} takes {duration(slowest.duration)}, "
+                f"{three_digits(slowest.duration / max(found.usual_ns, 1))} times a steady step "
+                f"({duration(found.usual_ns)}), and the GPU computes nearly all the time. That is other work, such as "
+                "a prompt before its answer, and no start-up. It is left out of the other findings."
+            ),
+            remedy=remedy(
+                "See Operators for what runs there: select the step in the timeline.",
+                "Record the two kinds of step apart, if both matter.",
+                code=for_pytorch(_CODE),
+            ),
+            culprit=Culprit(CulpritKind.STEP, slowest.name),
+            rank=slowest.rank,
+            evidence=step_evidence(analysis, found.warm),
+            intervals=tuple((step.start, step.end) for step in found.warm),
+            confidence="medium",
         )

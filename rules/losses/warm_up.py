@@ -24,6 +24,7 @@ from rules.wording.words import Words, ours
 
 NOTEWORTHY_SHARE = 0.01  # of the slow step
 BEYOND_RECORDER = 5.0  # times a steady step: starting a recorder costs less
+COMPUTING = 0.8  # of a slow step: then it is the GPU's own work that takes so long
 MIN_COMPILE_SHARE = 0.05
 MIN_LOADING_SHARE = 0.2
 MAJORITY_OF_STEP = 0.5
@@ -42,6 +43,7 @@ class WarmUp:
     contains: tuple[Words, ...]  # start-up work found in the slowest step
     compilers: tuple[str, ...]  # whose work is among it
     starts_up: bool  # it is the program that starts, not the recording
+    works: bool  # neither: the GPU has that much more to compute, as for a long prompt
 
     @property
     def slowest(self) -> Step:
@@ -70,6 +72,7 @@ def warm_up(analysis: Analysis) -> WarmUp | None:
     count = numbered(warm[0].name)
     begins_at_zero = count is not None and count[1] == 0
     much_slower = max(step.duration for step in warm) > BEYOND_RECORDER * usual
+    works = much_slower and not (one_off or begins_at_zero) and _computes(analysis, warm)
     return WarmUp(
         warm=tuple(warm),
         steady=tuple(steady),
@@ -78,8 +81,21 @@ def warm_up(analysis: Analysis) -> WarmUp | None:
         recorded_ns=max(analysis.trace.duration, extra),
         contains=contains,
         compilers=compilers,
-        starts_up=one_off or begins_at_zero or much_slower,
+        starts_up=one_off or begins_at_zero or (much_slower and not works),
+        works=works,
     )
+
+
+def _computes(analysis: Analysis, steps: list[Step]) -> bool:
+    """Whether a GPU of their rank computes nearly all the time that they take."""
+    taken = sum(step.duration for step in steps)
+    times = [
+        analysis.time(device)
+        for device in analysis.active_devices
+        if analysis.trace.devices[device].rank == steps[0].rank
+    ]
+    computed = [sum(each.within(each.compute, step.start, step.end) for step in steps) for each in times]
+    return max(computed, default=0) >= COMPUTING * taken
 
 
 def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[str, ...], tuple[Words, ...], bool]:
