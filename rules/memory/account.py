@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model.arrays import BOOL, I8, I64
 from parsers.model.late.dataclass import dataclass
-from parsers.model.memory import BEFORE, Failure, Frame, Memory
+from parsers.model.memory import AFTER, BEFORE, Failure, Frame, Memory
 from rules.memory.kinds import KINDS, Kind, kinds_of, own_frames
 
 HIGH, LOW = 0.75, 0.5  # of the peak: what falls below the one and rises above the other is another peak
@@ -53,6 +53,12 @@ class DeviceMemory:
         of_a_step |= (self.purpose == KINDS.index(Kind.UNKNOWN)) & (table.start > ends[0])
         kept = self.mine & of_a_step & (table.start != BEFORE) & (outlived >= 2)
         return replace(self, kind=np.where(kept, KINDS.index(Kind.KEPT), self.purpose).astype(np.int8))
+
+    @property
+    def has_history(self) -> bool:
+        """Whether anything was allocated or freed while recording: without, the snapshot shows one moment."""
+        table = self.memory.allocations
+        return bool((self.mine & ((table.start != BEFORE) | (table.end != AFTER))).any())
 
     @property
     def peak_at(self) -> int:

@@ -62,7 +62,7 @@ def kinds_of(memory: Memory) -> I8:
     What an optimizer makes is its state where it is kept, or outlives what runs next: some replace it in every step.
     What it makes for a moment is temporary. In a training process, what has no Python stack was made by the backward
     pass: a gradient where it is as large as a parameter, or is still there when the optimizer runs. What is older than
-    the recorded history, and has no stack, is of no kind that could be told.
+    the recorded history, and has no stack of its own, is of no kind that could be told.
     """
     held = memory.allocations
     flags = _flags_of_stacks(memory)
@@ -94,7 +94,8 @@ def kinds_of(memory: Memory) -> I8:
     assign(of_optimizer, Kind.TEMPORARIES)
     assign(of_optimizer & ((held.end == AFTER) | _outlives(held, held.start[forward])), Kind.OPTIMIZER)
     assign((mine & _IS_CLEARED) > 0, Kind.GRADIENTS)
-    assign(nobody & (held.start == BEFORE), Kind.OLDER)
+    freed = (kind == KINDS.index(Kind.UNKNOWN)) & (held.end != AFTER)  # its stack is of what freed it
+    assign((nobody | freed) & (held.start == BEFORE), Kind.OLDER)
     return kind
 
 

@@ -30,10 +30,14 @@ def peak_sentence(summary: MemorySummary) -> str:
         return f"Memory peaks at {size(summary.peak_allocated)}"
     kinds = summary.account.by_kind(summary.peak_at)
     first = next(iter(kinds), None)
-    share = percent(kinds[first] / summary.peak_allocated) if first else ""
-    most = f", {share} of it {first}" if first else ""
-    if first is Kind.UNKNOWN and (place := _made_in(summary.account, summary.peak_at, kinds[first])):
-        most = f", {share} of it allocated in {place}"
+    history = summary.account.has_history
+    most = ""
+    if first is not None and (history or first is not Kind.OLDER):
+        place = _made_in(summary.account, summary.peak_at, kinds[first]) if first is Kind.UNKNOWN else ""
+        of_what = f"allocated in {place}" if place else first
+        most = f", {percent(kinds[first] / summary.peak_allocated)} of it {of_what}"
+    if not history:
+        return f"No history of allocations was recorded, only the {size(summary.peak_allocated)} in use{most}"
     return f"Memory peaks at {size(summary.peak_allocated)}{most}"
 
 
@@ -65,6 +69,8 @@ def memory_lines(summary: MemorySummary, analysis: Analysis) -> list[str]:
     name = f"rank {device.rank}, GPU {device.id}" if device.rank is not None else f"GPU {device.id}"
     reserved = f" of {size(summary.peak_reserved)} reserved" if summary.peak_reserved else ""
     when = f", at {duration(summary.peak_at)}" if analysis.is_timed else ""
+    if summary.account is not None and not summary.account.has_history:
+        return [f"Memory of {name}: {size(summary.peak_allocated)} allocated{reserved} when it was saved"]
     lines = [f"Memory of {name}: at most {size(summary.peak_allocated)} allocated{reserved}{when}"]
     if filled := composition(summary):
         lines.append(f"  at the peak: {filled}")

@@ -20,6 +20,7 @@ from rules.memory.operators import operators_of
 from rules.memory.relief import reliefs
 from rules.memory.summary import growth, memory_of
 from rules.verdict.verdict import verdict
+from rules.wording.memory import memory_lines
 from tests.opened import opened
 from tests.parsers.snapshots import FORWARD, OPTIMIZER, OWN, PLACED, Snapshot
 from viewer.cli import main
@@ -80,6 +81,28 @@ def test_a_place_where_memory_was_freed_is_not_told_as_where_it_was_made(tmp_pat
     snapshot.event("alloc", 0, 8 * MB, 10)
     snapshot.event("free_requested", 200 * MB, 100 * MB, 20, OWN)
     assert "allocated in" not in verdict_of(written(tmp_path, snapshot))
+
+
+def test_what_was_held_before_and_freed_meanwhile_is_older_whatever_freed_it(tmp_path: Path) -> None:
+    snapshot = Snapshot()
+    snapshot.event("alloc", 0, 8 * MB, 10, FORWARD)
+    snapshot.event("free_requested", 200 * MB, 100 * MB, 20, OWN)
+    snapshot.event("free_completed", 200 * MB, 100 * MB, 20, OWN)
+    assert verdict_of(written(tmp_path, snapshot)) == "Memory peaks at 113 MB, 93 % of it before recording"
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_snapshot_without_history_tells_of_no_peak(recorded: bool, tmp_path: Path) -> None:
+    snapshot = Snapshot()
+    snapshot.segment(0, (100 * MB, True))
+    if recorded:
+        snapshot.event("alloc", 200 * MB, 8 * MB, 20, OWN)
+    trace = written(tmp_path, snapshot)
+    said = "\n".join(memory_lines(memory_of(Analysis(trace))[0], Analysis(trace)))
+    without = "No history of allocations was recorded, only the 105 MB in use"
+    assert (verdict_of(trace) == without) is not recorded
+    assert ("at most" in said) is recorded
+    assert ("when it was saved" in said) is not recorded
 
 
 @pytest.mark.parametrize(("lines", "named"), [(20, 20), (25, 20)])
