@@ -19,7 +19,9 @@ from rules.wording.phrases import listed, short_place, shortened
 MAX_NAMED = 3
 MIN_NAMED = 0.05  # of the sampled time
 MOSTLY = 0.5  # of an own function's time: then what runs below it is named, too
+LITTLE = 0.1  # of the sampled time: what takes less is no headline where most is of others
 MAX_NAME_LENGTH = 40  # characters in a title
+MAX_BELOW = 24  # of what a script calls, and of the script
 _CODE = """# py-spy record --threads --format speedscope --output cpu.json -- python train.py
 # perf record -F 99 -g python -X perf train.py && perf script > cpu.txt     # with what libraries do"""
 
@@ -74,7 +76,13 @@ When it is wrong
 def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
     if not named:
         return Headline("The CPU's time is not spent in any of the program's own functions")
+    if time.foreign_ns >= MOSTLY * time.sampled_ns and named[0].ns < LITTLE * time.sampled_ns:
+        return Headline(
+            f"{percent(time.foreign_ns / time.sampled_ns)} of the CPU's time is in none of the program's own functions"
+        )
     place = shortened(_place(named[0]), MAX_NAME_LENGTH)
+    if named[0].function == "<module>" and named[0].below_ns >= MOSTLY * named[0].ns:
+        place = f"{shortened(named[0].below, MAX_BELOW)}, called from {shortened(_script(named[0]), MAX_BELOW)}"
     return Headline(
         f"{percent(named[0].ns / time.sampled_ns)} of the CPU's time is in {place}", names_culprit=True
     )
@@ -100,6 +108,10 @@ def _place(each: OwnFrame) -> str:
     if not each.file:
         return each.function
     return f"{each.function} ({short_place(each.file)}{f':{each.line}' if each.line else ''})"
+
+
+def _script(each: OwnFrame) -> str:
+    return f"{short_place(each.file)}{f':{each.line}' if each.line else ''}" if each.file else each.function
 
 
 def _line(each: OwnFrame) -> SourceLine | None:

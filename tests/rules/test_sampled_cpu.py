@@ -50,7 +50,7 @@ def test_what_runs_below_and_further_functions_are_told(fixtures: Path) -> None:
     ("script", "title"),
     [
         ("/env/bin/my-tool", "67 % of the CPU's time is in render (draw.py:9)"),
-        ("/env/bin/other", "100 % of the CPU's time is in <module> (other:3)"),
+        ("/env/bin/other", "100 % of the CPU's time is in render, called from other:3"),
     ],
 )
 def test_a_program_that_pip_installed_is_its_own_package(tmp_path: Path, script: str, title: str) -> None:
@@ -103,6 +103,26 @@ def test_samples_of_libraries_alone_say_so(tmp_path: Path) -> None:
     assert found(trace).title == "The CPU's time is not spent in any of the program's own functions"
 
 
+@pytest.mark.parametrize(("count", "told"), [(91, True), (90, False)])
+def test_time_that_is_nearly_all_outside_of_own_functions_is_told_as_such(
+    count: int, told: bool, tmp_path: Path
+) -> None:
+    text = f"wait (threading.py:320);0x7f00 {count}\nrun (a.py:1);run (a.py:1) {100 - count}\n"
+    title = found(opened(tmp_path, text)).title
+    assert (title == "91 % of the CPU's time is in none of the program's own functions") is told
+    assert (title == "10 % of the CPU's time is in run (a.py:1)") is not told
+
+
+@pytest.mark.parametrize(("count", "told"), [(5, True), (4, False)])
+def test_a_script_is_told_by_what_it_calls_where_that_takes_most(
+    count: int, told: bool, tmp_path: Path
+) -> None:
+    text = f"<module> (a.py:1);_run_once (asyncio/base_events.py:3) {count}\n<module> (a.py:1) {10 - count}\n"
+    title = found(opened(tmp_path, text)).title
+    assert ("is in _run_once, called from a.py:1" in title) is told
+    assert ("is in <module> (a.py:1)" in title) is not told
+
+
 def test_recordings_without_samples_say_why_nothing_is_checked(fixtures: Path) -> None:
     skipped = diagnose(open_trace([fixtures / "smi" / "dmon.txt"])).skipped
     assert skipped["sampled-cpu"] == "no CPU stack samples"
@@ -125,6 +145,8 @@ def test_recordings_without_samples_say_why_nothing_is_checked(fixtures: Path) -
         ("thread (10584): compressor", False),
         ("process 7:train.py", False),
         ("solve", True),
+        ("0x7f3f60374c7d", False),
+        ("0x6fc091 (/home/me/burn)", True),
     ],
 )
 def test_frames_of_python_libraries_and_the_system_are_not_the_users(frame: str, own: bool) -> None:

@@ -12,6 +12,7 @@ _NOT_OWN = regex(
     r"[/\\](site|dist)-packages[/\\]|[/\\]lib(64)?[/\\]python\d|[/\\]torch[/\\]|^<|^$|\.(cpp|cc|c|h|cu|cuh|pyx)$"
 )
 _NOT_OWN_BINARY = regex(r"\.so(\.|$)|^\[|^/(usr|lib|lib64|opt)/|python[\d.]*$|\.(dll|dylib)$")
+_ADDRESS = regex(r"0x[0-9a-f]+", re.IGNORECASE)  # of no binary that is known
 _FRAME = regex(r"(?P<file>[^()]+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
 _IN_BINARY = regex(r"(?P<function>.+) \((?P<binary>[^()]+)\)", re.DOTALL)
 _CONSOLE_SCRIPT = regex(r"[/\\](?:bin|Scripts)[/\\](?P<name>(?!python)[\w-]+)(?:\.exe|-script\.py)?$")
@@ -41,7 +42,7 @@ def is_own_frame(name: str) -> bool:
         return is_own_file(file) and not _is_of_python(file)
     if (found := _IN_BINARY.fullmatch(name)) is not None:
         return _NOT_OWN_BINARY.search(found["binary"]) is None
-    return True
+    return _ADDRESS.fullmatch(name) is None
 
 
 def programs_packages(names: Iterable[str]) -> re.Pattern[str] | None:
