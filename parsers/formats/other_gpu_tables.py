@@ -1,4 +1,4 @@
-"""GPU operations as Ascend's profiler and nvprof write them as CSV: kernels and copies without their calls."""
+"""GPU operations as Ascend's profiler, nvprof and the Visual Profiler write them as CSV, without their calls."""
 
 from __future__ import annotations
 
@@ -11,15 +11,23 @@ import numpy as np
 from parsers.csv_tables import CsvTable, has_columns, read_csv
 from parsers.files.base import Source, parser
 from parsers.gpu_tables import MEGA, add_operations
-from parsers.model import Progress, Trace, TraceInput
+from parsers.model import Effect, Progress, Trace, TraceInput
 from parsers.model.arrays import ABSENT
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.names.collectives import is_collective_kernel
+from parsers.model.quality import ONE_BY_ONE, RAN_ONE_BY_ONE
 
 _ASCEND_TIMES = (("starttimeus",), ("durationus", "taskdurationus"))
 _ASCEND = (*_ASCEND_TIMES, ("name", "opname"), ("type", "optype"), ("acceleratorcore", "tasktype"))
 _NVPROF = (("start",), ("duration",), ("throughput",), ("device",), ("stream",), ("name",))
+_VISUAL = (("name",), ("starttimens",), ("durationns",), ("gridx",), ("blockx",), ("registersthread",))
+_COUNTED = (
+    "controlflowinstructions",
+    "instructionsexecuted",
+    "achievedoccupancy",
+    "globalmemoryloadefficiency%",
+)
 _REMARKS = regex(rb"(?:==\d+==[^\n]*\n)*")
 _NAMES_OF_NVPROF = {
     "strm": "stream",
@@ -33,6 +41,11 @@ _NAMES_OF_NVPROF = {
         for axis in "xyz"
     },
 }
+_NAMES_OF_VISUAL = _NAMES_OF_NVPROF | {
+    "startns": "starttimens",
+    "durationns": "durationns",
+    "regtrd": "registersthread",
+}
 _LENGTHS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _NUMBER_OF_CALL = r" \[\d+\]$"
@@ -44,14 +57,23 @@ class OtherGpuTables:
 
     format: ClassVar[str] = "gpu-table"
     title: ClassVar[str] = "Ascend and nvprof"
-    files: ClassVar[str] = "kernel_details and op_summary as CSV; CSV of nvprof --print-gpu-trace"
+    files: ClassVar[str] = (
+        "kernel_details and op_summary as CSV; CSV of nvprof --print-gpu-trace and the Visual Profiler"
+    )
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     priority: ClassVar[int] = 57
     version: ClassVar[int] = 1
     excerpt_of: ClassVar[frozenset[str]] = frozenset({"chrome"})
 
     def recognises(self, source: Source) -> bool:
-        return has_columns(source.head, *_ASCEND) or has_columns(_below_remarks(source.head), *_NVPROF)
+        return any(
+            has_columns(head, *columns)
+            for head, columns in (
+                (source.head, _ASCEND),
+                (_below_remarks(source.head), _NVPROF),
+                (source.head, _VISUAL),
+            )
+        )
 
     def read(self, source: Source, progress: Progress) -> Trace:
         builder = TraceBuilder()
@@ -61,7 +83,9 @@ class OtherGpuTables:
             producer, table = "Ascend profiler", _of_ascend(table, builder)
             hint = "To see why the accelerator idles, open the trace_view.json beside it."
         else:
-            producer, table = "nvprof", _of_nvprof(table)
+            visual = _VISUAL[1][0] in table
+            producer = "Visual Profiler" if visual else "nvprof"
+            table = _of_visual_profiler(table, builder) if visual else _of_nvprof(table)
             hint = "Nsight Systems records both: nsys profile --trace=cuda,nvtx"
         add_operations(table, builder, source.path, hint)
         builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, producer))
@@ -109,6 +133,19 @@ def _of_nvprof(table: CsvTable) -> CsvTable:
         made["bytesmb"] = pc.cast(table.numbers("size") * size / MEGA, "string")
     made["name"] = pc.replace_substring_regex(rows["name"], _NUMBER_OF_CALL, "")
     return _renamed(table, _NAMES_OF_NVPROF, made)
+
+
+def _of_visual_profiler(table: CsvTable, builder: TraceBuilder) -> CsvTable:
+    """Its operations as those of nsys stats; it says of neither stream nor GPU which one, and may hold counters."""
+    import pyarrow.compute as pc
+
+    if any(not np.isnan(table.numbers(each)).all() for each in _COUNTED if each in table):
+        builder.quality.note(ONE_BY_ONE, Effect.NOTED, RAN_ONE_BY_ONE)
+    name = pc.replace_substring_regex(table.columns["name"], r"^Memcpy (\w+) \[\w+\]$", r"[CUDA memcpy \1]")
+    made: dict[str, Any] = {"name": pc.replace_substring_regex(name, r"^memset \(\d+\)$", "[CUDA memset]")}
+    if "sizebytes" in table:
+        made["bytesmb"] = pc.cast(table.numbers("sizebytes") / MEGA, "string")
+    return _renamed(table, _NAMES_OF_VISUAL, made)
 
 
 def _renamed(table: CsvTable, names: Mapping[str, str], made: Mapping[str, Any]) -> CsvTable:

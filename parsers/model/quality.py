@@ -14,6 +14,11 @@ from parsers.model.late.dataclass import dataclass
 PREVIEW = "preview"  # the kind of the note that marks a trace of the first events only
 KERNEL_COUNTERS = "kernel-counters"  # that of the note that counts kernels with counters and without times
 BETWEEN_EVENTS = "between-events"  # that of the note that GPU times include waiting for the CPU
+ONE_BY_ONE = "one-by-one"  # that of the note that kernels ran alone, for their counters
+RAN_ONE_BY_ONE = (
+    "Counters were collected: the profiler ran each kernel alone, maybe several times, so the time between kernels is "
+    "its own"
+)
 GPU_OPERATORS = "gpu-operators"  # that of the note that counts operators of a GPU whose work was not recorded
 GPU_WITHOUT_TIMES = "gpu-without-times"  # that of the note that counts GPU activities without times
 
@@ -69,6 +74,11 @@ class Quality:
     def gpu_times_include_waiting(self) -> bool:
         """Whether the GPU was timed between events around each operator, its launch included."""
         return self._count_of(BETWEEN_EVENTS) > 0
+
+    @property
+    def kernels_ran_one_by_one(self) -> bool:
+        """Whether the profiler ran each kernel alone to read its counters: what lies between them is the profiler's."""
+        return self._count_of(ONE_BY_ONE) > 0
 
     def _count_of(self, kind: str) -> int:
         return sum(note.count for note in self.notes if note.kind == kind)

@@ -15,6 +15,7 @@ from parsers.model import (
     Attribute,
     CopyKind,
     Device,
+    Effect,
     EventKind,
     Lane,
     LaneKind,
@@ -24,6 +25,7 @@ from parsers.model import (
 from parsers.model.arrays import ABSENT, BOOL, I32, I64, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
+from parsers.model.quality import ONE_BY_ONE, RAN_ONE_BY_ONE
 from parsers.nsys.cupti_calls import calls_of
 from parsers.nsys.enumerations import COPY_KINDS, copy_text
 from parsers.sqlite.database import Database
@@ -34,6 +36,7 @@ from parsers.sqlite.whole_columns import Columns, WholeColumns
 _KIND = "CUPTI_ACTIVITY_KIND_"
 _KERNELS = (_KIND + "CONCURRENT_KERNEL", _KIND + "KERNEL")
 _MARKER = _KIND + "MARKER"
+_COUNTERS = ("METRIC", "METRIC_INSTANCE", "EVENT", "EVENT_INSTANCE")
 _NO_NAME = "(no name)"
 _MEMORY = {
     1: MemoryKind.PAGEABLE,
@@ -109,6 +112,8 @@ class _Recording:
         for made, their_numbers in calls:
             self._link(events, numbers, made, their_numbers)
         self._markers(texts)
+        if any(database.few(_KIND + each, "id") for each in _COUNTERS):
+            self.builder.quality.note(ONE_BY_ONE, Effect.NOTED, RAN_ONE_BY_ONE)
         kinds = {lane.kind for lane in self.builder.lanes}
         self.builder.capture = replace(
             self.builder.capture,

@@ -82,7 +82,9 @@ def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
         )
     place = shortened(_place(named[0]), MAX_NAME_LENGTH)
     if named[0].function == "<module>" and named[0].below_ns >= MOSTLY * named[0].ns:
-        place = f"{shortened(named[0].below, MAX_BELOW)}, called from {shortened(_script(named[0]), MAX_BELOW)}"
+        place = (
+            f"{shortened(named[0].below, MAX_BELOW)}, called from {shortened(_script(named[0]), MAX_BELOW)}"
+        )
     return Headline(
         f"{percent(named[0].ns / time.sampled_ns)} of the CPU's time is in {place}", names_culprit=True
     )

@@ -58,6 +58,8 @@ How it decides
     was recorded, fewer than 70 % have an operation; or at least 3 launches were made and no kernel is there at all; or
     of at least 100 numbers with which the driver counts its kernels, fewer than half are present; or XLA starts its
     programs on more GPUs than there are kernels of. A sample: the driver's call numbers are mostly 25 or more apart.
+    One by one: the file holds counters of kernels, for which nvprof runs each kernel alone, and the GPU does not fill
+    the time.
     Waiting in GPU times: the profiler timed the GPU between events, and the GPU did not work for another tenth of the
     time after the CPU. A capture: at least half of the time lies between the calls that begin and end it, or in a
     region that says so; a fifth is enough if a fifth of all launches are recorded in it. First use: for at least half
@@ -286,6 +288,16 @@ def _sample(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words
     )
 
 
+def _one_by_one(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
+    ran = f"{subject.operations:,} GPU operation{'s' if subject.operations != 1 else ''}"
+    return (
+        Headline("Kernels ran one by one for their counters", ran),
+        "To read counters, the profiler ran each kernel alone, maybe several times: how long each takes can be "
+        "compared, but the time between them is the profiler's, so no conclusions are drawn from it.",
+        ("Record the program without counters to see why its GPU idles: nsys profile --trace=cuda,nvtx.",),
+    )
+
+
 _SAID = {
     SubjectKind.OTHER_UNIT: _other_unit,
     SubjectKind.SAMPLE: _sample,
@@ -294,6 +306,7 @@ _SAID = {
     SubjectKind.LOST_GPUS: _lost_gpus,
     SubjectKind.TOO_LITTLE: _too_little,
     SubjectKind.ONLY_COPIES: _only_copies,
+    SubjectKind.ONE_BY_ONE: _one_by_one,
     SubjectKind.GRAPH_CAPTURE: _capture,
     SubjectKind.FIRST_USE: _first_use,
 }

@@ -9,6 +9,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, Trace, TraceError
+from rules import diagnose
 from tests.parsers.nsys_exports import Row
 from tests.parsers.nvprof_databases import COPY, EPOCH, LAUNCH, THREAD, UNNAMED, call, kernel, marker, write
 
@@ -85,6 +86,17 @@ def test_only_what_a_call_makes_on_its_own_thread_is_its_part(tmp_path: Path, th
 def test_older_databases_hold_kernels_in_a_table_of_another_name(tmp_path: Path) -> None:
     path = write(tmp_path / "run.nvprof", CONCURRENT_KERNEL=[], KERNEL=[kernel(430_000, 600_000, 3)])
     assert named(open_trace([path]), EventKind.KERNEL) == ["_Z6vecAddPdS_S_i"]
+
+
+@pytest.mark.parametrize("counters", [0, 1])
+def test_kernels_that_ran_alone_for_their_counters_are_told_as_such(counters: int, tmp_path: Path) -> None:
+    metric = {"id": 7, "correlationId": 3, "value": b"\0" * 8, "flags": 0}
+    apart = [kernel(430_000, 600_000, 3), kernel(9_600_000, 9_890_000, 5, 3)]
+    trace = open_trace([write(tmp_path / "run.nvvp", METRIC=[metric] * counters, CONCURRENT_KERNEL=apart)])
+    assert trace.quality.kernels_ran_one_by_one is bool(counters)
+    assert any("ran each kernel alone" in note.reason for note in trace.quality.notes) is bool(counters)
+    titles = [finding.title for finding in diagnose(trace).findings]
+    assert any(title.startswith("Kernels ran one by one") for title in titles) is bool(counters)
 
 
 def test_rows_without_a_time_and_ranges_without_an_end_are_left_out(tmp_path: Path) -> None:

@@ -338,6 +338,35 @@ def test_tables_of_ascend_and_nvprof_are_timelines_in_their_own_units(tmp_path: 
         opened(tmp_path / "empty.csv", NVPROF_TRACE.split("1.500000")[0])
 
 
+VISUAL = (
+    "Name,Start Time(ns),Duration(ns),GridX,GridY,GridZ,BlockX,BlockY,BlockZ,Registers/Thread,Size(bytes),"
+)
+
+
+@pytest.mark.parametrize(("counted", "alone"), [("", False), ("512", True)])
+def test_a_table_of_the_visual_profiler_is_a_timeline_and_tells_of_its_counters(
+    counted: str, alone: bool, tmp_path: Path
+) -> None:
+    text = (
+        f"{VISUAL}Instructions Executed\n"
+        '"Memcpy HtoD [sync]",1000,500,,,,,,,,2000000,\n'
+        f'"scale(float*, int)",9000,700,4,2,1,64,1,1,32,,{counted}\n'
+        '"memset (0)",12000,10,,,,,,,,64,\n'
+    )
+    trace = opened(tmp_path / "table.csv", text)
+    work = trace.gpu_operations
+    assert [trace.name(each) for each in work.tolist()] == [
+        "[CUDA memcpy HtoD]",
+        "scale(float*, int)",
+        "[CUDA memset]",
+    ]
+    assert trace.events.duration[work].tolist() == [500, 700, 10]
+    assert trace.attribute(Attribute.BYTES, work[:1]).tolist() == [2_000_000]
+    assert trace.text_attribute(Attribute.GRID_SHAPE, int(work[1])) == "4,2,1"
+    assert trace.inputs[0].producer == "Visual Profiler"
+    assert trace.quality.kernels_ran_one_by_one is alone
+
+
 def test_a_table_beside_the_recording_that_it_is_of_is_no_rank(tmp_path: Path) -> None:
     trace = (
         '[{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 2, "args": {"device": 0, "stream": 7}}]'

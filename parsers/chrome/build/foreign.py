@@ -42,9 +42,7 @@ _COPIES_OF_ROCPROF = "COPY"  # of all its GPUs; which one is not said
 _STREAM_THREAD = regex(r"^(?:GPU \d+ )?(?:CUDA )?Stream #?(\d+)", re.IGNORECASE)
 _CALL = regex(r"^(?:(hip|cuda|cu)[A-Z]\w+|AscendCL@acl\w+)$")
 _TASK = regex(r"^Dequeue@\w+$")
-_KERNEL = regex(
-    r"^void .*\)$|^(?:maxwell|volta|turing|ampere|cutlass|nvjet|Cijk|sm\d{2,3})_\w+$", re.DOTALL
-)
+_KERNEL = regex(r"^void .*\)$|^(?:maxwell|volta|turing|ampere|cutlass|nvjet|Cijk|sm\d{2,3})_\w+$", re.DOTALL)
 _COPY = regex(r"^(\[(CUDA )?memcpy|Memcpy|Copy|hipMemcpy)", re.IGNORECASE)
 _FILL = regex(r"^(\[(CUDA )?memset|Memset|Fill)", re.IGNORECASE)
 

@@ -61,6 +61,7 @@ class SubjectKind(Enum):
     SAMPLE = auto()
     WAITS_INCLUDED = auto()
     ONLY_COPIES = auto()
+    ONE_BY_ONE = auto()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +89,11 @@ def subject_of(analysis: Analysis) -> Subject | None:
     if not len(operations) or analysis.window_ns <= 0:
         return None
     found = (
-        _other_unit(analysis) or _capture(analysis) or _lost_records(analysis) or _waits_included(analysis)
+        _other_unit(analysis)
+        or _one_by_one(analysis)
+        or _capture(analysis)
+        or _lost_records(analysis)
+        or _waits_included(analysis)
     )
     if found is None:
         found = _only_copies(analysis) or _too_little(analysis, MIN_OPERATIONS)
@@ -105,6 +110,17 @@ def _other_unit(analysis: Analysis) -> Subject | None:
         return None
     none = np.empty(0, np.int64)
     return Subject(SubjectKind.OTHER_UNIT, 1.0, len(analysis.trace.gpu_operations), 0, (none, none), none)
+
+
+def _one_by_one(analysis: Analysis) -> Subject | None:
+    """Kernels that a profiler ran alone to read their counters: only their own times are the program's.
+
+    Where they fill the time all the same, what lies between them does not matter.
+    """
+    if not analysis.trace.quality.kernels_ran_one_by_one or _busy_ns(analysis) >= FILLED * analysis.window_ns:
+        return None
+    none = np.empty(0, np.int64)
+    return Subject(SubjectKind.ONE_BY_ONE, 1.0, len(analysis.trace.gpu_operations), 0, (none, none), none)
 
 
 def _too_little(analysis: Analysis, least: int) -> Subject | None:
