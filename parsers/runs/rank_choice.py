@@ -16,7 +16,7 @@ from parsers.model.late.regex import regex
 _RANK_IN_NAME = regex(r"rank[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 LEFT_OUT = "left-out"
 """The kind of the note about files that do not belong to the run."""
-NO_RANKS = "recorded at another time, and no file says which rank it is"
+NO_RANKS = "recorded at another time, and neither name nor content says which rank it is"
 MAX_PAUSE_NS = 3_600 * 1_000_000_000  # files of one run are not recorded further apart
 
 

@@ -118,7 +118,7 @@ class Thresholds:
 DEFAULTS = Thresholds()
 MIN_SHARE = threshold(
     "least-share",
-    "a loss is reported from this share of the analysed time",
+    "the smallest share of the analysed time for which a loss is reported",
     Unit.SHARE,
     0.01,
     least=0.0001,

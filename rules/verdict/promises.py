@@ -190,7 +190,7 @@ def no_fix_known(analysis: Analysis, diagnosis: Diagnosis) -> str:
     first = leading(analysis, diagnosis.findings)
     if first is None or first.fix or not first.category.accuses:
         return ""
-    return f"The biggest problem, but with no known gain: {first.title}."
+    return f"The biggest problem, whose gain is not known: {first.title}."
 
 
 def about_replay(plan: Plan) -> str:

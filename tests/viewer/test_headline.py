@@ -14,6 +14,7 @@ import resources
 from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause
 from tests.viewer.conftest import wait_until_laid_out, wait_until_ready
+from viewer.look.headline import Headline
 from viewer.window.main_window import MainWindow
 
 
@@ -98,3 +99,16 @@ def test_the_bar_is_of_a_step_without_the_recorder_which_a_switch_shows_as_a_par
     assert recorder.part.amount == pytest.approx(step.recorder_ns, rel=1e-3)
     window.document.select_step(0)
     assert not switch.isVisible(), "a chosen step is shown as it was recorded"
+
+
+def test_the_switch_and_the_pills_beside_it_stand_on_one_line(qtbot: QtBot) -> None:
+    headline = Headline()
+    qtbot.addWidget(headline)
+    headline.resize(900, 80)
+    headline.show()
+    headline.without_recorder.show()
+    headline.say("A verdict", "what to do", (("profiler: 30 % of a step", "It takes that much."),))
+    wait_until_laid_out(qtbot, headline)
+    (pill,) = headline.pills
+    middle = headline.without_recorder.geometry().center().y()
+    assert abs(pill.geometry().center().y() - middle) <= 1

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
+import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QContextMenuEvent
+from PySide6.QtGui import QContextMenuEvent, QFontMetrics
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 import resources
 from parsers.model import KernelProfile
+from viewer.look import theme
+from viewer.panels.charts.bar_chart import shortest_whole
+from viewer.panels.charts.memory_flow import MemoryDiagram
 from viewer.panels.kernel.kernel_report import ROOM_FOR_ROOFLINE
 from viewer.panels.kernel.occupancy_curves import OccupancyCurves
 from viewer.panels.tables.table_view import TIGHT_NAME_WIDTH, TableView
@@ -123,3 +128,25 @@ def test_in_a_narrow_window_the_names_of_kernels_get_the_room_of_the_roofline(
         wait_until_laid_out(qtbot, report.table)
         assert (report.width() >= ROOM_FOR_ROOFLINE) is shown
         assert report.table.columnWidth(0) >= TIGHT_NAME_WIDTH
+
+
+@pytest.mark.parametrize(("width", "each"), [(900, 84), (520, 82), (460, 67), (440, 62)])
+def test_the_levels_of_memory_get_narrower_before_the_last_one_is_cut_off(
+    qtbot: QtBot, width: int, each: int
+) -> None:
+    diagram = MemoryDiagram()
+    qtbot.addWidget(diagram)
+    diagram.resize(width, 112)
+    boxes = diagram.boxes(4)
+    assert boxes[-1].right() <= width
+    assert all(box.width() == each for box in boxes)
+    assert all(right.left() - left.right() >= 60 for left, right in pairwise(boxes))
+
+
+def test_a_label_loses_what_stands_in_brackets_before_it_is_cut() -> None:
+    metrics = QFontMetrics(theme.font(12))
+    label = "FMA (32-bit floating point, integers)"
+    whole = metrics.horizontalAdvance(label)
+    assert shortest_whole(label, metrics, whole) == label
+    assert shortest_whole(label, metrics, whole - 1) == "FMA"
+    assert shortest_whole("Theoretical", metrics, 30).endswith("…")

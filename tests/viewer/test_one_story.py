@@ -88,7 +88,7 @@ def test_every_answer_begins_with_the_same_cause(name: str) -> None:
         assert whatif[0].startswith("What to change")
     elif first.category.accuses:
         assert do_first.startswith("Of the fixes with a known gain")
-        assert " ".join(whatif).startswith(f"The biggest problem, but with no known gain: {first.title}")
+        assert " ".join(whatif).startswith(f"The biggest problem, whose gain is not known: {first.title}")
     assert textwrap.wrap(f"1. {promise.proposal.title}", WIDTH)[0] in whatif
     assert promise.proposal.title in " ".join(do_first.split())
 

@@ -50,7 +50,7 @@ def declare(commands: Any) -> None:
             action="append",
             default=[],
             metavar="PATH",
-            help="the files of one run; again for a repeat of it",
+            help="the files of one run; repeat the option for each further run of it",
         )
     parser.add_argument("--series", nargs="+", default=[], metavar="RUN", help="several runs, oldest first")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -62,7 +62,7 @@ def _check(options: argparse.Namespace) -> int:
     try:
         far.open()
         python = next((name for name in ("python3", "python") if far.has(name)), "")
-        print(f"{far.name}: reached; {'it has ' + python if python else 'it has no Python'}")
+        print(f"{far.name}: reached; {python or 'no Python'} found")
     finally:
         far.close()
     return DONE

@@ -86,7 +86,7 @@ def _print_incidents(options: argparse.Namespace, history: History) -> int:
         when = datetime.fromtimestamp(entry.saved)
         print(f"{when:%Y-%m-%d %H:%M}  {one_line(entry.name)}: {one_line(entry.reason)}")
     if not entries:
-        print("No slow steps are in the journal.")
+        print("The journal contains no slow steps.")
     return DONE
 
 

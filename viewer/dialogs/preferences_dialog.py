@@ -88,8 +88,8 @@ class ThresholdForm(QScrollArea):
         column = vertical(body, (16, 14, 16, 14), 12)
         column.addWidget(
             Label(
-                "The values that checks compare with. A diagnosis made with other values says so. "
-                "The command line always uses the defaults.",
+                "The values that checks compare against. A diagnosis made with changed values says so; "
+                "the command line always uses the defaults.",
                 "secondary",
                 wrap=True,
             )

@@ -43,16 +43,19 @@ class Headline(QWidget):
         self.sentence.setCursor(Qt.CursorShape.PointingHandCursor)
         self.where = Label("", "secondary", pixels=theme.BODY_PX, wrap=True)
         self.pills: list[Pill] = []
-        self._row = horizontal(spacing=6)
-        self._row.addWidget(self.sentence, 1)
+        row = horizontal(spacing=6)
+        row.addWidget(self.sentence, 1)
+        self._beside = horizontal(spacing=6)
+        row.addLayout(self._beside)
+        row.setAlignment(self._beside, Qt.AlignmentFlag.AlignTop)
         self.without_recorder = QPushButton("without the profiler")
         self.without_recorder.setCheckable(True)
         self.without_recorder.setChecked(True)
         self.without_recorder.setProperty("chip", True)
         self.without_recorder.hide()
-        self._row.addWidget(self.without_recorder, 0, Qt.AlignmentFlag.AlignTop)
+        self._beside.addWidget(self.without_recorder, 0, Qt.AlignmentFlag.AlignVCenter)
         layout = vertical(self, NO_MARGINS, 2)
-        layout.addLayout(self._row)
+        layout.addLayout(row)
         layout.addWidget(self.where)
 
     def say(self, sentence: str, where: str = "", pills: tuple[tuple[str, str], ...] = ()) -> None:
@@ -61,11 +64,11 @@ class Headline(QWidget):
         self.where.setText(where)
         self.where.setVisible(bool(where))
         for former in self.pills:
-            self._row.removeWidget(former)
+            self._beside.removeWidget(former)
             former.deleteLater()
         self.pills = [Pill(word, told) for word, told in pills if told]
         for each in self.pills:
-            self._row.addWidget(each, 0, Qt.AlignmentFlag.AlignTop)
+            self._beside.addWidget(each, 0, Qt.AlignmentFlag.AlignVCenter)
         self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:

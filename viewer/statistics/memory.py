@@ -96,7 +96,7 @@ def _by_kind(_: Trace, __: MemorySummary, account: DeviceMemory, alive: I64) -> 
 
 def _by_line(_: Trace, __: MemorySummary, account: DeviceMemory, alive: I64) -> _Groups:
     code = _frame_of(account, alive, own_frames(account.memory))
-    return _Groups("stack", code, _told_frame(account.memory, "not made by a line of the program"))
+    return _Groups("stack", code, _told_frame(account.memory, "no line of the program"))
 
 
 def _by_module(trace: Trace, _: MemorySummary, account: DeviceMemory, alive: I64) -> _Groups:
@@ -118,7 +118,7 @@ def _by_module(trace: Trace, _: MemorySummary, account: DeviceMemory, alive: I64
 def _by_operator(trace: Trace, _: MemorySummary, account: DeviceMemory, alive: I64) -> _Groups:
     around = operators_of(trace, account.memory)[alive]
     if (around >= 0).any() or not account.memory.frames:
-        return _by_name(trace, "operator", around, "no operator known", "")
+        return _by_name(trace, "operator", around, "operator unknown", "")
     memory = account.memory
     return _Groups(
         "stack",

@@ -132,7 +132,7 @@ class VerdictStrip(QWidget):
             if diagnosis is not None and (of_the_cpu := of_the_cpu_alone(diagnosis)) is not None:
                 return of_the_cpu.explanation
             if trace.is_of_results:
-                return "Open the recording of the same run with them to see where its time goes."
+                return "Open them together with a recording of the same run to see where its time goes."
             if not len(trace.gpu_operations):
                 return f"{length} of other things. Record the GPU's work, or what the CPU runs, to see more."
             plan = self._document.plan

@@ -98,7 +98,7 @@ class TrialSession(QObject):
         folder = PrivateFolder()
         promises = self.subject.promises
         if promises is None:
-            self._on_window(self.said.emit)("Recording five steps, to know what to try first")
+            self._on_window(self.said.emit)("Recording five steps to find out what to try first")
             promises = tuple(self._recorded_promises(wish.request, folder, progress))
         if self._stopped:
             return Trials(ended="stopped", problem=STOPPED_EARLY)

@@ -30,6 +30,13 @@ class Bar:
     mark: float = -1.0
 
 
+def shortest_whole(label: str, metrics: QFontMetrics, room: int) -> str:
+    """A label as it fits: without what stands in brackets behind it, which its tooltip says, before it is cut."""
+    if metrics.horizontalAdvance(label) <= room:
+        return label
+    return metrics.elidedText(label.partition(" (")[0], Qt.TextElideMode.ElideRight, room)
+
+
 class BarChart(QWidget):
     """Rows of equal height, never wider than its place."""
 
@@ -79,7 +86,7 @@ class BarChart(QWidget):
             painter.setFont(theme.font(12))
             painter.setPen(colors.text)
             metrics = painter.fontMetrics()
-            label = metrics.elidedText(bar.label, Qt.TextElideMode.ElideRight, label_width - 12)
+            label = shortest_whole(bar.label, metrics, label_width - 12)
             left_middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
             painter.drawText(row.adjusted(6, 0, 0, 0), left_middle, label)
             groove = QRectF(label_width, row.center().y() - 4, max(self.width() - label_width - 72, 10), 9)

@@ -10,7 +10,8 @@ from parsers.model.units import rate, size
 from viewer.look import theme
 from viewer.statistics.kernel_report import Flow, Level, MemoryFlow
 
-BOX_WIDTH, BOX_HEIGHT = 84, 62
+BOX_WIDTH, MIN_BOX_WIDTH, BOX_HEIGHT = 84, 62, 62
+MARGIN, MIN_GAP = 6, 60
 MIN_ARROW, MAX_ARROW = 1.5, 11.0
 
 
@@ -39,21 +40,26 @@ class MemoryDiagram(QWidget):
     def sizeHint(self) -> QSize:
         return QSize(620, 112)
 
+    def boxes(self, count: int) -> list[QRectF]:
+        """Where so many levels stand: narrower ones where the full width would be cut off."""
+        room, gaps = self.width() - 2 * MARGIN, max(count - 1, 1)
+        width = min(max((room - gaps * MIN_GAP) / max(count, 1), MIN_BOX_WIDTH), BOX_WIDTH)
+        gap = max((room - count * width) / gaps, MIN_GAP)
+        return [QRectF(MARGIN + index * (width + gap), 24, width, BOX_HEIGHT) for index in range(count)]
+
     def paintEvent(self, _: QPaintEvent) -> None:
         flow = self._flow
         if flow is None:
             return
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        count = len(flow.levels)
-        gap = max((self.width() - 12 - count * BOX_WIDTH) / max(count - 1, 1), 60.0)
+        boxes = self.boxes(len(flow.levels))
         most = max((each or 0.0 for pair in flow.flows for each in (pair.read, pair.written)), default=0.0)
-        for index, level in enumerate(flow.levels):
-            left = 6 + index * (BOX_WIDTH + gap)
-            self._box(painter, QRectF(left, 24, BOX_WIDTH, BOX_HEIGHT), level)
-            if index < len(flow.flows):
-                room = QRectF(left + BOX_WIDTH + 4, 24, gap - 8, BOX_HEIGHT)
-                self._arrows(painter, room, flow.flows[index], most)
+        for level, box in zip(flow.levels, boxes, strict=True):
+            self._box(painter, box, level)
+        for between, left, right in zip(flow.flows, boxes, boxes[1:], strict=False):
+            room = QRectF(left.right() + 4, 24, right.left() - left.right() - 8, BOX_HEIGHT)
+            self._arrows(painter, room, between, most)
 
     def _box(self, painter: QPainter, box: QRectF, level: Level) -> None:
         colors = theme.current()
