@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import resources
 from parsers import open_trace
-from parsers.model import LaneKind, Trace
+from parsers.model import LaneKind, Trace, units
 from rules.analysis.analysis import Analysis
 from viewer.look import theme
 from viewer.look.lane_colors import PageColors
@@ -27,6 +28,8 @@ from viewer.reports.interactive.recording import MAX_NAME_LENGTH, packed_recordi
 from viewer.reports.pictures.timeline_picture import shown_stretch
 from viewer.timeline.geometry.drawing_index import drawing_index
 from viewer.timeline.kinds.base import StyledRow, style_of
+from viewer.timeline.memory.colors import color_of
+from viewer.timeline.memory.stack import stacks_of
 
 Columns = dict[str, Any]
 
@@ -176,3 +179,37 @@ def test_lanes_of_a_page_have_the_colours_of_the_window(sample: Trace) -> None:
                         channels, (wanted.red(), wanted.green(), wanted.blue()), strict=True
                     ):
                         assert abs(one - other) <= 2, (key, depth, wanted.name(), drawn)
+
+
+def test_a_lane_of_memory_shows_what_the_window_shows(fixtures: Path) -> None:
+    trace = open_trace([fixtures / "memory" / "growing.snapshot.pickle.gz"])
+    analysis = Analysis(trace)
+    header, data = unpacked(packed_recording(analysis, (0, trace.duration)))
+    assert header["rows"] == []
+    for _ in range(4):  # of events, of which there are none
+        _, data = column(data, 0)
+    ((_, stack),) = stacks_of(analysis).items()
+    tracks = [track for group in header["groups"] for track in group["tracks"]]
+    told = {track["title"]: track["subtitle"] for track in tracks}
+    assert told == {
+        "Memory": f"peak {units.size(stack.peak)}  GPU 0",
+        "Reserved memory": f"max {units.size(float(trace.counters[1].value.max()))}  GPU 0",
+    }
+    (track,) = (each for each in tracks if "bands" in each)
+    assert tracks.index(track) == 0
+    _, data = column(column(data, track["counter"])[1], track["counter"])
+    below = []
+    for band in track["bands"]:
+        pauses, data = column(data, band["counter"])
+        level, data = column(data, band["counter"])
+        below.append(level / 65535 * track["high"])
+    assert [band["title"] for band in track["bands"]] == [kind.value for kind in reversed(stack.kinds)]
+    light, dark = (color_of(stack.kinds[-1], PageColors(is_dark)) for is_dark in (False, True))
+    assert track["bands"][0]["color"] == [light, dark]
+    assert below[0].max() == pytest.approx(stack.peak, rel=1e-4)
+    held = np.array(below) - np.array([*below[1:], np.zeros(len(pauses))])
+    times = np.cumsum(pauses)
+    for at in range(0, len(times), 97):
+        assert held[:, at] == pytest.approx(
+            [*reversed(stack.at(int(times[at])).values())], abs=track["high"] * 1e-4
+        )

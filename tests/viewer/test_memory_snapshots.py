@@ -14,7 +14,8 @@ from pytestqt.qtbot import QtBot
 from rules.memory.kinds import Kind
 from rules.memory.summary import memory_of
 from viewer.look import theme
-from viewer.timeline.memory.painting import beside_line, color_of
+from viewer.timeline.memory.colors import color_of
+from viewer.timeline.memory.painting import beside_line
 from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready

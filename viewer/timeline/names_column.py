@@ -12,7 +12,7 @@ from viewer.look import theme
 from viewer.look.painted_text import TextCache
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.kinds.base import shown_value
-from viewer.timeline.memory.painting import color_of
+from viewer.timeline.memory.colors import color_of
 from viewer.timeline.memory.stack import MemoryStack
 from viewer.timeline.pixels import Shown
 from viewer.timeline.scene import Scene

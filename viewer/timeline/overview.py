@@ -30,7 +30,8 @@ from viewer.timeline.geometry.columns import Grid, columns, grid
 from viewer.timeline.geometry.raster import density_table, paint_row
 from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.scale import Scale, covered_pixels
-from viewer.timeline.memory.painting import color_of, paint_memory
+from viewer.timeline.memory.colors import color_of
+from viewer.timeline.memory.painting import paint_memory
 from viewer.timeline.memory.stack import MemoryStack
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
 from viewer.timeline.pixels import busy_classes, busy_table, without_edges

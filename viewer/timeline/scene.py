@@ -19,9 +19,9 @@ from viewer.timeline.geometry.drawing_index import DrawingIndex
 from viewer.timeline.geometry.gaps import Gaps, device_gaps
 from viewer.timeline.geometry.picking import entry_at
 from viewer.timeline.geometry.step_rows import StepRow, step_rows
-from viewer.timeline.geometry.tracks import Track, stacked_counters
+from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.kinds.base import style_of
-from viewer.timeline.memory.stack import MemoryStack
+from viewer.timeline.memory.stack import MemoryStack, stacks_of
 
 if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis
@@ -75,19 +75,6 @@ def joining_size(analysis: Analysis) -> int:
     """How many rows ``joined`` goes through."""
     allocations = sum(len(each.allocations.start) for each in analysis.trace.memory)
     return len(analysis.idle) + len(analysis.steps) + allocations
-
-
-def stacks_of(analysis: Analysis) -> dict[int, MemoryStack]:
-    """What adds up to each counter of which it is known."""
-    from rules.memory.summary import memory_of, reserved_of
-
-    trace = analysis.trace
-    counters = {trace.counters[index].device: index for index in stacked_counters(trace)}
-    return {
-        counters[each.device]: MemoryStack.of(each.account, reserved_of(trace, each.device))
-        for each in (memory_of(analysis) if counters else ())
-        if each.account is not None and each.device in counters
-    }
 
 
 @dataclass(eq=False)

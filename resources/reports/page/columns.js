@@ -52,17 +52,20 @@ function recordingOf(bytes) {
   const recording = { header, rows, start, end, name, launch, count, spent };
   for (const group of header.groups)
     for (const track of group.tracks)
-      if (track.counter !== undefined) track.samples = samplesOf(track, next);
+      if (track.counter !== undefined) {
+        track.samples = samplesOf(track, track, next);
+        for (const band of track.bands ?? []) band.samples = samplesOf(band, track, next);
+      }
   for (const row of rows) row.index = longestOfRuns(recording, row);
   return recording;
 }
 
-function samplesOf(track, next) {
-  const time = next(track.counter, Float64Array), level = next(track.counter, Float64Array);
-  const value = new Float64Array(track.counter);
-  for (let i = 0; i < track.counter; i++) {
+function samplesOf({ counter }, { low, high }, next) {
+  const time = next(counter, Float64Array), level = next(counter, Float64Array);
+  const value = new Float64Array(counter);
+  for (let i = 0; i < counter; i++) {
     if (i) time[i] += time[i - 1];
-    value[i] = track.low + (track.high - track.low) * level[i] / 65535;
+    value[i] = low + (high - low) * level[i] / 65535;
   }
   return { time, value };
 }

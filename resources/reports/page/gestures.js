@@ -138,6 +138,13 @@ Object.assign(Timeline.prototype, {
     return { title, lines };
   },
 
+  // What a counter of memory consists of at a time, the uppermost first.
+  bandsAt({ bands = [], unit }, time) {
+    const held = bands.map(({ samples }) => samples.value[lowerBound(samples.time, 0, samples.time.length, time + 1) - 1] ?? 0);
+    const lines = bands.map(({ title }, at) => [title, held[at] - (held[at + 1] ?? 0)]);
+    return lines.filter(([, most]) => most > 0).map(([title, most]) => `${title} ${quantity(most, unit)}`);
+  },
+
   tell(event) {
     const { item, entry, gap, time } = this.at(event), track = item?.track;
     this.lanes.style.cursor = item && (this.place(event).x < this.names || !track) ? "pointer" : "default";
@@ -145,7 +152,7 @@ Object.assign(Timeline.prototype, {
     if (entry >= 0) ({ title, lines } = this.lines(entry, gap ? { } : item));
     else if (track?.samples && time !== undefined) {
       const at = lowerBound(track.samples.time, 0, track.samples.time.length, time + 1) - 1;
-      if (at >= 0) { title = track.title; lines = [quantity(track.samples.value[at], track.unit)]; }
+      if (at >= 0) { title = track.title; lines = [quantity(track.samples.value[at], track.unit), ...this.bandsAt(track, time)]; }
     }
     this.card.hidden = !title;
     if (!title) return;

@@ -245,13 +245,19 @@ class Timeline {
     this.context.fillText(text.length > most ? text.slice(0, most - 1) + "\u2026" : text, x, y, room);
   }
 
+  // A line, or what adds up to it: each band is drawn over those that hold it and all below it.
   drawCounter(item, y) {
-    const { context, ink, width, names } = this, { track } = item, { time, value } = track.samples;
+    const bands = item.track.bands?.length ? item.track.bands : [item.track];
+    for (const band of bands) this.drawSamples(item, y, band, bands.length > 1 ? 1 : 0.55);
+  }
+
+  drawSamples(item, y, { samples: { time, value }, color }, alpha) {
+    const { context, width, names } = this, { track } = item;
     const low = Math.min(track.low, 0), span = Math.max(track.high - low, 1e-12), room = item.height - 6;
     const bottom = y + item.height - 3, tall = at => Math.max(room * (value[at] - low) / span, 0.5);
     let at = Math.max(lowerBound(time, 0, time.length, this.t0) - 1, 0);
-    context.globalAlpha = 0.55;
-    context.fillStyle = track.color[this.dark ? 1 : 0];
+    context.globalAlpha = alpha;
+    context.fillStyle = color[this.dark ? 1 : 0];
     // Rectangles from one column to the next, each as tall as the largest sample in it: a path costs many times more.
     for (let x = Math.max(Math.floor(this.x(time[at])), names); at < time.length && x < width;) {
       let height = tall(at), next = width;
@@ -265,10 +271,6 @@ class Timeline {
       x = next;
     }
     context.globalAlpha = 1;
-    if (item.height >= COUNTER) {
-      context.fillStyle = ink.quiet;
-      context.fillText(track.top, names + 4, y + 9);
-    }
   }
 
   // What is chosen with the call that launched it, what was flown to, and what is measured.

@@ -28,7 +28,7 @@ from viewer.look import theme
 from viewer.look.labels import tooltip
 from viewer.look.palette import HATCHED
 from viewer.look.theme import Theme
-from viewer.timeline.memory.painting import color_of
+from viewer.timeline.memory.colors import color_of
 
 BAR_HEIGHT, THIN_HEIGHT = 22, 15
 MIN_WIDTH = 3

@@ -16,7 +16,8 @@ from viewer.look.theme import Theme
 from viewer.statistics.memory import Segments
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.hatching import PERIOD, hatching
-from viewer.timeline.memory.painting import UNCERTAIN, UNUSED, color_of
+from viewer.timeline.memory.colors import color_of
+from viewer.timeline.memory.painting import UNCERTAIN, UNUSED
 
 ROW, BAR, LEFT, RIGHT = 20, 13, 74, 74
 _DIMMED = 0.3  # of a colour is left beside what is marked

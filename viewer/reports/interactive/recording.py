@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from parsers.model import I64, LaneKind
+from parsers.model import F64, I64, LaneKind
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.devices import device_name
 from rules.analysis.analysis import Analysis
@@ -32,6 +32,8 @@ from viewer.timeline.geometry.layout import drawn, starting_states
 from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.tracks import Group, Track
 from viewer.timeline.kinds.base import StyledRow, counter_style_of, lane_words, style_of
+from viewer.timeline.memory.colors import color_of
+from viewer.timeline.memory.stack import MemoryStack, stacks_of
 
 MAX_BYTES = 3_600_000  # packed; as text in a page a third more
 MAX_NAME_LENGTH = 300  # characters
@@ -125,6 +127,7 @@ class _Lanes:
         self._of_kind: dict[LaneKind, tuple[I64, list[str]]] = {}
         self._samples: list[bytes] = []
         self._gaps = device_gaps(analysis.idle)
+        self._stacks = stacks_of(analysis)
         states = starting_states(index.groups)
         self._groups = [self._group(group, states[group.key]) for group in index.groups]
 
@@ -288,21 +291,42 @@ class _Lanes:
         time, value = few_points(counter.time[known], counter.value[known], MAX_POINTS)
         style = counter_style_of(counter.unit)
         low, high = style.bounds(counter)
-        level = np.clip(np.round((value - low) / (high - low) * 65535), 0, 65535).astype(np.int64)
-        moments = np.maximum(time, 0)
-        self._samples += [planes(np.diff(moments, prepend=0)), planes(level)]
+        stack = self._stacks.get(track.counter)
+        largest = float(value.max(initial=0.0) if stack is None else stack.peak)
+        high = max(high, largest)
+        self._sample(time, (value - low) / (high - low))
+        told = f"{'max' if stack is None else 'peak'} {style.written(largest, counter.unit)}"
         light, dark = (style.color(track.counter, PageColors(is_dark)) for is_dark in (False, True))
         return {
             "title": safe(track.title),
-            "subtitle": safe(track.subtitle),
+            "subtitle": safe(f"{told}  {track.subtitle}".rstrip()),
             "counter": len(time),
             "low": low,
             "high": high,
-            "top": safe(style.written(high, counter.unit)),
             "unit": safe(counter.unit),
             "color": [light, dark],
             "small": track.small,
+            **({} if stack is None else {"bands": self._bands(stack, high)}),
         }
+
+    def _bands(self, stack: MemoryStack, high: float) -> list[dict[str, Any]]:
+        """What adds up to a counter of memory: each with all below it, the uppermost first."""
+        time, _ = few_points(stack.time, stack.held.astype(np.float64), MAX_POINTS)
+        held = [
+            level[np.searchsorted(changes, time, side="right")]
+            for changes, level in zip(stack.times, stack.levels, strict=True)
+        ]
+        found = []
+        for kind, below in reversed(list(zip(stack.kinds, np.cumsum(held, axis=0), strict=True))):
+            self._sample(time, below / high)
+            colors = [color_of(kind, PageColors(is_dark)) for is_dark in (False, True)]
+            found.append({"title": safe(kind.value), "counter": len(time), "color": colors})
+        return found
+
+    def _sample(self, time: I64, share: F64) -> None:
+        """The columns of a series: shares of what is drawn highest."""
+        level = np.clip(np.round(share * 65535), 0, 65535).astype(np.int64)
+        self._samples += [planes(np.diff(np.maximum(time, 0), prepend=0)), planes(level)]
 
 
 _BUSY = ("busy", "only communication")

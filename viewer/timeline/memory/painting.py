@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPen
+from PySide6.QtGui import QFont, QPainter, QPen
 
 from parsers.model.arrays import BOOL, F64, I64, U32
 from parsers.model.units import duration, size
@@ -18,29 +18,13 @@ from viewer.look.theme import Theme
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.hatching import PERIOD, hatching
 from viewer.timeline.geometry.scale import Scale
+from viewer.timeline.memory.colors import color_of
 from viewer.timeline.memory.stack import MemoryStack, StackColumns
 
-TEMPORARY, KEPT, OLDER = "#e9b44c", "#e4572e", "#a9b1c2"
 MIN_LABELLED = 15  # pixels: in a lower band there is no room for its name
 UNCERTAIN = 6  # the hatching of what is not known
-_FAMILIES = {
-    Kind.PARAMETERS: "gemm",
-    Kind.OPTIMIZER: "optimizer",
-    Kind.COMMUNICATION: "communication",
-    Kind.GRADIENTS: "attention",
-    Kind.ACTIVATIONS: "normalisation",
-    Kind.INPUTS: "copies",
-}
-_PLAIN = {Kind.TEMPORARIES: TEMPORARY, Kind.KEPT: KEPT, Kind.OLDER: OLDER}
 _FAINT = 0.35  # of a hatched kind's colour between its lines
 UNUSED = 0.16  # of the text's colour on lines through what is reserved and unused
-
-
-def color_of(kind: Kind, colors: Theme) -> QColor:
-    """The colour of what memory is used for."""
-    if kind in _PLAIN:
-        return colors.plain(_PLAIN[kind])
-    return colors.family(_FAMILIES.get(kind, "other"))
 
 
 def beside_line(x: float, width: float, height: float, area: QRectF, taken: Sequence[QRectF]) -> QRectF:

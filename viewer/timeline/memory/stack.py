@@ -11,8 +11,10 @@ from parsers.model import I64, Counter
 from parsers.model.late.dataclass import dataclass
 from rules.memory.kinds import KINDS, Kind
 from viewer.timeline.geometry.scale import Scale
+from viewer.timeline.geometry.tracks import stacked_counters
 
 if TYPE_CHECKING:
+    from rules.analysis.analysis import Analysis
     from rules.memory.account import DeviceMemory
 
 
@@ -195,3 +197,16 @@ class MemoryStack:
         rises = (until[busy] == 0) | (self.held[best] >= before)
         moment[busy] = np.where(rises, self.time[best], moment[busy])
         return moment
+
+
+def stacks_of(analysis: Analysis) -> dict[int, MemoryStack]:
+    """What adds up to each counter of which it is known."""
+    from rules.memory.summary import memory_of, reserved_of
+
+    trace = analysis.trace
+    counters = {trace.counters[index].device: index for index in stacked_counters(trace)}
+    return {
+        counters[each.device]: MemoryStack.of(each.account, reserved_of(trace, each.device))
+        for each in (memory_of(analysis) if counters else ())
+        if each.account is not None and each.device in counters
+    }
