@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from pathlib import Path
 
@@ -18,6 +20,8 @@ from rules.verdict.promises import MIN_SPEEDUP, factor, promise_for, step_with, 
 from rules.wording.headline import Part
 from tests.opened import opened
 from viewer.look.labels import unbroken
+from viewer.panels import tabs
+from viewer.panels.panel import Panel
 from viewer.reports.diagnosis_report import as_html
 from viewer.reports.json_report import as_json
 from viewer.window.main_window import MainWindow
@@ -257,3 +261,19 @@ def test_no_two_figures_on_the_screen_contradict_each_other(
         assert prediction.outcome.gain == pytest.approx(plan.promises[0].expected, rel=0.02)
         assert window.prediction.sentence.text().startswith(f"About {factor(prediction.outcome.gain)} faster")
         assert step_with(plan.promises[0], plan).split(" → ")[0].split()[0] in window.prediction.band.text()
+
+
+def test_the_document_says_of_each_tab_what_its_numbers_are_of() -> None:
+    document = Path(__file__).resolve().parents[2] / "docs" / "hands.md"
+    places = [
+        line.split("|")[1] for line in document.read_text("utf-8").splitlines() if line.startswith("| ")
+    ]
+    said = {name for place in places for name in re.findall(r"\*([^*]+)\*", place)}
+    titles = {
+        cls.title
+        for _, name, _ in pkgutil.iter_modules(tabs.__path__)
+        for cls in vars(importlib.import_module(f"{tabs.__name__}.{name}")).values()
+        if isinstance(cls, type) and issubclass(cls, Panel) and cls.title
+    }
+    assert len(titles) > 10
+    assert titles <= said
