@@ -401,3 +401,11 @@ def test_what_a_finding_costs_is_of_the_recorded_step_that_stands_above_it(share
         if each.before is not None:
             assert each.before_ns == pytest.approx(each.before.recorded_share * step)
             assert finding_sides(each, shared.result)[0].endswith(percent(each.before_ns / step))
+
+
+def test_two_figures_that_differ_are_not_called_the_same(shared: ComparisonWindow) -> None:
+    measures = shared.details.measures.rows.frame
+    assert measures is not None
+    for before, after, told in measures[["before", "after", "told"]].itertuples(index=False):
+        assert (told == "same") <= (before == after)
+        assert told != "little" or before != after

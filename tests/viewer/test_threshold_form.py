@@ -43,7 +43,7 @@ def test_a_value_is_typed_with_its_unit_and_a_wrong_one_leaves_it(
     for wrong in ("99 %", "five", "-1"):
         assert typed(qtbot, field, wrong) == pytest.approx(0.05)
         assert field.text() == "5.00 %"
-    assert field.accessibleName().startswith("A loss is reported")
+    assert field.accessibleName().startswith("The smallest share of the analysed time")
     assert "0.01 % to 50.0 %" in field.accessibleDescription()
 
 

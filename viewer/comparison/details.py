@@ -60,7 +60,7 @@ class Details(QTabWidget):
             split.addWidget(widget)
             widget.setMinimumWidth(least)
             split.setStretchFactor(place, 3 if widget is self._matched else 1)
-        split.setSizes([465, 640, 275])
+        split.setSizes([445, 625, 310])
         split.setChildrenCollapsible(False)
         return split
 

@@ -117,7 +117,7 @@ def _measure(each: Measure, result: Comparison) -> tuple[Any, ...]:
         else each.change
     )
     if abs(moved) <= SAME * (scale if each.unit == "share" else 1.0):
-        return each.name, before, after, "same", 0
+        return each.name, before, after, "same" if before == after else "little", 0
     arrow = "▼ " if moved < 0 else "▲ "
     sign = told.replace("-", "−")
     if each.name in NEUTRAL:
