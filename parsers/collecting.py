@@ -7,9 +7,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_SELDOM = 100_000, 10, 10  # columns make few objects, loading the program many that stay
+
 _lock = threading.Lock()
 _held_by = 0
 _was_on = False
+
+
+def collect_seldom() -> None:
+    """For a process that works on columns and then ends."""
+    gc.set_threshold(*_SELDOM)
 
 
 def hold_garbage() -> None:

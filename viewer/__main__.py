@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -25,6 +26,8 @@ def main() -> int:
 
         code = command_line(begin=_begin)
         end_is_near()
+        if "PySide6" not in sys.modules:
+            gc.freeze()  # at its end Python would look for garbage in all that was loaded: a sixth of a small diagnosis
         return code
     except KeyboardInterrupt:  # while it is loaded
         from viewer.terminal.exit_codes import INTERRUPTED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import importlib
 import os
 import pkgutil
@@ -12,6 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from parsers.collecting import collect_seldom
 from parsers.files.private_folder import clear_abandoned
 from parsers.model import SYSTEM_ERRORS, Cancelled, TraceError, refused_by_system
 from viewer import commands
@@ -25,13 +25,11 @@ from viewer.terminal.memory_limit import is_shortage
 if TYPE_CHECKING:
     from viewer.terminal.kept_answers import Question
 
-_SELDOM = 100_000, 10, 10  # columns make few objects, loading the program many that stay
-
 
 def main(arguments: Sequence[str] | None = None, begin: Callable[[], None] = lambda: None) -> int:
     """Run one command; returns the process's exit code. ``begin`` is called before a command does any work."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    gc.set_threshold(*_SELDOM)
+    collect_seldom()
     end_tidily_when_told()
     clear_abandoned()
     try:

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from parsers.collecting import collect_seldom
 from viewer.loading.messages import (
     Analysed,
     Hold,
@@ -27,6 +28,7 @@ _LOG = logging.getLogger(__name__)
 
 def prepare() -> None:
     """Load what reads, before it is known what is to be read."""
+    collect_seldom()
     from parsers import opening  # noqa: F401
     from parsers.files.base import parsers
 
