@@ -34,7 +34,7 @@ class BookmarksPanel(Panel):
     order: ClassVar[int] = 110
     changed = Signal()
     failed = Signal(str)
-    typed = Signal()  # a note or a title, to its end or given up
+    written = Signal()  # a note or a title, to its end or given up
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)
@@ -70,7 +70,7 @@ class BookmarksPanel(Panel):
             row.addWidget(button)
         row.addStretch(1)
         table.rows.edited.connect(self._take_text)
-        table.itemDelegate().closeEditor.connect(lambda _: QTimer.singleShot(0, self, self.typed.emit))
+        table.itemDelegate().closeEditor.connect(lambda _: QTimer.singleShot(0, self, self.written.emit))
         table.doubleClicked.connect(lambda index: self._edit(index.column()))
         delete = QAction("Remove", table)
         delete.setShortcut(Qt.Key.Key_Delete)
