@@ -107,7 +107,7 @@ def test_the_keys_of_the_timeline_never_go_dead(window: MainWindow, qtbot: QtBot
         wait_until_ready(qtbot, window)
         walked = happened in ("a click on a row", "the tabulator")
         qtbot.waitUntil(lambda walked=walked: window.timeline.hasFocus() is not walked)
-        for key in "dw":
+        for key in "aw":
             view = window.timeline.state.target
             press(window, key)
             told = f"{key} after {happened} with the focus at {QApplication.focusWidget()}"
