@@ -8,34 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-import resources
 from parsers.model import I64, EventKind, Trace
 from parsers.model.derived import derived_by
-from parsers.model.late.regex import regex
-from parsers.model.names.source_files import frame_parts, is_own_frame
+from parsers.model.names.source_files import frame_parts
 from rules.analysis.arithmetic.intervals import clip, length, union
-from rules.analysis.idle.frames import UserFrames, is_users_frame
+from rules.analysis.idle.frames import UserFrames
+from rules.analysis.stretches.program_frames import FRAMES, is_program_frame, program_frames, program_script
 from rules.terms.culprit import Culprit, CulpritKind, SourceLine
 
 if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis
     from rules.findings.base import Finding
 
-_FRAMES = (EventKind.PYTHON, EventKind.SAMPLED_FRAME)
 MAX_EVIDENCE = 200  # places of a finding that are looked at
 MIN_SHARE_OF_CALLS = 0.9  # from one line: of fewer, no line stands for all
 _READS = {"aten::_local_scalar_dense": "aten::item"}  # what reads a value, by how the program calls it
-# Profilers cut paths at the folder of installed packages, so that these look like folders of the program
-_LIBRARIES = frozenset(resources.path("libraries.txt").read_text("utf-8").split())
-_FIRST_FOLDER = regex(r"([^/\\.]+)(?:[/\\]|\.py\()")
-
-
-def is_program_frame(name: str) -> bool:
-    """Whether a frame is of the program itself: not of Python, PyTorch, or a library that is installed."""
-    found = _FIRST_FOLDER.match(name)
-    if (found is not None and found[1] in _LIBRARIES) or "torchinductor_" in name:
-        return False
-    return is_users_frame(name) and is_own_frame(name) and frame_parts(name)[2] > 0
 
 
 def source_line_of(analysis: Analysis, finding: Finding) -> SourceLine | None:
@@ -64,26 +51,10 @@ def _of_culprit(analysis: Analysis, culprit: Culprit | None) -> SourceLine | Non
         if culprit.at is not None:
             return culprit.at
         found = line_of_frame(culprit.name, is_call=False) if culprit.kind is CulpritKind.FRAME else None
-        if found is not None and _program_script(analysis) in ("", found.file):
+        if found is not None and program_script(analysis) in ("", found.file):
             return found
         culprit = culprit.place
     return None
-
-
-@derived_by
-def _program_script(analysis: Analysis) -> str:
-    """The file of the longest outermost frame, where files are recorded without their folders; "" where they are not.
-
-    Nothing else then tells the program's files from those of libraries.
-    """
-    trace, table = analysis.trace, analysis.trace.events
-    frames = table.of_kind(*_FRAMES)
-    files = {frame_parts(trace.strings[name])[1] for name in np.unique(table.name[frames]).tolist()}
-    if not files or any("/" in file or "\\" in file for file in files):
-        return ""
-    outermost = frames[table.depth[frames] == table.depth[frames].min()]
-    longest = outermost[np.argmax(table.end[outermost] - table.start[outermost])]
-    return frame_parts(trace.name(int(longest)))[1]
 
 
 def _of_kernel(analysis: Analysis, finding: Finding) -> SourceLine | None:
@@ -103,7 +74,7 @@ def _of_kernel(analysis: Analysis, finding: Finding) -> SourceLine | None:
 
 
 def _of_evidence(analysis: Analysis, finding: Finding) -> SourceLine | None:
-    if not set(_FRAMES) & set(analysis.trace.kinds):
+    if not set(FRAMES) & set(analysis.trace.kinds):
         return None
     event = _around_most(analysis, finding, program_frames)
     if event < 0:
@@ -192,22 +163,10 @@ def _places(
 
 
 def _only_thread_with_frames(trace: Trace, analysis: Analysis) -> int:
-    python = trace.events.of_kind(*_FRAMES)
+    python = trace.events.of_kind(*FRAMES)
     found = np.unique(analysis.threads.of_events(python))
     found = found[found >= 0]
     return int(found[0]) if len(found) == 1 else -1
-
-
-@derived_by
-def program_frames(analysis: Analysis, thread: int) -> UserFrames:
-    """The program's own frames of one thread."""
-    script = _program_script(analysis)
-
-    def is_own(name: str) -> bool:
-        function, file, _ = frame_parts(name)
-        return is_program_frame(name) and function != "<module>" and (not script or file == script)
-
-    return UserFrames.of(analysis.threads, thread, is_own, _FRAMES)
 
 
 @derived_by
@@ -219,7 +178,7 @@ def line_shares(analysis: Analysis, file: str) -> Mapping[int, float]:
     """
     trace, table = analysis.trace, analysis.trace.events
     t0, t1 = analysis.window
-    events = table.of_kind(*_FRAMES)
+    events = table.of_kind(*FRAMES)
     line_of_name = np.zeros(len(trace.strings), np.int64)
     for name in np.unique(table.name[events]).tolist():
         _, its_file, line = frame_parts(trace.strings[name])

@@ -15,6 +15,8 @@ from rules.fixes.interrupted import interrupted_ns
 from rules.fixes.round_trips import round_trips
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings
+from rules.replay.work_places import place_of_work
+from rules.terms.culprit import Culprit
 
 LONG_NS = 250_000.0  # host time before a call that no launching explains
 TOO_LONG_FOR_LAUNCHING_NS = 1_000_000.0  # operators that launch nothing for longer calculate on the CPU
@@ -31,12 +33,14 @@ MOSTLY = 0.5
 class HostPhase:
     """Host work of one kind at one place, in all steps.
 
-    ``nodes`` are its calls, ``own`` how much of the time before each (ns, for all nodes) is its work. ``name`` is the
-    range, frame or operator around most of it, empty where none is known; ``when`` tells nameless ones apart.
+    ``nodes`` are its calls, ``own`` how much of the time before each (ns, for all nodes) is its work. ``place`` is the
+    range, frame or operator around most of it, None where none is known; ``when`` tells nameless ones apart. It comes
+    in ``steps`` of each rank.
     """
 
-    name: str
+    place: Culprit | None
     when: str
+    steps: int
     nodes: BOOL
     own: F64
 
@@ -172,7 +176,7 @@ def _pieces(replay: Replay, around: Surroundings, own: F64, phases: I64) -> _Pie
     return _Pieces(
         node=node,
         phase=phase,
-        step=host.step[node] - first,
+        step=host.step[node] - np.where(second, False, first | (earlier > MOSTLY)),
         own=mine,
         begin=np.where(second, edge, begin),
         end=np.where(first, edge, end),
@@ -222,12 +226,16 @@ def _late(replay: Replay) -> BOOL:
 class _Place:
     """The work of one name, gathered from all groups of pieces that bear it."""
 
-    name: str
+    place: Culprit | None
     when: str
     nodes: BOOL
     own: F64
     steps: set[int]
     groups: list[int]
+
+    @property
+    def name(self) -> str:
+        return self.place.text if self.place is not None else ""
 
     @property
     def whole(self) -> float:
@@ -262,7 +270,7 @@ def _places(replay: Replay, around: Surroundings, pieces: _Pieces, beside: BOOL)
     for each in joined:
         its = np.isin(group, each.groups) & ~beside[pieces.node]
         own = each.own + _meanwhile(replay, beside, pieces.node[its], pieces.begin[its], pieces.end[its])
-        found.append(HostPhase(each.name, each.when, each.nodes | (own > 0), own))
+        found.append(HostPhase(each.place, each.when, len(each.steps), each.nodes | (own > 0), own))
     return found
 
 
@@ -274,16 +282,21 @@ def _named(replay: Replay, around: Surroundings, pieces: _Pieces, group: I64) ->
     np.bitwise_or.at(kinds, pieces.phase[worked], 1 << (pieces.kind[worked] // 2))
     order = worked[np.lexsort((-pieces.own[worked], group[worked]))]
     places: dict[tuple[str, str], _Place] = {}
-    for longest in order[np.diff(group[order], prepend=-1) > 0].tolist():
-        name, number = around.place(int(pieces.node[longest]), loading=False), int(group[longest])
-        apart = not name and kinds[pieces.phase[longest]] == 3
-        key = name, ("begin", "end")[int(pieces.kind[longest]) // 2] if apart else ""
+    edges = np.flatnonzero(np.diff(group[order], prepend=-1) > 0)
+    threads = replay.analysis.threads.of_events(replay.host.event[pieces.node])
+    for mine in np.split(order, edges[1:]) if len(edges) else ():
+        longest, number = int(mine[0]), int(group[mine[0]])
+        stretches = union(pieces.begin[mine], pieces.end[mine])
+        place = place_of_work(replay, around, int(pieces.node[longest]), int(threads[longest]), stretches)
+        apart = place is None and kinds[pieces.phase[longest]] == 3
+        when = ("begin", "end")[int(pieces.kind[longest]) // 2] if apart else ""
+        key = place.text if place is not None else "", when
         if key not in places:
-            places[key] = _Place(*key, np.zeros(count, np.bool_), np.zeros(count), set(), [])
-        mine = group == number
-        place = places[key]
-        place.nodes[pieces.node[mine]] = True
-        np.add.at(place.own, pieces.node[mine], pieces.own[mine])
-        place.steps.update(pieces.step[mine & (pieces.own > 0)].tolist())
-        place.groups.append(number)
+            places[key] = _Place(place, when, np.zeros(count, np.bool_), np.zeros(count), set(), [])
+        its = group == number
+        found = places[key]
+        found.nodes[pieces.node[its]] = True
+        np.add.at(found.own, pieces.node[its], pieces.own[its])
+        found.steps.update(pieces.step[its & (pieces.own > 0)].tolist())
+        found.groups.append(number)
     return list(places.values())

@@ -16,9 +16,10 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, length
 from rules.analysis.facts.cpu_time import CpuTime, Shares
+from rules.analysis.stretches.program_frames import is_program_frame, program_frames
 from rules.kernels.operator_roofs import work_of
 from rules.kernels.operator_work import PRODUCTS
-from rules.source_lines import is_program_frame, line_of_frame, program_frames
+from rules.source_lines import line_of_frame
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.phrases import listed
 

@@ -10,7 +10,8 @@ import pytest
 from parsers import open_trace
 from rules import Finding, diagnosis_of
 from rules.analysis.analysis import Analysis
-from rules.source_lines import is_program_frame, source_line_of
+from rules.analysis.stretches.program_frames import is_program_frame
+from rules.source_lines import source_line_of
 from rules.terms.culprit import Culprit, CulpritKind, SourceLine
 from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 

@@ -11,6 +11,7 @@ from parsers.model.arrays import rows_by
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from rules.analysis.arithmetic.ascending_search import last_not_after
+from rules.analysis.arithmetic.intervals import Intervals, measure
 from rules.analysis.idle.threads import Threads
 
 MIN_FRAME_SHARE = 0.8
@@ -59,4 +60,21 @@ class UserFrames:
             shared = np.minimum(table.end[frame], end) - np.maximum(table.start[frame], start)
             through = shared >= MIN_FRAME_SHARE * (end - start)
             found[through] = frame[through]
+        return found
+
+    def holding(self, stretches: Intervals) -> list[int]:
+        """From the outermost depth in: a frame of the name that holds most of some stretches, where one does."""
+        table, found = self.trace.events, []
+        begin, end = stretches
+        for row, starts in self.rows if len(begin) else ():
+            low = max(int(np.searchsorted(starts, begin[0], side="right")) - 1, 0)
+            frames = row[low : int(np.searchsorted(starts, end[-1]))]
+            if not len(frames):
+                continue
+            held = measure(stretches, table.start[frames], table.end[frames])
+            _, first, which = np.unique(table.name[frames], return_index=True, return_inverse=True)
+            shared = np.bincount(which, held)
+            most = int(shared.argmax())
+            if shared[most] >= MIN_FRAME_SHARE * (end - begin).sum():
+                found.append(int(frames[first[most]]))
         return found

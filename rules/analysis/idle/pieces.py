@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from parsers.model import BOOL, I64, Trace
+from parsers.model import BOOL, I64, EventKind, Trace
 from parsers.model.arrays import ascending, merged
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call
@@ -73,6 +73,7 @@ class Host:
     read_backs: I64  # calls that copy a value which is waited for, ascending
     charged_until: I64  # where the doing of blocking calls ends, ascending
     interrupted: Intervals  # when something else had a driver's CPU
+    step_edges: I64  # where the program says that its steps begin and end, ascending
 
     @staticmethod
     def of(
@@ -100,11 +101,12 @@ class Host:
             read_back_calls(threads.trace, threads, drivers),
             merged(waits.until),
             interrupted,
+            _step_edges(threads, main),
         )
 
     def edges_within(self, low: int, high: int) -> list[I64]:
         """Every moment of [low, high) at which what some thread does may change, as ascending columns."""
-        columns = [self.charged_until]
+        columns = [self.charged_until, self.step_edges]
         for thread in self.drivers:
             columns += self.threads.activity(thread).edges()
         found = []
@@ -182,6 +184,15 @@ def _launches(threads: Threads, drivers: list[int], main: int) -> I64:
         (threads.calls([main], *WORK_CALLS), threads.calls(others, Call.LAUNCH, Call.GRAPH_LAUNCH))
     )
     return found[np.argsort(threads.trace.events.start[found], kind="stable")]
+
+
+def _step_edges(threads: Threads, main: int) -> I64:
+    """Work on both sides of an edge, between the same two launches, has two culprits."""
+    trace = threads.trace
+    steps = trace.events.of_kind(EventKind.STEP)
+    if main >= 0:
+        steps = steps[trace.lane_rank[trace.events.lane[steps]] == threads.keys[main][0]]
+    return merged(np.concatenate((trace.events.start[steps], trace.events.end[steps])))
 
 
 def _longest_launch_pause(launched: I64, least: float) -> float:

@@ -35,10 +35,11 @@ from rules.losses.plan_building import PlanBuilding, plan_building
 from rules.remedies.host_work import beside_launches, by_name, few_lengths, off_the_path
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.terms.culprit import Culprit, CulpritKind, quoted
+from rules.terms.culprit import Culprit, quoted
 from rules.wording.phrases import shortened
 
 BATCH_BYTES = 16_384  # a larger copy to the GPU right behind a stretch of work carries what was worked on
+RARELY = 0.75  # of the steps have the work: of more, a missing one may be cut or too short
 OF_SEVERAL = 1 / 3  # of what makes a batch and has no name: read, changed and put together are three
 # longer copies are a fault of their own where they take more time than the host's work
 LONG_COPY_NS = 1_000_000
@@ -58,7 +59,8 @@ class MoveHostPhase:
     explanation: ClassVar[str] = """
 When it applies
     The CPU does its own work for at least 250 us: numpy, a simulator, serialising, printing. Long stretches and
-    blocking waits with fewer than 20 launches between them form one phase.
+    blocking waits with fewer than 20 launches between them form one phase. With Python's stacks, its name is the
+    program's deepest function that holds most of it, and the library call in it that does.
 
 What is changed in the replay
     The stretches in which nothing was recorded are gone, and so are the waits and small copies between them, and the
@@ -80,16 +82,18 @@ What makes it more or less
         waiting = IdleTime(analysis, Cause.HOST)
         plans, is_known = plan_building(waiting), bool(beneath(waiting))
         for phase in host_phases(replay, surroundings_of(analysis)):
-            if is_compiled_code(phase.name):  # it does nothing but launch
+            name = phase.place.name if phase.place is not None else ""
+            if is_compiled_code(name):  # it does nothing but launch
                 continue
-            planning = plans if plans and plans.operator == phase.name else None
+            planning = plans if plans and plans.operator == name else None
             yield _proposal(analysis, replay, phase, planning, is_known=is_known)
 
 
 def _proposal(
     analysis: Analysis, replay: Replay, phase: HostPhase, plans: PlanBuilding | None, *, is_known: bool
 ) -> Proposal:
-    name, nodes, own = phase.name, phase.nodes, phase.own
+    place, nodes, own = phase.place, phase.nodes, phase.own
+    name = place.text if place is not None else ""
     to_host = copies(replay, CopyKind.D2H)
     large = of_nodes(replay, to_host & (replay.device.duration >= LONG_COPY_NS)) & nodes
     if replay.host.cost[large].sum() > own[nodes].sum():
@@ -120,30 +124,29 @@ def _proposal(
         categories.append(Category.COPY_D2H)
     elif (waits & stops).any():
         categories.append(Category.SYNCHRONIZATION)
-    taken = duration(most_per_step(replay, np.where(nodes, own, 0.0)))
+    taken = _taken(replay, phase)
     shown = shortened(name, MAX_NAME_LENGTH)  # as findings name it
     what = (
-        f"the work of {quoted(shortened(name))}"
-        if name
+        f"the work of {_told(place)}"
+        if place is not None
         else f"unnamed {host_code(analysis.trace).removeprefix('the ')} work{_WHEN[phase.when]}"
     )
     return Proposal(
         fix=MoveHostPhase.id,
         key=name or phase.when,
         title=(
-            f"Pad to a few lengths: {shortened(name) or plans.who} builds a plan for each new one, "
-            f"{taken} of CPU work {replay.in_step}"
+            f"Pad to a few lengths: {shortened(name) or plans.who} builds a plan for each new one, {taken}"
             if plans
-            else f"Move {what} off the critical path: {taken} of CPU work {replay.in_step}"
+            else f"Move {what} off the critical path: {taken}"
         ),
         categories=tuple(categories),
         culprit=shown or f"{analysis.idle.host} outside any region",
         remedy=few_lengths(plans.is_of_attention)
         if plans
-        else by_name(Culprit(CulpritKind.REGION, name))
-        or beside_launches(off_the_path(quoted(shown)), is_known=is_known).and_then(
-            *(() if name or is_known else (_NAMELESS,))
-        ),
+        else (by_name(place) if place is not None else None)
+        or beside_launches(
+            off_the_path(_told(place) if place is not None else ""), is_known=is_known
+        ).and_then(*(() if name or is_known else (_NAMELESS,))),
         expected=together(less_host_time(nodes, (1 - left) * own), *gone),
         low=together(less_host_time(nodes, least * own), *gone) if least < 1 else None,
         depends_on="how many different lengths are left"
@@ -154,6 +157,21 @@ def _proposal(
         if several
         else "how much of this work can overlap with the GPU or move to it",
     )
+
+
+def _told(place: Culprit) -> str:
+    """ "numpy/lib/io.py(546): save in train.py(12): step", of long names only the beginnings."""
+    caller = f" in {_told(place.place)}" if place.place is not None else ""
+    return quoted(shortened(place.name)) + caller
+
+
+def _taken(replay: Replay, phase: HostPhase) -> str:
+    """ "76.4 ms of CPU work in a step", or what it takes each time where many steps have none."""
+    ns = most_per_step(replay, np.where(phase.nodes, phase.own, 0.0))
+    if 0 < phase.steps <= RARELY * replay.steps:
+        each = duration(ns * replay.steps / phase.steps)
+        return f"{each} of CPU work each time, in {phase.steps} of {replay.steps} steps"
+    return f"{duration(ns)} of CPU work {replay.in_step}"
 
 
 def _returns(replay: Replay, read: BOOL, sent: BOOL) -> bool:

@@ -1,0 +1,71 @@
+"""What the CPU works on in stretches of its own: a range, a function and the call it makes, an operator."""
+
+from __future__ import annotations
+
+from parsers.model.derived import derived_by
+from parsers.model.late.regex import regex
+from parsers.model.names.source_files import frame_parts
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import Intervals
+from rules.analysis.idle.frames import UserFrames
+from rules.analysis.names.regions import is_collection
+from rules.analysis.stretches.program_frames import is_program_frame, program_frames
+from rules.replay.replay import Replay
+from rules.replay.surroundings import Surroundings
+from rules.terms.culprit import Culprit, CulpritKind
+
+FILLED = (
+    0.5  # of a library's call are the stretches and what lies between them: of less, it does much else, too
+)
+_MACHINERY = regex(r"^torch[/\\](nn[/\\]modules|_dynamo|_inductor|_functorch|fx)[/\\]")
+_WRAPPERS = frozenset({"wrapper", "wrapped", "inner", "decorate_context"})
+
+
+def place_of_work(
+    replay: Replay, around: Surroundings, node: int, thread: int, stretches: Intervals
+) -> Culprit | None:
+    """What stretches of host work on one thread are, ``node`` being the call behind the longest; None: not known.
+
+    Where the program calls a library for it, that call stands in the program's own function.
+    """
+    analysis = replay.analysis
+    table = analysis.trace.events
+    activity = analysis.threads.activity(thread)
+    longest = (stretches[1] - stretches[0]).argmax()
+    middle = (stretches[0][longest : longest + 1] + stretches[1][longest : longest + 1]) // 2
+    region = int(activity.user_regions.at(middle)[0])
+    named = analysis.trace.name(region) if region >= 0 else ""
+    if named and region != int(activity.inputs.at(middle)[0]) and not is_collection(named):
+        return Culprit(CulpritKind.REGION, named)
+    own = program_frames(analysis, thread).holding(stretches)
+    calls = [
+        frame
+        for frame in _library_calls(analysis, thread).holding(stretches)
+        if table.depth[frame] > (table.depth[own[-1]] if own else -1)
+        and stretches[1][-1] - stretches[0][0] >= FILLED * (table.end[frame] - table.start[frame])
+    ]
+    frames = [*calls[:1], *own[-1:]]
+    if frames:
+        place = None
+        for frame in reversed(frames):
+            place = Culprit(CulpritKind.FRAME, analysis.trace.name(frame), place)
+        return place
+    name = around.place(node, loading=False)
+    return Culprit(CulpritKind.REGION, name) if name else None
+
+
+@derived_by
+def _library_calls(analysis: Analysis, thread: int) -> UserFrames:
+    """What libraries offer to their callers, without what only calls the program's own functions for them."""
+
+    def is_call(name: str) -> bool:
+        function, _, line = frame_parts(name)
+        return (
+            line > 0
+            and not function.startswith(("_", "<"))
+            and function not in _WRAPPERS
+            and not _MACHINERY.match(name)
+            and not is_program_frame(name)
+        )
+
+    return UserFrames.of(analysis.threads, thread, is_call)
