@@ -32,11 +32,13 @@ _PRODUCTS = (Family.GEMM, Family.TRITON)
 def item_loops(analysis: Analysis, replay: Replay) -> list[Loop]:
     """Loops whose rounds can be independent, outside of optimizers, which a fix of their own joins.
 
-    Of a loop whose rounds form groups, each group is told as a loop.
+    Of a loop whose rounds form groups, each group is told as a loop. What one operator repeats is no loop of the
+    program: sorting does so for each row.
     """
     host = replay.host
     of_model, products = of_the_model(replay)
     around = surroundings_of(analysis)
+    operator = around.whole_operator
     optimizer = optimizer_calls(analysis)
     counting = counts_rows(replay)
     loops = loops_of(analysis)
@@ -45,6 +47,8 @@ def item_loops(analysis: Analysis, replay: Replay) -> list[Loop]:
     found = []
     for loop in loops:
         body = slice(loop.first, loop.first + loop.body)
+        if operator[loop.first] >= 0 and operator[loop.first] == operator[loop.last - 1]:
+            continue
         if of_model[body].any() or optimizer[body].any() or _only_reads_back(replay, loop):
             continue
         pauses = around.silent_ns[loop.first + 1 : loop.last].sum()

@@ -45,6 +45,21 @@ class Surroundings:
     def region(self) -> I64:
         return self._innermost(lambda activity: activity.user_regions)
 
+    @cached_property
+    def whole_operator(self) -> I64:
+        """The outermost operator of ATen around the call: what the program, or autograd, called."""
+
+        def outermost(activity: ThreadActivity) -> Innermost:
+            trace = activity.trace
+            events = activity.events[of_kinds(activity.kind, EventKind.CPU_OP)]
+            events = events[named(trace, events, lambda name: name.startswith("aten::"))]
+            start, end = trace.events.start[events], trace.events.end[events]
+            order = np.lexsort((-end, start))
+            reach = np.maximum.accumulate(end[order])
+            return Innermost.of(trace, events[order[start[order] >= np.append(start[order[:1]], reach[:-1])]])
+
+        return self._innermost(outermost)
+
     def inside(self, wanted: Callable[[str], bool]) -> BOOL:
         """Whether an operator or range with a wanted name is open around the call."""
         return np.asarray(self.around(wanted) >= 0)

@@ -39,7 +39,7 @@ from rules.terms.culprit import Culprit, quoted
 from rules.wording.phrases import shortened
 
 BATCH_BYTES = 16_384  # a larger copy to the GPU right behind a stretch of work carries what was worked on
-RARELY = 0.75  # of the steps have the work: of more, a missing one may be cut or too short
+RARELY = 0.7  # of the steps have the work: of more, a missing one may be cut or too short
 OF_SEVERAL = 1 / 3  # of what makes a batch and has no name: read, changed and put together are three
 # longer copies are a fault of their own where they take more time than the host's work
 LONG_COPY_NS = 1_000_000
@@ -170,7 +170,7 @@ def _taken(replay: Replay, phase: HostPhase) -> str:
     ns = most_per_step(replay, np.where(phase.nodes, phase.own, 0.0))
     if 0 < phase.steps <= RARELY * replay.steps:
         each = duration(ns * replay.steps / phase.steps)
-        return f"{each} of CPU work each time, in {phase.steps} of {replay.steps} steps"
+        return f"{each} each time, in {phase.steps} of {replay.steps} steps"
     return f"{duration(ns)} of CPU work {replay.in_step}"
 
 
