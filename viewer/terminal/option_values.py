@@ -78,7 +78,7 @@ def gate_file(text: str) -> Gates:
     try:
         stated = Path(text).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise argparse.ArgumentTypeError(f"{text} could not be read: {reason}") from error
     return _or_refused(gates_of, stated, f"{text}: ")
 
