@@ -37,7 +37,7 @@ def peak_sentence(summary: MemorySummary) -> str:
         of_what = f"allocated in {place}" if place else first
         most = f", {percent(kinds[first] / summary.peak_allocated)} of it {of_what}"
     if not history:
-        return f"No history of allocations was recorded, only the {size(summary.peak_allocated)} in use{most}"
+        return f"The snapshot shows a single moment: {size(summary.peak_allocated)} in use{most}"
     return f"Memory peaks at {size(summary.peak_allocated)}{most}"
 
 
