@@ -92,14 +92,19 @@ def test_a_damaged_journal_costs_no_diagnosis(told: Told) -> None:
     assert fix_in(after)["here"] is None
 
 
-def test_it_is_the_journal_in_the_folder_of_the_user(tmp_path: Path) -> None:
+def test_it_is_the_journal_in_the_folder_of_the_user(tmp_path: Path, repository: Path) -> None:
     """As a process of its own, asked twice: a kept answer does not outlive a new trial."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
     environment |= {"HOME": str(tmp_path), "APPDATA": str(tmp_path), "LOCALAPPDATA": str(tmp_path)}
 
     def python(code: str, *words: str) -> str:
         ran = subprocess.run(
-            [sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True, timeout=120
+            [sys.executable, "-c", code, *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd=repository,
         )
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
