@@ -22,7 +22,7 @@ from rules.fixes.catalog.align_shapes import ALIGNED_AT_LEAST, ALIGNED_AT_MOST, 
 from rules.fixes.catalog.fuse_optimizer import FuseOptimizer
 from rules.fixes.catalog.join_loop import JoinLoop
 from rules.fixes.changes import durations_times, of_nodes, together
-from rules.fixes.item_loops import in_loops
+from rules.fixes.loops.item_loops import in_loops
 from rules.fixes.optimizers import optimizer_calls
 from rules.remedies.kernels import fused_kernels
 from rules.replay.loops import loops_of

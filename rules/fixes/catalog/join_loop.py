@@ -16,7 +16,7 @@ from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, less_host_time, of_nodes, together, without_calls, without_waiting
-from rules.fixes.item_loops import item_loops, of_one_list, of_the_model, reading_their_results
+from rules.fixes.loops.item_loops import item_loops, of_one_list, of_the_model, reading_their_results
 from rules.remedies.launching import joined_loop
 from rules.replay.loops import Loop, kinds_of_calls
 from rules.replay.overlay import Overlay

@@ -13,7 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.fixes.changes import copies, of_nodes
 from rules.fixes.counted_rows import counts_rows
-from rules.fixes.independent_rounds import independent_rounds
+from rules.fixes.loops.independent_rounds import independent_rounds
 from rules.fixes.optimizers import optimizer_calls
 from rules.replay.loops import Loop, loops_of
 from rules.replay.replay import Replay
