@@ -28,6 +28,7 @@ from rules.fixes.changes import (
     without_waiting,
 )
 from rules.fixes.host_phases import MOSTLY, HostPhase, host_phases, left_of_unknown
+from rules.fixes.loops.told_values import told_values
 from rules.fixes.sent_instead import growth_of_copies
 from rules.losses.beneath import beneath
 from rules.losses.lost_time import IdleTime
@@ -68,7 +69,9 @@ What is changed in the replay
     CPU is larger than their result, as a picture is that they make smaller, it is copied in place of the result.
     Everything that was launched in the phase is still launched. For operators that compute on the CPU, a twentieth of
     the time remains for the GPU. Where no operators were recorded, a fortieth of the work on more than 1 MB from the
-    GPU remains, or a twentieth at most.
+    GPU remains, or a twentieth at most. A loop right before work that sends nothing to the GPU, which takes no longer
+    than the work and reads back what it computes, is gone as well if nothing on the GPU is known to need its values; at
+    least, it stays.
 
 What makes it more or less
     Whether the work can move at all. If it only gets half as long, half of the gain remains. The end of a step and
@@ -105,7 +108,8 @@ def _proposal(
     waits = nodes & (replay.waits.target >= 0) & ~(batches & ~made)
     copied = waits & of_nodes(replay, to_host) | made
     growth = growth_of_copies(replay, made & (surroundings_of(analysis).operators_ns > MOSTLY * own))
-    reads = (copied & ~made).any()
+    told = told_values(replay, np.where(nodes & ~made.any(), own, 0.0))
+    reads = (copied & ~made).any() or told.any()
     larger = (growth > 1.0) & ~reads
     removed = copied & ~larger
     gone = [
@@ -147,14 +151,16 @@ def _proposal(
         or beside_launches(
             off_the_path(_told(place) if place is not None else ""), is_known=is_known
         ).and_then(*(() if name or is_known else (_NAMELESS,))),
-        expected=together(less_host_time(nodes, (1 - left) * own), *gone),
-        low=together(less_host_time(nodes, least * own), *gone) if least < 1 else None,
+        expected=together(less_host_time(nodes, (1 - left) * own), *gone, without_calls(replay, told)),
+        low=together(less_host_time(nodes, least * own), *gone) if least < 1 or told.any() else None,
         depends_on="how many different lengths are left"
         if plans
         else (
             "whether all the work that makes a batch can overlap with the GPU or move to it, or only part of it"
         )
         if several
+        else "whether the values that a loop reads back for it are needed in each step"
+        if told.any()
         else "how much of this work can overlap with the GPU or move to it",
     )
 
