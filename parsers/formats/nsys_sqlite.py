@@ -21,7 +21,7 @@ class NsightSystemsSqlite:
     files: ClassVar[str] = "SQLite exports"
     suffixes: ClassVar[tuple[str, ...]] = (".sqlite", ".sqlite3", ".db")
     priority: ClassVar[int] = 30
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(DATABASE)

@@ -81,7 +81,7 @@ class Speedscope:
     files: ClassVar[str] = "speedscope JSON (py-spy record -f speedscope)"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".speedscope")
     priority: ClassVar[int] = 47
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def recognises(self, source: Source) -> bool:
         return _START.match(source.head) is not None and _KEYS.search(source.head) is not None
