@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 
-from viewer.capture.torch_runner.stallscope_recorder.ranges import GarbageRanges, Ranges, Watch
+from viewer.capture.torch_runner.stallscope_recorder.ranges import GarbageRanges, Ranges
 
 
-class Seen(Watch):
+class Seen:
     def __init__(self) -> None:
         self.calls: list[str] = []
 

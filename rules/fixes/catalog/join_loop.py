@@ -201,7 +201,7 @@ def _assembling(replay: Replay, loops: Sequence[Loop]) -> BOOL:
 
 def _is_loop_of_loops(replay: Replay, loops: Sequence[Loop], between: BOOL) -> bool:
     """Whether loops that make the same calls follow one another in a step, with hardly anything of its own between."""
-    if len({loop.kind for loop in loops}) > 1 or not any(True for _ in _pairs(replay, loops)):
+    if len({loop.kind for loop in loops}) > 1 or not any(_pairs(replay, loops)):
         return False
     rounds = np.zeros(len(between), bool)
     for loop in loops:

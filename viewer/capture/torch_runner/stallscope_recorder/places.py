@@ -9,7 +9,6 @@ import os
 from typing import Any, Callable, Dict, List, Tuple
 
 from .callers import users_frame
-from .ranges import Watch
 
 MAX_PLACES = 64
 """Of one recording; what is called from more is called in so many ways that no line stands for it."""
@@ -53,7 +52,7 @@ class Places:
         return '"{}": {},'.format(KEY, json.dumps(listed)).encode()
 
 
-class ScalarReads(Watch):
+class ScalarReads:
     """Notes the places of methods that read one value of a tensor, where that is on a GPU."""
 
     def __init__(self, places: Places) -> None:

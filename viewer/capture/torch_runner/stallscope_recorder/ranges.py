@@ -6,21 +6,19 @@ import contextlib
 import gc
 import importlib
 import threading
-from typing import Any, Callable, ContextManager, Iterator, List, Optional
+from typing import Any, Callable, ContextManager, Iterator, List, Optional, Protocol
 
 Push = Callable[[str], Any]
 Pop = Callable[[Any], None]
 _NOTHING = contextlib.nullcontext()
 
 
-class Watch:
+class Watch(Protocol):
     """What is put into torch or Python to see more of a program, and taken out again."""
 
-    def install(self) -> None:
-        raise NotImplementedError
+    def install(self) -> None: ...
 
-    def remove(self) -> None:
-        raise NotImplementedError
+    def remove(self) -> None: ...
 
 
 class Ranges:
@@ -120,7 +118,7 @@ def nvtx_ranges() -> Optional[Ranges]:
     return None
 
 
-class GarbageRanges(Watch):
+class GarbageRanges:
     """A range for each full collection of Python's garbage, which stops every thread that runs Python."""
 
     NAME = "Python GC"  # as torch's own profiler calls it, where it is asked to
@@ -156,7 +154,7 @@ def unwrapped_class_name(module: Any) -> str:
     return type(module).__name__
 
 
-class ModuleRanges(Watch):
+class ModuleRanges:
     """A range per module call (``layer1.0.conv1 (Conv2d)``) through torch's global forward hooks."""
 
     def __init__(self, ranges: Ranges) -> None:
