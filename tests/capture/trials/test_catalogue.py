@@ -154,6 +154,7 @@ def test_no_collection_of_garbage_happens_even_where_the_script_starts_one() -> 
 def test_a_graph_is_recorded_for_each_kind_of_call_and_answers_like_the_model(torch_python: str) -> None:
     told = _told_by(torch_python, "trial_graphs.py")
     assert told["right"] == [True, True], "an answer that was kept stays what it was"
+    assert told["a plain answer is right"] == [True, True]
     assert told["graphs"] == [1 + 1, 2, 3, 4, 4], (
         "another argument, nothing new, a shape, a setting, and once more"
     )

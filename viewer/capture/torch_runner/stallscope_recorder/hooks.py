@@ -110,9 +110,13 @@ class Hooks:
 
     def meet(self, module: Any) -> None:
         """An outermost module is called."""
-        if self.on_new_root is not None and not any(module is root for root in self.roots):
-            self.roots.append(module)
-            self.on_new_root(module)
+        if self.on_new_root is None:
+            return
+        for root in self.roots:
+            if root is module:
+                return
+        self.roots.append(module)
+        self.on_new_root(module)
 
     def _watch_backward(self) -> None:
         autograd = importlib.import_module("torch.autograd")

@@ -62,14 +62,17 @@ class Observation:
 
     def forward(self, original: Any, module: Any, args: Tuple[Any, ...], kwargs: Any) -> Any:
         """The outermost module is called."""
-        program, torch = self._program, torch_module()
+        program = self._program
         program.meet_model(module)
         program.forwards_in_step += 1
         if self._looking:
             program.note_site("model")
-            self._see_forward(torch, module)
+            self._see_forward(torch_module(), module)
         if not program.fetches:
-            program.elements += elements_of(args) + elements_of(kwargs)
+            for each in args:
+                program.elements += elements_of(each)
+            if kwargs:
+                program.elements += elements_of(kwargs)
         if self.guard is None:
             return original(module, *args, **kwargs)
         return self.guard.run(lambda: original(module, *args, **kwargs))

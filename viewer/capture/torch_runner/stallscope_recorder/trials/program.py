@@ -74,7 +74,10 @@ class Program:
 
     def meet_model(self, module: Any) -> None:
         """An outermost module is called."""
-        if not any(module is known for known in self.models) and any(True for _ in module.parameters()):
+        for known in self.models:
+            if known is module:
+                return
+        if any(True for _ in module.parameters()):
             self.models.append(module)
 
     def meet_optimizer(self, optimizer: Any) -> None:
@@ -119,15 +122,15 @@ def batches_in_store(loader: Any) -> int:
 
 def elements_of(value: Any) -> int:
     """How many numbers the tensors in a batch hold."""
-    if isinstance(value, (list, tuple)):
-        return sum(elements_of(each) for each in value)
-    if isinstance(value, dict):
-        return sum(elements_of(each) for each in value.values())
     count = getattr(value, "numel", None)
-    try:
-        return int(count()) if callable(count) else 0
-    except Exception:
-        return 0
+    if count is not None:
+        try:
+            return int(count())
+        except Exception:
+            return 0
+    if isinstance(value, (list, tuple)):
+        return sum(map(elements_of, value))
+    return sum(map(elements_of, value.values())) if isinstance(value, dict) else 0
 
 
 def has_parameters_of(program: Program, dtypes: Tuple[Any, ...]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..catalogue import Change, change
 from ..program import NO_GPU, Program, torch_module
@@ -44,7 +44,10 @@ class CudaGraph(Change):
 
 
 class Graphed:
-    """A model's ``forward`` with a graph for each kind of call."""
+    """A model's ``forward`` with a graph for each kind of call.
+
+    What it does at each call is time that a graph written by hand doesn't take, so it is as little as is safe.
+    """
 
     def __init__(self, program: Program, model: Any, graphs: Dict[Any, Callable[..., Any]]) -> None:
         self._program = program
@@ -54,9 +57,10 @@ class Graphed:
         self._tree: Any = importlib.import_module("torch.utils._pytree")
         self._backwards = -1
         self._watched = _whose_address_may_change(model)
+        self._torch = torch_module()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        torch = torch_module()
+        torch = self._torch
         if torch.cuda.is_current_stream_capturing():
             return self._forward(*args, **kwargs)
         trains = self._program.trains and torch.is_grad_enabled()
@@ -64,8 +68,15 @@ class Graphed:
             if self._backwards == self._program.backwards:
                 raise RuntimeError("the model is called more than once before backward")
             self._backwards = self._program.backwards
-        leaves, structure = self._tree.tree_flatten((args, kwargs))
-        key = (trains, str(structure), self._model.training, *map(_kind, leaves), *self._settings())
+        if kwargs or not all(map(torch.is_tensor, args)):
+            leaves, structure = self._tree.tree_flatten((args, kwargs))
+            form = str(structure)
+        else:
+            leaves, structure, form = args, None, ""
+        casts = torch.is_autocast_enabled() and torch.get_autocast_gpu_dtype()
+        addresses = [parameter.data_ptr() for parameter in self._watched]
+        kinds = [_kind(torch, leaf) for leaf in leaves]
+        key = (trains, form, self._model.training, *self._settings(), casts, *addresses, *kinds)
         graph = self._graphs.get(key)
         if graph is None:
             if len(self._graphs) >= MAX_GRAPHS:
@@ -73,25 +84,25 @@ class Graphed:
             record = self._record_training if trains else self._record
             with _without_cached_casts():
                 graph = self._graphs[key] = record(leaves, structure)
-        return graph(*(leaf for leaf in leaves if torch.is_tensor(leaf)))
+        return graph(*[leaf for leaf in leaves if torch.is_tensor(leaf)])
 
     def _settings(self) -> Tuple[Any, ...]:
         """What a graph is only good for as long as it stays."""
-        torch = torch_module()
+        torch = self._torch
         cuda = torch.backends.cuda
         return (
-            torch.is_autocast_enabled() and torch.get_autocast_gpu_dtype(),
             torch.get_float32_matmul_precision(),
             torch.backends.cudnn.allow_tf32,
             torch.backends.cudnn.benchmark,
             cuda.flash_sdp_enabled(),
             cuda.mem_efficient_sdp_enabled(),
-            *(parameter.data_ptr() for parameter in self._watched),
         )
 
-    def _called(self, leaves: List[Any], structure: Any) -> Callable[..., Any]:
-        """The forward pass as a function of the tensors alone."""
-        torch = torch_module()
+    def _called(self, leaves: Sequence[Any], structure: Any) -> Callable[..., Any]:
+        """The forward pass as a function of the tensors alone; without a ``structure`` they are its arguments."""
+        torch = self._torch
+        if structure is None:
+            return self._forward  # type: ignore[no-any-return]
 
         def call(*tensors: Any) -> Any:
             given = iter(tensors)
@@ -101,8 +112,8 @@ class Graphed:
 
         return call
 
-    def _record(self, leaves: List[Any], structure: Any) -> Callable[..., Any]:
-        torch = torch_module()
+    def _record(self, leaves: Sequence[Any], structure: Any) -> Callable[..., Any]:
+        torch = self._torch
         call = self._called(leaves, structure)
         static = [leaf.detach().clone() for leaf in leaves if torch.is_tensor(leaf)]
         side = torch.cuda.Stream()
@@ -115,19 +126,24 @@ class Graphed:
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 answer = call(*static)
-        outputs, shape = self._tree.tree_flatten(answer)
+        if torch.is_tensor(answer):
+            outputs, shape = [answer], None
+        else:
+            outputs, shape = self._tree.tree_flatten(answer)
 
         def replay(*tensors: Any) -> Any:
             for number, given in enumerate(tensors):
                 static[number].copy_(given, non_blocking=True)
             graph.replay()
+            if shape is None:
+                return answer.clone()
             made = [each.clone() if torch.is_tensor(each) else each for each in outputs]
             return self._tree.tree_unflatten(made, shape)
 
         return replay
 
-    def _record_training(self, leaves: List[Any], structure: Any) -> Callable[..., Any]:
-        torch = torch_module()
+    def _record_training(self, leaves: Sequence[Any], structure: Any) -> Callable[..., Any]:
+        torch = self._torch
         tensors = [leaf for leaf in leaves if torch.is_tensor(leaf)]
         if self._model._forward_hooks or self._model._forward_pre_hooks or self._model._backward_hooks:
             raise RuntimeError("the model has hooks")
@@ -165,15 +181,14 @@ def _module_of(model: Any, call: Callable[..., Any]) -> Any:
     return Whole()
 
 
-def _kind(leaf: Any) -> Any:
+def _kind(torch: Any, leaf: Any) -> Any:
     """What must be the same for a graph to be good for a call; fails where a tensor isn't on the GPU."""
-    torch = torch_module()
     if not torch.is_tensor(leaf):
         hash(leaf)
         return leaf
     if not _on_gpu(leaf):
         raise RuntimeError("the model is given tensors that aren't on the GPU")
-    return tuple(leaf.shape), leaf.stride(), leaf.dtype, leaf.requires_grad
+    return leaf.shape, leaf.stride(), leaf.dtype, leaf.requires_grad
 
 
 def _on_gpu(tensor: Any) -> bool:
