@@ -52,6 +52,11 @@ class Gain:
         """Whether the noise allows to see a difference."""
         return not self.low <= 1.0 <= self.high
 
+    def as_wide_as(self, other: Gain, share: float = 1.0) -> Gain:
+        """The same with bounds no nearer than a ``share`` of those of the ``other``, whose true gain is 1."""
+        low, high = min(other.low, 1.0) ** share, max(other.high, 1.0) ** share
+        return Gain(self.value, min(self.low, self.value / high), max(self.high, self.value / low))
+
     @classmethod
     def of(cls, ratio: StepRatio, *, by_median: bool = True) -> Gain:
         """From the ratio of times with over times without."""

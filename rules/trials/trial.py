@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
@@ -11,6 +12,8 @@ import numpy as np
 from parsers.model.late.dataclass import dataclass
 from rules.trials.blocks import Block, Gain, gain_of, gain_of_launches, sides
 from rules.trials.likeness import LossComparison
+
+MAX_TELLING = 2.0  # bounds that reach further tell nothing
 
 
 class Kind(Enum):
@@ -115,9 +118,21 @@ class Trials:
     losses_of: tuple[str, ...] = ()
 
     @property
-    def restless(self) -> bool:
-        """Whether the program differs from itself, so that no gain can be told."""
+    def differs_from_itself(self) -> bool:
+        """Whether the control doesn't hold 1."""
         return self.control is not None and self.control.gain is not None and self.control.gain.is_seen
+
+    @property
+    def restless(self) -> bool:
+        """Whether the program differs from itself, or by so much from block to block that nothing stands out."""
+        if self.differs_from_itself:
+            return True
+        gain = self.control.gain if self.control is not None else None
+        return (
+            gain is not None
+            and (gain.high > MAX_TELLING or gain.low < 1 / MAX_TELLING)
+            and not any(each.gain is not None and each.gain.is_seen for each in self.trials)
+        )
 
     @property
     def together(self) -> Trial | None:
@@ -154,6 +169,19 @@ def trial_of(candidate: Candidate, blocks: Sequence[Block], refused: str = "") -
         refused,
         members=members if len(members) > 1 else (),
     )
+
+
+def beside(trial: Trial, control: Trial | None) -> Trial:
+    """The trial with bounds that allow for what the program differs by from itself.
+
+    A change with luckily quiet blocks would be sure of more than the machine allows. Of more blocks than the control
+    has, the noise is less by the root of their number.
+    """
+    is_control = trial.candidate.kind is Kind.CONTROL
+    if is_control or trial.gain is None or control is None or control.gain is None:
+        return trial
+    share = min(1.0, math.sqrt(control.blocks / trial.blocks))
+    return replace(trial, gain=trial.gain.as_wide_as(control.gain, share))
 
 
 def trial_of_launches(

@@ -9,7 +9,7 @@ from rules.trials.blocks import Gain
 from rules.trials.kept import KeptTrial
 from rules.trials.likeness import Likeness, LossComparison
 from rules.trials.record import FixRecord
-from rules.trials.trial import Kind, Promised, Trial, Trials, Verdict
+from rules.trials.trial import MAX_TELLING, Kind, Promised, Trial, Trials, Verdict
 from rules.verdict.promises import factor
 from rules.wording.phrases import listed
 
@@ -17,7 +17,6 @@ MIN_SETTLING_NS = 1e9  # less than a second of compiling is nothing to speak of
 MIN_MEMORY_CHANGE = 0.01
 MIN_LARGE = 10.0  # times as fast
 FINE_BAND = 0.1  # bounds that are closer would look the same with two decimals
-MAX_TELLING = 2.0  # bounds that reach further tell nothing
 MAX_HELPLESS = 1.05  # a ceiling that could be higher than this may still be worth something
 
 KINDS = {

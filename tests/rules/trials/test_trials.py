@@ -22,7 +22,18 @@ from rules.trials.blocks import (
 )
 from rules.trials.kept import KeptTrial
 from rules.trials.likeness import DIVERGED, MAX_UNREPEATABLE, Likeness, compare_losses
-from rules.trials.trial import Candidate, Kind, Promised, Trial, Trials, Verdict, trial_of, trial_of_launches
+from rules.trials.trial import (
+    MAX_TELLING,
+    Candidate,
+    Kind,
+    Promised,
+    Trial,
+    Trials,
+    Verdict,
+    beside,
+    trial_of,
+    trial_of_launches,
+)
 from rules.verdict import trials as wording
 from viewer.capture.torch_runner.stallscope_recorder.trials.catalogue import CEILING, START, SWITCH, catalogue
 
@@ -68,18 +79,18 @@ def test_a_gain_whose_bounds_hold_one_is_no_difference() -> None:
     ("high", "said", "beside"),
     [
         (
-            wording.MAX_TELLING,
+            MAX_TELLING,
             "no measurable difference (at most 2.00x)",
             "no measurable difference (at most 2.00x)",
         ),
-        (wording.MAX_TELLING + 0.01, "too noisy to tell (0.50 to 2.01)", "too noisy to tell"),
+        (MAX_TELLING + 0.01, "too noisy to tell (0.50 to 2.01)", "too noisy to tell"),
     ],
 )
 def test_bounds_that_are_far_apart_tell_nothing(high: float, said: str, beside: str) -> None:
     trial = replace(trial_of(FUSED, []), gain=Gain(1.0, 0.5, high))
     assert (wording.result(trial), wording.meaning(trial)) == (said, beside)
     control = replace(trial_of(CONTROL, []), gain=Gain(1.0, 0.6, high))
-    assert wording.result(control).startswith("too noisy here") is (high > wording.MAX_TELLING)
+    assert wording.result(control).startswith("too noisy here") is (high > MAX_TELLING)
 
 
 @pytest.mark.parametrize(
@@ -211,6 +222,46 @@ def test_a_program_that_differs_from_itself_gives_no_gains() -> None:
     restless = Trials((won,), control(60.0, 40.0))
     assert restless.restless
     assert wording.summary(restless).startswith("This machine is too noisy to tell")
+
+
+def measured(candidate: Candidate, low: float, value: float, high: float, blocks: int = 12) -> Trial:
+    return Trial(candidate, Gain(value, low, high), blocks=blocks)
+
+
+@pytest.mark.parametrize(("of_control", "proved"), [(26.9, True), (27.1, False)])
+def test_no_gain_is_proved_that_the_control_reaches_by_chance(of_control: float, proved: bool) -> None:
+    still = measured(CONTROL, 0.5, 1.0, of_control)
+    judged = beside(measured(FUSED, 26.0, 27.0, 28.0), still)
+    assert (judged.verdict is Verdict.PROVED) is proved
+    assert Trials((judged,), still).restless is not proved
+    assert judged.gain is not None
+    assert judged.gain.low == pytest.approx(27.0 / of_control)
+    assert judged.gain.high == pytest.approx(54.0)
+    assert beside(still, still) == still, "the control is the measure, and is measured by nothing"
+    assert beside(measured(FUSED, 26.0, 27.0, 28.0), None).verdict is Verdict.PROVED
+
+
+def test_bounds_that_are_wider_than_those_of_the_control_stay_as_they_are() -> None:
+    gain = Gain(1.2, 0.9, 1.5)
+    assert beside(Trial(FUSED, gain, blocks=12), measured(CONTROL, 0.95, 1.0, 1.05)).gain == gain
+
+
+def test_more_blocks_than_the_control_has_tell_more() -> None:
+    still = measured(CONTROL, 0.9, 1.0, 1.1)
+    few, many, most = (beside(measured(FUSED, 1.08, 1.08, 1.08, count), still) for count in (8, 12, 48))
+    assert few.gain == many.gain, "nor do fewer tell less than the control"
+    assert (many.verdict, most.verdict) == (Verdict.NO_DIFFERENCE, Verdict.PROVED)
+
+
+@pytest.mark.parametrize(("of_control", "restless"), [(MAX_TELLING, False), (MAX_TELLING + 0.01, True)])
+def test_nothing_is_told_where_nothing_stands_out_of_a_wide_control(
+    of_control: float, restless: bool
+) -> None:
+    still = measured(CONTROL, 0.6, 1.0, of_control)
+    hidden, clear = (beside(measured(FUSED, gain, gain, gain), still) for gain in (1.5, 5.0))
+    assert Trials((hidden,), still).restless is restless
+    assert not Trials((hidden, clear), still).restless
+    assert Trials((), replace(still, gain=Gain(1.0, 1 / of_control, 1.1))).restless is restless
 
 
 def test_a_ceiling_is_never_called_a_gain_to_keep() -> None:

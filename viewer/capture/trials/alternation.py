@@ -7,7 +7,7 @@ from dataclasses import field, replace
 
 from parsers.model.late.dataclass import dataclass
 from rules.trials.blocks import Block
-from rules.trials.trial import Candidate, Trial, trial_of, trial_of_launches
+from rules.trials.trial import Candidate, Trial, beside, trial_of, trial_of_launches
 from viewer.capture.torch_runner.stallscope_recorder.trials.driver import LOSSES
 from viewer.capture.trials.launch import Launched, Launcher, Order
 from viewer.capture.trials.losses import Losses, UnchangedRuns
@@ -18,11 +18,15 @@ LAUNCH_ROUNDS = 1
 
 @dataclass(slots=True)
 class Setting:
-    """A candidate with the ``starts`` and ``changes`` that make it up, and what its launches gave so far."""
+    """A candidate with the ``starts`` and ``changes`` that make it up, and what its launches gave so far.
+
+    ``control`` is what the program differs by from itself within one launch.
+    """
 
     candidate: Candidate
     starts: tuple[str, ...]
     changes: tuple[str, ...] = ()
+    control: Trial | None = None
     without: list[Sequence[Block]] = field(default_factory=list)
     with_it: list[Sequence[Block]] = field(default_factory=list)
     losses: Losses = ()
@@ -36,7 +40,7 @@ class Setting:
     def trial(self) -> Trial:
         if self.refused or not self.with_it:
             return trial_of(self.candidate, [], self.refused)
-        return trial_of_launches(self.candidate, self.without, self.with_it)
+        return beside(trial_of_launches(self.candidate, self.without, self.with_it), self.control)
 
     @property
     def is_close(self) -> bool:

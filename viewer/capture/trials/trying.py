@@ -13,7 +13,7 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration
 from rules.fixes.plan import Promise
 from rules.trials.blocks import BLOCKS_A_ROUND, Block, have_different_sizes, rounds_with, whole_rounds
-from rules.trials.trial import Candidate, Kind, Trial, Trials, Verdict, trial_of
+from rules.trials.trial import Candidate, Kind, Trial, Trials, Verdict, beside, trial_of
 from viewer.capture.request import CaptureRequest
 from viewer.capture.torch_runner.stallscope_recorder.trials.driver import LOSSES
 from viewer.capture.torch_runner.stallscope_recorder.trials.schedule import CONTROL, TOGETHER, USUAL_WINNERS
@@ -82,6 +82,7 @@ class Trying:
         self._trying = ""
         self._hears_blocks = True  # those of later launches are no blocks of the control, though called so
         self._restless = False
+        self._control: Trial | None = None
         self._skip, self._steps = SKIP, 0
         self._unchanged = UnchangedRuns()
         self._deadline = float("inf")
@@ -127,8 +128,8 @@ class Trying:
             have_different_sizes(account.blocks),
             self._time_needed(account, time.monotonic() - began),
         )
-        if known.restless:
-            return replace(known, trials=tuple(replace(each, gain=None) for each in known.trials), problem="")
+        if known.differs_from_itself:
+            return _without_gains(known)
         of_starts = self._try_starts(known, account)
         if any(each.candidate.kind is Kind.TOGETHER and each.gain for each in of_starts):
             of_changes = [each for each in known.trials if each.candidate.kind is not Kind.TOGETHER]
@@ -137,7 +138,7 @@ class Trying:
         known = self._with_losses(known, account)
         if self._launcher.is_stopped():
             known = replace(known, ended="stopped", problem=problem or _stopped(began))
-        return known
+        return _without_gains(known) if known.restless else known
 
     def _try_changes(self, seconds: float) -> tuple[Account, str]:
         """Launch until everything has its rounds: again where the script ends before, or a change brings it down."""
@@ -227,13 +228,16 @@ class Trying:
     def _trials(self, account: Account) -> list[Trial]:
         by_name = _by_candidate(account.blocks)
         found = [trial_of(CONTROL_CANDIDATE, by_name[CONTROL])] if by_name[CONTROL] else []
+        self._control = found[0] if found else None
         for candidate in self._choice.changes:
             against = account.against.get(candidate.switch, "")
             refused = account.refused.get(candidate.switch, "")
-            found.append(trial_of(replace(candidate, against=against), by_name[candidate.switch], refused))
+            tried = trial_of(replace(candidate, against=against), by_name[candidate.switch], refused)
+            found.append(beside(tried, self._control))
         if by_name[TOGETHER] and len(account.together) > 1:
             rounds = rounds_with(by_name[TOGETHER], account.together)
-            found.append(trial_of(TOGETHER_CANDIDATE, rounds, account.refused.get(TOGETHER, "")))
+            tried = trial_of(TOGETHER_CANDIDATE, rounds, account.refused.get(TOGETHER, ""))
+            found.append(beside(tried, self._control))
         return found
 
     def _try_starts(self, known: Trials, account: Account) -> list[Trial]:
@@ -252,12 +256,14 @@ class Trying:
         told, source = alternation.begin(starts).account, self.source
         self.source = Source(source.sites or told.sites, {**source.edits, **told.edits})
         sensible = [replace(each, against=told.against.get(each.switch, "")) for each in starts]
-        found = alternation.run([Setting(each, (each.switch,)) for each in sensible], self._tell)
+        settings = [Setting(each, (each.switch,), control=self._control) for each in sensible]
+        found = alternation.run(settings, self._tell)
         won = [each for each in found if each.is_a_gain]
-        changes = account.together if not known.restless else ()
+        changes = account.together
         if won and (len(won) > 1 or changes) and not self._launcher.is_stopped():
             names = tuple(each.candidate.switch for each in won)
-            (whole,) = alternation.run([Setting(TOGETHER_CANDIDATE, names, changes)], self._tell)
+            together = Setting(TOGETHER_CANDIDATE, names, changes, self._control)
+            (whole,) = alternation.run([together], self._tell)
             found.append(replace(whole, members=(*changes, *names)))
         return found
 
@@ -320,7 +326,7 @@ class Trying:
             blocks.append(block)
             of = max(self._wish.rounds * BLOCKS_A_ROUND, len(blocks))
             candidate = self._candidate(name)
-            so_far = trial_of(candidate, blocks) if candidate is not None else None
+            so_far = beside(trial_of(candidate, blocks), self._control) if candidate is not None else None
             title = candidate.title if candidate is not None else name
             self._say(title, len(blocks), of, so_far=so_far)
 
@@ -343,10 +349,12 @@ class Trying:
         candidate = self._candidate(name)
         if candidate is None:
             return
-        trial = trial_of(candidate, self._live[name])
-        if candidate.kind is Kind.CONTROL and trial.gain is not None and trial.gain.is_seen:
-            self._restless = True
-            self._launcher.end_launch()
+        trial = beside(trial_of(candidate, self._live[name]), self._control)
+        if candidate.kind is Kind.CONTROL:
+            self._control = trial
+            if trial.gain is not None and trial.gain.is_seen:
+                self._restless = True
+                self._launcher.end_launch()
         if self._restless:
             return
         if name in self._told:
@@ -373,6 +381,10 @@ def _by_candidate(blocks: Iterable[Block]) -> dict[str, list[Block]]:
 
 def _weight_of_losses(trial: Trial) -> tuple[bool, float]:
     return trial.candidate.kind is Kind.TOGETHER, trial.gain.value if trial.gain is not None else 0.0
+
+
+def _without_gains(known: Trials) -> Trials:
+    return replace(known, trials=tuple(replace(each, gain=None) for each in known.trials), problem="")
 
 
 def _stopped(began: float) -> str:
