@@ -81,9 +81,13 @@ def operations(per_second: float) -> str:
 
 
 def percent(fraction: float) -> str:
-    """A fraction of one as "57 %", with a decimal below ten percent."""
+    """A fraction of one as "57 %", "4.5 %" or "0.04 %": only nothing reads as 0."""
     value = fraction * 100
-    return f"{value:.1f} %" if abs(value) < 9.95 and value != 0 else f"{value:.0f} %"
+    if abs(value) >= 9.95 or value == 0:
+        return f"{value:.0f} %"
+    if abs(value) >= 0.05:
+        return f"{value:.1f} %"
+    return f"{value:.2f} %" if abs(value) >= 0.005 else "<0.01 %"
 
 
 def quantity(value: float | None, unit: str) -> str:

@@ -31,7 +31,7 @@ MIN_SHARE = threshold(
     source="a blocking call in every step is worth reporting even if it costs little",
 )
 
-MIN_CULPRIT_SHARE = 0.0005  # of the window: less is written as 0.0 %
+MIN_CULPRIT_SHARE = 0.0005  # of the window: less is not worth a word
 
 _SCALARS = ("aten::_local_scalar_dense",)
 _SIZED = (

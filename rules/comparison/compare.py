@@ -38,7 +38,7 @@ from rules.terms.thresholds import DEFAULTS, Thresholds
 
 NOISE_SHARE = 0.02  # of the step; what changed by less, beside the step itself, is as before
 MIN_CHANGE = 0.001  # of the kernel time; a kernel that changed by less changed nothing
-MIN_SHOWN = 0.0005  # a share of the step below this is written as 0.0 %
+MIN_SHOWN = 0.0005  # a smaller share of the step, on both sides, is not worth a row
 SAME_AMOUNT = 0.05  # kernels launched by two recordings without steps that did the same work
 KERNEL_ROWS = 30
 

@@ -59,6 +59,10 @@ def test_three_digits_are_shown(value: float, text: str) -> None:
         (percent(0.0995), "10 %"),
         (percent(0.574), "57 %"),
         (percent(0), "0 %"),
+        (percent(0.0005), "0.1 %"),
+        (percent(0.0004), "0.04 %"),
+        (percent(-0.0004), "-0.04 %"),
+        (percent(0.00004), "<0.01 %"),
     ],
 )
 def test_quantities_have_a_space_before_their_unit(written: str, text: str) -> None:
