@@ -400,10 +400,11 @@ def _with_what_it_delays(finding: Finding, promise: Promise, others: Sequence[Fi
     if gives <= finding.share or few:
         return finding
     account, headline, amount = finding.account, finding.headline, finding.headline.amount
-    if isinstance(amount, Part) and gives >= amount.share + OTHER_BASIS:
-        headline = replace(headline, amount=replace(amount, with_delays=gives))
-    elif gives >= finding.share + OTHER_BASIS:
+    own = amount.share if isinstance(amount, Part) else finding.share
+    if gives >= own + OTHER_BASIS:
         account += f" Including what it delays, it costs {percent(gives)} of a step."
+        if isinstance(amount, Part):
+            headline = replace(headline, amount=replace(amount, with_delays=gives))
     if told >= OTHER_BASIS:
         account += (
             f" Its fix also removes other findings: a step would be {percent(_gives(promise))} shorter."
