@@ -176,7 +176,9 @@ def _taken(replay: Replay, phase: HostPhase) -> str:
     ns = most_per_step(replay, np.where(phase.nodes, phase.own, 0.0))
     if 0 < phase.steps <= RARELY * replay.steps:
         each = duration(ns * replay.steps / phase.steps)
-        return f"{each} each time, in {phase.steps} of {replay.steps} steps"
+        every = replay.steps == replay.analysis.steps_in_window
+        of = f"{replay.steps}" if every else f"the {replay.steps} replayed"
+        return f"{each} each time, in {phase.steps} of {of} steps"
     return f"{duration(ns)} of CPU work {replay.in_step}"
 
 

@@ -100,7 +100,8 @@ def _by_place(around: Surroundings, nodes: BOOL, counting: BOOL) -> dict[str, BO
 
 def _title(name: str, counts: bool, reads: bool, often: float, in_step: str) -> str:
     count = f"{often:,.0f}" if often == round(often) else three_digits(often)
-    times = f"{count} time{'' if count == '1' else 's'} {in_step}" if often >= 1 else "now and then"
+    often_said = "once" if count == "1" else f"{count} times"
+    times = f"{often_said} {in_step}" if often >= 1 else "now and then"
     if counts:
         return f"Pick rows without counting them: {name} makes the CPU wait for the GPU {times}"
     if reads:
