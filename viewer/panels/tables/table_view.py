@@ -47,11 +47,13 @@ ROW_HEIGHT = 24
 CELL_PADDING = 13  # pixels left and right of a text: what the style leaves, and a little more
 TITLE_PADDING, ARROW_PADDING = 18, 30  # pixels beside a title, and with the arrow that tells the order
 TIGHT_NAME_WIDTH, EASY_NAME_WIDTH = 180, 250  # pixels: both its ends, or most of a name
-TIGHT_KIND_WIDTH, FAIR_KIND_WIDTH = 44, 100  # pixels: its colour alone, or its first word, too
+TIGHT_KIND_WIDTH, FAIR_KIND_WIDTH = 44, 132  # pixels: its colour alone, or all of what most are called
 MIN_WORDS, FAIR_WORDS, MAX_WORDS = 64, 180, 420  # pixels of a text that is not the name
+ONE_WORD = 120  # pixels: what is no longer gives way after the name
 MIN_KIND_WIDTH = 40  # pixels: of a shorter word nobody could guess the rest
 SWATCH_WIDTH = 8
 BAR_WIDTH, MIN_BAR, MIN_PARTS = 104, 20, 150
+SHARE_TEXT = 72  # pixels of a share column that are not its bar: "<0.01 %" and what is left around it
 MIN_SECTION = 24
 MAX_NAME, MAX_SPREAD = 480, 320  # px, however wide the table is
 _BAR_WIDTHS = {Show.SHARE: 178, Show.PARTS: 240, Show.SPREAD: 160}
@@ -103,7 +105,7 @@ class BarDelegate(RowDelegate):
         assert isinstance(model, TableModel)
         rect, colors = self._ground(painter, option), theme.current()
         share = min(max(float(index.data(RAW_ROLE)) / model.full(index.column()), 0.0), 1.0)
-        width = min(BAR_WIDTH, rect.width() - 62)
+        width = min(BAR_WIDTH, rect.width() - SHARE_TEXT)
         groove = QRectF(rect.x() + 8, rect.center().y() - 3, max(width, 0), 7)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -369,7 +371,7 @@ class TableView(QTableView):
             easy = min(easy, EASY_NAME_WIDTH if grows else MAX_WORDS)
             fair = easy if grows else min(easy, FAIR_WORDS)
             least = min(MIN_WORDS, easy)
-            tight = min(TIGHT_NAME_WIDTH, easy) if grows else least
+            tight = min(TIGHT_NAME_WIDTH, easy) if grows else easy if easy <= ONE_WORD else least
         elif column.show is Show.FAMILY:
             least = tight = min(TIGHT_KIND_WIDTH, easy)
             fair = min(FAIR_KIND_WIDTH, easy)

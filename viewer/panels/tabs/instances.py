@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 MAX_ROWS = 20_000  # the longest: more than that nobody reads, and sorting them by hand would be felt
 WHOLE = ":whole"  # end of the key of a column with the name that another one shortens
 SHOWN = {"ns": Show.TIME, "B": Show.SIZE, "B/s": Show.RATE}
-MINOR = frozenset({"device", "stream", "thread", "process_group", "from_memory", "to_memory", "call"})
+MINOR = frozenset(
+    {"bus_bytes_per_s", "device", "stream", "thread", "process_group", "from_memory", "to_memory", "call"}
+)
 
 
 @dataclass(frozen=True, slots=True)
