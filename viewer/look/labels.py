@@ -132,8 +132,9 @@ class ElidedLabel(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:
-        metrics = self.fontMetrics()
-        return QSize(metrics.horizontalAdvance(self._text) + 2 + self._indent, metrics.height() + 2)
+        metrics, margins = self.fontMetrics(), self.contentsMargins()
+        width = metrics.horizontalAdvance(self._text) + 2 + self._indent
+        return QSize(width, metrics.height() + 2).grownBy(margins)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(min(24, self.sizeHint().width()), self.sizeHint().height())
@@ -145,8 +146,8 @@ class ElidedLabel(QWidget):
             {"secondary": colors.text_secondary, "faint": colors.text_faint}.get(self._role, colors.text)
         )
         if self._swatch is not None:
-            painter.fillRect(0, (self.height() - SWATCH) // 2, SWATCH, SWATCH, self._swatch)
-        room = self.rect().adjusted(self._indent, 0, 0, 0)
+            painter.fillRect(self.contentsRect().x(), (self.height() - SWATCH) // 2, SWATCH, SWATCH, self._swatch)
+        room = self.contentsRect().adjusted(self._indent, 0, 0, 0)
         shown = self.fontMetrics().elidedText(self._text, self._mode, room.width())
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)
         whole = tooltip(self._text if shown != self._text else self._hint)

@@ -20,7 +20,7 @@ COLUMNS = (
     Column("time", "Time per step", Show.TIME, "In one step, as recorded"),
     Column(
         "share",
-        "Share of the step",
+        "Share of a recorded step",
         Show.SHARE,
         "Share of the path, which is as long as the step",
         short="Share",

@@ -28,6 +28,7 @@ MAX_POINTS = 4000
 MAX_CURVES = 10
 MAX_NAMED = 5
 LONG_NS = 10_000_000_000
+ON_THE_HOST = ("pinned memory", "pageable memory")  # ends of the names of counters
 
 
 def memory_counters(counters: tuple[Counter, ...]) -> list[Counter]:
@@ -58,7 +59,8 @@ class Curve:
         """ "GPU 0 allocated memory: peak 3.27 GB (2.2 % of 150 GB)"."""
         counter = self.counter
         name = counter.name if counter.rank is None else f"rank {counter.rank} {counter.name}"
-        whole = trace.devices[counter.device].memory_bytes if counter.device is not None else None
+        device = None if counter.name.endswith(ON_THE_HOST) else counter.device
+        whole = trace.devices[device].memory_bytes if device is not None else None
         of = f" ({percent(self.peak / whole)} of {size(whole)})" if whole else ""
         return f"{name}: peak {size(self.peak)}{of}"
 

@@ -52,6 +52,7 @@ ARGUMENT_COLUMNS = (
     Column("value", "Value", stretch=True, whole="whole"),
 )
 MAX_VALUE_LENGTH = 4000
+MAX_HISTOGRAM = 320  # pixels: higher bars say no more
 NARROW = 760  # pixels: less has no room for facts, arguments and histogram side by side
 
 
@@ -107,7 +108,9 @@ class SelectionPanel(Panel):
         heading.addWidget(self.profile_button)
         column.addLayout(heading)
         column.addWidget(self._alike_text)
+        self.histogram.setMaximumHeight(MAX_HISTOGRAM)
         column.addWidget(self.histogram, 1)
+        column.addStretch()
         self.profile_button.setToolTip(
             "Opens the form for recording with Nsight Compute, with this kernel's name and the launches to skip"
         )
