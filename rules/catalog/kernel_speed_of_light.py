@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
+from parsers.model.units import percent
 from rules.findings.base import Category, Remedy, Severity, rule
 from rules.kernels.checks.compute import Pipe, instruction_pipes, pipes
 from rules.kernels.checks.occupancy import Advice, occupancy_verdict
@@ -148,9 +149,9 @@ def _one_side(kernel: KernelProfile) -> Fault | None:
     if known is None or known < HIGH_PERCENT:
         return None
     return Fault(
-        title=f"{VERDICTS[bound]} ({known:.0f} % {name}, {other} not measured)",
+        title=f"{VERDICTS[bound]} ({percent(known / 100)} {name}, {other} not measured)",
         explanation=(
-            f"It uses {known:.0f} % of the GPU's {name} throughput, which is close to what this GPU can do."
+            f"It uses {percent(known / 100)} of the GPU's {name} throughput, which is close to what this GPU can do."
         ),
         remedy=Remedy(_ADVICE[bound]),
         saving=0.0,
@@ -163,9 +164,8 @@ def _one_side(kernel: KernelProfile) -> Fault | None:
 
 
 def _explanation(kernel: KernelProfile, sol: SpeedOfLight) -> str:
-    text = (
-        f"It uses {sol.compute:.0f} % of the GPU's compute and {sol.memory:.0f} % of its memory throughput. "
-    )
+    compute, memory = percent(sol.compute / 100), percent(sol.memory / 100)
+    text = f"It uses {compute} of the GPU's compute and {memory} of its memory throughput. "
     if sol.bound is Category.COMPUTE_BOUND:
         busiest = _busiest(kernel)
         text += (

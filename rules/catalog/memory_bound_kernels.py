@@ -53,9 +53,11 @@ def profile_sentence(kernel: KernelProfile) -> str:
         return ""
     dram = dram_percent(kernel)
     roof = nearest_roof(kernel)
-    parts = [f"{sol.compute:.0f} % of the compute and {sol.memory:.0f} % of the memory throughput"]
+    parts = [
+        f"{percent(sol.compute / 100)} of the compute and {percent(sol.memory / 100)} of the memory throughput"
+    ]
     if dram is not None:
-        parts.append(f"{dram:.0f} % of the DRAM bandwidth")
+        parts.append(f"{percent(dram / 100)} of the DRAM bandwidth")
     if roof is not None:
         parts.append(roof.text)
     return f"Nsight Compute measured {base_name(kernel.name)} at {', '.join(parts)}: {VERDICTS[sol.bound]}."

@@ -232,11 +232,13 @@ def test_what_leads_keeps_its_share_and_costs_no_less_than_its_fix_gives(analysi
     assert found.cost == pytest.approx(0.5)
     assert found.severity is Severity.HIGH
     assert found.title.endswith(": 4.0 % of every step, 50 % with delays")
+    assert found.explanation.endswith(" Including what it delays, it costs 50 % of a step.")
     assert found.speedup_at_most == pytest.approx(2.0)
     for more, delays in ((1e-6, f", {percent(0.04 + OTHER_BASIS)} with delays"), (-1e-6, "")):
         gives = promise(1, 1 / (0.96 - OTHER_BASIS - more), Category.COPY_D2H)
         (found,) = in_order(analysis, Plan(replay_of(analysis), (gives,)), [copies]).findings
         assert found.title.endswith(f": 4.0 % of every step{delays}")
+        assert ("Including what it delays" in found.explanation) is bool(delays)
 
 
 @pytest.mark.parametrize(

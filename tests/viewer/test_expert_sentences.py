@@ -244,7 +244,7 @@ EXPECTED = [
     ),
     Expected(
         "ncu/CodeGandee*details*",
-        "cublasGemv · kernel: too few blocks for the GPU (9 % compute, 20 % memory)",
+        "cublasGemv · kernel: too few blocks for the GPU (9.2 % compute, 20 % memory)",
         ("the grid is only 70 %",),
         ("use fewer registers",),
     ),

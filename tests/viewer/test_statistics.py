@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import resources
 from parsers.model import Attribute, CopyKind, Device, EventKind, Lane, LaneKind, MemoryKind, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.results import ResultColumn, ResultTable
 from parsers.runs.merge import merge
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Evidence
+from tests.opened import opened
 from tests.rules.builder import TinyTrace, steps
+from viewer.panels.tabs.memory import curves_of
 from viewer.statistics.area import area_table, devices_in, events_in, instances
 from viewer.statistics.budget_intervals import foremost
 from viewer.statistics.call_tree import call_tree
@@ -442,3 +445,12 @@ def test_the_operation_with_most_of_a_part_comes_first_even_where_it_is_cut_into
     ]
     assert foremost(places) == first
     assert foremost([]) is None
+
+
+def test_only_memory_of_the_gpu_is_told_as_a_part_of_it() -> None:
+    trace = opened(resources.path("samples/allocator_thrash.sqlite"))
+    told = [curve.told(trace) for curve in curves_of(trace, ())]
+    assert [each for each in told if "% of" in each] == [
+        "GPU 0 allocated memory: peak 3.47 GB (2.3 % of 150 GB)"
+    ]
+    assert "GPU 0 pinned memory: peak 8 B" in told

@@ -10,9 +10,16 @@ from PySide6.QtGui import QFontMetricsF
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
+from parsers.model.units import percent
 from viewer.look import theme
 from viewer.panels.tables.table_model import Column, Show
-from viewer.panels.tables.table_view import BAR_WIDTH, CELL_PADDING, TIGHT_KIND_WIDTH, TableView
+from viewer.panels.tables.table_view import (
+    BAR_WIDTH,
+    CELL_PADDING,
+    TIGHT_KIND_WIDTH,
+    TIGHT_NAME_WIDTH,
+    TableView,
+)
 from viewer.tables.sizes import Sizes
 
 COLUMNS = (
@@ -65,6 +72,39 @@ def test_a_count_is_never_cut_while_a_name_can_give_way(table: TableView, count:
     table.resize(1200, 300)
     words = QFontMetricsF(theme.font())
     assert table.columnWidth(1) >= words.horizontalAdvance("embedding, gather, scatter") + 2 * CELL_PADDING
+
+
+@pytest.mark.parametrize(("room", "whole"), [(820, True), (560, False)])
+def test_a_kind_and_a_single_word_are_whole_as_long_as_a_name_has_room_to_give(
+    qtbot: QtBot, qapp: object, room: int, whole: bool
+) -> None:
+    theme.apply(qapp, "dark")  # type: ignore[arg-type]
+    table = TableView((*COLUMNS[:3], Column("step", "Step"), *COLUMNS[4:]), "Things")
+    qtbot.addWidget(table)
+    table.set_frame(frame(7, family="communication").assign(step="ProfilerStep#1"))
+    table.resize(room, 300)
+    table.show()
+    words = QFontMetricsF(theme.font())
+    for column, text in ((1, "communication"), (3, "ProfilerStep#1")):
+        needed = words.horizontalAdvance(text) + 2 * CELL_PADDING
+        assert (table.columnWidth(column) >= needed) is whole, text
+    assert table.columnWidth(0) >= TIGHT_NAME_WIDTH if whole else table.columnWidth(0) < TIGHT_NAME_WIDTH
+    assert table.horizontalHeader().length() <= table.viewport().width()
+
+
+@pytest.mark.parametrize("room", [1200, 640])
+def test_a_share_is_written_whole_beside_its_bar(table: TableView, room: int) -> None:
+    table.set_frame(frame(7).assign(ratio=[0.00001, 0.0004, 1.0]))
+    table.resize(room, 300)
+    least = QFontMetricsF(theme.font(tabular=True)).horizontalAdvance(percent(0.00001))
+    assert cell(table, 0, 4) == "<0.01 %"
+    assert table.room_of_text(4) >= least
+    rect = table.visualRect(table.model().index(0, 4))
+    line = table.viewport().grab(rect).toImage()
+    strip = [
+        x for x in range(rect.width()) if line.pixelColor(x, rect.height() // 2) == theme.current().strip
+    ]
+    assert strip[-1] + least + 8 <= rect.width()
 
 
 def test_a_width_that_the_user_chose_stays(table: TableView) -> None:

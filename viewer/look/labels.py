@@ -146,7 +146,9 @@ class ElidedLabel(QWidget):
             {"secondary": colors.text_secondary, "faint": colors.text_faint}.get(self._role, colors.text)
         )
         if self._swatch is not None:
-            painter.fillRect(self.contentsRect().x(), (self.height() - SWATCH) // 2, SWATCH, SWATCH, self._swatch)
+            painter.fillRect(
+                self.contentsRect().x(), (self.height() - SWATCH) // 2, SWATCH, SWATCH, self._swatch
+            )
         room = self.contentsRect().adjusted(self._indent, 0, 0, 0)
         shown = self.fontMetrics().elidedText(self._text, self._mode, room.width())
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)

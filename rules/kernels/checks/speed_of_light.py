@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from parsers.model import KernelProfile
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
+from parsers.model.units import percent
 from rules.findings.base import Category
 from rules.kernels.checks.result import KernelRuleResult, check, first_number
 
@@ -90,7 +91,7 @@ class SpeedOfLight:
     @property
     def verdict(self) -> str:
         """The verdict as a phrase with its two numbers."""
-        return f"{VERDICTS[self.bound]} ({self.compute:.0f} % compute, {self.memory:.0f} % memory)"
+        return f"{VERDICTS[self.bound]} ({percent(self.compute / 100)} compute, {percent(self.memory / 100)} memory)"
 
 
 def memory_percent(kernel: KernelProfile) -> float | None:
@@ -203,7 +204,8 @@ def bottleneck(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     sol = speed_of_light(kernel)
     if sol is None:
         return
-    used = f"It uses {sol.compute:.0f} % of the GPU's compute and {sol.memory:.0f} % of its memory throughput"
+    compute, memory = percent(sol.compute / 100), percent(sol.memory / 100)
+    used = f"It uses {compute} of the GPU's compute and {memory} of its memory throughput"
     if sol.best >= HIGH_PERCENT:
         text = f"{used}: it runs close to a limit of the hardware, {sol.limiter}. Only less work makes it faster."
         fired = False

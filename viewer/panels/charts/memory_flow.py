@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from parsers.model.units import rate, size
+from parsers.model.units import percent, rate, size
 from viewer.look import theme
 from viewer.statistics.kernel_report import Flow, Level, MemoryFlow
 
@@ -80,7 +80,7 @@ class MemoryDiagram(QWidget):
         if level.hit_percent is not None:
             lines.append(f"{level.hit_percent:.0f} % hits")
         if level.busy_percent is not None:
-            lines.append(f"{level.busy_percent:.0f} % busy")
+            lines.append(f"{percent(level.busy_percent / 100)} busy")
         painter.drawText(box.adjusted(0, 24, 0, 0), Qt.AlignmentFlag.AlignHCenter, "\n".join(lines))
 
     def _arrows(self, painter: QPainter, room: QRectF, flow: Flow, most: float) -> None:

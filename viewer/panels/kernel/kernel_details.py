@@ -147,20 +147,20 @@ class KernelDetails(QWidget):
                     "compute",
                     "Compute",
                     sol.compute / 100,
-                    f"{sol.compute:.0f} %",
+                    percent(sol.compute / 100),
                     color=methodcaller("family", "gemm"),
                 ),
                 Bar(
                     "memory",
                     "Memory",
                     sol.memory / 100,
-                    f"{sol.memory:.0f} %",
+                    percent(sol.memory / 100),
                     color=methodcaller("family", "copies"),
                 ),
             ]
             for level in flow.levels[1:]:
                 if level.busy_percent is not None:
-                    share, text = level.busy_percent / 100, f"{level.busy_percent:.0f} %"
+                    share, text = level.busy_percent / 100, percent(level.busy_percent / 100)
                     bars.append(
                         Bar(
                             level.name, f"   {level.name}", share, text, color=methodcaller("family", "other")

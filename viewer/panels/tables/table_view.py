@@ -53,7 +53,6 @@ ONE_WORD = 120  # pixels: what is no longer gives way after the name
 MIN_KIND_WIDTH = 40  # pixels: of a shorter word nobody could guess the rest
 SWATCH_WIDTH = 8
 BAR_WIDTH, MIN_BAR, MIN_PARTS = 104, 20, 150
-SHARE_TEXT = 72  # pixels of a share column that are not its bar: "<0.01 %" and what is left around it
 MIN_SECTION = 24
 MAX_NAME, MAX_SPREAD = 480, 320  # px, however wide the table is
 _BAR_WIDTHS = {Show.SHARE: 178, Show.PARTS: 240, Show.SPREAD: 160}
@@ -105,7 +104,9 @@ class BarDelegate(RowDelegate):
         assert isinstance(model, TableModel)
         rect, colors = self._ground(painter, option), theme.current()
         share = min(max(float(index.data(RAW_ROLE)) / model.full(index.column()), 0.0), 1.0)
-        width = min(BAR_WIDTH, rect.width() - SHARE_TEXT)
+        table = option.widget
+        assert isinstance(table, TableView)
+        width = min(BAR_WIDTH, rect.width() - table.room_of_text(index.column()) - 20)
         groove = QRectF(rect.x() + 8, rect.center().y() - 3, max(width, 0), 7)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -353,6 +354,10 @@ class TableView(QTableView):
             texts = [metrics.horizontalAdvance(text) for text in self.rows.widest_texts(index)]
             beside = SWATCH_WIDTH if column.show is Show.FAMILY else 0
             self._taken[index] = ceil(max(texts, default=0.0)) + 2 * CELL_PADDING + beside + 1
+
+    def room_of_text(self, index: int) -> int:
+        """Pixels of the widest text of a column, without what is left beside it."""
+        return self._taken[index] - 2 * CELL_PADDING
 
     def _wish(self, index: int, short: bool) -> Wish:
         column, grows = self.rows.columns[index], index in self._growing
