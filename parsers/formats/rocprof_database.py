@@ -28,7 +28,7 @@ class RocprofDatabase:
     files: ClassVar[str] = "databases of rocprof"
     suffixes: ClassVar[tuple[str, ...]] = (".db",)
     priority: ClassVar[int] = 26
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     def recognises(self, source: Source) -> bool:
         from parsers.sqlite.listed import tables_of

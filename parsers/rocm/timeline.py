@@ -194,7 +194,7 @@ class Timeline:
         """Join operations to their calls, and state what the recording holds."""
         operation, process, correlation = _joined(self._launched)
         call, of_process, number = _joined(self._launches)
-        if not process.any() or not of_process.any():  # one of them states no processes
+        if not process.any() or not of_process.any() or _each_of_another(process, of_process):
             process, of_process = np.zeros_like(process), np.zeros_like(of_process)
         place = _places_of_pairs(of_process, number, process, correlation)
         found = (place >= 0) & (correlation > 0)
@@ -214,6 +214,11 @@ def streams_or_queues(device: I64, stream: I64, queue: I64) -> I64:
         if len(np.unique(chosen[mine])) > MAX_STREAMS and not np.any(queue[mine] == ABSENT):
             chosen[mine] = queue[mine]
     return chosen
+
+
+def _each_of_another(process: I64, of_process: I64) -> bool:
+    """Whether all are of one process, which one of the two calls by another number, as rocprof does."""
+    return bool((process == process[0]).all() and (of_process == of_process[0]).all())
 
 
 def _joined(parts: Sequence[tuple[I64, I64, I64]]) -> tuple[I64, I64, I64]:

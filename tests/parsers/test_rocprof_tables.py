@@ -221,6 +221,29 @@ def test_a_database_of_rocprof_has_calls_copies_ranges_and_links(tmp_path: Path)
     assert trace.attribute(Attribute.COPY_KIND, copies).tolist() == [CopyKind.H2D.value]
 
 
+def test_a_database_whose_calls_have_the_number_of_a_picture_as_process_links_them(tmp_path: Path) -> None:
+    """rocprof numbers the rows of its picture in pid, and states the process of operations beside it."""
+    path = results_db(tmp_path / "results.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE HIP SET pid = 2")
+        for table in ("OPS", "COPY"):
+            connection.execute(f'ALTER TABLE {table} ADD COLUMN "proc-id" INTEGER DEFAULT 216796')
+    connection.close()
+    trace = open_trace([path])
+    launches = [trace.name(each) for each in trace.links.launch_of(trace.gpu_operations)]
+    assert sorted(launches) == ["hipLaunchKernel", "hipMemcpy"]
+
+
+def test_calls_of_two_processes_are_not_those_of_a_third(tmp_path: Path) -> None:
+    path = results_db(tmp_path / "results.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute('UPDATE HIP SET pid = 1000 + "Index"')
+        for table in ("OPS", "COPY"):
+            connection.execute(f'ALTER TABLE {table} ADD COLUMN "proc-id" INTEGER DEFAULT 216796')
+    connection.close()
+    assert len(open_trace([path]).links.operation) == 0
+
+
 def test_a_database_of_rocprof_without_hip_calls_has_its_dispatches(tmp_path: Path) -> None:
     """As rocprof --hsa-trace writes it: calls of HSA, and dispatches in a table called A."""
     path = tmp_path / "results.db"

@@ -15,7 +15,7 @@ from parsers.model.names.calls import WORK_CALLS, Call, call_of
 from parsers.model.names.per_name import judged
 
 _NOTHING = np.empty(0, np.int64)
-_BEGIN, _END = "s", "f"
+_BEGIN, _STEP, _END = "s", "t", "f"
 
 
 def link_launches(builder: TraceBuilder, table: Table) -> tuple[I64, I64]:
@@ -63,17 +63,19 @@ def link_by_arrows(
     """State the launch of every operation at whose start an arrow from a call ends; ``linked`` have one already.
 
     ``threads`` tells the recorded process and thread of each track. An arrow belongs to the innermost event around it;
-    with ``any_process``, one of a process without events to the only thread of its number.
+    with ``any_process``, one of a process without events to the only thread of its number. rocprof ends arrows with a
+    step.
     """
     begun: dict[Any, Instant] = {}
     pairs: list[tuple[Instant, Instant]] = []
+    ends = _END if any(each.phase == _END for each in columns.arrows) else _STEP
     for each in sorted(columns.arrows, key=lambda each: (each.phase != _BEGIN, each.start)):
         key = (each.category, each.name, repr(each.id))
         if each.start == INVALID:
             continue
         if each.phase == _BEGIN:
             begun[key] = each
-        elif each.phase == _END and key in begun:
+        elif each.phase == ends and key in begun:
             pairs.append((begun[key], each))
     if not pairs:
         return
@@ -90,6 +92,7 @@ class _Places:
     def __init__(self, threads: dict[int, tuple[Any, Any]], table: Table, any_process: bool) -> None:
         self._table = table
         self._numbers: dict[tuple[Any, Any], int] = {}
+        threads = {track: (_plain(process), _plain(thread)) for track, (process, thread) in threads.items()}
         self._processes = {process for process, _ in threads.values()}
         self._thread: dict[
             Any, tuple[Any, Any] | None
@@ -106,7 +109,7 @@ class _Places:
         events = np.flatnonzero(np.isin(table.kind, kinds) & (table.track < len(self._thread_of_track)))
         thread = self._thread_of_track[table.track[events]]
         events, thread = events[thread >= 0], thread[thread >= 0]
-        keys = [(each.pid, each.tid) for each in arrows]
+        keys = [(_plain(each.pid), _plain(each.tid)) for each in arrows]
         known = self._numbers
         mine = np.array([known[key] if key in known else self._of_thread(*key) for key in keys], np.int64)
         when = np.array([each.start for each in arrows], np.int64)
@@ -123,6 +126,11 @@ class _Places:
     def _of_thread(self, process: Any, thread: Any) -> int:
         sole = None if process in self._processes else self._thread.get(thread)
         return -1 if sole is None else self._numbers[sole]
+
+
+def _plain(number: Any) -> Any:
+    """A process or thread as a number: some write those of events as text, and those of arrows not."""
+    return int(number) if isinstance(number, str) and number.isdecimal() and len(number) < 20 else number
 
 
 def _last_at_or_before(group: I64, start: I64, wanted: I64, when: I64) -> I64:

@@ -62,6 +62,24 @@ def test_arrows_of_rocprof_link_operations_to_the_calls_they_come_from(tmp_path:
     assert diagnose(trace).crashed == {}
 
 
+def test_arrows_that_end_with_a_step_and_write_numbers_as_numbers_link_as_well(tmp_path: Path) -> None:
+    """As rocprof --hip-trace writes them: s and t, never f, and only events have their numbers as text."""
+    events: list[Event] = [
+        {
+            **each,
+            "ph": {"f": "t"}.get(each["ph"], each["ph"]),
+            "pid": int(each["pid"]),
+            "tid": int(each["tid"]),
+        }
+        if each["ph"] in "sf"
+        else each
+        for each in by_rocprof()
+    ]
+    trace = opened(tmp_path, text_of(events))
+    launches = trace.links.launch_of(trace.gpu_operations)
+    assert [trace.name(each) for each in launches.tolist()] == ["hipLaunchKernel"] * 3
+
+
 def test_rocprof_numbers_a_process_and_writes_its_events_as_text(tmp_path: Path) -> None:
     events = [each for each in by_rocprof() if each["name"] not in ("process_name", "CopyHostToDevice")]
     named = {2: "GPU2", 1: "COPY", 77: "CPU HIP API"}
