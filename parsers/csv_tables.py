@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, cast
@@ -21,6 +22,8 @@ _ANY_BYTES = "latin-1"  # maps every byte to a character and back, so no cell ca
 _INTEGER = r"^\s*[-+]?[0-9]{1,18}\s*$"
 _NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
 _DECIMAL = r"^\s*(?P<whole>[0-9]{1,18})(?:\.(?P<part>[0-9]{0,12}))?\s*$"
+_NAMES = ("name", "kernelname")
+_MAX_PARTED = 100_000
 _OTHER = regex(r"[^a-z0-9%]+")
 
 
@@ -124,11 +127,18 @@ def read_csv(source: Source, quality: QualityRecorder, progress: Progress, befor
 
     header = header_of(source.head.split(b"\n", before)[-1])
     names = [f"{number}" for number in range(len(header))]
+    begins_with_name = plain("".join(header[:1])) in _NAMES
     bad = 0
+    skipped: list[int] = []
+    parted: list[tuple[int, list[str]]] = []  # rows that are whole again, by their numbers
 
-    def skipped(_: Any) -> str:
+    def part(row: Any) -> str:
         nonlocal bad
         bad += 1
+        if begins_with_name and len(skipped) < _MAX_PARTED:
+            skipped.append(row.number)
+            if cells := _with_commas(row.text, len(header)):
+                parted.append((row.number, cells))
         return "skip"
 
     batches: list[Any] = []
@@ -138,9 +148,13 @@ def read_csv(source: Source, quality: QualityRecorder, progress: Progress, befor
             reader = pa_csv.open_csv(
                 pa.PythonFile(cast(Any, watched), mode="r"),
                 read_options=pa_csv.ReadOptions(
-                    block_size=PART_BYTES, skip_rows=1 + before, column_names=names, encoding=_ANY_BYTES
+                    use_threads=not begins_with_name,  # else rows have no numbers
+                    block_size=PART_BYTES,
+                    skip_rows=1 + before,
+                    column_names=names,
+                    encoding=_ANY_BYTES,
                 ),
-                parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skipped),
+                parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=part),
                 convert_options=pa_csv.ConvertOptions(
                     column_types={name: pa.string() for name in names}, strings_can_be_null=False
                 ),
@@ -151,19 +165,48 @@ def read_csv(source: Source, quality: QualityRecorder, progress: Progress, befor
         except pa.ArrowInvalid as error:
             watched.damage = watched.damage or str(error).splitlines()[0]
     quality.note(
-        "row-of-another-length", Effect.QUARANTINED, "a row has more or fewer cells than the header", "", bad
+        "row-of-another-length",
+        Effect.QUARANTINED,
+        "a row has more or fewer cells than the header",
+        "",
+        bad - len(parted),
     )
-    quality.read(bad)
+    quality.read(bad - len(parted))
     if watched.damage:
         quality.note(
             "cut", Effect.NOTED, "the table is damaged or cut off; what comes before is shown", watched.damage
         )
     schema = pa.schema([(name, pa.string()) for name in names])
-    table = pa.Table.from_batches(batches, schema).combine_chunks()
+    table = pa.Table.from_batches(batches, schema)
+    if parted:
+        table = _put_back(table, skipped, parted, 2 + before)
+    table = table.combine_chunks()
     columns = {
         plain(title): _one_array(table.column(place)) for place, title in reversed(list(enumerate(header)))
     }
     return CsvTable(header, columns, table.num_rows)
+
+
+def _with_commas(text: str, count: int) -> list[str]:
+    """A row's cells, if the first is a name without quotes that holds commas and the others are numbers; else none."""
+    cells = [] if '"' in text else text.rsplit(",", count - 1)
+    return cells if len(cells) == count and all(re.match(_NUMBER, cell) for cell in cells[1:]) else []
+
+
+def _put_back(
+    table: Any, skipped: Sequence[int], rows: Sequence[tuple[int, Sequence[str]]], first: int
+) -> Any:
+    """The table with some of the skipped rows at their places, in a file whose first row has the number ``first``."""
+    import pyarrow as pa
+
+    numbers, cells = zip(*rows, strict=True)
+    arrays = [pa.array(column, pa.string()) for column in zip(*cells, strict=True)]
+    added = pa.Table.from_arrays(arrays, schema=table.schema)
+    of_table = np.setdiff1d(np.arange(first, first + table.num_rows + len(skipped)), skipped)[
+        : table.num_rows
+    ]
+    order = np.argsort(np.concatenate((of_table, np.array(numbers, np.int64))), kind="stable")
+    return pa.concat_tables([table, added]).take(pa.array(order))
 
 
 def table_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> CsvTable:

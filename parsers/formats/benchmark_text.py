@@ -30,6 +30,7 @@ _NCCL_NAME = regex(
 )
 _NCCL_AVERAGE = "Avg bus bandwidth"
 _TIMING = ("time", "algbw", "busbw")
+_MAYBE_BLANK = ("redop", "root")  # a collective that reduces nothing, or has no root, leaves them empty
 _NCCL_UNITS = {"size": "B", "time": "us", "algbw": "GB/s", "busbw": "GB/s"}
 _TORCH_UNITS = regex(r"Times are in \w++ \((?P<unit>\w++)\)\.")
 _MEASUREMENT = regex(r"<torch\.utils\.benchmark\.utils\.common\.Measurement object at 0x\w++>")
@@ -46,7 +47,7 @@ class BenchmarkText:
     files: ClassVar[str] = "output of nccl-tests and torch.utils.benchmark"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
     priority: ClassVar[int] = 65
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         text = source.head.decode("utf-8", "replace")
@@ -111,6 +112,15 @@ def _average(line: str) -> str:
     return stated[0] if is_average and stated and stated[0].replace(".", "").isdigit() else ""
 
 
+def _with_blanks(cells: list[str], titles: list[str]) -> list[str]:
+    """A row's cells with the empty ones, which separate no words."""
+    blank = [place for place, title in enumerate(titles) if title in _MAYBE_BLANK]
+    if len(cells) + len(blank) != len(titles):
+        return cells
+    filled = iter(cells)
+    return ["" if place in blank else next(filled) for place in range(len(titles))]
+
+
 def _nccl(text: str, lines: list[str], headers: list[int], quality: QualityRecorder) -> Iterator[ResultTable]:
     """A table for each header; times out of place and in place stand in columns of their own."""
     found = _NCCL_NAME.search(text)
@@ -136,6 +146,8 @@ def _nccl(text: str, lines: list[str], headers: list[int], quality: QualityRecor
                 if rows and cells:
                     break
                 continue
+            if len(cells) != len(titles):
+                cells = _with_blanks(cells, titles)
             if len(cells) != len(titles):
                 quality.read(1)
                 quality.note(

@@ -168,7 +168,7 @@ class ResultTables:
     files: ClassVar[str] = "CSV of nsys stats, nvprof, op_statistic, perf_analyzer and genai-perf"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 58
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     def recognises(self, source: Source) -> bool:
         return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source.head)
