@@ -45,7 +45,7 @@ class ChromeTrace:
         ".pt.trace.json.gz": "application/x-pytorch-trace-gzip",
     }
     priority: ClassVar[int] = 80
-    version: ClassVar[int] = 14
+    version: ClassVar[int] = 15
 
     def recognises(self, source: Source) -> bool:
         return _JSON_START.match(source.head) is not None

@@ -149,6 +149,12 @@ NAMES = [
         "fp32",
     ),
     ("batched_transpose_32x32_half", Family.LAYOUT, None, "fp16"),
+    (
+        "void add_fusedQKV_bias_transpose_kernel<__half>(__half*, __half*, __half*)",
+        Family.ELEMENTWISE,
+        None,
+        "fp16",
+    ),
     ("SubTensorOpWithCastTensor1d", Family.COPY_CAST, None, None),
     (
         "void at::native::(anonymous namespace)::indexSelectLargeIndex<c10::BFloat16, long>(args)",

@@ -19,6 +19,7 @@ _MAX_PLACES, _MAX_PATH_LENGTH = 1_000, 4_096
 _EPOCH_2000_US = 946_684_800_000_000
 _MAX_GROUPS = 10_000
 _MAX_NAME_LENGTH = 200
+_MAX_PROCESSORS = 4_096  # of a GPU; the largest have a few hundred
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class Header:
             if not isinstance(each, dict) or not isinstance(number := each.get("id"), int):
                 continue
             major, minor = each.get("computeMajor"), each.get("computeMinor")
-            memory, processors = each.get("totalGlobalMem"), each.get("numSms")
+            memory = each.get("totalGlobalMem")
             name = each.get("name")
             found.append(
                 Device(
@@ -134,13 +135,19 @@ class Header:
                     name=name if isinstance(name, str) else "",
                     rank=self.rank,
                     memory_bytes=memory if isinstance(memory, int) else None,
-                    sm_count=processors if isinstance(processors, int) else None,
+                    sm_count=_processors(each),
                     compute_capability=(major, minor)
                     if isinstance(major, int) and isinstance(minor, int)
                     else None,
                 )
             )
         return found
+
+
+def _processors(device: Mapping[str, Any]) -> int | None:
+    """The number of multiprocessors, under whichever name it is stated; one that no GPU has is no such number."""
+    stated = (device.get("numSms"), device.get("multiProcessorCount"))
+    return next((each for each in stated if type(each) is int and 0 < each <= _MAX_PROCESSORS), None)
 
 
 def parse_header(header: bytes, trailer: bytes) -> Header:

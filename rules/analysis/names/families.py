@@ -98,7 +98,7 @@ _FAMILIES = (
     (
         Family.LAYOUT,
         r"nchw_?(to|2)_?\w*nhwc|nhwc_?(to|2)_?\w*nchw|cnhw2nchw|nchw2cnhw|batched_transpose|tensortransform|converttensor|"
-        r"transpose_(kernel|readwrite)|(?<!no)permute|nhwc2nchw|nchw2nhwc|cudnn.*transpose|miopen.*transpose|"
+        r"(?<!bias_)transpose_(kernel|readwrite)|(?<!no)permute|nhwc2nchw|nchw2nhwc|cudnn.*transpose|miopen.*transpose|"
         r"transpose_packed",
     ),
     (
@@ -152,7 +152,7 @@ _FAMILIES = (
         Family.ELEMENTWISE,
         r"element_?wise|pointwise|dropout|functor|unaryop|binaryop|scale|gelu|silu|relu|sigmoid|tanh|act_and_mul|swiglu|"
         r"rope|masked_fill|threshold|tril|triu|roll_cuda|arange|add_kernel|mul_kernel|fill_kernel|where_kernel|pool|"
-        r"upsample|optensor|cudnn::ops|quantize|^cupy_|^(loop|wrapped)_\w*fusion",
+        r"upsample|optensor|cudnn::ops|quantize|add_\w*bias|^cupy_|^(loop|wrapped)_\w*fusion",
     ),
 )
 _TENSOR_CORE = (

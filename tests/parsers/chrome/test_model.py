@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -346,6 +347,25 @@ def test_the_header_says_how_it_was_recorded(tmp_path: Path) -> None:
     )
     assert {lane.rank for lane in trace.lanes} == {3}
     assert trace.inputs[0].producer.startswith("PyTorch")
+
+
+@pytest.mark.parametrize(
+    ("stated", "count"),
+    [
+        ({"numSms": 4096}, 4096),
+        ({"numSms": 167_936, "multiProcessorCount": 108}, 108),
+        ({"numSms": 167_936}, None),
+        ({"numSms": 0}, None),
+        ({"numSms": True, "multiProcessorCount": "108"}, None),
+    ],
+)
+def test_a_number_of_processors_that_no_gpu_has_is_not_believed(
+    tmp_path: Path, stated: dict[str, Any], count: int | None
+) -> None:
+    trace = trace_of(
+        tmp_path, [kernel("k", 1, 1)], schemaVersion=1, deviceProperties=[{"id": 0, "name": "A800", **stated}]
+    )
+    assert [device.sm_count for device in trace.devices] == [count]
 
 
 def test_absolute_times_are_the_wall_clock(tmp_path: Path) -> None:

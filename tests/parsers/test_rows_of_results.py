@@ -1,0 +1,56 @@
+"""Rows of results that have fewer or more cells than their header keep their place where their cells can be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from parsers import open_trace
+from parsers.model import Trace
+
+ALLTOALL = """#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error
+#        (B)    (elements)                     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+          64             2   float            86.83    0.25    0.50    N/A    85.77    0.25    0.50    N/A
+         128             4   float            86.02    0.50    1.00    N/A    85.30    0.50    1.00    N/A
+"""
+UNQUOTED = """"Name","Calls","TotalDurationNs","AverageNs","Percentage"
+void launch<Atomic, 1024u>(Atomic const*),1,535519,535519,32.4
+plain,1,10720,10720,0.65
+void launch<Scatter, 64u>(int, int),2,161120,80560,9.7
+torn,1
+void launch<Torn, 64u>(int,2,x,80560,9.7
+last,6,0,0,0
+"""
+NSYS = """Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
+61.5,1200,3,400.0,400.0,300,500,81.6,"void gemm<float>(float*, int)"
+38.5,750,1,750.0,750.0,750,750,,fill
+"""
+
+
+def written(path: Path, text: str) -> Trace:
+    path.write_text(text)
+    return open_trace([path])
+
+
+def test_nccl_tests_of_a_collective_that_reduces_nothing_leave_its_column_empty(tmp_path: Path) -> None:
+    trace = written(tmp_path / "alltoall.txt", ALLTOALL)
+    (table,) = trace.tables
+    assert trace.quality.quarantined == 0
+    assert [row[:5] for row in table.rows] == [(64, 2, "float", None, 86.83), (128, 4, "float", None, 86.02)]
+
+
+def test_rows_whose_unquoted_name_holds_commas_are_put_back_at_their_places(tmp_path: Path) -> None:
+    trace = written(tmp_path / "results.stats.csv", UNQUOTED)
+    (table,) = trace.tables
+    assert [(row[0], row[2]) for row in table.rows] == [
+        ("void launch<Atomic, 1024u>(Atomic const*)", 535519),
+        ("plain", 10720),
+        ("void launch<Scatter, 64u>(int, int)", 161120),
+        ("last", 0),
+    ]
+    assert trace.quality.quarantined == 2
+
+
+def test_without_a_name_in_front_a_row_with_too_many_cells_stays_out(tmp_path: Path) -> None:
+    text = NSYS + '1,2,3,4,5,6,7,8,"a",9\n'
+    trace = written(tmp_path / "stats.csv", text)
+    assert (len(trace.tables[0].rows), trace.quality.quarantined) == (2, 1)
