@@ -131,6 +131,11 @@ class Finding:
         return self.headline.beside_its_cost(self.reader)
 
     @property
+    def title_in_short(self) -> str:
+        """The title with its share of a step in one figure."""
+        return self.headline.in_short(self.reader)
+
+    @property
     def explanation(self) -> str:
         """What happens, in sentences."""
         return said(self.account, self.reader)

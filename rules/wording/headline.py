@@ -56,6 +56,12 @@ class Headline:
         of_a_step = isinstance(self.amount, Part) and self.amount.is_of_a_step
         return self._put_together(said(self.what, reader), "" if of_a_step else str(self.amount))
 
+    def in_short(self, reader: Reader) -> str:
+        """The title with its share of a step alone, "The GPU waits for Python: 57 %", where that is what it tells."""
+        amount = self.amount
+        share = percent(amount.share) if isinstance(amount, Part) and amount.is_of_a_step else str(amount)
+        return self._put_together(said(self.what, reader), share)
+
     def matter(self, reader: Reader) -> str:
         """What happens, without how much of it, inside a sentence."""
         return replace(self, amount="").inside_a_sentence(reader)

@@ -96,9 +96,9 @@ def shown_numbers(window: MainWindow) -> list[Shown]:
         for chip, finding in card.chips:
             place = next(n for n, each in enumerate(window.diagnosis.cards) if each.finding is finding)
             chip.resize(3000, chip.height())
-            if window.diagnosis.cards[place].share.text():
-                told = unbroken(chip.text()).replace("\u00a0", " ").rpartition(": ")[2].partition(", ")[0]
-                rows.append(Shown("chip", told, f"share of {finding.rule} {place}"))
+            if amount := window.diagnosis.cards[place].share.text():
+                told = chip.text().rpartition(": ")[2]
+                assert amount.startswith(f"{told} of "), (chip.text(), amount)
     if window.fixes.cards and " · " in verdict.where.text():
         _, *times, gain = verdict.where.text().replace("\u00a0", " ").split(" · ")
         first_promise = plan.promises[0]

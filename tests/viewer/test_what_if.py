@@ -126,7 +126,7 @@ def test_what_is_drawn_of_a_step_unlike_the_others_stays_in_its_frame_and_tells_
         assert frame is not None
         assert all(frame.start <= row.start[0] and row.end[-1] <= frame.end for row in ghost.rows)
         captions[promise.proposal.fix] = frame.caption
-    assert "on average of all steps" in captions["compile-model"]
+    assert "predicted on average, " in captions["compile-model"]
     assert "on average" not in captions["move-host-phase"]
 
 

@@ -106,7 +106,7 @@ def _ghost(trace: Trace, step: Simulation, outcome: Outcome) -> Derived:
 
     caption = f"{duration(outcome.before_ns)} → {duration(outcome.after_ns)} predicted"
     if abs(after.extent - after.length) > UNLIKE_OTHERS * after.length:
-        caption += f" on average of all steps, {duration(after.extent)} in this one"
+        caption += f" on average, {duration(after.extent)} in this step"
     height = max(STREAM_HEIGHT * len(rows) + 8, MIN_HEIGHT)
     return Derived(
         Track(f"{GHOST}{step.device}", "", "after the fixes", "predicted, not recorded", derived=True),

@@ -214,7 +214,7 @@ class FixCard(QFrame):
             head.addWidget(self.try_button)
         column.addLayout(head)
         for finding in removed[:MAX_REMOVED]:
-            chip = LinkButton(finding.title, sentence=True)
+            chip = LinkButton(finding.title_in_short, sentence=True)
             chip.setToolTip(tooltip(f"Go to finding: {finding.title}"))
             chip.setFocusPolicy(Qt.FocusPolicy.TabFocus)
             self.chips.append((chip, finding))

@@ -113,9 +113,9 @@ class WhatIfPanel(QWidget):
     def _tell_shares(self) -> None:
         for card in self.cards:
             for chip, finding in card.chips:
-                title = self._model.document.told(finding).title
-                chip.say(title)
-                chip.setToolTip(tooltip(f"Go to finding: {title}"))
+                told = self._model.document.told(finding)
+                chip.say(told.title_in_short)
+                chip.setToolTip(tooltip(f"Go to finding: {told.title}"))
 
     def _show_measured(self) -> None:
         for card in self.cards:
