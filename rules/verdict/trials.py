@@ -239,5 +239,8 @@ def caution(trials: Trials) -> list[str]:
         said.append("Batch sizes differ, so times are compared per element.")
     if trials.ended == "time":
         limit = f"the time limit to about {trials.needed_s} s" if trials.needed_s else "the time limit"
-        said.append(f"Time ran out before everything was tried. Raise {limit} to try the rest.")
+        left = [each.candidate.title for each in trials.trials if each.verdict is Verdict.NOT_REACHED]
+        what = f"Not tried, because time ran out: {'; '.join(left)}." if left else "Time ran out."
+        rest = "the rest" if not left else "it" if len(left) == 1 else "them"
+        said.append(f"{what} Raise {limit} to try {rest}.")
     return said

@@ -188,6 +188,51 @@ def test_compiling_does_not_take_the_time_of_the_winner_unless_much_is_promised_
     assert process.end()["reason"] == ("complete" if begins else "time")
 
 
+@pytest.mark.parametrize("exclude_each_other", [True, False])
+def test_compiling_is_reached_where_losses_of_rivals_that_nobody_would_keep_can_wait(
+    exclude_each_other: bool,
+) -> None:
+    """As of a small language model: twelve changes, 120 s, of which each later launch takes 11 s."""
+    gains = {"bf16": 1.9, "tf32": 1.67, "fused": 1.22, "foreach": 1.17}
+    groups = {"bf16": "precision", "tf32": "precision", "fused": "optimizer", "foreach": "optimizer"}
+    compiled: list[int] = []
+
+    def taken(changes: Names, step: int) -> float:
+        if "compile" in changes and not compiled:
+            compiled.append(step)
+            return 25.0
+        return 0.56 * step_time((), step) / math.prod(gains.get(each, 1.0) for each in changes)
+
+    process = PretendedProcess(taken)
+    won = [Candidate(name, group=groups[name] if exclude_each_other else "") for name in gains]
+    nothing = [Candidate(f"nothing {number}", joins=False) for number in range(7)]
+    slow = Candidate("compile", compiles=True, compiling=25.0)
+    process.drive([*won, *nothing, slow], seconds=110.0, start=7.5, steps=0)
+    measured = {each["candidate"] for each in process.lines if each["kind"] == "block"}
+    assert {each.name for each in (*won, *nothing)} <= measured, "before more blocks for what is close"
+    assert ("compile" in measured) is exclude_each_other
+    assert process.end()["reason"] == ("complete" if exclude_each_other else "time")
+    if exclude_each_other:
+        assert len(process.blocks("compile")) >= 4 * MIN_ROUNDS
+        assert process.clock - 100.0 < 110.0 - 3 * (7.5 + LOSSES * 0.056 + ENDING)
+
+
+def test_what_is_close_leaves_the_seconds_that_compiling_takes() -> None:
+    began = []
+    for compiling in (0.0, 45.0, 80.0):
+        process = PretendedProcess(step_time)
+        close = [Candidate(f"nothing {number}", joins=False) for number in range(8)]
+        process.drive(
+            [*close, Candidate("compile", compiles=True, compiling=compiling)], seconds=100.0, steps=0
+        )
+        blocks = [each for each in process.lines if each["kind"] == "block"]
+        first = next(at for at, each in enumerate(blocks) if each["candidate"] == "compile")
+        began.append(blocks[first - 1]["spent_s"])
+    assert began[0] > began[1] > began[2] - 1.0
+    assert began[1] < 100.0 - 45.0
+    assert began[2] < 0.5 * 100.0, "but what is quick has two fifths of the time at least"
+
+
 def test_measuring_has_its_part_of_the_time_however_long_the_program_takes_to_start() -> None:
     process = PretendedProcess(step_time)
     process.drive([Candidate("quick"), Candidate("fast")], seconds=60.0, start=50.0, steps=0)

@@ -276,6 +276,19 @@ def test_a_gain_is_told_only_where_it_is_more_than_the_program_differs_by_from_i
     assert bool(trials.winners) is told
 
 
+@pytest.mark.parametrize(("compiling", "needed"), [(0.0, 90), (40.0, 130)])
+def test_the_limit_that_would_do_holds_the_seconds_of_compiling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiling: float, needed: int
+) -> None:
+    def answer(order: Order) -> Launched:
+        found = (*blocks("control", 1.0), *blocks("tf32", 1.0))
+        known = {"compile": compiling, "tf32": 70.0}
+        return Launched(Account(found, ended="time", compiling_s=known), ended(elapsed_s=60.0))
+
+    trials, *_ = run(tmp_path, monkeypatch, answer, "tf32", "compile")
+    assert trials.needed_s == needed, "60 s of the limit, 30 s for each change so far, and compiling"
+
+
 def test_a_script_that_a_change_brings_down_is_started_again_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -409,6 +409,29 @@ def test_the_catalogue_holds_what_is_promised_of_it() -> None:
     assert all(each.title and each.name == name for name, each in catalogue().items())
 
 
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        ((), "Time ran out. Raise the time limit to about 150 s to try the rest."),
+        (
+            (FUSED,),
+            "Not tried, because time ran out: Use a fused optimizer. "
+            "Raise the time limit to about 150 s to try it.",
+        ),
+        (
+            (FUSED, LATE),
+            "Not tried, because time ran out: Use a fused optimizer; Data loading takes no time. "
+            "Raise the time limit to about 150 s to try them.",
+        ),
+    ],
+)
+def test_what_time_was_too_short_for_is_named(left: tuple[Candidate, ...], told: str) -> None:
+    refused = trial_of(replace(FUSED, against="there is only one rank"), [])
+    trials = Trials((refused, *(trial_of(each, []) for each in left)), ended="time", needed_s=150)
+    assert wording.caution(trials) == [told]
+    assert wording.caution(replace(trials, ended="complete")) == []
+
+
 def test_a_summary_does_not_speak_for_changes_that_were_not_measured() -> None:
     alike = replace(trial_of(FUSED, []), gain=Gain(1.0, 0.9, 1.1))
     not_reached = trial_of(replace(FUSED, switch="threads"), [])

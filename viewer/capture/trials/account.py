@@ -18,7 +18,7 @@ MAX_TEXT = 400
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a launch knows; ``against`` and ``refused`` give reasons by the name of a change.
+    """What a launch knows; ``against`` and ``refused`` give reasons, ``compiling_s`` seconds, by the name of a change.
 
     ``ended`` is "complete", "time", "stopped", "failed", or empty where nothing was timed. ``seen`` counts the steps
     that the launch could use, ``unfinished`` is the candidate that was being timed when it ended.
@@ -37,6 +37,7 @@ class Account:
     losses: tuple[float | None, ...] = ()
     sites: tuple[Site, ...] = ()
     edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=dict)
+    compiling_s: Mapping[str, float] = field(default_factory=dict)
 
 
 def account_of(files: Sequence[Path]) -> Account:
@@ -76,6 +77,7 @@ def joined(first: Account, second: Account) -> Account:
         step_ns=second.step_ns or first.step_ns,
         sites=second.sites or first.sites,
         edits={**first.edits, **second.edits},
+        compiling_s={**first.compiling_s, **second.compiling_s},
     )
 
 
@@ -105,9 +107,12 @@ def _of_rank(lines: Iterable[str]) -> Account:
     against: dict[str, str] = {}
     refused: dict[str, str] = {}
     edits: dict[str, tuple[Edit, ...]] = {}
+    compiling: dict[str, float] = {}
     for text in lines:
         line = _object(text)
         kind = line.get("kind")
+        if kind == "candidate":
+            compiling[_text(line.get("name"))] = max(_number(line.get("compiling_s")), 0.0)
         if kind == "candidate" and isinstance(line.get("edits"), list):
             edits[_text(line.get("name"))] = tuple(map(_edit, _objects(line["edits"])))
         if (block := block_of(line)) is not None:
@@ -136,7 +141,9 @@ def _of_rank(lines: Iterable[str]) -> Account:
             )
         elif kind == "losses" and isinstance(line.get("values"), list):
             found = replace(found, losses=tuple(_loss(each) for each in line["values"]))
-    return replace(found, blocks=tuple(blocks), against=against, refused=refused, edits=edits)
+    return replace(
+        found, blocks=tuple(blocks), against=against, refused=refused, edits=edits, compiling_s=compiling
+    )
 
 
 def _site(data: Mapping[str, Any]) -> Site:

@@ -205,7 +205,8 @@ class Trying:
             if each.switch not in done and each.switch not in account.against
         ]
         each_took = spent / max(len(done) - len(account.refused), 1)
-        return round((self._wish.seconds + each_took * len(left)) / 10) * 10 if left else 0
+        compiling = sum(account.compiling_s.get(name, 0.0) for name in left)
+        return round((self._wish.seconds + each_took * len(left) + compiling) / 10) * 10 if left else 0
 
     def _for_losses(self, seconds: float) -> float:
         """What of the time is kept for launches that compare losses."""
@@ -275,7 +276,7 @@ class Trying:
         return time.monotonic() + launches * self._launcher.seconds <= self._deadline
 
     def _with_losses(self, known: Trials, account: Account) -> Trials:
-        """Winners from the same start as two runs without them, all together first, then the largest gain.
+        """Winners from the same start as two runs without them: all together first, then what is in that whole.
 
         The losses of a run without come first; what there is no time for stays without a comparison.
         """
@@ -284,7 +285,7 @@ class Trying:
             for each in known.trials
             if each.is_a_gain and each.loss is None and (each.candidate.kind is not Kind.START)
         ]
-        winners.sort(key=_weight_of_losses, reverse=True)
+        winners.sort(key=lambda each: _weight_of_losses(each, known.winners), reverse=True)
         if not winners or not self._wish.losses or account.program.get("trains") is False:
             return known
         order = Order(rounds=0, losses=LOSSES, seed=True)
@@ -379,8 +380,10 @@ def _by_candidate(blocks: Iterable[Block]) -> dict[str, list[Block]]:
     return found
 
 
-def _weight_of_losses(trial: Trial) -> tuple[bool, float]:
-    return trial.candidate.kind is Kind.TOGETHER, trial.gain.value if trial.gain is not None else 0.0
+def _weight_of_losses(trial: Trial, kept: Sequence[str]) -> tuple[bool, bool, float]:
+    candidate = trial.candidate
+    gain = trial.gain.value if trial.gain is not None else 0.0
+    return candidate.kind is Kind.TOGETHER, candidate.switch in kept, gain
 
 
 def _without_gains(known: Trials) -> Trials:

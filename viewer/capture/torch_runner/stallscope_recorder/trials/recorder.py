@@ -252,6 +252,8 @@ class TrialRecorder:
                 "it doesn't apply on every rank" if any(rank[number] for rank in told) else None
             )
             edits = changes.edits(cls.name) if against is None else ()
+            compiles = cls.first_settle > SLOW_SETTLING
+            takes = COMPILING_A_LAYER * self.program.layers if compiles else 0.0
             self._write(
                 {
                     "kind": "candidate",
@@ -260,12 +262,11 @@ class TrialRecorder:
                     "level": cls.level,
                     "against": against,
                     "edits": [edit._asdict() for edit in edits],
+                    "compiling_s": round(takes, 1),
                 }
             )
             if against is None and cls.level != START:
                 weight = max(float(each.get("weight") or 1.0), 0.1)
-                compiles = cls.first_settle > SLOW_SETTLING
-                takes = COMPILING_A_LAYER * self.program.layers if compiles else 0.0
                 fit.append(Candidate(cls.name, weight, cls.level != CEILING, cls.group, compiles, takes))
         start = time.monotonic() - _LOADED if order.compares else 0.0
         seconds = max(order.seconds - start, MIN_SHARE * order.seconds)

@@ -174,17 +174,33 @@ class Schedule:
         control = self.standings[CONTROL]
         while control.seems_to_differ and control.rounds < self._most_rounds and not self._is_over():
             yield from self._round(CONTROL, (), ())
-        for part, others in ((quick, slow), (slow, [])):
-            if part or not others:
-                yield from self._in_turn(part, others)
-                yield from self._close_ones(others)
-                yield from self._winners_together()
+        if quick:
+            yield from self._part(quick, slow)
+        left = [each for each in quick if each.name not in self.standings]
+        yield from self._part([*left, *slow], [])
+        self.out_of_time = any(each.name not in self.standings for each in self._candidates)
+
+    def _part(
+        self, candidates: List[Candidate], others: List[Candidate]
+    ) -> "Generator[Block, Optional[Timed], None]":
+        yield from self._in_turn(candidates, others)
+        yield from self._close_ones(others)
+        yield from self._winners_together()
 
     def _until(self, others: List[Candidate], limit: float) -> float:
-        """When what comes now must end, so that the winners together and the ``others`` have their part."""
+        """When what comes now must end, so that the winners together and the ``others`` have their part.
+
+        What compiles gets the seconds that it is known to take and those of its blocks, at most half of all.
+        """
         mine = limit * (1 - TOGETHER_SHARE) if any(each.joins for each in self._candidates) else limit
-        left = sum(each.share for each in others)
-        return mine * (1 - left / sum(each.share for each in self._candidates)) if left else mine
+        if not others:
+            return mine
+        every = sum(each.share for each in self._candidates)
+        usual = mine * (1 - sum(each.share for each in others) / every)
+        blocks = mine * sum(each.weight for each in others) / every
+        compiling = sum(each.compiling for each in others)
+        after_them = (mine if len(self._won()) > 1 else limit) - compiling - blocks
+        return min(usual, max(after_them, mine / 2)) if compiling else usual
 
     def _in_turn(
         self, waiting: List[Candidate], others: List[Candidate]
@@ -200,7 +216,6 @@ class Schedule:
             takes_too_long = candidate.weight <= 1.0 and now + candidate.compiling >= self._limit
             won = len(self._won())
             if self._is_over() or (now >= mine and won > 1) or (takes_too_long and won):
-                self.out_of_time = True
                 return
             shares = candidate.share + sum(each.share for each in waiting)
             until = now + max(mine - now, 0.0) * candidate.share / shares
@@ -263,9 +278,16 @@ class Schedule:
         won = []
         for each in self._candidates:
             standing = self.standings.get(each.name)
-            if each.joins and standing is not None and not standing.refused and standing.lead >= MIN_LEAD:
+            enough = standing is not None and not standing.refused and standing.rounds >= MIN_ROUNDS
+            if each.joins and enough and self.standings[each.name].lead >= MIN_LEAD:
                 won.append(each)
         return sorted(won, key=lambda each: -self.standings[each.name].gain)
+
+    def _kept(self) -> List[Candidate]:
+        """Of the winners those that nothing better excludes: the losses of others are compared if time is left."""
+        won = self._won()
+        groups = [each.group for each in won]
+        return [each for at, each in enumerate(won) if not each.group or each.group not in groups[:at]]
 
     def _candidate(
         self,
@@ -301,7 +323,7 @@ class Schedule:
     @property
     def _limit(self) -> float:
         """Seconds of measuring that leave time to compare the losses of the winners, or of all of them together."""
-        won = len(self._won())
+        won = len(self._kept())
         comparisons = 1 if self._is_joining else won + (won > 1)
         return limit_before(self._seconds, self._launch, comparisons) if won else self._seconds
 
