@@ -9,7 +9,6 @@ from pathlib import Path, PurePath
 
 from parsers.files.base import Excerpt, InParts, Parser, Reopenable, Source, parser_of
 from parsers.files.containers import Contents, contents, holding
-from parsers.known_formats import what_is_read
 from parsers.model import (
     Effect,
     Excessive,
@@ -21,7 +20,6 @@ from parsers.model import (
     TraceError,
     UnknownFormat,
 )
-from parsers.runs.merge import merge
 from parsers.stored import cache
 from parsers.stored.file_arguments import with_origin
 
@@ -55,8 +53,13 @@ def open_run(paths: Sequence[Path], progress: Progress | None, keep: bool) -> Tr
             skipped += [(source.name, error.problem) for source in sources]
     if not traces:
         raise _nothing_usable(Path(paths[0]) if paths else Path(), skipped)
-    trace = traces[0] if len(traces) == 1 else merge(traces)
-    return _with_skipped(trace, skipped)
+    return _with_skipped(traces[0] if len(traces) == 1 else _merged(traces), skipped)
+
+
+def _merged(traces: Sequence[Trace]) -> Trace:
+    from parsers.runs.merge import merge
+
+    return merge(traces)
 
 
 def recordings_of(found: Sequence[Contents]) -> list[tuple[Contents, Parser | None, list[Source]]]:
@@ -117,6 +120,8 @@ def _read_by_its_parser(
     """Read one recording; ``lasting`` says that its path is the user's own file, which may be in the cache."""
     source = sources[0]
     if parser is None:
+        from parsers.known_formats import what_is_read
+
         raise UnknownFormat(
             source.path,
             "This is not a recording that Stallscope knows.",

@@ -28,7 +28,6 @@ from rules.causes import Cause, in_order
 from rules.findings.base import Finding, Need, NeedsMore, counter_rules, rules
 from rules.fixes.plan import Plan, make_plan, plan_of
 from rules.fixes.step_time import StepTime, step_times
-from rules.kernels.join import is_foreign_report
 from rules.replay.replay import WITHOUT_TIMES, replay_of
 from rules.source_lines import source_line_of
 from rules.terms.thresholds import DEFAULTS, Thresholds
@@ -120,6 +119,12 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None, *, predic
     )
 
 
+def _is_foreign(trace: Trace) -> bool:
+    from rules.kernels.join import is_foreign_report
+
+    return is_foreign_report(trace)
+
+
 def _plan(analysis: Analysis, progress: Progress) -> Plan:
     if plan_of.kept(analysis) is None:
         plan_of.keep(analysis, make_plan(analysis, progress))
@@ -181,7 +186,7 @@ def _unmet(analysis: Analysis) -> dict[Need, Words]:
         Need.KERNEL_TIMES: any(table.title == KERNEL_TIMES_TITLE for table in trace.tables),
         Need.INSIDE_KERNELS: any(lane.kind is LaneKind.INSIDE_KERNEL for lane in trace.lanes),
         Need.CLOCKS: has_clocks(trace),
-        Need.KERNEL_COUNTERS: bool(trace.kernels) and not is_foreign_report(trace),
+        Need.KERNEL_COUNTERS: bool(trace.kernels) and not _is_foreign(trace),
         Need.DEVICE_LOG: bool(device_logs(trace)),
     }
     unmet = {need: need.value for need in Need if not met[need]}

@@ -9,7 +9,6 @@ from typing import ClassVar
 from parsers.chrome.build.assemble import assemble
 from parsers.chrome.decode import second_process
 from parsers.chrome.decode.arguments import ChromeArguments
-from parsers.chrome.decode.exchange import unpack_into
 from parsers.chrome.decode.header import parse_header
 from parsers.chrome.decode.pairs import add_instants
 from parsers.chrome.decode.reading import Reading, TooManyEvents
@@ -147,6 +146,8 @@ def _read(
     answer = None if reading.ended_early else second.result(progress, 1.0)
     if answer is None:
         return _read(source, most_bytes, allowed, None, progress)
+    from parsers.chrome.decode.exchange import unpack_into
+
     unpack_into(answer, reading.columns, reading.series)
     return reading, stream
 

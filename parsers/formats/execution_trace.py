@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import field
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -19,7 +19,6 @@ import numpy as np
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.json_lists import JsonLists, Piece
 from parsers.json_records import UNREADABLE, Records
 from parsers.model import I64, Effect, Excessive, Malformed, Progress, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
@@ -34,6 +33,9 @@ from parsers.model.results import (
     Cell,
     rows_shown,
 )
+
+if TYPE_CHECKING:
+    from parsers.json_lists import Piece
 
 _START = regex(rb'\s*\{\s*"schema"\s*:\s*"[\d.]{1,20}(-chakra|"\s*,\s*"pid"\s*:\s*\d+\s*,\s*"time")')
 _DEEPEST, _OWNER_DEPTH = 2, 1  # brackets around a node, and around the file
@@ -101,6 +103,8 @@ class ExecutionTrace:
         return _START.match(source.head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.json_lists import JsonLists
+
         builder = TraceBuilder()
         nodes = Operators(is_older=b"-chakra" not in source.head[:100])
         with open_bytes(source) as packed:

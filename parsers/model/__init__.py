@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from parsers.model.results import ResultColumn, ResultTable
     from parsers.model.trace import SOURCE_BITS, ArgumentSource, Trace
 else:
-    _HOMES = "arrays", "attributes", "counters", "events", "kernels", "lanes", "quality", "results", "trace"
+    _HOMES = "arrays", "attributes", "lanes", "quality", "events", "trace", "counters", "results", "kernels"
 
     def __getattr__(name: str) -> object:
         """What stands on numpy, found when it is first asked for: help, refusals and kept answers need none of it."""

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from parsers.model.arrays import BOOL, I64, stable_order
 from parsers.model.attributes import Attribute, AttributeColumn
-from parsers.model.counters import Counter
 from parsers.model.derived import DerivedValues, derived
 from parsers.model.events import EventTable, Links
-from parsers.model.kernels import KernelProfile
 from parsers.model.lanes import BESIDE_LANES, GPU_WORK, Capture, Device, EventKind, Lane, Rank, TraceInput
 from parsers.model.late.dataclass import dataclass
-from parsers.model.memory import Memory
 from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.names.per_name import named
 from parsers.model.quality import Quality
-from parsers.model.results import ResultTable
+
+if TYPE_CHECKING:
+    from parsers.model.counters import Counter
+    from parsers.model.kernels import KernelProfile
+    from parsers.model.memory import Memory
+    from parsers.model.results import ResultTable
 
 
 class ArgumentSource(Protocol):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from parsers.files.base import Source
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.json_lists import JsonLists
 from parsers.model import I64, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
-from parsers.proton.records import ProtonEvents, ProtonRecords
+
+if TYPE_CHECKING:
+    from parsers.proton.records import ProtonEvents
 
 _START = regex(rb'\s*\{\s*"displayTimeUnit"\s*:\s*"\w{1,4}"\s*,\s*"traceEvents"\s*:\s*\[')
 _LIST = "traceEvents"
@@ -43,6 +45,9 @@ def trace_of(
 
 def _events_of(source: Source, builder: TraceBuilder, progress: Progress) -> ProtonEvents:
     """All events of a file; what is damaged is noted."""
+    from parsers.json_lists import JsonLists
+    from parsers.proton.records import ProtonRecords
+
     records = ProtonRecords(builder.quality)
     with open_bytes(source) as packed:
         stream = LimitedStream(packed, source, progress, "reading events")

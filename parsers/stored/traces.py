@@ -38,7 +38,6 @@ from parsers.model import (
     Trace,
     TraceInput,
 )
-from parsers.model.consistency import require_consistent
 from parsers.model.events import COLUMNS
 from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import Allocations, Blocks, Memory, MemoryWords
@@ -142,6 +141,8 @@ def read(path: Path, sources: tuple[ArgumentSource | None, ...], progress: Progr
     Raises ``ValueError``, ``KeyError``, ``OSError`` and ``msgspec.MsgspecError`` where the file is not what was
     written, by this program and with these meanings.
     """
+    from parsers.model.consistency import require_consistent
+
     encoded, columns = columns_file.read(path, progress)
     if not encoded.startswith(meaning().encode()):
         raise NotAsWritten(f"the numbers in {path} had other meanings when they were written")

@@ -10,7 +10,6 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
-from rules.analysis.ranks.recorded import ranks_of
 from rules.replay.host import HostNodes
 from rules.replay.spans import Span
 
@@ -333,6 +332,8 @@ def _meetings(analysis: Analysis, events: I64) -> I64:
     found = np.full(len(events), NONE, np.int64)
     if len(analysis.trace.devices) < 2 or not len(analysis.trace.collective_kernels):
         return found
+    from rules.analysis.ranks.recorded import ranks_of
+
     run = ranks_of(analysis).run
     columns = run.columns
     between_two = np.array([each in ("send", "recv") for each in columns.collective], bool)

@@ -96,8 +96,8 @@ def with_gaps(trace: Trace, count: int) -> Analysis:
     return analysis
 
 
-def measure(count: int) -> Iterator[Times]:
-    """Frame times of one size at every zoom; also prints what the index cost."""
+def measure(count: int, rounds: int = 1) -> Iterator[Times]:
+    """Frame times of one size at every zoom, so many times; also prints what the index cost."""
     from PySide6.QtTest import QTest
     from PySide6.QtWidgets import QApplication
 
@@ -131,8 +131,9 @@ def measure(count: int) -> Iterator[Times]:
 
     gc.collect()
     gc.freeze()  # as the program does when its window is there
-    for zoom, share in ZOOMS.items():
-        yield Times(len(trace.events), zoom, *moved(view, trace.duration, share))
+    for _ in range(rounds):
+        for zoom, share in ZOOMS.items():
+            yield Times(len(trace.events), zoom, *moved(view, trace.duration, share))
     view.close()
 
 

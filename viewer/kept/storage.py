@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,7 +61,7 @@ def in_one_piece(target: Path, may_replace: Callable[[Path], bool] = no_recordin
         return
     refuse_recordings(target, may_replace)
     whole = Path(os.path.realpath(target))
-    part = whole.with_name(f".stallscope-{os.getpid()}-{uuid.uuid4().hex[:8]}.part")
+    part = whole.with_name(f".stallscope-{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
         yield part
         part.replace(whole)

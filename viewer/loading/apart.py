@@ -11,9 +11,12 @@ import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from parsers.files.signatures import DATABASE, GZIP, PACKED, USUAL_GROWTH
-from parsers.helper_process import HelperProcess
+
+if TYPE_CHECKING:
+    from parsers.helper_process import HelperProcess
 
 MIN_BYTES_IN_WINDOW = 1  # what freezes a window need not be large: one regular expression is enough
 LARGE_BYTES = 30 << 20  # unpacked: so long is a reading in which one wants to see the first events
@@ -35,6 +38,8 @@ class _Ready:
         self.again = False  # whether another one takes the place of one that was taken
 
     def start(self) -> None:
+        from parsers.helper_process import HelperProcess
+
         with self._lock, contextlib.suppress(OSError, RuntimeError):
             if self._helper is None:
                 self._helper = HelperProcess(_READER, None, own_group=True)
@@ -54,6 +59,8 @@ _ready = _Ready()
 
 def reader() -> HelperProcess:
     """A process that waits for its request, begun ahead or now; raises ``OSError``."""
+    from parsers.helper_process import HelperProcess
+
     return _ready.take() or HelperProcess(_READER, None, own_group=True)
 
 

@@ -6,16 +6,13 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.fixes.measured_gains import measured_gains
 from rules.fixes.plan import Outcome, Plan, Promise, plan_of
-from rules.fixes.simulation import simulate
-from rules.replay.critical_path import critical_path_of
-from rules.trials.record import FixRecord, promise_here
 from rules.verdict.promises import (
     ADDS_LITTLE,
     about_replay,
@@ -27,18 +24,22 @@ from rules.verdict.promises import (
     usually,
     worded,
 )
-from rules.verdict.trials import kept_here
 from rules.wording.phrases import listed
 from rules.wording.words import Reader
 from viewer.look.plain_text import joined, one_line
 
+if TYPE_CHECKING:
+    from rules.trials.record import FixRecord
+
 WIDTH = 96
-Records = Mapping[str, FixRecord]
+Records = Mapping[str, "FixRecord"]
 NONE: Records = MappingProxyType({})
 
 
 def fixes_json(analysis: Analysis, diagnosis: Diagnosis, records: Records = NONE) -> dict[str, Any]:
     """The keys ``replay``, ``fixes`` and ``critical_path`` of the diagnosis; ``records``: of trials, by fix."""
+    from rules.replay.critical_path import critical_path_of
+
     plan, reader = plan_of(analysis), Reader.of(analysis.trace)
     return {
         "replay": replay_json(plan),
@@ -98,6 +99,8 @@ def _here(plan: Plan, promise: Promise, record: FixRecord | None) -> dict[str, A
     """How promises of a fix held in trials on this machine, and the band that they make of this one."""
     if record is None:
         return None
+    from rules.trials.record import promise_here
+
     expected = promise_here(plan, promise, record)
     band = {name: round(ns, 3) for name, ns in asdict(expected).items()} if expected is not None else {}
     return {"trials": record.trials, "held": record.held, **band}
@@ -125,6 +128,13 @@ def advice_beside(finding: Finding, changes: Mapping[str, int]) -> tuple[str, ..
     return (*((which,) if numbers else ()), *(each for each in finding.advice if each not in changes))
 
 
+def _kept_here(plan: Plan, promise: Promise, record: FixRecord) -> str:
+    from rules.trials.record import promise_here
+    from rules.verdict.trials import kept_here
+
+    return kept_here(record, promise_here(plan, promise, record))
+
+
 def fixes_text(analysis: Analysis, diagnosis: Diagnosis, records: Records = NONE) -> list[str]:
     """The fixes in the order in which they would be done, as lines; or why nothing is predicted.
 
@@ -137,7 +147,7 @@ def fixes_text(analysis: Analysis, diagnosis: Diagnosis, records: Records = NONE
     for number, promise in enumerate(plan.promises, 1):
         mends = [each.title for each in removed(promise, diagnosis)]
         record = records.get(promise.proposal.fix)
-        known = kept_here(record, promise_here(plan, promise, record)) if record else usually(promise)
+        known = _kept_here(plan, promise, record) if record else usually(promise)
         lines += _promise_lines(number, promise, Reader.of(analysis.trace), mends, known)
     lines += textwrap.wrap(about_replay(plan), WIDTH, initial_indent="  ", subsequent_indent="  ")
     return [*map(one_line, lines), ""]
@@ -167,6 +177,8 @@ def _promise_lines(
 
 def outcome_json(plan: Plan, outcome: Outcome, chosen: list[Promise]) -> dict[str, Any]:
     """Some fixes made together; times in ns for a step without a recorder, idle times those of the busiest GPU."""
+    from rules.fixes.simulation import simulate
+
     step = simulate(plan, outcome)
     return {
         "replay": replay_json(plan),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from statistics import median_high
 
 from parsers.model.units import BYTES, three_digits
 
@@ -19,7 +18,7 @@ class Sizes:
 
     def __init__(self, values: Iterable[float], ending: str = "") -> None:
         known = sorted({abs(each) for each in values if each == each and each})
-        usual = median_high(known) if known else 0.0
+        usual = known[len(known) // 2] if known else 0.0
         self._unit, self._factor = max(
             ((unit, factor) for unit, factor in BYTES.items() if factor * 0.9995 <= max(usual, 1.0)),
             key=lambda each: each[1],

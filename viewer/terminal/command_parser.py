@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -66,6 +65,8 @@ class CommandParser(argparse.ArgumentParser):
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """The known word that may be meant; empty where none looks like it."""
+    import difflib
+
     return next(iter(difflib.get_close_matches(word, known, 1, MIN_LIKENESS)), "")
 
 

@@ -15,7 +15,6 @@ from parsers.chrome.build.implausible_ends import clip_overruns
 from parsers.chrome.build.lanes import LaneMaker, Names
 from parsers.chrome.build.launches import link_by_arrows, link_launches
 from parsers.chrome.build.quarantine import Table, usable_events
-from parsers.chrome.build.xprof_threads import claim_host_events
 from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.counters import Series
@@ -62,6 +61,8 @@ def assemble(
     streams = claim_streams(columns, names, strings, table)
     is_xprof = header.is_xprof or names.of_xprof
     if is_xprof:
+        from parsers.chrome.build.xprof_threads import claim_host_events
+
         claim_host_events(columns, names, strings, table)
     elif not header.is_kineto:
         claim_calls(columns, strings, table)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import queue
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from parsers.chrome.decode.exchange import packed
 from parsers.chrome.decode.reading import Reading
 from parsers.chrome.decode.stream import Chunk, EventStream
 from parsers.files.base import Source
 from parsers.files.signatures import USUAL_GROWTH
 from parsers.files.source import open_bytes
-from parsers.helper_process import HelperProcess
 from parsers.model import Progress
 from parsers.model.late.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from parsers.helper_process import HelperProcess
 
 MIN_BYTES = 80 << 20  # unpacked; starting a process costs about as much as reading a quarter of this
 HEAD_START = 16  # chunks that the first process reads while the second one starts
@@ -74,6 +75,8 @@ def start(source: Source, most_bytes: int) -> SecondProcess | None:
     expected = source.path.stat().st_size * (USUAL_GROWTH if source.compression else 1)
     if expected < MIN_BYTES or not _has_free_processor():
         return None
+    from parsers.helper_process import HelperProcess
+
     share = Share(str(source.path), source.compression, most_bytes, HEAD_START)
     try:
         helper = HelperProcess(__name__, msgspec.json.encode(share), pieces=lambda pipe: [pipe.read()])
@@ -84,6 +87,8 @@ def start(source: Source, most_bytes: int) -> SecondProcess | None:
 
 def serve(request: bytes, answer: IO[bytes]) -> None:
     """What the second process does: read its share and hand it over."""
+    from parsers.chrome.decode.exchange import packed
+
     share = msgspec.json.decode(request, type=Share)
     reading = Reading()
     with open_bytes(Source(Path(share.path), b"", share.compression)) as file:

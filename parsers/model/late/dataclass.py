@@ -1,19 +1,24 @@
-"""The standard library's ``dataclass``, but a class gets its methods when the first object of it needs them.
+"""The standard library's ``dataclass``, but a class gets its fields and methods when somebody needs them.
 
 The library compiles up to six methods for each class where that is defined: 0.6 ms each in Python 3.11, a third of all
-that a command takes for a small recording, which makes objects of fewer than half of the classes it loads.
+that a command takes for a small recording, which makes objects of fewer than half of the classes it loads, and mostly
+a few of each.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
+_OF_THE_CLASS = ("ClassVar", "typing.ClassVar")
+_OF_NO_SLOTS = frozenset({"__dict__", "__weakref__"})
+FEW = 16  # objects, after which it pays to compile how one is made
 
 
 def _dataclass(
@@ -28,19 +33,19 @@ def _dataclass(
     """What of the library's decorator is in use, with the same meaning."""
 
     def make(cls: type[T]) -> Any:
-        own = frozenset(vars(cls))
-        made = _fields_of(cls, slots, weakref_slot)
-        methods: dict[str, Any] = {"__init__": _made_when_called(made), "__repr__": _shown}
+        late = _Late(cls, frozen)
+        methods: dict[str, Any] = {"__init__": _first_init(late), "__repr__": _shown}
         if eq:
             methods |= {"__eq__": _is_equal, "__hash__": _hash if frozen else None}
         if frozen:
             methods |= {"__setattr__": _refuse, "__delattr__": _refuse}
         if frozen and slots:
             methods |= {"__getstate__": _state, "__setstate__": _take_state}
-        for name, method in methods.items():
-            if name not in own:
-                setattr(made, name, method)
-        return made
+        own = vars(cls)
+        added = {name: method for name, method in methods.items() if name not in own}
+        added |= {"__dataclass_fields__": late, "__match_args__": own.get("__match_args__", late.match_args)}
+        late.cls = _with_slots(cls, late, added, weakref_slot) if slots else _with(cls, late, added)
+        return late.cls
 
     return make if cls is None else make(cls)
 
@@ -51,37 +56,143 @@ else:
     dataclass = _dataclass
 
 
-def _fields_of(cls: type[T], slots: bool, weakref_slot: bool) -> Any:
-    kind = dataclasses.dataclass(  # noqa: TID251
-        init=False, repr=False, eq=False, slots=slots, weakref_slot=weakref_slot
-    )
-    return kind(cls)
+class _Late:
+    """In place of the fields of a class: the library makes them when somebody asks."""
+
+    def __init__(self, cls: Any, frozen: bool) -> None:
+        self.cls = cls
+        self.frozen = frozen
+        self.stated = {
+            name: (kind, vars(cls).get(name, dataclasses.MISSING))
+            for name, kind in inspect.get_annotations(cls).items()
+            if not str(kind).startswith(_OF_THE_CLASS)
+        }
+
+    def __get__(self, _: object, __: object) -> dict[str, dataclasses.Field[Any]]:
+        body: dict[str, Any] = {"__annotations__": {}, "__doc__": "", "__module__": self.cls.__module__}
+        for name, (kind, usual) in self.stated.items():
+            body["__annotations__"][name] = kind
+            if usual is not dataclasses.MISSING:
+                body[name] = usual
+        kind = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=self.frozen)  # noqa: TID251
+        made: Any = kind(type(self.cls.__name__, (), body))
+        fields: dict[str, dataclasses.Field[Any]] = {}
+        for base in self.cls.__mro__[:0:-1]:
+            fields |= getattr(base, "__dataclass_fields__", {})
+        fields |= made.__dataclass_fields__
+        self.cls.__dataclass_fields__ = fields
+        self.cls.__dataclass_params__ = made.__dataclass_params__
+        return fields
+
+    @cached_property
+    def usual(self) -> dict[str, _Usual]:
+        """Of each field, in the order of ``__init__``."""
+        found: dict[str, _Usual] = {}
+        for base in self.cls.__mro__[:0:-1]:
+            stated = vars(base).get("__dataclass_fields__", {})
+            inherited = stated.usual if isinstance(stated, _Late) else stated
+            found |= {name: _usual(each) for name, each in inherited.items()}
+        return found | {name: _usual(each) for name, (_, each) in self.stated.items()}
+
+    @property
+    def match_args(self) -> tuple[str, ...]:
+        return tuple(name for name, usual in self.usual.items() if usual.init)
 
 
-def _made_when_called(cls: Any) -> Callable[..., None]:
+class _Usual(NamedTuple):
+    """What a field is without being given, or how that is made; ``MISSING`` where it is not."""
+
+    init: bool
+    value: Any
+    factory: Any = dataclasses.MISSING
+
+
+def _usual(stated: Any) -> _Usual:
+    if isinstance(stated, dataclasses.Field):
+        return _Usual(stated.init, stated.default, stated.default_factory)
+    return stated if isinstance(stated, _Usual) else _Usual(True, stated)
+
+
+def _first_init(late: _Late) -> Callable[..., None]:
+    made = 0
+
     def __init__(self: object, *args: Any, **named: Any) -> None:  # noqa: N807
-        cls.__init__ = _initializer(cls)
-        cls.__init__(self, *args, **named)
+        nonlocal made
+        made += 1
+        if made <= FEW and _filled(late, self, args, named):
+            return
+        late.cls.__init__ = _initializer(late)
+        late.cls.__init__(self, *args, **named)
 
     return __init__
 
 
-def _initializer(cls: Any) -> Callable[..., None]:
+def _filled(late: _Late, new: Any, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+    """Do what ``__init__`` does, slowly but at once; False, with nothing done, where it has something to refuse."""
+    wanted = {name: usual for name, usual in late.usual.items() if usual.init}
+    given = dict(zip(wanted, args, strict=False)) | named
+    needed = {name for name, usual in wanted.items() if usual.value is usual.factory is dataclasses.MISSING}
+    if len(given) != len(args) + len(named) or not needed <= given.keys() <= wanted.keys():
+        return False
+    put = object.__setattr__ if late.cls.__setattr__ is _refuse else setattr
+    for name, usual in late.usual.items():
+        if name in given:
+            put(new, name, given[name])
+        elif usual.factory is not dataclasses.MISSING:
+            put(new, name, usual.factory())
+        elif usual.value is not dataclasses.MISSING:
+            put(new, name, usual.value)
+    if hasattr(late.cls, "__post_init__"):
+        new.__post_init__()
+    return True
+
+
+def _with(cls: Any, late: _Late, added: dict[str, Any]) -> Any:
+    for name, (_, usual) in late.stated.items():
+        if isinstance(usual, dataclasses.Field):
+            if usual.default is dataclasses.MISSING:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, usual.default)
+    for name, value in added.items():
+        setattr(cls, name, value)
+    return cls
+
+
+def _with_slots(cls: Any, late: _Late, added: dict[str, Any], weakref_slot: bool) -> Any:
+    """A second class, as the library makes it: the first one has no slots, and its names stand in their way."""
+    names = late.usual
+    held = {name for base in cls.__mro__[1:-1] for name in vars(base).get("__slots__", ())}
+    kept = {
+        name: value for name, value in vars(cls).items() if name not in names and name not in _OF_NO_SLOTS
+    }
+    slots = [*names, "__weakref__"] if weakref_slot else names
+    made = type(cls)(
+        cls.__name__,
+        cls.__bases__,
+        {**kept, **added, "__slots__": tuple(name for name in slots if name not in held)},
+    )
+    made.__qualname__ = cls.__qualname__
+    return made
+
+
+def _initializer(late: _Late) -> Callable[..., None]:
     """Compiled from the names of the fields, as the library does it."""
+    cls = late.cls
     known: dict[str, Any] = {"_set": object.__setattr__, "_unset": object()}
     is_frozen = cls.__setattr__ is _refuse
     parameters, lines = ["self"], ["pass"]
-    for field in dataclasses.fields(cls):
-        name, usual, value = field.name, f"_usual_{field.name}", field.name
-        if field.default_factory is not dataclasses.MISSING:
-            known[usual] = field.default_factory
-            parameters += [f"{name}=_unset"] if field.init else []
-            value = f"{usual}() if {name} is _unset else {name}" if field.init else f"{usual}()"
-        elif field.default is not dataclasses.MISSING:
-            known[usual] = field.default
-            parameters += [f"{name}={usual}"] if field.init else []
-            value = name if field.init else usual
-        elif field.init:
+    for name, (init, default, factory) in late.usual.items():
+        usual, value = f"_usual_{name}", name
+        if factory is not dataclasses.MISSING:
+            known[usual] = factory
+            parameters += [f"{name}=_unset"] if init else []
+            value = f"{usual}() if {name} is _unset else {name}" if init else f"{usual}()"
+        elif default is not dataclasses.MISSING:
+            known[usual] = default
+            parameters += [f"{name}={usual}"] if init else []
+            value = name if init else usual
+        elif init:
             parameters.append(name)
         else:
             continue

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late.dataclass import FEW, dataclass
 
 KINDS = [
     {},
@@ -166,13 +166,38 @@ def test_slots_keep_other_names_out_and_may_be_referred_to_weakly() -> None:
         held.other = 1  # type: ignore[attr-defined]
 
 
-def test_nothing_is_compiled_before_the_first_object_is_made() -> None:
+def test_how_objects_are_made_is_compiled_once_there_are_many() -> None:
     @dataclass(frozen=True)
-    class Unused:
+    class Counted:
         name: str
+        names: list[str] = field(default_factory=list)
 
-    before = Unused.__init__
-    assert before.__code__.co_varnames[:1] == ("self",)
-    Unused("a")
-    assert Unused.__init__ is not before
-    assert Unused.__init__.__code__.co_varnames == ("self", "name")
+    before = Counted.__init__
+    objects = [Counted("a") for _ in range(FEW)]
+    assert Counted.__init__ is before
+    objects += [Counted("a"), Counted("a")]
+    assert Counted.__init__ is not before
+    assert Counted.__init__.__code__.co_varnames == ("self", "name", "names")
+    assert all(each == objects[0] for each in objects)
+    assert len({id(each.names) for each in objects}) == len(objects)
+
+
+def test_what_is_refused_leaves_the_rest_as_it_is(pair: tuple[Any, Any]) -> None:
+    for each in pair:
+        for _ in range(2 * FEW):
+            with pytest.raises(TypeError):
+                each()
+            assert dataclasses.asdict(each("a", [2])) == {
+                "name": "a", "numbers": [2], "note": "none", "hidden": 3, "fixed": 7, "kept": {},
+            }  # fmt: skip
+
+
+def test_a_class_of_the_library_may_stand_upon_one_of_ours() -> None:
+    @dataclasses.dataclass(frozen=True)  # noqa: TID251
+    class Above(Named):
+        more: int = 0
+
+    assert [each.name for each in dataclasses.fields(Above)] == ["x", "y", "name", "more"]
+    assert dataclasses.asdict(Above(1, more=2)) == {"x": 1, "y": 0.0, "name": "", "more": 2}
+    with pytest.raises(TypeError):
+        dataclasses.dataclass(type("Loose", (Point,), {}))  # noqa: TID251
