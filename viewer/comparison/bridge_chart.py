@@ -30,7 +30,7 @@ from parsers.model.units import duration, percent
 from rules.comparison.bridge import BUDGET, MIN_SHOWN, REGIONS, Bridge, BridgePart
 from viewer.comparison.ribbons import region_color
 from viewer.look import theme
-from viewer.look.boxes import horizontal, vertical
+from viewer.look.boxes import SPRING, fill, horizontal, vertical
 from viewer.look.labels import ElidedLabel, tooltip
 from viewer.look.tab_order import CHART
 
@@ -275,11 +275,7 @@ class BridgePanel(QWidget):
         self._buttons = horizontal(spacing=6)
         self.chart = Waterfall()
         self.chart.chosen.connect(self._on_part)
-        layout = vertical(self, (12, 10, 10, 8), 8)
-        layout.addWidget(self.heading)
-        layout.addLayout(self._buttons)
-        layout.addWidget(self.chart)
-        layout.addStretch(1)
+        fill(vertical(self, (12, 10, 10, 8), 8), self.heading, self._buttons, self.chart, SPRING)
         self._choice.idToggled.connect(self._on_choice)
 
     def show_bridges(self, bridges: Sequence[Bridge], first: str) -> None:

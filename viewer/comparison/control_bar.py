@@ -8,7 +8,7 @@ from PySide6.QtCore import QCoreApplication, QEvent, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QComboBox, QMenu, QSizePolicy, QToolButton, QWidget
 
-from viewer.look.boxes import horizontal
+from viewer.look.boxes import SPRING, fill, horizontal
 from viewer.look.labels import Label, tooltip
 
 
@@ -63,21 +63,11 @@ class ControlBar(QWidget):
         layout = horizontal(self, (14, 5, 12, 5), 6)
         self._anchor_label = Label("Aligned at", "secondary", pixels=12)
         self._step_label = Label("Step", "secondary", pixels=12)
-        layout.addWidget(self._anchor_label)
-        layout.addWidget(self.anchor)
+        fill(layout, self._anchor_label, self.anchor)
         layout.addSpacing(6)
-        layout.addWidget(self._rank_label)
-        layout.addWidget(self.rank)
-        layout.addWidget(self._step_label)
-        layout.addWidget(self.steps[0])
-        layout.addWidget(self.steps[1])
+        fill(layout, self._rank_label, self.rank, self._step_label, self.steps[0], self.steps[1])
         layout.addSpacing(6)
-        layout.addWidget(self.scale)
-        layout.addWidget(self.length)
-        layout.addWidget(self.lanes)
-        layout.addStretch(1)
-        layout.addWidget(self.link)
-        layout.addWidget(self.menu)
+        fill(layout, self.scale, self.length, self.lanes, SPRING, self.link, self.menu)
         self.anchor.activated.connect(lambda _: self.anchor_chosen.emit(self.anchor.currentText()))
         self.rank.activated.connect(self.rank_chosen)
         for box in self.steps:

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QSplitter, QTabWidget, QWidget
 from viewer.comparison import tables
 from viewer.comparison.finding_list import FindingList
 from viewer.comparison.step_dots import StepDots
-from viewer.look.boxes import horizontal, vertical
+from viewer.look.boxes import fill, horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.tables.table_view import ROW_HEIGHT, TableView
 
@@ -68,9 +68,7 @@ class Details(QTabWidget):
     def _titled(title: QWidget, about: QWidget, *widgets: QWidget) -> QWidget:
         box = QWidget()
         column = vertical(box, (0, 6, 0, 0), 4)
-        line = horizontal(margins=(12, 0, 10, 0), spacing=10)
-        line.addWidget(title)
-        line.addWidget(about, 1)
+        line = fill(horizontal(margins=(12, 0, 10, 0), spacing=10), title, (about, 1))
         column.addLayout(line)
         for widget in widgets:
             column.addWidget(widget, 100 if widget is widgets[0] else 0)

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QScrollArea, QWidget
 
 from rules.comparison.findings import Change, FindingChange
 from viewer.look import theme
-from viewer.look.boxes import horizontal, vertical
+from viewer.look.boxes import fill, horizontal, vertical
 from viewer.look.labels import Label
 from viewer.look.tab_order import LIST_ITEM
 
@@ -77,11 +77,12 @@ class FindingRow(QWidget):
         title = Label(
             change.finding.title_beside_its_cost, weight=QFont.Weight.DemiBold, pixels=12, wrap=True
         )
-        head.addWidget(title, 1)
-        head.addWidget(Badge(told(change.change), partial(tone, change.change)), 0, Qt.AlignmentFlag.AlignTop)
-        layout = vertical(self, (14, 7, 10, 7), 2)
-        layout.addLayout(head)
-        layout.addWidget(Label(cost, "secondary", pixels=12, wrap=True))
+        fill(
+            head,
+            (title, 1),
+            (Badge(told(change.change), partial(tone, change.change)), 0, Qt.AlignmentFlag.AlignTop),
+        )
+        fill(vertical(self, (14, 7, 10, 7), 2), head, Label(cost, "secondary", pixels=12, wrap=True))
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
@@ -133,8 +134,11 @@ class FindingList(QScrollArea):
             line = horizontal(margins=(6, 4, 6, 0), spacing=8)
             name = Label("Careful" if not number else "", weight=QFont.Weight.DemiBold, pixels=12)
             name.setFixedWidth(52)
-            line.addWidget(name, 0, Qt.AlignmentFlag.AlignTop)
-            line.addWidget(Label(caution, "secondary", pixels=12, wrap=True), 1)
+            fill(
+                line,
+                (name, 0, Qt.AlignmentFlag.AlignTop),
+                (Label(caution, "secondary", pixels=12, wrap=True), 1),
+            )
             layout.addLayout(line)
         layout.addStretch(1)
         self.setWidget(inside)

@@ -17,7 +17,7 @@ from viewer.comparison.phases import StepRun
 from viewer.comparison.ribbons import MIN_HEIGHT, Ribbons
 from viewer.kept.preferences import Preferences
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.look.labels import ElidedLabel
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.geometry.scale import Scale
@@ -70,10 +70,7 @@ class SideHeader(QWidget):
         self.figure = ElidedLabel("", pixels=12, weight=QFont.Weight.DemiBold)
         title = ElidedLabel(name, pixels=12, weight=QFont.Weight.DemiBold)
         title.setFixedWidth(54)
-        layout = horizontal(self, (14, 0, 12, 0), 10)
-        layout.addWidget(title)
-        layout.addWidget(self.about, 1)
-        layout.addWidget(self.figure)
+        fill(horizontal(self, (14, 0, 12, 0), 10), title, (self.about, 1), self.figure)
 
     def paintEvent(self, _: QPaintEvent) -> None:
         painter, colors = QPainter(self), theme.current()
@@ -122,12 +119,14 @@ class TwinTimelines(QWidget):
             )
             view.ready.connect(lambda side=number: self._on_ready(side))
         self.views[1].ruler.hide()
-        layout = vertical(self, NO_MARGINS, 0)
-        layout.addWidget(self.headers[0])
-        layout.addWidget(self.views[0])
-        layout.addWidget(self.ribbons, 1)
-        layout.addWidget(self.views[1])
-        layout.addWidget(self.headers[1])
+        fill(
+            vertical(self, NO_MARGINS, 0),
+            self.headers[0],
+            self.views[0],
+            (self.ribbons, 1),
+            self.views[1],
+            self.headers[1],
+        )
         self.setAccessibleName("Both timelines")
 
     def home(self) -> TimelineView:

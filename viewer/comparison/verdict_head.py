@@ -11,7 +11,7 @@ from rules.comparison.compare import Comparison
 from rules.comparison.same_work import Answer
 from viewer.comparison.finding_list import Badge
 from viewer.look import theme
-from viewer.look.boxes import horizontal, vertical
+from viewer.look.boxes import fill, horizontal, vertical
 from viewer.look.labels import Label
 
 UNITED = "; "
@@ -29,9 +29,7 @@ class VerdictHead(QWidget):
         self._badge: Badge | None = None
         self._below = horizontal(spacing=10)
         self._below.addWidget(self.reason, 1)
-        layout = vertical(self, (14, 8, 14, 7), 5)
-        layout.addWidget(self.sentence)
-        layout.addLayout(self._below)
+        fill(vertical(self, (14, 8, 14, 7), 5), self.sentence, self._below)
 
     @property
     def badge(self) -> str:

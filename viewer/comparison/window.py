@@ -32,7 +32,7 @@ from viewer.comparison.twins import TwinTimelines
 from viewer.comparison.verdict_head import VerdictHead
 from viewer.desktop.jobs import Jobs
 from viewer.documents.document import Document
-from viewer.look.boxes import NO_MARGINS, HorizontalLine, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, HorizontalLine, fill, horizontal, vertical
 from viewer.look.home_focus import HomeFocus
 from viewer.look.labels import ElidedLabel
 from viewer.look.tab_order import TabOrder
@@ -113,10 +113,7 @@ class ComparisonWindow(QWidget):
 
     def _put_together(self) -> None:
         left = QWidget()
-        column = vertical(left, NO_MARGINS, 0)
-        column.addWidget(self.bar)
-        column.addWidget(HorizontalLine())
-        column.addWidget(self.twins, 1)
+        fill(vertical(left, NO_MARGINS, 0), self.bar, HorizontalLine(), (self.twins, 1))
         self._upper = QSplitter(Qt.Orientation.Horizontal)
         self._upper.addWidget(left)
         self._upper.addWidget(self.bridge)
@@ -132,10 +129,7 @@ class ComparisonWindow(QWidget):
         self.details.setCornerWidget(self.buttons, Qt.Corner.TopRightCorner)
         layout = vertical(self, NO_MARGINS, 0)
         layout.setMenuBar(self._menus())
-        layout.addWidget(self.head)
-        layout.addWidget(HorizontalLine())
-        layout.addWidget(self._split, 1)
-        layout.addWidget(HorizontalLine())
+        fill(layout, self.head, HorizontalLine(), (self._split, 1), HorizontalLine())
         self.foot.setContentsMargins(14, 0, 14, 0)
         line = horizontal(margins=(14, 3, 14, 4))
         line.addWidget(self.foot)

@@ -21,7 +21,7 @@ from parsers.files.fetched import is_address, local_copy
 from parsers.model import Progress, TraceError
 from parsers.model.units import size
 from viewer.desktop.jobs import Jobs
-from viewer.look.boxes import horizontal, vertical
+from viewer.look.boxes import fill, horizontal, vertical
 from viewer.look.labels import Label
 from viewer.places.addresses import Entry, store_of
 from viewer.places.remembered import remembered
@@ -136,11 +136,8 @@ class OpenAddress(QDialog):
 
     def _lay_out(self) -> None:
         column = vertical(self, (16, 14, 16, 12), 8)
-        top = horizontal(spacing=8)
-        top.addWidget(self.address, 1)
-        top.addWidget(self.look)
-        column.addLayout(top)
-        column.addWidget(self.files, 1)
+        top = fill(horizontal(spacing=8), (self.address, 1), self.look)
+        fill(column, top, (self.files, 1))
         bottom = horizontal(spacing=8)
         bottom.addWidget(self.said, 1)
         for button in (self.cancel, self.open_all, self.open_button):

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from parsers.model import Effect, Trace
 from viewer.kept.preferences import WHEELS, Preferences
 from viewer.kept.storage import data_folder
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.look.key_names import key_names
 from viewer.look.labels import Label
 from viewer.look.tab_order import TabOrder
@@ -42,8 +42,7 @@ class PageDialog(QDialog):
         scroll.setFrameShape(QScrollArea.Shape.NoFrame)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setWidget(body)
-        layout = vertical(self, NO_MARGINS)
-        layout.addWidget(scroll)
+        fill(vertical(self, NO_MARGINS), scroll)
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         return self.tab_order.step((self,), forward)
@@ -70,8 +69,11 @@ class QualityDialog(PageDialog):
         for note in quality.notes:
             column.addSpacing(6)
             title = f"{note.count:,} {_EFFECT[note.effect]}: {note.kind.replace('-', ' ')}"
-            column.addWidget(Label(title, weight=QFont.Weight.DemiBold, wrap=True))
-            column.addWidget(Label(note.reason, "secondary", wrap=True))
+            fill(
+                column,
+                Label(title, weight=QFont.Weight.DemiBold, wrap=True),
+                Label(note.reason, "secondary", wrap=True),
+            )
             if note.example:
                 column.addWidget(
                     Label(f"For example {note.example}", "faint", pixels=12, wrap=True, selectable=True)
@@ -157,17 +159,19 @@ class AboutDialog(QDialog):
         self.setWindowTitle("About Stallscope")
         layout = vertical(self, (24, 20, 24, 20), 8)
         self.setMinimumWidth(460)
-        layout.addWidget(
-            Label(f"Stallscope {_version('stallscope')}", pixels=18, weight=QFont.Weight.DemiBold)
+        fill(
+            layout,
+            Label(f"Stallscope {_version('stallscope')}", pixels=18, weight=QFont.Weight.DemiBold),
+            Label("Says what the GPU is waiting for, and what to change.", "secondary"),
         )
-        layout.addWidget(Label("Says what the GPU is waiting for, and what to change.", "secondary"))
         libraries = ", ".join(
             f"{name} {_version(name)}" for name in ("PySide6-Essentials", "numpy", "pandas")
         )
         text = f"Python {sys.version.split()[0]}, {libraries}"
-        layout.addWidget(Label(text, "secondary", wrap=True, selectable=True))
-        layout.addWidget(
-            Label(f"Log and recent files: {data_folder()}", "secondary", wrap=True, selectable=True)
+        fill(
+            layout,
+            Label(text, "secondary", wrap=True, selectable=True),
+            Label(f"Log and recent files: {data_folder()}", "secondary", wrap=True, selectable=True),
         )
 
 

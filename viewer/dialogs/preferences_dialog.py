@@ -34,7 +34,7 @@ from viewer.kept.preferences import (
     Preferences,
 )
 from viewer.look import theme
-from viewer.look.boxes import MARGIN, NO_MARGINS, Form, HorizontalLine, vertical
+from viewer.look.boxes import MARGIN, NO_MARGINS, SPRING, Form, HorizontalLine, fill, vertical
 from viewer.look.key_names import key_names
 from viewer.look.labels import Label, tooltip
 
@@ -108,8 +108,7 @@ class ThresholdForm(QScrollArea):
         column.addLayout(grid)
         self.reset_button = QPushButton("Restore defaults")
         self.reset_button.clicked.connect(self.reset)
-        column.addWidget(self.reset_button, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addStretch(1)
+        fill(column, (self.reset_button, 0, Qt.AlignmentFlag.AlignLeft), SPRING)
         self.setWidget(body)
 
     def reset(self) -> None:
@@ -199,10 +198,7 @@ class PreferencesDialog(QDialog):
         self.pages = QTabWidget()
         self.pages.addTab(window, "Window")
         self.pages.addTab(self.threshold_form, "Thresholds")
-        layout = vertical(self, NO_MARGINS, 0)
-        layout.addWidget(self.pages)
-        layout.addWidget(HorizontalLine())
-        layout.addWidget(buttons)
+        fill(vertical(self, NO_MARGINS, 0), self.pages, HorizontalLine(), buttons)
         self.resize(*DIALOG_SIZE)
 
     def accept(self) -> None:

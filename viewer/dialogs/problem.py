@@ -11,7 +11,7 @@ from types import TracebackType
 from PySide6.QtGui import QFont, QGuiApplication
 from PySide6.QtWidgets import QApplication, QDialog, QDialogButtonBox, QPlainTextEdit
 
-from viewer.look.boxes import vertical
+from viewer.look.boxes import fill, vertical
 from viewer.look.labels import Label
 
 _LOG = logging.getLogger(__name__)
@@ -31,16 +31,14 @@ class ProblemDialog(QDialog):
         super().__init__(QApplication.activeWindow())
         self.setWindowTitle("Stallscope failed")
         self.resize(680, 420)
-        layout = vertical(self, (20, 18, 20, 14), 10)
-        layout.addWidget(
-            Label("Something went wrong in Stallscope.", pixels=14, weight=QFont.Weight.DemiBold)
-        )
-        layout.addWidget(
+        layout = fill(
+            vertical(self, (20, 18, 20, 14), 10),
+            Label("Something went wrong in Stallscope.", pixels=14, weight=QFont.Weight.DemiBold),
             Label(
                 "Your recording is unchanged and you can keep working. Please send us this report.",
                 "secondary",
                 wrap=True,
-            )
+            ),
         )
         text = QPlainTextEdit(report)
         text.setReadOnly(True)

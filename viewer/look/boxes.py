@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QPainter, QPaintEvent
@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QFormLayout,
     QHBoxLayout,
     QLabel,
+    QLayout,
     QLineEdit,
     QScrollArea,
     QVBoxLayout,
@@ -24,7 +25,10 @@ from viewer.look.labels import Label
 
 Margins = tuple[int, int, int, int]  # left, top, right, bottom, in pixels
 NO_MARGINS = (0, 0, 0, 0)
+SPRING = 1  # in a box: room that takes what is left
 Box = TypeVar("Box", bound=QBoxLayout)
+Held = QWidget | QLayout | int
+Item = Held | tuple[QWidget | QLayout, int] | tuple[QWidget, int, Qt.AlignmentFlag]
 
 
 def vertical(
@@ -39,6 +43,22 @@ def horizontal(
 ) -> QHBoxLayout:
     """Widgets beside each other."""
     return _stated(QHBoxLayout() if of is None else QHBoxLayout(of), margins, spacing)
+
+
+def fill(box: Box, *items: Item) -> Box:
+    """Put widgets and layouts into a box, each alone or with its share of the room and its alignment."""
+    for item in items:
+        _put(box, *(item if isinstance(item, tuple) else (item,)))
+    return box
+
+
+def _put(box: QBoxLayout, held: Held, *how: Any) -> None:
+    if isinstance(held, QWidget):
+        box.addWidget(held, *how)
+    elif isinstance(held, QLayout):
+        box.addLayout(held, *how)
+    else:
+        box.addStretch(held)
 
 
 def _stated(box: Box, margins: Margins | None, spacing: int | None) -> Box:

@@ -7,7 +7,7 @@ from PySide6.QtGui import QFont, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.look.labels import Label, tooltip
 
 
@@ -54,9 +54,7 @@ class Headline(QWidget):
         self.without_recorder.setProperty("chip", True)
         self.without_recorder.hide()
         self._beside.addWidget(self.without_recorder, 0, Qt.AlignmentFlag.AlignVCenter)
-        layout = vertical(self, NO_MARGINS, 2)
-        layout.addLayout(row)
-        layout.addWidget(self.where)
+        fill(vertical(self, NO_MARGINS, 2), row, self.where)
 
     def say(self, sentence: str, where: str = "", pills: tuple[tuple[str, str], ...] = ()) -> None:
         """Show both lines, and a pill for each (word, sentence) that says something."""

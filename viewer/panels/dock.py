@@ -10,7 +10,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLineEdit, QMenu, QTabWidget, QToolButton, QWidget
 
 from viewer.documents.document import Document, Stage
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.look.key_names import key_names
 from viewer.panels.panel import Panel, tabs
 
@@ -85,8 +85,7 @@ class BottomPanels(QWidget):
         for widget in (self.further, self.by_family, self.export, self.more, self.filter):
             row.addWidget(widget)
         self.tabs.setCornerWidget(corner, Qt.Corner.TopRightCorner)
-        layout = vertical(self, NO_MARGINS)
-        layout.addWidget(self.tabs)
+        fill(vertical(self, NO_MARGINS), self.tabs)
         self.tabs.currentChanged.connect(self._on_current)
         self.tabs.tabBarDoubleClicked.connect(lambda _: self.fill_wanted.emit())
         self.tabs.tabBarClicked.connect(lambda _: self._choose())

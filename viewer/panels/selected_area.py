@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QComboBox, QGridLayout, QPushButton, QWidget
 
 from parsers.model.units import duration, percent
 from viewer.documents.document import Document
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.charts.budget_bar import BudgetBar, Part
 from viewer.panels.tables.table_model import Column, Show
@@ -60,19 +60,13 @@ class SelectedArea(QWidget):
         self.copy = QPushButton("Copy")
         self.copy.setToolTip("Puts what each GPU did and the table on the clipboard, as text")
         self.copy.clicked.connect(self.copy_all)
-        top = horizontal(margins=(14, 6, 10, 4), spacing=8)
-        top.addWidget(self.text, 1)
-        top.addWidget(self.copy)
-        top.addWidget(self.grouping)
+        top = fill(horizontal(margins=(14, 6, 10, 4), spacing=8), (self.text, 1), self.copy, self.grouping)
         self._bars = QGridLayout()
         self._bars.setContentsMargins(14, 0, 10, 4)
         self._bars.setHorizontalSpacing(10)
         self._bars.setVerticalSpacing(2)
         self._bars.setColumnStretch(1, 1)
-        column = vertical(self, NO_MARGINS, 0)
-        column.addLayout(top)
-        column.addLayout(self._bars)
-        column.addWidget(self.table, 1)
+        fill(vertical(self, NO_MARGINS, 0), top, self._bars, (self.table, 1))
 
     @property
     def by(self) -> By:

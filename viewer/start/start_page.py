@@ -11,7 +11,7 @@ from PySide6.QtGui import QFont, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from viewer.kept.recent import Recent, forget, left_open, recent_files
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, SPRING, fill, horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.start.opening import Sample, formats, samples
 from viewer.start.tile import RecentTile, Tile
@@ -58,19 +58,17 @@ class StartPage(QScrollArea):
         outer = horizontal(body, (24, 28, 24, 24))
         page = QWidget()
         page.setMaximumWidth(round(PAGE_WIDTH * self._scale))
-        outer.addStretch(1)
-        outer.addWidget(page, 100)
-        outer.addStretch(1)
-        column = vertical(page, NO_MARGINS, self._scaled(8))
-        column.addStretch(1)
-        column.addWidget(Label("What is your GPU waiting for?", pixels=24, weight=QFont.Weight.DemiBold))
-        column.addWidget(
+        fill(outer, SPRING, (page, 100), SPRING)
+        column = fill(
+            vertical(page, NO_MARGINS, self._scaled(8)),
+            SPRING,
+            Label("What is your GPU waiting for?", pixels=24, weight=QFont.Weight.DemiBold),
             Label(
                 "Open a profiler recording. Stallscope says what is slow, how much a fix would give, "
                 "where to see it, and what to change.",
                 "secondary",
                 wrap=True,
-            )
+            ),
         )
         column.addSpacing(self._scaled(6))
         column.addLayout(self._buttons())

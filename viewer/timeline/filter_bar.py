@@ -7,7 +7,7 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QLineEdit, QToolButton, QWidget
 
 from viewer.look import theme
-from viewer.look.boxes import horizontal
+from viewer.look.boxes import fill, horizontal
 from viewer.look.labels import Label
 from viewer.timeline.geometry.lane_filter import EXAMPLE
 from viewer.timeline.lane_history import LaneHistory
@@ -33,11 +33,13 @@ class FilterBar(QWidget):
         self.close_button.setToolTip("Show all lanes")
         self.close_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.close_button.clicked.connect(self.clear)
-        row = horizontal(self, (14, 4, 10, 4), 10)
-        row.addWidget(Label("Lanes", "secondary"))
-        row.addWidget(self.field, 1)
-        row.addWidget(self.told)
-        row.addWidget(self.close_button)
+        fill(
+            horizontal(self, (14, 4, 10, 4), 10),
+            Label("Lanes", "secondary"),
+            (self.field, 1),
+            self.told,
+            self.close_button,
+        )
         state.content_changed.connect(self._say)
         self.hide()
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QScrollBar, QWidget
 from parsers.model import Progress, Trace
 from viewer.desktop.jobs import Jobs
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.look.tab_order import CHART
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.filter_bar import FilterBar
@@ -76,13 +76,8 @@ class TimelineView(QWidget):
         self._keys = self._key_table()
 
     def _put_together(self) -> None:
-        layout = vertical(self, NO_MARGINS, 0)
-        layout.addWidget(self.overview)
-        layout.addWidget(self.ruler)
-        layout.addWidget(self.filter_bar)
-        below = horizontal(spacing=0)
-        below.addWidget(self.canvas, 1)
-        below.addWidget(self.bar)
+        layout = fill(vertical(self, NO_MARGINS, 0), self.overview, self.ruler, self.filter_bar)
+        below = fill(horizontal(spacing=0), (self.canvas, 1), self.bar)
         layout.addLayout(below, 1)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         for child in (self.canvas, self.ruler, self.overview):

@@ -45,7 +45,16 @@ from viewer.capture.tools import ToolFound
 from viewer.capture.trials.launch import trial_request
 from viewer.desktop.jobs import Jobs
 from viewer.look import theme
-from viewer.look.boxes import MARGIN, NO_MARGINS, HorizontalLine, horizontal, scrolling, vertical
+from viewer.look.boxes import (
+    MARGIN,
+    NO_MARGINS,
+    SPRING,
+    HorizontalLine,
+    fill,
+    horizontal,
+    scrolling,
+    vertical,
+)
 from viewer.look.labels import Label
 from viewer.places.names import PlaceProblem
 from viewer.places.remembered import find_place
@@ -351,56 +360,52 @@ class CaptureDialog(QDialog):
 
     def _lay_out(self) -> None:
         form = QWidget()
-        column = vertical(form, (MARGIN, MARGIN, MARGIN, MARGIN), 12)
-        column.addLayout(self._heading("What to run", self._preset_row()))
-        column.addWidget(self.target)
-        column.addWidget(HorizontalLine())
-        column.addLayout(self._heading("How to record it"))
-        column.addWidget(self.options)
-        column.addWidget(self.attaching)
-        column.addWidget(self.warnings)
-        column.addStretch(1)
+        fill(
+            vertical(form, (MARGIN, MARGIN, MARGIN, MARGIN), 12),
+            self._heading("What to run", self._preset_row()),
+            self.target,
+            HorizontalLine(),
+            self._heading("How to record it"),
+            self.options,
+            self.attaching,
+            self.warnings,
+            SPRING,
+        )
         scroll = scrolling(form, sideways=True)
         set_up = QWidget()
-        parts = vertical(set_up, NO_MARGINS, 0)
-        parts.addWidget(scroll, 1)
-        parts.addWidget(HorizontalLine())
-        parts.addWidget(_padded(self._command_part()))
+        fill(vertical(set_up, NO_MARGINS, 0), (scroll, 1), HorizontalLine(), _padded(self._command_part()))
         self.tabs.addTab(set_up, "Set up")
         self.tabs.addTab(_padded(self.run_view), "Run")
         self.tabs.addTab(_padded(self.history), "History")
         self.tabs.setTabVisible(1, False)
-        buttons = horizontal(margins=(16, 8, 16, 12), spacing=8)
-        buttons.addWidget(self.problem, 1)
-        buttons.addStretch(0)
-        buttons.addWidget(self.close_button)
-        buttons.addWidget(self.try_button)
-        buttons.addWidget(self.record)
-        whole = vertical(self, NO_MARGINS, 0)
-        whole.addWidget(self.tabs, 1)
-        whole.addWidget(HorizontalLine())
-        whole.addLayout(buttons)
+        buttons = fill(
+            horizontal(margins=(16, 8, 16, 12), spacing=8),
+            (self.problem, 1),
+            0,
+            self.close_button,
+            self.try_button,
+            self.record,
+        )
+        fill(vertical(self, NO_MARGINS, 0), (self.tabs, 1), HorizontalLine(), buttons)
 
     def _heading(self, text: str, beside: QHBoxLayout | None = None) -> QHBoxLayout:
-        row = QHBoxLayout()
-        row.addWidget(Label(text, pixels=theme.BODY_PX + 1, weight=QFont.Weight.DemiBold))
-        row.addStretch(1)
+        row = fill(QHBoxLayout(), Label(text, pixels=theme.BODY_PX + 1, weight=QFont.Weight.DemiBold), SPRING)
         if beside is not None:
             row.addLayout(beside)
         return row
 
     def _command_part(self) -> QWidget:
         part = QWidget()
-        column = vertical(part, NO_MARGINS, 8)
-        column.addLayout(self._heading("Command", self._command_row()))
-        column.addWidget(self.command)
+        fill(vertical(part, NO_MARGINS, 8), self._heading("Command", self._command_row()), self.command)
         return part
 
     def _preset_row(self) -> QHBoxLayout:
-        row = QHBoxLayout()
-        row.addWidget(self.presets)
-        row.addWidget(_button("Save ...", self._save_preset))
-        row.addWidget(_button("Remove", self._remove_preset))
+        row = fill(
+            QHBoxLayout(),
+            self.presets,
+            _button("Save ...", self._save_preset),
+            _button("Remove", self._remove_preset),
+        )
         return row
 
     def _command_row(self) -> QHBoxLayout:
@@ -410,9 +415,7 @@ class CaptureDialog(QDialog):
         menu.addAction("Copy command for another machine", self._copy_portable)
         menu.addAction(f"Save the file it needs there ({FILE_NAME}) ...", self._save_runner)
         copies.setMenu(menu)
-        row = QHBoxLayout()
-        row.addWidget(_button("Save into ...", self._pick_out))
-        row.addWidget(copies)
+        row = fill(QHBoxLayout(), _button("Save into ...", self._pick_out), copies)
         return row
 
 
@@ -430,6 +433,5 @@ def _button(text: str, pressed: object) -> QPushButton:
 
 def _padded(widget: QWidget) -> QWidget:
     holder = QWidget()
-    column = vertical(holder, (16, 12, 16, 12))
-    column.addWidget(widget)
+    fill(vertical(holder, (16, 12, 16, 12)), widget)
     return holder

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from viewer.capture.storage import History, Run
-from viewer.look.boxes import NO_MARGINS, vertical
+from viewer.look.boxes import NO_MARGINS, SPRING, fill, vertical
 from viewer.look.row_delegate import RowDelegate
 
 COLUMNS = ("When", "Tool", "Program", "Result", "Took")
@@ -104,13 +104,8 @@ class HistoryView(QWidget):
         split.addWidget(self.table)
         split.addWidget(self.output)
         split.setSizes([260, 180])
-        row = QHBoxLayout()
-        row.addStretch(1)
-        row.addWidget(self.reuse)
-        row.addWidget(self.open)
-        column = vertical(self, NO_MARGINS, 8)
-        column.addWidget(split, 1)
-        column.addLayout(row)
+        row = fill(QHBoxLayout(), SPRING, self.reuse, self.open)
+        fill(vertical(self, NO_MARGINS, 8), (split, 1), row)
 
 
 def _end_of(log: Path) -> str:

@@ -22,7 +22,7 @@ from viewer.capture.form.spins import number, seconds
 from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, TorchOptions
 from viewer.capture.tools import ToolFound
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, Form, beside, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, Form, beside, fill, horizontal, vertical
 from viewer.look.labels import Label, tooltip
 
 ABOUT = {
@@ -232,9 +232,7 @@ class OptionsForm(QWidget):
             self.tools.addButton(button, position)
             buttons.addWidget(button, 1)
         self.tools.idToggled.connect(lambda _, on: self._edited() if on else None)
-        column.addLayout(buttons)
-        column.addWidget(self.note)
-        column.addWidget(self._pages)
+        fill(column, buttons, self.note, self._pages)
         form = Form()
         self._step_counts = beside(
             Label("skip"),

@@ -17,7 +17,7 @@ from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import CaptureRequest, Tool
 from viewer.desktop.jobs import Jobs
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, vertical
+from viewer.look.boxes import NO_MARGINS, fill, vertical
 from viewer.look.labels import Label
 
 SHOWN_LINES = 5000
@@ -278,17 +278,10 @@ class RunView(QWidget):
 
     def _lay_out(self) -> None:
         column = vertical(self, NO_MARGINS, 8)
-        head = QHBoxLayout()
-        head.addWidget(self.phase, 1)
-        head.addWidget(self.elapsed, alignment=Qt.AlignmentFlag.AlignTop)
-        column.addLayout(head)
-        column.addWidget(self.progress)
-        column.addWidget(self.advice)
+        head = fill(QHBoxLayout(), (self.phase, 1), (self.elapsed, 0, Qt.AlignmentFlag.AlignTop))
+        fill(column, head, self.progress, self.advice)
         for button in (self.retry, self.fetch):
             column.addWidget(button, alignment=Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self.output, 1)
-        foot = QHBoxLayout()
-        foot.addWidget(self.gpu, 1)
-        foot.addWidget(self.finish)
-        foot.addWidget(self.kill)
+        foot = fill(QHBoxLayout(), (self.gpu, 1), self.finish, self.kill)
         column.addLayout(foot)

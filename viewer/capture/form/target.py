@@ -30,7 +30,7 @@ from viewer.capture.target_words import (
     read_target,
 )
 from viewer.desktop.jobs import Jobs
-from viewer.look.boxes import NO_MARGINS, Form, beside, vertical
+from viewer.look.boxes import NO_MARGINS, Form, beside, fill, vertical
 from viewer.look.labels import Label
 
 KINDS = {
@@ -185,10 +185,7 @@ class TargetForm(QWidget):
         extra.add("Where", self.where)
         extra.add("", self.where.note)
         extra.add("Set up", self.where.setup)
-        column = vertical(self, NO_MARGINS, 6)
-        column.addLayout(form)
-        column.addWidget(self._more, alignment=Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self._extra)
+        fill(vertical(self, NO_MARGINS, 6), form, (self._more, 0, Qt.AlignmentFlag.AlignLeft), self._extra)
 
     def _connect(self) -> None:
         for field in (self.program, self.arguments, self.folder, self.launcher):

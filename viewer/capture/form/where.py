@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QInputDialog, QLineEdit, QPushButton, QWidget
 
-from viewer.look.boxes import NO_MARGINS, horizontal
+from viewer.look.boxes import NO_MARGINS, fill, horizontal
 from viewer.look.labels import Label
 from viewer.places.names import PlaceProblem, place_kinds, place_of
 from viewer.places.remembered import remember, remembered
@@ -34,9 +34,7 @@ class WhereField(QWidget):
         self.keep = QPushButton("Remember ...")
         self.keep.setAutoDefault(False)
         self.keep.setToolTip("Give this place a name, with its environment line")
-        row = horizontal(self, NO_MARGINS, 6)
-        row.addWidget(self.choice, 1)
-        row.addWidget(self.keep)
+        fill(horizontal(self, NO_MARGINS, 6), (self.choice, 1), self.keep)
         self._fill()
         self.choice.currentTextChanged.connect(self._chosen)
         self.setup.textChanged.connect(self.changed)

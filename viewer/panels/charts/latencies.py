@@ -12,7 +12,7 @@ from parsers.model.units import duration
 from rules.analysis.inference.requests import AllowedTimes, Lateness, Requests
 from rules.analysis.inference.serving import percentiles
 from viewer.look import theme
-from viewer.look.boxes import horizontal, vertical
+from viewer.look.boxes import fill, horizontal, vertical
 from viewer.look.labels import Label
 from viewer.panels.charts.bars import Bars
 from viewer.panels.charts.histogram import Histogram
@@ -88,8 +88,7 @@ class LatencyCharts(QWidget):
             column = vertical(spacing=2)
             column.addWidget(title)
             chart.setMaximumHeight(MAX_HEIGHT)
-            column.addWidget(chart, 1)
-            column.addStretch()
+            fill(column, (chart, 1), 0)
             row.addLayout(column, 1)
             chart.chosen.connect(self.chosen)
 

@@ -18,7 +18,7 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, operations, three_digits
 from rules.kernels.roofline import Point, Roof, Roofline, distance, roofline
 from viewer.look import theme
-from viewer.look.boxes import horizontal, vertical
+from viewer.look.boxes import fill, horizontal, vertical
 from viewer.look.labels import Label, breakable, unbroken
 from viewer.panels.charts.plot import Axis, Plot
 
@@ -129,10 +129,7 @@ class RooflinePlot(QWidget):
             layout = vertical(self, (0, 8, 4, 0), 2)
             title = Label("Roofline", weight=QFont.Weight.DemiBold)
             title.setContentsMargins(12, 0, 0, 0)
-            layout.addWidget(title)
-            layout.addWidget(self.plot, 1)
-            layout.addWidget(self._text)
-            layout.addStretch(0)
+            fill(layout, title, (self.plot, 1), self._text, 0)
         theme.changed.connect(self._restyle)
         self.plot.getViewBox().sigResized.connect(lambda _: self._draw_roofs())
         self._restyle()

@@ -10,7 +10,7 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QToolButton, QWidget
 
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
 
 _ABBREVIATIONS = {"gpu": "GPU", "sms": "SMs", "fp64": "FP64"}
@@ -47,9 +47,7 @@ class CheckList(QWidget):
         self._layout = vertical(self, NO_MARGINS, 2)
         by_size = sorted((each for each in groups if each), key=lambda reason: -len(groups[reason]))
         self.reasons = ElidedLabel("; ".join(by_size), "faint", pixels=12)
-        row = horizontal(spacing=2)
-        row.addWidget(self.heading)
-        row.addWidget(self.reasons, 1)
+        row = fill(horizontal(spacing=2), self.heading, (self.reasons, 1))
         if not by_size:
             row.addStretch(1)
         self._layout.addLayout(row)

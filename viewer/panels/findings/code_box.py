@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QSizePolicy
 
 from parsers.model.late.regex import regex
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, vertical
+from viewer.look.boxes import NO_MARGINS, fill, vertical
 from viewer.look.labels import Label
 
 FONT_PX = 12
@@ -72,9 +72,7 @@ class CodeBox(QFrame):
         self.copy_button.setStyleSheet("padding: 4px 7px;")
         self.copy_button.setCursor(Qt.CursorShape.PointingHandCursor)
         self.copy_button.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.code))
-        column = vertical(self, NO_MARGINS, 6)
-        column.addWidget(self._scroll)
-        column.addWidget(self.copy_button, 0, Qt.AlignmentFlag.AlignLeft)
+        fill(vertical(self, NO_MARGINS, 6), self._scroll, (self.copy_button, 0, Qt.AlignmentFlag.AlignLeft))
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self._fit()
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QMenu, QToolButton, QVBoxLayout, QWidget
 from rules.findings.base import Severity
 from viewer.documents.document import Document, Stage
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, horizontal, scrolling, vertical
+from viewer.look.boxes import NO_MARGINS, SPRING, fill, horizontal, scrolling, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.findings.check_list import CheckList, check_name, counted_checks
 
@@ -58,13 +58,9 @@ class DiagnosisPanel(QWidget):
         self.heading = Label("Diagnosis", pixels=14, weight=QFont.Weight.DemiBold)
         top.addWidget(self.heading)
         top.addSpacing(8)
-        top.addStretch(1)
-        top.addWidget(self._count)
-        top.addWidget(self.filter_button)
+        fill(top, SPRING, self._count, self.filter_button)
         self._scroll = scrolling()
-        layout = vertical(self, NO_MARGINS, 0)
-        layout.addLayout(top)
-        layout.addWidget(self._scroll, 1)
+        fill(vertical(self, NO_MARGINS, 0), top, (self._scroll, 1))
         document.diagnosis_changed.connect(lambda _: self._on_new())
         document.plan_changed.connect(self._tell_plan)
         document.trace_changed.connect(lambda _: self._on_new())
@@ -217,9 +213,11 @@ class DiagnosisPanel(QWidget):
 
     @staticmethod
     def _note(layout: QVBoxLayout, title: str, text: str) -> None:
-        box = vertical(margins=(6, 4, 6, 0), spacing=2)
-        box.addWidget(Label(title, pixels=12, weight=QFont.Weight.DemiBold))
-        box.addWidget(Label(text, "faint", pixels=12, wrap=True))
+        box = fill(
+            vertical(margins=(6, 4, 6, 0), spacing=2),
+            Label(title, pixels=12, weight=QFont.Weight.DemiBold),
+            Label(text, "faint", pixels=12, wrap=True),
+        )
         layout.addLayout(box)
 
     def _on_finding(self, finding: Finding | None) -> None:

@@ -15,7 +15,7 @@ from rules.verdict.promises import depends_on, factor, step_with, usually, worde
 from rules.verdict.trials import beside_promise, kept_here
 from rules.wording.words import Reader
 from viewer.look import theme
-from viewer.look.boxes import horizontal, vertical
+from viewer.look.boxes import fill, horizontal, vertical
 from viewer.look.headline import Pill
 from viewer.look.labels import ElidedLabel, Figure, Label, tooltip, unbroken
 from viewer.look.tab_order import LIST_ITEM
@@ -140,8 +140,11 @@ class FixCard(QFrame):
         self.box.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.box.toggled.connect(lambda on: self.ticked.emit(promise.id, on))
         self.box.toggled.connect(lambda _: self.update())
-        top.addWidget(self.box, 0, Qt.AlignmentFlag.AlignTop)
-        top.addWidget(Label(proposal.title, weight=QFont.Weight.DemiBold, wrap=True), 1)
+        fill(
+            top,
+            (self.box, 0, Qt.AlignmentFlag.AlignTop),
+            (Label(proposal.title, weight=QFont.Weight.DemiBold, wrap=True), 1),
+        )
         self.gives = (
             Pill("redesign", worded(promise))
             if proposal.redesign

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 
 from parsers.model.units import duration, percent
 from viewer.documents.what_if import WhatIf
-from viewer.look.boxes import NO_MARGINS, horizontal, scrolling, vertical
+from viewer.look.boxes import NO_MARGINS, SPRING, fill, horizontal, scrolling, vertical
 from viewer.look.labels import Label, tooltip, unbroken
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ class WhatIfPanel(QWidget):
         self.try_button = QPushButton("Try all")
         self.try_button.setToolTip("Makes each change in your running program and measures the gain")
         self.try_button.clicked.connect(lambda: model.try_wanted.emit(()))
-        layout = vertical(self, NO_MARGINS)
-        layout.addWidget(self._scroll, 1)
+        fill(vertical(self, NO_MARGINS), (self._scroll, 1))
         model.plan_changed.connect(self._fill)
         model.ticks_changed.connect(self._say)
         model.predicted.connect(lambda _: self._say())
@@ -72,13 +71,13 @@ class WhatIfPanel(QWidget):
 
             reader, diagnosis = Reader.of(document.trace), document.diagnosis
             if plan.promises:
-                head = horizontal(spacing=8)
-                head.addWidget(Label(INTRODUCTION, "secondary", pixels=12, wrap=True), 1)
-                head.addWidget(self.try_button, 0, Qt.AlignmentFlag.AlignTop)
+                head = fill(
+                    horizontal(spacing=8),
+                    (Label(INTRODUCTION, "secondary", pixels=12, wrap=True), 1),
+                    (self.try_button, 0, Qt.AlignmentFlag.AlignTop),
+                )
                 column.addLayout(head)
-                scale = horizontal(margins=(0, 0, CARD_RIGHT - SCALE_AIR, 0))
-                scale.addStretch(1)
-                scale.addWidget(GainScale())
+                scale = fill(horizontal(margins=(0, 0, CARD_RIGHT - SCALE_AIR, 0)), SPRING, GainScale())
                 column.addLayout(scale)
             for promise in plan.promises:
                 gone = removed(promise, diagnosis) if diagnosis is not None else []
@@ -92,13 +91,13 @@ class WhatIfPanel(QWidget):
                 column.addWidget(card)
             for each in (self.together, self.limit):
                 column.addWidget(each)
-            foot = horizontal(spacing=8)
-            foot.addWidget(self.next_button)
-            foot.addWidget(self.copy_button)
-            foot.addStretch(1)
-            column.addLayout(foot)
-            column.addWidget(Label("How reliable is this?", weight=QFont.Weight.DemiBold, pixels=12))
-            column.addWidget(Label(about_replay(plan), "secondary", pixels=12, wrap=True))
+            foot = fill(horizontal(spacing=8), self.next_button, self.copy_button, SPRING)
+            fill(
+                column,
+                foot,
+                Label("How reliable is this?", weight=QFont.Weight.DemiBold, pixels=12),
+                Label(about_replay(plan), "secondary", pixels=12, wrap=True),
+            )
         column.addStretch(1)
         self._scroll.setWidget(body)
         self._say()

@@ -26,7 +26,7 @@ from rules.kernels.checks.occupancy import ACHIEVED, LIMITERS, THEORETICAL, limi
 from rules.kernels.checks.speed_of_light import VERDICTS, speed_of_light
 from rules.kernels.checks.stalls import LARGE_STALL_SHARE, Stall, label_of, stalls
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, horizontal, scrolling, vertical
+from viewer.look.boxes import NO_MARGINS, SPRING, fill, horizontal, scrolling, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.charts.bar_chart import Bar, BarChart
 from viewer.panels.charts.memory_flow import MemoryDiagram
@@ -64,11 +64,8 @@ class KernelDetails(QWidget):
         self.metrics = MetricTable()
         self.tabs.addTab(self.metrics, "All metrics")
         layout = vertical(self, NO_MARGINS, 0)
-        head = vertical(margins=(14, 8, 14, 4), spacing=1)
-        head.addWidget(self.title)
-        head.addWidget(self.subtitle)
-        layout.addLayout(head)
-        layout.addWidget(self.tabs, 1)
+        head = fill(vertical(margins=(14, 8, 14, 4), spacing=1), self.title, self.subtitle)
+        fill(layout, head, (self.tabs, 1))
 
     def _overview(self) -> QWidget:
         self.light = BarChart("Speed of light")
@@ -252,13 +249,14 @@ class KernelDetails(QWidget):
                 gain = f"up to {result.speedup_percent:.0f} % {scope}"
             top = QHBoxLayout()
             mark = "●" if result.fired else "○"
-            top.addWidget(
+            fill(
+                top,
                 Label(
                     f"{mark}  {title}", weight=QFont.Weight.DemiBold if result.fired else QFont.Weight.Normal
-                )
+                ),
+                SPRING,
+                Label(gain, "secondary", pixels=12),
             )
-            top.addStretch(1)
-            top.addWidget(Label(gain, "secondary", pixels=12))
             column.addLayout(top)
             text = Label(result.text, "secondary" if result.fired else "faint", wrap=True, selectable=True)
             text.setContentsMargins(18, 0, 0, 4)
@@ -314,9 +312,7 @@ def _heading(text: str, section: str) -> Label:
 def _beside(left: QVBoxLayout, width: int, right: QVBoxLayout, other: int) -> QScrollArea:
     """Two columns that share the room in proportion to these widths."""
     body = QWidget()
-    row = horizontal(body, (14, 10, 14, 10), 28)
-    row.addLayout(left, width)
-    row.addLayout(right, other)
+    fill(horizontal(body, (14, 10, 14, 10), 28), (left, width), (right, other))
     return scrolling(body)
 
 

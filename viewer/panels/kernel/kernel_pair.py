@@ -9,7 +9,7 @@ from parsers.model import KernelProfile
 from parsers.model.names.kernels import kernel_name
 from rules.comparison.kernels import KernelComparison, compare_kernels
 from rules.kernels.checks.speed_of_light import VERDICTS, speed_of_light
-from viewer.look.boxes import NO_MARGINS, vertical
+from viewer.look.boxes import NO_MARGINS, fill, vertical
 from viewer.panels.charts.roofline import RooflinePlot
 from viewer.panels.kernel.side_by_side import SideBySide
 
@@ -31,8 +31,7 @@ class KernelPair(QWidget):
         split.setStretchFactor(0, 3)
         split.setStretchFactor(1, 2)
         split.setChildrenCollapsible(False)
-        layout = vertical(self, NO_MARGINS)
-        layout.addWidget(split)
+        fill(vertical(self, NO_MARGINS), split)
 
     def show_pair(self, before: KernelProfile, after: KernelProfile) -> None:
         self.comparison = compare_kernels(before, after)

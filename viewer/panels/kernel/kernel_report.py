@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QCheckBox, QSplitter, QStackedWidget, QWidget
 from parsers.model import Trace
 from rules import Finding
 from viewer.documents.document import Document
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, SPRING, fill, horizontal, vertical
 from viewer.panels.kernel.kernel_details import KernelDetails
 from viewer.panels.kernel.kernel_pair import KernelPair
 from viewer.panels.tables.table_model import Column, Show
@@ -61,10 +61,7 @@ class KernelReport(QWidget):
         launches = QWidget()
         column = vertical(launches, NO_MARGINS, 0)
         column.addWidget(self.table, 1)
-        switches = horizontal(margins=(10, 4, 10, 4), spacing=16)
-        switches.addWidget(self.grouped)
-        switches.addWidget(self.baseline)
-        switches.addStretch(1)
+        switches = fill(horizontal(margins=(10, 4, 10, 4), spacing=16), self.grouped, self.baseline, SPRING)
         column.addLayout(switches)
         self._upper = QSplitter(Qt.Orientation.Horizontal)
         self._upper.addWidget(launches)
@@ -80,8 +77,7 @@ class KernelReport(QWidget):
         split.setStretchFactor(1, 3)
         split.setSizes([320, 420])
         split.setChildrenCollapsible(False)
-        layout = vertical(self, NO_MARGINS)
-        layout.addWidget(split)
+        fill(vertical(self, NO_MARGINS), split)
         self.table.chosen.connect(self._on_row)
         self.table.selectionModel().selectionChanged.connect(lambda *_: self._show_pair())
         document.trace_changed.connect(self._on_trace)

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 from parsers.model import KernelProfile
 from parsers.ncu.labels import sections_of_metrics
 from rules.kernels.checks.explanations import explain_metric, report_sections
-from viewer.look.boxes import vertical
+from viewer.look.boxes import fill, vertical
 from viewer.look.labels import Label
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
@@ -35,10 +35,7 @@ class MetricTable(QWidget):
         search.textChanged.connect(self.table.set_filter)
         self._about = Label("", "secondary", pixels=12, wrap=True)
         self.table.chosen.connect(self._explain)
-        column = vertical(self, (10, 8, 10, 6))
-        column.addWidget(search)
-        column.addWidget(self.table, 1)
-        column.addWidget(self._about)
+        fill(vertical(self, (10, 8, 10, 6)), search, (self.table, 1), self._about)
 
     def show_kernel(self, kernel: KernelProfile) -> None:
         """The metrics of one launch: those of the sections first, then the others by the unit they belong to."""

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QWidget
 from parsers.model.units import three_digits
 from rules.comparison.kernels import Row
 from viewer.look import theme
-from viewer.look.boxes import vertical
+from viewer.look.boxes import fill, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
@@ -41,11 +41,8 @@ class SideBySide(QWidget):
         head = QWidget()
         lines = vertical(head, (12, 8 if low else 0, 12, 4), 3)
         for name, heading, limit in zip(("First", "Second"), self.headings, self.limits, strict=True):
-            line = QHBoxLayout()
-            line.addWidget(Label(name, "secondary"))
-            line.addWidget(heading, 1)
-            lines.addLayout(line)
-            lines.addWidget(limit)
+            line = fill(QHBoxLayout(), Label(name, "secondary"), (heading, 1))
+            fill(lines, line, limit)
         lines.addWidget(self.why)
         direction = QBoxLayout.Direction.LeftToRight if low else QBoxLayout.Direction.TopToBottom
         layout = QBoxLayout(direction, self)

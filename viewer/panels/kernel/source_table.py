@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QComboBox, QWidget
 
 from parsers.model import KernelProfile
 from rules.kernels.checks.stalls import label_of
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.look.labels import Label
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
@@ -75,14 +75,8 @@ class SourceTable(QWidget):
             box.setToolTip(tip)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
             box.currentIndexChanged.connect(lambda _: self._show_rows())
-        head = horizontal(margins=(14, 6, 14, 6), spacing=8)
-        head.addWidget(self.note, 1)
-        head.addWidget(self.rows)
-        head.addWidget(self.counted)
-        column = vertical(self, NO_MARGINS, 0)
-        column.addLayout(head)
-        column.addWidget(self.lines, 1)
-        column.addWidget(self.table, 1)
+        head = fill(horizontal(margins=(14, 6, 14, 6), spacing=8), (self.note, 1), self.rows, self.counted)
+        fill(vertical(self, NO_MARGINS, 0), head, (self.lines, 1), (self.table, 1))
 
     def show_kernel(self, kernel: KernelProfile) -> None:
         """The lines or instructions of one kernel, or how to get them."""

@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.tables.table_model import Column, Show, written
 from viewer.panels.tables.table_view import TableView
@@ -46,9 +46,7 @@ class Answer(QWidget):
         self._text.setContentsMargins(20, 8, 20, 8)
         self._pages.addWidget(self._text)
         self.left, self.right = ElidedLabel("", pixels=12), Label("", "secondary", pixels=12)
-        bottom = horizontal(margins=(12, 4, 10, 5), spacing=8)
-        bottom.addWidget(self.left, 1)
-        bottom.addWidget(self.right)
+        bottom = fill(horizontal(margins=(12, 4, 10, 5), spacing=8), (self.left, 1), self.right)
         column.addLayout(bottom)
 
     def say(self, text: str) -> None:

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLineEdit, QTreeWidget, QTreeWidgetItem, QWidget
 
 from viewer.look import theme
-from viewer.look.boxes import vertical
+from viewer.look.boxes import fill, vertical
 from viewer.look.labels import tooltip
 from viewer.look.row_delegate import RowDelegate
 from viewer.query.questions import OWN, Question
@@ -48,9 +48,7 @@ class QuestionList(QWidget):
         self.tree.itemActivated.connect(lambda item, _: self._choose(item))
         self.tree.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         self.tree.addAction("Delete this saved question", self._remove)
-        column = vertical(self, (10, 6, 6, 6), 4)
-        column.addWidget(self.filter)
-        column.addWidget(self.tree, 1)
+        fill(vertical(self, (10, 6, 6, 6), 4), self.filter, (self.tree, 1))
 
     def show_questions(self, questions: Mapping[str, Question]) -> None:
         self._questions = dict(questions)

@@ -11,7 +11,7 @@ from parsers.model.arrays import I64
 from rules.summaries import page
 from viewer.documents.document import Document
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, SPRING, fill, horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.ranks.callouts import Callout
 from viewer.panels.ranks.heat import Cell, RankHeat
@@ -76,12 +76,8 @@ class RankMapView(QWidget):
         self.shown = Label("", pixels=12)
         for widget in (self.shown, self.scale, self.meaning):
             below.addWidget(widget)
-        below.addStretch(1)
-        below.addWidget(self.selected)
-        column = vertical(self, NO_MARGINS, 0)
-        column.addLayout(above)
-        column.addWidget(self.heat, 1)
-        column.addLayout(below)
+        fill(below, SPRING, self.selected)
+        fill(vertical(self, NO_MARGINS, 0), above, (self.heat, 1), below)
         self.measures.idClicked.connect(lambda _: self._change())
         self.orders.idClicked.connect(lambda _: self._change())
         self.heat.selected.connect(self._say_selected)

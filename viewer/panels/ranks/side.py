@@ -15,7 +15,7 @@ from rules.summaries import page
 from rules.wording.late_ranks import doing
 from viewer.documents.document import Document
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, scrolling, vertical
+from viewer.look.boxes import NO_MARGINS, SPRING, fill, scrolling, vertical
 from viewer.look.labels import Label, elided_inside
 from viewer.look.tab_order import CHART
 
@@ -156,8 +156,7 @@ class RanksSide(QWidget):
         self.costly: CostlyRanks | None = None
         self.setAccessibleName("Ranks")
         self._scroll = scrolling()
-        layout = vertical(self, NO_MARGINS)
-        layout.addWidget(self._scroll)
+        fill(vertical(self, NO_MARGINS), self._scroll)
         document.trace_changed.connect(lambda _: self._refresh())
         self._refresh()
 
@@ -182,9 +181,11 @@ class RanksSide(QWidget):
         box = QFrame()
         box.setObjectName("sentence")
         box.setProperty("late", bool(facts.late))
-        inside = QVBoxLayout(box)
-        inside.addWidget(Label("Summary", "secondary", pixels=theme.SECONDARY_PX))
-        inside.addWidget(Label(many.sentence, wrap=True, pixels=theme.BODY_PX + 1))
+        fill(
+            QVBoxLayout(box),
+            Label("Summary", "secondary", pixels=theme.SECONDARY_PX),
+            Label(many.sentence, wrap=True, pixels=theme.BODY_PX + 1),
+        )
         column.addWidget(box)
         if facts.costly:
             column.addWidget(
@@ -195,8 +196,7 @@ class RanksSide(QWidget):
             self.costly.opened.connect(self._document.look_at_rank)
             column.addWidget(self.costly)
         if run.step_numbers.size:
-            column.addWidget(_heading("Lateness of all ranks, in the median step"))
-            column.addWidget(Spread(facts))
+            fill(column, _heading("Lateness of all ranks, in the median step"), Spread(facts))
         if groups := page.groups(facts):
             column.addWidget(_heading("By node and parallel group"))
             for kind, latest, late in groups:
@@ -216,10 +216,8 @@ class RanksSide(QWidget):
         buttons = QHBoxLayout()
         copy = QPushButton("Copy summary page")
         copy.clicked.connect(self.copy_page)
-        buttons.addWidget(copy)
-        buttons.addStretch(1)
-        column.addLayout(buttons)
-        column.addStretch(1)
+        fill(buttons, copy, SPRING)
+        fill(column, buttons, SPRING)
 
     def copy_page(self) -> None:
         """Put the page that the command line prints on the clipboard."""

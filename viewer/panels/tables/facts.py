@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QFontMetricsF, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QPushButton, QScrollArea, QSizePolicy, QWidget
 
-from viewer.look.boxes import vertical
+from viewer.look.boxes import SPRING, fill, vertical
 from viewer.look.labels import ElidedLabel, Label, elided_inside, tooltip
 from viewer.statistics.event_facts import Fact
 
@@ -72,8 +72,7 @@ class FactList(QScrollArea):
         for row, fact in enumerate(facts):
             grid.addWidget(Label(fact.label, "secondary"), row, 0, Qt.AlignmentFlag.AlignTop)
             grid.addWidget(self._value(fact), row, 1)
-        column.addLayout(grid)
-        column.addStretch(1)
+        fill(column, grid, SPRING)
         self.setWidget(body)
         self._fit_height()
 

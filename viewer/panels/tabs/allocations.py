@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 
 from parsers.model.units import duration, percent, size
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
@@ -78,11 +78,7 @@ class AllocationsPanel(Panel):
         self.grouped.setAccessibleName("By what allocations are grouped")
         self.grouped.activated.connect(lambda _: self._button(self.grouped.currentText()).click())
         self.groupings.buttonToggled.connect(lambda *_: self.grouped.setCurrentText(self.grouping))
-        head.addWidget(self._apart)
-        head.addWidget(self.grouped)
-        head.addWidget(self._about, 1)
-        head.addWidget(self.to_peak)
-        head.addWidget(self.gpu)
+        fill(head, self._apart, self.grouped, (self._about, 1), self.to_peak, self.gpu)
         self._of_segments = ElidedLabel("", "secondary", pixels=12)
         self._room = vertical(margins=(8, 2, 8, 2))
         self._room.addWidget(self._of_segments)

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QComboBox, QPushButton
 
 from parsers.model import LaneKind, Trace
 from parsers.model.units import duration
-from viewer.look.boxes import horizontal, scrolling
+from viewer.look.boxes import fill, horizontal, scrolling
 from viewer.look.key_names import key_names
 from viewer.look.labels import ElidedLabel
 from viewer.panels.charts.icicle import IcicleView
@@ -41,10 +41,7 @@ class FlamePanel(Panel):
         self._text = ElidedLabel("", "secondary", pixels=12)
         everything = QPushButton("Show all")
         everything.clicked.connect(lambda: self.view.focus_on(ROOT))
-        top = horizontal(margins=(14, 5, 10, 4), spacing=8)
-        top.addWidget(self._text, 1)
-        top.addWidget(everything)
-        top.addWidget(self.kind)
+        top = fill(horizontal(margins=(14, 5, 10, 4), spacing=8), (self._text, 1), everything, self.kind)
         scroll = scrolling(self.view, sideways=True)
         self.column.addLayout(top)
         self.column.addWidget(scroll, 1)

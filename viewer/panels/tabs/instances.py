@@ -12,7 +12,7 @@ from parsers.model import EventKind
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, size
 from rules.analysis.idle.causes import Cause
-from viewer.look.boxes import horizontal
+from viewer.look.boxes import fill, horizontal
 from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
@@ -209,9 +209,7 @@ class InstancesPanel(Panel):
         self.choice = QComboBox()
         self.choice.setAccessibleName("What to list")
         self.summary = ElidedLabel("", "secondary", pixels=12)
-        top = horizontal(margins=(10, 5, 12, 5), spacing=10)
-        top.addWidget(self.choice)
-        top.addWidget(self.summary, 1)
+        top = fill(horizontal(margins=(10, 5, 12, 5), spacing=10), self.choice, (self.summary, 1))
         self.column.addLayout(top)
         self._stack = QStackedLayout()
         self.column.addLayout(self._stack, 1)

@@ -24,7 +24,7 @@ from viewer.kept import own_questions
 from viewer.kept.storage import write_pieces
 from viewer.loading.questions import ENDINGS, all_rows, costliest_condition, first_rows, how_many
 from viewer.loading.recording_process import asked
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
+from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.look.key_names import key_names
 from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
@@ -126,9 +126,7 @@ class QueryPanel(Panel):
             row.addWidget(widget)
         row.addWidget(self.said, 1)
         middle = QWidget()
-        column = vertical(middle, NO_MARGINS, 0)
-        column.addWidget(self.editor, 1)
-        column.addLayout(row)
+        fill(vertical(middle, NO_MARGINS, 0), (self.editor, 1), row)
         return middle
 
     def has_data(self) -> bool:

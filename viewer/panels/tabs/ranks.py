@@ -8,7 +8,7 @@ import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSplitter, QWidget
 
-from viewer.look.boxes import vertical
+from viewer.look.boxes import fill, vertical
 from viewer.look.labels import Label
 from viewer.panels.panel import Panel, tab
 from viewer.panels.ranks.heat import Cell, RankHeat
@@ -48,9 +48,7 @@ class RanksPanel(Panel):
         self.heat = RankHeat()
         self.heat.selected.connect(self._choose_step)
         waiting = QWidget()
-        column = vertical(waiting)
-        column.addWidget(Label("Waiting in collectives, by step", "secondary"))
-        column.addWidget(self.heat, 1)
+        fill(vertical(waiting), Label("Waiting in collectives, by step", "secondary"), (self.heat, 1))
         self.tables = (self.table,)
         split = QSplitter(Qt.Orientation.Horizontal)
         split.addWidget(self.table)

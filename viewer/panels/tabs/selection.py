@@ -21,7 +21,7 @@ from parsers.model import EventKind, Progress
 from parsers.model.units import duration
 from parsers.stored.cache import changed_files
 from viewer.documents.document import Document
-from viewer.look.boxes import vertical
+from viewer.look.boxes import fill, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.look.naming import python_name
 from viewer.panels.charts.histogram import Histogram
@@ -103,14 +103,9 @@ class SelectionPanel(Panel):
         self.profile_button.setAccessibleName("Profile this kernel")
         self.profile_button.setProperty("link", True)
         self.profile_button.setStyleSheet("padding: 2px 7px;")
-        heading = QHBoxLayout()
-        heading.addWidget(self._alike, 1)
-        heading.addWidget(self.profile_button)
-        column.addLayout(heading)
-        column.addWidget(self._alike_text)
         self.histogram.setMaximumHeight(MAX_HISTOGRAM)
-        column.addWidget(self.histogram, 1)
-        column.addStretch()
+        heading = fill(QHBoxLayout(), (self._alike, 1), self.profile_button)
+        fill(column, heading, self._alike_text, (self.histogram, 1), 0)
         self.profile_button.setToolTip(
             "Opens the form for recording with Nsight Compute, with this kernel's name and the launches to skip"
         )

@@ -26,7 +26,7 @@ from rules.analysis.inference.engine_steps import StepKind, engine_steps
 from rules.analysis.inference.requests import AllowedTimes, Lateness, RequestSource
 from viewer.documents.document import Document, Stage
 from viewer.look import theme
-from viewer.look.boxes import horizontal, scrolling, vertical
+from viewer.look.boxes import SPRING, fill, horizontal, scrolling, vertical
 from viewer.look.labels import Label
 from viewer.panels.charts.capacity_chart import Batch, CapacityChart
 from viewer.panels.charts.latencies import LatencyCharts
@@ -191,13 +191,10 @@ class ServingPanel(Panel):
         self.with_lanes.setChecked(True)
         self.with_lanes.setToolTip("R sorts requests by arrival, by end, or by time per token")
         side = QWidget(self)
-        stack = vertical(side, (12, 6, 10, 6), 4)
-        stack.addWidget(self.choice)
-        stack.addLayout(grid)
+        stack = fill(vertical(side, (12, 6, 10, 6), 4), self.choice, grid)
         for widget in (self.verdict, self.about, self.costs):
             stack.addWidget(widget)
-        stack.addStretch(1)
-        stack.addWidget(self.with_lanes)
+        fill(stack, SPRING, self.with_lanes)
         self.steps, self.requests = TableView(STEPS, "Engine steps"), TableView(REQUESTS, "Requests")
         self.tables = (self.steps, self.requests)
         self.pages = QStackedWidget(self)
@@ -207,8 +204,7 @@ class ServingPanel(Panel):
         row = horizontal(spacing=0)
         scroll = scrolling(side)  # in a low dock nothing is squeezed
         scroll.setFixedWidth(SIDE_WIDTH)
-        row.addWidget(scroll)
-        row.addWidget(self.pages, 1)
+        fill(row, scroll, (self.pages, 1))
         self.column.addLayout(row)
         self.choice.currentIndexChanged.connect(self._turn_to)
         self.with_lanes.toggled.connect(self._show_lanes)

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QComboBox
 
 from parsers.model import TraceError
 from parsers.model.late.dataclass import dataclass
-from viewer.look.boxes import horizontal
+from viewer.look.boxes import fill, horizontal
 from viewer.look.labels import ElidedLabel
 from viewer.panels.charts.trend_chart import TrendChart, TrendPoint
 from viewer.panels.panel import Panel, tab
@@ -63,15 +63,11 @@ class TrendPanel(Panel):
         self.names.setAccessibleName("Baseline or program")
         self.names.activated.connect(lambda _: self.refresh())
         self.about = ElidedLabel("", "secondary", pixels=12)
-        row = horizontal(margins=(10, 6, 10, 6), spacing=10)
-        row.addWidget(self.names)
-        row.addWidget(self.about, 1)
+        row = fill(horizontal(margins=(10, 6, 10, 6), spacing=10), self.names, (self.about, 1))
         self.chart = TrendChart()
         self.table = TableView(COLUMNS, "Trend")
         self.tables = (self.table,)
-        side_by_side = horizontal(spacing=0)
-        side_by_side.addWidget(self.chart, 1)
-        side_by_side.addWidget(self.table, 1)
+        side_by_side = fill(horizontal(spacing=0), (self.chart, 1), (self.table, 1))
         self.column.addLayout(row)
         self.column.addLayout(side_by_side, 1)
         self.document.trace_changed.connect(lambda _: self.names.clear())
