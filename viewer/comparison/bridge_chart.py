@@ -13,13 +13,11 @@ from PySide6.QtGui import (
     QKeyEvent,
     QMouseEvent,
     QPainter,
-    QPaintEvent,
     QPen,
     QPolygonF,
 )
 from PySide6.QtWidgets import (
     QButtonGroup,
-    QSizePolicy,
     QToolButton,
     QToolTip,
     QWidget,
@@ -32,7 +30,7 @@ from viewer.comparison.ribbons import region_color
 from viewer.look import theme
 from viewer.look.boxes import SPRING, fill, horizontal, vertical
 from viewer.look.labels import ElidedLabel, tooltip
-from viewer.look.tab_order import CHART
+from viewer.look.painted_chart import PaintedChart
 
 ROW = 27
 MAX_PARTS = 9
@@ -84,21 +82,18 @@ def _signed(ns: float) -> str:
     return f"{'▼ −' if ns < 0 else '▲ +'}{duration(abs(ns))}"
 
 
-class Waterfall(QWidget):
+class Waterfall(PaintedChart):
     """The rows of one bridge; ``chosen`` hands over the part whose bar was clicked or walked to."""
 
-    accessible_role = CHART
-
+    is_low = True
     chosen = Signal(object)  # BridgePart
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("Where the time went")
         self._bridge: Bridge | None = None
         self.rows: list[Row] = []
         self._selected = -1
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Where the time went")
 
     def show_bridge(self, bridge: Bridge) -> None:
         self._bridge, self.rows, self._selected = bridge, rows_of(bridge), -1
@@ -142,9 +137,8 @@ class Waterfall(QWidget):
         room = self.width() - self._label_width - VALUE - 12
         return self._label_width + 4 + room * min(max((ns - axis[0]) / (axis[1] - axis[0]), 0.0), 1.0)
 
-    def paintEvent(self, _: QPaintEvent) -> None:
-        painter, colors = QPainter(self), theme.current()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    def draw(self, painter: QPainter) -> None:
+        colors = theme.current()
         upper, lower = self._axes()
         for index, row in enumerate(self.rows):
             self._row(painter, index, row, lower if index >= self._zone else upper)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QPainter, QPen
 
 from parsers.model.arrays import F64
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration
 from rules.comparison.step_times import StepTimes
 from viewer.look import theme
+from viewer.look.painted_chart import PaintedChart
 
 ROW, AXIS = 25, 18
 LABEL = 64
@@ -63,18 +63,18 @@ class DotAxis:
         return sorted(tick for tick, _ in kept)
 
 
-class StepDots(QWidget):
+class StepDots(PaintedChart):
     """Two rows of dots."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._times: tuple[StepTimes, StepTimes] | None = None
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setFixedHeight(2 * ROW + AXIS)
-        self.setAccessibleName("Step times before and after")
+    wanted = (300, 2 * ROW + AXIS)
+    is_low = True
 
-    def sizeHint(self) -> QSize:
-        return QSize(300, 2 * ROW + AXIS)
+    def __init__(self) -> None:
+        super().__init__("Step times before and after")
+        self._times: tuple[StepTimes, StepTimes] | None = None
+
+    def is_empty(self) -> bool:
+        return self._times is None
 
     def show_times(self, before: StepTimes, after: StepTimes) -> None:
         """Show the steady steps of two recordings; nothing where one has none."""
@@ -94,13 +94,9 @@ class StepDots(QWidget):
         air = (high / low) ** 0.06 if low else 1.0
         return DotAxis(low / max(air, 1.01), high * max(air, 1.01), width)
 
-    def paintEvent(self, _: QPaintEvent) -> None:
-        if self._times is None:
-            return
-        painter, colors = QPainter(self), theme.current()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        axis = self.axis(self.width() - LABEL - 24)
-        painter.setFont(theme.font(theme.SECONDARY_PX, tabular=True))
+    def draw(self, painter: QPainter) -> None:
+        assert self._times is not None
+        colors, axis = theme.current(), self.axis(self.width() - LABEL - 24)
         ticks = axis.ticks()
         labelled = axis.labelled(ticks)
         for tick, x in zip(ticks, axis.x(np.array(ticks)).tolist(), strict=True):

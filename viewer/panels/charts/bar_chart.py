@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFontMetrics, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtGui import QColor, QFontMetrics, QHelpEvent, QKeyEvent, QMouseEvent, QPainter
+from PySide6.QtWidgets import QToolTip
 
 from parsers.model.late.dataclass import dataclass
 from viewer.look import theme
 from viewer.look.labels import tooltip
-from viewer.look.tab_order import CHART
+from viewer.look.painted_chart import PaintedChart
 
 ROW_HEIGHT = 22
 MIN_LABEL_SHARE, MAX_LABEL_SHARE = 0.36, 0.6
@@ -37,20 +37,17 @@ def shortest_whole(label: str, metrics: QFontMetrics, room: int) -> str:
     return metrics.elidedText(label.partition(" (")[0], Qt.TextElideMode.ElideRight, room)
 
 
-class BarChart(QWidget):
+class BarChart(PaintedChart):
     """Rows of equal height, never wider than its place."""
 
-    accessible_role = CHART
-
+    is_low = True
     chosen = Signal(str)
 
     def __init__(self, name: str, *, selectable: bool = False) -> None:
-        super().__init__()
+        super().__init__(name)
         self.bars: tuple[Bar, ...] = ()
         self._selectable = selectable
         self._chosen = ""
-        self.setAccessibleName(name)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         if selectable:
             self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
             self.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -75,9 +72,8 @@ class BarChart(QWidget):
         least, most = int(self.width() * MIN_LABEL_SHARE), int(self.width() * MAX_LABEL_SHARE)
         return min(max(longest, least), most)
 
-    def paintEvent(self, _: QPaintEvent) -> None:
-        painter, colors = QPainter(self), theme.current()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    def draw(self, painter: QPainter) -> None:
+        colors = theme.current()
         label_width = self._label_width()
         for index, bar in enumerate(self.bars):
             row = self._row(index)

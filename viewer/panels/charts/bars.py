@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import numpy as np
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter
-from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.arrays import BOOL, I64
 from viewer.look import theme
 from viewer.look.labels import tooltip
-from viewer.look.tab_order import CHART
+from viewer.look.painted_chart import PaintedChart
 
-SIDE, TOP, FOOT = 8, 6, 20
+SIDE, TOP, FOOT = 8, 6, 20  # pixels
 
 
-class Bars(QWidget):
+class Bars(PaintedChart):
     """The part of a bar that is too ``late`` lies on top, in the colour of errors; one bar may be marked."""
 
-    accessible_role = CHART
+    margins = (SIDE, TOP, SIDE, FOOT)
+    wanted = (280, 130)
+    is_smooth = False
 
     chosen = Signal(object)  # what is in the chosen bar
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, name: str = "") -> None:
+        super().__init__(name)
         self.setMinimumHeight(48)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.things: I64 = np.empty(0, np.int64)
@@ -38,9 +38,6 @@ class Bars(QWidget):
     def told(self, index: int) -> str:
         """What a card says of a bar: how many things it stands for, and what a kind of bars adds to that."""
         return f"{int(self.counts[index]):,}"
-
-    def sizeHint(self) -> QSize:
-        return QSize(280, 130)
 
     def bar(self, index: int) -> QRectF:
         """Where one bar is, with a pixel of gap."""
@@ -69,13 +66,6 @@ class Bars(QWidget):
             painter.fillRect(bar, colors.accent if index in (self._marked, self._under) else color)
             bar.setHeight(bar.height() * self.late[index] / self.counts[index])
             painter.fillRect(bar, colors.error)
-
-    def _draw_ends(self, painter: QPainter, first: str, last: str) -> None:
-        painter.setFont(theme.font(theme.SECONDARY_PX))
-        painter.setPen(theme.current().text_secondary)
-        foot = QRectF(SIDE, self.height() - FOOT + 2, self.width() - 2 * SIDE, FOOT - 4)
-        painter.drawText(foot, Qt.AlignmentFlag.AlignLeft, first)
-        painter.drawText(foot, Qt.AlignmentFlag.AlignRight, last)
 
     def _index_at(self, x: float) -> int:
         index = int((x - SIDE) * len(self.counts) / max(self.width() - 2 * SIDE, 1))

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPen
 
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, three_digits
 from rules.analysis.inference.capacity import Capacity
 from viewer.look import theme
 from viewer.look.labels import tooltip
+from viewer.look.painted_chart import TEXT_HEIGHT, PaintedChart
 
-LEFT, RIGHT, TOP, FOOT = 64, 14, 24, 36
 BEYOND = 1.2  # times the largest batch: the axis goes on to where nothing was tried
 FEW = 3  # steps: dots of fewer are hollow
 DOT = 4.0
@@ -39,22 +38,23 @@ class Batch:
         return self.size / self.ns * 1e9
 
 
-class CapacityChart(QWidget):
+class CapacityChart(PaintedChart):
     """Dots are measured; the line through the allowed time tells which of them are too slow.
 
     Beyond them the dashed line goes on as they rise, inside of a band that begins at no gain at all.
     """
 
+    margins = (64, 24, 14, 36)
+    wanted = (520, 200)
+
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("Tokens a second by batch size")
         self.batches: tuple[Batch, ...] = ()
         self.plateau: int | None = None
         self.allowed_ns: float | None = None
         self.capacity: Capacity | None = None
         self.setMinimumHeight(120)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMouseTracking(True)
-        self.setAccessibleName("Tokens a second by batch size")
 
     def show_batches(
         self,
@@ -70,8 +70,8 @@ class CapacityChart(QWidget):
         self.setAccessibleDescription("; ".join([*told, self.beyond] if self.beyond else told))
         self.update()
 
-    def sizeHint(self) -> QSize:
-        return QSize(520, 200)
+    def is_empty(self) -> bool:
+        return not self.batches
 
     @property
     def beyond(self) -> str:
@@ -87,10 +87,7 @@ class CapacityChart(QWidget):
 
     def place(self, size: float, rate: float) -> QPointF:
         most, highest = self._ends()
-        return QPointF(
-            LEFT + max(self.width() - LEFT - RIGHT, 1) * size / most,
-            TOP + max(self.height() - TOP - FOOT, 1) * (1 - rate / highest),
-        )
+        return self.at(size / most, rate / highest)
 
     def _ends(self) -> tuple[float, float]:
         largest = max((each.size for each in self.batches), default=1)
@@ -99,12 +96,8 @@ class CapacityChart(QWidget):
             largest, rates = self.capacity.furthest, [*rates, self.capacity.band(self.capacity.furthest)[1]]
         return largest * (1.02 if self.capacity else BEYOND), max(rates, default=1.0) * 1.05
 
-    def paintEvent(self, _: QPaintEvent) -> None:
-        if not self.batches:
-            return
-        painter, colors = QPainter(self), theme.current()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(theme.font(theme.SECONDARY_PX, tabular=True))
+    def draw(self, painter: QPainter) -> None:
+        colors = theme.current()
         most, highest = self._ends()
         largest = self.batches[-1].size
         untried = QRectF(self.place(largest, highest), self.place(most, 0))
@@ -147,25 +140,22 @@ class CapacityChart(QWidget):
         painter.setPen(QPen(accent, 1.4, Qt.PenStyle.DashLine))
         painter.drawPolyline([self.place(size, capacity.rate(size)) for size in sizes])
         painter.setPen(theme.current().text_secondary)
-        painter.drawText(QRectF(8, 2, self.width() - 8 - RIGHT, 16), Qt.AlignmentFlag.AlignRight, self.beyond)
+        painter.drawText(
+            QRectF(8, 2, self.room.right() - 8, TEXT_HEIGHT), Qt.AlignmentFlag.AlignRight, self.beyond
+        )
 
     def _draw_axes(self, painter: QPainter, highest: float, largest: int) -> None:
-        colors = theme.current()
-        right_middle = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         step = _round_step(highest / LINES)
-        for line in range(int(highest / step) + 1):
-            y = self.place(0, line * step).y()
-            painter.setPen(QPen(colors.line, 1))
-            painter.drawLine(QPointF(LEFT, y), QPointF(self.width() - RIGHT, y))
-            painter.setPen(colors.text_secondary)
-            painter.drawText(QRectF(0, y - 8, LEFT - 8, 16), right_middle, f"{line * step:,.10g}")
-        painter.drawText(QRectF(8, 2, self.width() - 16, 16), Qt.AlignmentFlag.AlignLeft, "tokens/s")
-        y = self.height() - FOOT + 4
+        rates = [line * step for line in range(int(highest / step) + 1)]
+        self.draw_levels(painter, [(each / highest, f"{each:,.10g}") for each in rates])
+        painter.drawText(QRectF(8, 2, self.width() - 16, TEXT_HEIGHT), Qt.AlignmentFlag.AlignLeft, "tokens/s")
+        room = self.room
+        y = room.bottom() + 4
         beyond = {self.capacity.furthest} if self.capacity is not None else set[int]()
         for size in sorted({1, max(largest // 2, 1), largest} | beyond):
             x = self.place(size, 0).x()
-            painter.drawText(QRectF(x - 30, y, 60, 16), Qt.AlignmentFlag.AlignHCenter, f"{size:,}")
-        foot = QRectF(LEFT, y + 14, self.width() - LEFT - RIGHT, 16)
+            painter.drawText(QRectF(x - 30, y, 60, TEXT_HEIGHT), Qt.AlignmentFlag.AlignHCenter, f"{size:,}")
+        foot = QRectF(room.left(), y + 14, room.width(), TEXT_HEIGHT)
         painter.drawText(foot, Qt.AlignmentFlag.AlignRight, "requests in a decode step")
 
     def _draw_allowed(self, painter: QPainter, allowed_ns: float, most: float, highest: float) -> None:
@@ -177,7 +167,7 @@ class CapacityChart(QWidget):
         painter.drawLine(self.place(0, 0), end)
         text = f"{duration(round(allowed_ns))} allowed"
         width = painter.fontMetrics().horizontalAdvance(text)
-        x = min(end.x() + 5, self.width() - RIGHT - width)
+        x = min(end.x() + 5, self.room.right() - width)
         painter.drawText(QPointF(x, end.y() + 16), text)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:

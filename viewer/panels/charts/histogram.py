@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtGui import QPainter
 
 from parsers.model.arrays import F64, I64
 from parsers.model.units import duration
@@ -73,8 +73,8 @@ class Histogram(Bars):
         low, high = self._edges[0], self._edges[-1]
         return float(SIDE + (self.width() - 2 * SIDE) * np.log(max(ns, 1.0) / low) / np.log(high / low))
 
-    def paintEvent(self, _: QPaintEvent) -> None:
-        painter, colors = QPainter(self), theme.current()
+    def draw(self, painter: QPainter) -> None:
+        colors = theme.current()
         self._draw_bars(painter, colors.family("elementwise"))
         if not len(self.things):
             return
@@ -83,12 +83,11 @@ class Histogram(Bars):
         if self.marks:
             self._draw_marks(painter)
         else:
-            self._draw_ends(painter, duration(self._edges[0]), duration(self._edges[-1]))
+            self.draw_ends(painter, duration(self._edges[0]), duration(self._edges[-1]))
 
     def _draw_marks(self, painter: QPainter) -> None:
         """From the last one on; those that would touch it have no name."""
         colors, right = theme.current(), float(self.width())
-        painter.setFont(theme.font(theme.SECONDARY_PX))
         for name, ns in reversed(list(self.marks.items())):
             at = min(max(self._x(ns), SIDE), self.width() - SIDE)
             late = self.limit is not None and ns > self.limit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QWidget
 
 from parsers.model.arrays import F64
@@ -27,11 +27,10 @@ class RequestsInTime(Bars):
     """A bar is a second where the run is long enough for that, less or more than one otherwise."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("Requests in time by when they arrived")
         self.width_ns = SECOND_NS
         self._last_ns = 0.0
         self._judged = False
-        self.setAccessibleName("Requests in time by when they arrived")
 
     def show_requests(self, arrival: F64, lateness: Lateness) -> None:
         """``arrival`` in ns, NaN where it is not known."""
@@ -52,11 +51,11 @@ class RequestsInTime(Bars):
         plural = "s" if self.counts[index] != 1 else ""
         return f"{super().told(index)} request{plural} that arrived from {begin} to {end}{late}"
 
-    def paintEvent(self, _: QPaintEvent) -> None:
-        painter, colors = QPainter(self), theme.current()
+    def draw(self, painter: QPainter) -> None:
+        colors = theme.current()
         self._draw_bars(painter, colors.good if self._judged else colors.family("elementwise"))
         if len(self.things):
-            self._draw_ends(painter, "0 s", duration(round(self.width_ns * len(self.counts))))
+            self.draw_ends(painter, "0 s", duration(round(self.width_ns * len(self.counts))))
 
 
 def _width_of(last_ns: float) -> float:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QPolygonF
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QPainter, QPen, QPolygonF
 
 from parsers.model.units import percent, rate, size
 from viewer.look import theme
+from viewer.look.painted_chart import PaintedChart
 from viewer.statistics.kernel_report import Flow, Level, MemoryFlow
 
 BOX_WIDTH, MIN_BOX_WIDTH, BOX_HEIGHT = 84, 62, 62
@@ -15,15 +15,15 @@ MARGIN, MIN_GAP = 6, 60
 MIN_ARROW, MAX_ARROW = 1.5, 11.0
 
 
-class MemoryDiagram(QWidget):
+class MemoryDiagram(PaintedChart):
     """SM, L1, L2 and DRAM from left to right; an arrow is as thick as its share of the largest flow."""
 
+    wanted = (620, 112)
+    is_low = True
+
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("Memory traffic")
         self._flow: MemoryFlow | None = None
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setFixedHeight(112)
-        self.setAccessibleName("Memory traffic")
 
     def show_flow(self, flow: MemoryFlow | None) -> None:
         self._flow = flow
@@ -37,8 +37,8 @@ class MemoryDiagram(QWidget):
             self.setToolTip("\n".join(parts))
         self.update()
 
-    def sizeHint(self) -> QSize:
-        return QSize(620, 112)
+    def is_empty(self) -> bool:
+        return self._flow is None
 
     def boxes(self, count: int) -> list[QRectF]:
         """Where so many levels stand: narrower ones where the full width would be cut off."""
@@ -47,12 +47,9 @@ class MemoryDiagram(QWidget):
         gap = max((room - count * width) / gaps, MIN_GAP)
         return [QRectF(MARGIN + index * (width + gap), 24, width, BOX_HEIGHT) for index in range(count)]
 
-    def paintEvent(self, _: QPaintEvent) -> None:
+    def draw(self, painter: QPainter) -> None:
         flow = self._flow
-        if flow is None:
-            return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        assert flow is not None
         boxes = self.boxes(len(flow.levels))
         most = max((each or 0.0 for pair in flow.flows for each in (pair.read, pair.written)), default=0.0)
         for level, box in zip(flow.levels, boxes, strict=True):

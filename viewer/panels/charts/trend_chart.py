@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QMouseEvent, QPainter, QPen
 
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration
 from viewer.look import theme
 from viewer.look.labels import tooltip
+from viewer.look.painted_chart import TEXT_HEIGHT, PaintedChart
 
-LEFT, RIGHT, TOP, FOOT = 64, 16, 18, 34
 ROOM_OF_LABEL = 70  # pixels that a name needs at least
 
 
@@ -29,52 +29,41 @@ class TrendPoint:
     is_open: bool = False
 
 
-class TrendChart(QWidget):
+class TrendChart(PaintedChart):
     """From left to right in time; the axis begins at nothing."""
 
+    margins = (64, 18, 16, 34)
+    wanted = (500, 200)
+
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("Step time of each run")
         self.points: tuple[TrendPoint, ...] = ()
         self.setMinimumHeight(120)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMouseTracking(True)
 
     def show_points(self, points: Sequence[TrendPoint]) -> None:
         self.points = tuple(points)
         said = "; ".join(f"{each.label} {duration(each.step_ns)}" for each in points)
-        self.setAccessibleName("Step time of each run")
         self.setAccessibleDescription(said)
         self.update()
 
-    def sizeHint(self) -> QSize:
-        return QSize(500, 200)
+    def is_empty(self) -> bool:
+        return not self.points
 
     def place(self, index: int, ns: float) -> QPointF:
         most = max((each.high_ns for each in self.points), default=1.0) or 1.0
-        room = max(self.width() - LEFT - RIGHT, 1) / max(len(self.points), 1)
-        height = max(self.height() - TOP - FOOT, 1)
-        return QPointF(LEFT + (index + 0.5) * room, TOP + height * (1 - ns / most))
+        return self.at((index + 0.5) / max(len(self.points), 1), ns / most)
 
-    def paintEvent(self, _: QPaintEvent) -> None:
-        painter, colors = QPainter(self), theme.current()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(theme.font(theme.SECONDARY_PX, tabular=True))
-        if not self.points:
-            return
+    def draw(self, painter: QPainter) -> None:
+        colors = theme.current()
         most = max(each.high_ns for each in self.points)
-        right_middle = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        for part in (0.0, 0.5, 1.0):
-            y = self.place(0, most * part).y()
-            painter.setPen(QPen(colors.line, 1))
-            painter.drawLine(QPointF(LEFT, y), QPointF(self.width() - RIGHT, y))
-            painter.setPen(colors.text_secondary)
-            painter.drawText(
-                QRectF(0, y - 8, LEFT - 8, 16), right_middle, duration(most * part) if part else "0"
-            )
+        self.draw_levels(
+            painter, [(part, duration(most * part) if part else "0") for part in (0.0, 0.5, 1.0)]
+        )
         painter.setPen(QPen(colors.line_strong, 1, Qt.PenStyle.DashLine))
         places = [self.place(index, each.step_ns) for index, each in enumerate(self.points)]
         painter.drawPolyline(places)
-        room = (self.width() - LEFT - RIGHT) / len(self.points)
+        room = self.room.width() / len(self.points)
         every = max(int(ROOM_OF_LABEL // max(room, 1)) + 1, 1)
         for index, (each, where) in enumerate(zip(self.points, places, strict=True)):
             color = colors.good if each.is_open else colors.error if each.note else colors.accent
@@ -88,12 +77,12 @@ class TrendChart(QWidget):
                 label = painter.fontMetrics().elidedText(
                     each.label, Qt.TextElideMode.ElideLeft, int(width) - 6
                 )
-                foot = QRectF(where.x() - width / 2, self.height() - FOOT + 6, width, 16)
+                foot = QRectF(where.x() - width / 2, self.room.bottom() + 6, width, TEXT_HEIGHT)
                 painter.drawText(foot, Qt.AlignmentFlag.AlignCenter, label)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        room = max(self.width() - LEFT - RIGHT, 1) / max(len(self.points), 1)
-        index = int((event.position().x() - LEFT) // room)
+        room = self.room
+        index = floor((event.position().x() - room.left()) / room.width() * len(self.points))
         if not 0 <= index < len(self.points):
             self.setToolTip("")
             return

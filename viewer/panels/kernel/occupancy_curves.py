@@ -5,37 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QPolygonF
-from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QPainter, QPen, QPolygonF
+from PySide6.QtWidgets import QScrollArea, QWidget
 
 from parsers.model import F64, KernelProfile
 from viewer.look import theme
 from viewer.look.boxes import vertical
 from viewer.look.labels import Label
-from viewer.look.tab_order import CHART
-
-HEIGHT = 132
-LEFT, RIGHT, TOP, BOTTOM = 34, 14, 26, 20  # pixels around the curve
+from viewer.look.painted_chart import TEXT_HEIGHT, PaintedChart
 
 
-class StepCurve(QWidget):
+class StepCurve(PaintedChart):
     """Shows ``title``, and below it values from 0 to ``full``."""
 
-    accessible_role = CHART
+    margins = (34, 26, 14, 20)
+    wanted = (260, 132)
+    is_low = True
 
     def __init__(self, title: str) -> None:
-        super().__init__()
+        super().__init__(title)
         self._title = title
         self._x: F64 = np.zeros(0)
         self._y: F64 = np.zeros(0)
         self._full = 1.0
         self.now: tuple[float, float] | None = None
-        self.setAccessibleName(title)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
-    def sizeHint(self) -> QSize:
-        return QSize(260, HEIGHT)
+    def is_empty(self) -> bool:
+        return not len(self._x)
 
     def show_curve(
         self, points: Sequence[tuple[float, float]], full: float, now: float | None, told: str
@@ -51,20 +48,13 @@ class StepCurve(QWidget):
         self.setToolTip("")
         self.update()
 
-    def paintEvent(self, _: QPaintEvent) -> None:
-        if not len(self._x):
-            return
-        painter, colors = QPainter(self), theme.current()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        area = QRectF(LEFT, TOP, self.width() - LEFT - RIGHT, self.height() - TOP - BOTTOM)
+    def draw(self, painter: QPainter) -> None:
+        colors, area = theme.current(), self.room
         span = max(float(self._x[-1] - self._x[0]), 1.0)
         x = area.left() + (self._x - self._x[0]) / span * area.width()
         y = area.bottom() - self._y / self._full * area.height()
-        painter.setPen(colors.text)
-        painter.setFont(theme.font(12, QFont.Weight.DemiBold))
-        painter.drawText(QPointF(0, 14), self._title)
-        painter.setPen(QPen(colors.line, 1))
-        painter.drawLine(area.bottomLeft(), area.bottomRight())
+        self.draw_levels(painter, [(0.0, "0"), (1.0, f"{self._full:.0f}")])
+        self.draw_ends(painter, f"{self._x[0]:,.0f}", f"{self._x[-1]:,.0f}")
         corners = [QPointF(area.left(), area.bottom())]
         for number in range(len(x)):
             corners += [QPointF(x[number], y[max(number - 1, 0)]), QPointF(x[number], y[number])]
@@ -74,21 +64,10 @@ class StepCurve(QWidget):
         painter.setPen(QPen(colors.accent, 1.4))
         painter.setBrush(fill)
         painter.drawPolygon(QPolygonF(corners))
-        painter.setPen(colors.text_secondary)
-        painter.setFont(theme.font(theme.SECONDARY_PX, tabular=True))
-        right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        for value in (0.0, self._full):
-            level = area.bottom() - value / self._full * area.height()
-            painter.drawText(QRectF(0, level - 8, LEFT - 6, 16), right, f"{value:.0f}")
-        painter.drawText(
-            QRectF(area.left(), area.bottom() + 3, 80, 16), Qt.AlignmentFlag.AlignLeft, f"{self._x[0]:,.0f}"
-        )
-        painter.drawText(
-            QRectF(area.right() - 80, area.bottom() + 3, 80, 16),
-            Qt.AlignmentFlag.AlignRight,
-            f"{self._x[-1]:,.0f}",
-        )
         self._draw_now(painter, area, span)
+        painter.setPen(colors.text)
+        painter.setFont(theme.font(12, QFont.Weight.DemiBold))
+        painter.drawText(QPointF(0, 14), self._title)
 
     def _draw_now(self, painter: QPainter, area: QRectF, span: float) -> None:
         if self.now is None:
@@ -103,7 +82,7 @@ class StepCurve(QWidget):
         painter.drawEllipse(QPointF(at, top), 4, 4)
         painter.setPen(colors.text)
         painter.drawText(
-            QRectF(0, 2, self.width() - RIGHT, 16),
+            QRectF(0, 2, area.right(), TEXT_HEIGHT),
             Qt.AlignmentFlag.AlignRight,
             f"now {value:,.0f}: {level:.0f} warps",
         )

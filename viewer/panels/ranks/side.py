@@ -17,6 +17,7 @@ from viewer.documents.document import Document
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, SPRING, fill, scrolling, vertical
 from viewer.look.labels import Label, elided_inside
+from viewer.look.painted_chart import PaintedChart
 from viewer.look.tab_order import CHART
 
 if TYPE_CHECKING:
@@ -109,39 +110,38 @@ class CostlyRanks(QWidget):
             self.chosen.emit(self._facts.costly[number].row)
 
 
-class Spread(QWidget):
+class Spread(PaintedChart):
     """How late the ranks are: how many by how much, on a logarithmic scale, so that one is seen beside thousands."""
 
+    margins = (12, 8, 12, 26)
+    wanted = (220, 112)
+    is_low = True
+    is_smooth = False
+
     def __init__(self, facts: ManyRanksDiagnosis) -> None:
-        super().__init__()
+        super().__init__("Lateness of all ranks")
         late = facts.lateness.late
         self._late = np.median(late, axis=1) if late.shape[1] else np.zeros(0)
         self._rows = set(facts.late)
-        self.setFixedHeight(112)
-        self.setAccessibleName("Lateness of all ranks")
 
-    def paintEvent(self, _: QPaintEvent) -> None:
-        painter, colors = QPainter(self), theme.current()
-        if not len(self._late):
-            return
+    def is_empty(self) -> bool:
+        return not len(self._late)
+
+    def draw(self, painter: QPainter) -> None:
+        colors, room = theme.current(), self.room
         low, high = float(self._late.min()), float(self._late.max())
         edges = np.linspace(low, max(high, low + 1), BINS + 1)
         counts, _edges = np.histogram(self._late, edges)
         bad, _edges = np.histogram(self._late[sorted(self._rows)], edges)
-        tall = self.height() - 34
         most = np.log1p(counts.max())
-        wide = (self.width() - 24) / BINS
+        wide = room.width() / BINS
         for number, (count, late) in enumerate(zip(counts.tolist(), bad.tolist(), strict=True)):
             if count:
-                height = max(tall * np.log1p(count) / most, 3)
-                box = QRectF(12 + number * wide, 8 + tall - height, max(wide - 1, 1), height)
+                height = max(room.height() * np.log1p(count) / most, 3)
+                box = QRectF(room.left() + number * wide, room.bottom() - height, max(wide - 1, 1), height)
                 painter.fillRect(box, colors.error if late else colors.grey)
-        painter.fillRect(QRectF(12, 8 + tall, self.width() - 24, 1), colors.line_strong)
-        painter.setFont(theme.font(theme.SECONDARY_PX))
-        painter.setPen(colors.text_secondary)
-        foot = QRectF(12, 12 + tall, self.width() - 24, 18)
-        painter.drawText(foot, Qt.AlignmentFlag.AlignLeft, duration(low))
-        painter.drawText(foot, Qt.AlignmentFlag.AlignRight, duration(high))
+        painter.fillRect(QRectF(room.left(), room.bottom(), room.width(), 1), colors.line_strong)
+        self.draw_ends(painter, duration(low), duration(high))
 
 
 class RanksSide(QWidget):
