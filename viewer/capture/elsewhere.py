@@ -16,7 +16,7 @@ from viewer.capture.commands import FILE_NAME, needs_runner, save_runner
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.left_there import FarRun, far_runs, is_alive, own_id
 from viewer.capture.output_stream import Event
-from viewer.capture.plan import SUFFIXES, Plan, command_for, new_folder
+from viewer.capture.plan import SUFFIXES, Plan, command_for, made_folder
 from viewer.capture.request import CaptureRequest
 from viewer.capture.running import FollowedProgram, Running
 from viewer.capture.target_words import how_often, starts_python_itself
@@ -64,7 +64,7 @@ class Elsewhere:
             interpreter = interpreter or self._python()
         request = replace(request, target=replace(target, interpreter=interpreter))
         command_for(request, "/", "check")  # refuses what cannot be recorded before anything is made there
-        into = prepare_folder(request)
+        into = made_folder(request)
         folder = self._far.make_folder(f"{own_id()} {os.getpid()}")
         self._run = FarRun(self._mark, request, folder, str(into), os.getpid(), started=time.time())
         try:
@@ -258,18 +258,6 @@ def recordings_among(names: Sequence[str], plan: Plan) -> list[str]:
         for name in names
         if name.startswith(f"{plan.name}.") and name.endswith(SUFFIXES[plan.request.tool])
     ]
-
-
-def prepare_folder(request: CaptureRequest) -> Path:
-    """The folder on this machine that the recordings end up in, made; raises ``CaptureProblem``."""
-    into = Path(request.out).absolute() if request.out else new_folder(request)
-    try:
-        into.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CaptureProblem(
-            f"The folder {into} cannot be created: {error.strerror}.", "Choose another."
-        ) from error
-    return into
 
 
 def _runner() -> bytes:

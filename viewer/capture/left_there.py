@@ -9,7 +9,6 @@ import time
 import uuid
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from parsers.model.late.dataclass import dataclass
 from viewer.capture.request import CaptureRequest
@@ -42,16 +41,9 @@ class FarRun:
 
     def keep(self) -> None:
         """Write it down."""
-        values: dict[str, Any] = {
-            "mark": self.mark,
-            "request": self.request.to_json(),
-            "folder": self.folder,
-            "into": self.into,
-            "owner": self.owner,
-            "job": self.job,
-            "started": self.started,
-            "unwanted": self.unwanted,
-        }
+        import msgspec
+
+        values = msgspec.to_builtins(self) | {"request": self.request.to_json()}
         _folder().mkdir(parents=True, exist_ok=True)
         write_text(_folder() / f"{self.mark}.json", json.dumps(values, ensure_ascii=False))
 
@@ -112,17 +104,9 @@ def _folder() -> Path:
 
 
 def _read(file: Path) -> FarRun | None:
+    import msgspec
+
     try:
-        kept = json.loads(file.read_text("utf-8"))
-        return FarRun(
-            str(kept["mark"]),
-            CaptureRequest.from_json(kept["request"]),
-            str(kept["folder"]),
-            str(kept["into"]),
-            int(kept["owner"]),
-            str(kept["job"]),
-            float(kept["started"]),
-            bool(kept["unwanted"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        return msgspec.json.decode(file.read_bytes(), type=FarRun)
+    except (OSError, msgspec.DecodeError):
         return None

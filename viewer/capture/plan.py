@@ -110,7 +110,7 @@ def lines_there(request: CaptureRequest, setup: str) -> list[str]:
     ]
 
 
-def prepare(request: CaptureRequest, check_interpreter: bool = True) -> Plan:
+def prepare(request: CaptureRequest) -> Plan:
     """The plan for a recording on this machine; raises ``CaptureProblem`` for what can be known before it starts."""
     request = _completed(request)
     if request.target.kind is not TargetKind.RUNNING:
@@ -122,17 +122,11 @@ def prepare(request: CaptureRequest, check_interpreter: bool = True) -> Plan:
         if found.problem:
             raise CaptureProblem(found.problem, found.fix)
         tool_path, version = found.path, found.version
-    if check_interpreter and needs_interpreter(request) and request.target.is_python:
+    if needs_interpreter(request) and request.target.is_python:
         answer = probe(request.target.interpreter)
         if answer.problem:
             raise CaptureProblem(answer.problem, answer.fix)
-    out = Path(request.out).absolute() if request.out else new_folder(request)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CaptureProblem(
-            f"The folder {out} cannot be created: {error.strerror}.", "Choose another."
-        ) from error
+    out = made_folder(request)
     name = _free_name(out, request.target.name)
     control = str(out / f".{name}.finish")
     words = command_for(
@@ -213,6 +207,18 @@ def _portable_interpreter(target: Target) -> str:
     if starts_python_itself(target):
         return ""
     return "python3" if os.sep in target.interpreter or not target.interpreter else target.interpreter
+
+
+def made_folder(request: CaptureRequest) -> Path:
+    """The folder on this machine that the recordings end up in; raises ``CaptureProblem``."""
+    out = Path(request.out).absolute() if request.out else new_folder(request)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CaptureProblem(
+            f"The folder {out} cannot be created: {error.strerror}.", "Choose another."
+        ) from error
+    return out
 
 
 def new_folder(request: CaptureRequest) -> Path:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 MARK = "STALLSCOPE_CAPTURE"
 """Environment variable that every process of one recording inherits, whatever session or parent it ends up with."""
@@ -33,13 +33,7 @@ def members(mark: str, root: int = 0) -> set[int]:
             found.add(pid)
     if root and root in parents:
         found.add(root)
-    grew = True
-    while grew:
-        more = {pid for pid, parent in parents.items() if parent in found} - found
-        found |= more
-        grew = bool(more)
-    found.discard(os.getpid())
-    return found
+    return _with_descendants(found, parents) - {os.getpid()}
 
 
 def kill(mark: str, root: int = 0) -> list[int]:
@@ -102,6 +96,12 @@ def _signal(pids: Iterable[int], number: int) -> None:
             os.kill(pid, number)
 
 
+def _with_descendants(family: set[int], parents: Mapping[int, int]) -> set[int]:
+    while more := {pid for pid, parent in parents.items() if parent in family} - family:
+        family = family | more
+    return family
+
+
 def _processes() -> list[int]:
     try:
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
@@ -133,21 +133,15 @@ def _kill_without_proc(root: int) -> list[int]:
     if os.name == "nt":
         subprocess.run(["taskkill", "/PID", str(root), "/T", "/F"], capture_output=True, check=False)
         return []
-    family = {root}
     parents: dict[int, int] = {}
     with contextlib.suppress(OSError):
         listed = subprocess.run(
             ["ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=False
         ).stdout
         parents = {int(line.split()[0]): int(line.split()[1]) for line in listed.splitlines() if line.strip()}
-    grew = True
-    while grew:
-        more = {pid for pid, parent in parents.items() if parent in family} - family
-        family |= more
-        grew = bool(more)
     with contextlib.suppress(OSError):
         os.killpg(root, signal.SIGKILL)
-    _signal(family, signal.SIGKILL)
+    _signal(_with_descendants({root}, parents), signal.SIGKILL)
     return []
 
 

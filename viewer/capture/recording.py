@@ -304,9 +304,10 @@ class Recording:
         if self._killed.is_set():
             return "The recording was killed: nothing is kept.", ""
         output = "".join(self._tail)
+        sentence, _, rest = str(self._problem.get("text", "")).partition(". ")
+        said = f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}.", rest
         if self._problem.get("reason") in FOUND_NOTHING and not self._traceback:
-            sentence, _, rest = str(self._problem.get("text", "")).partition(". ")
-            return f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}.", rest
+            return said
         if self._traceback:
             last = self._traceback.strip().splitlines()[-1]
             _, fix = explain(self.request.tool, output)
@@ -318,8 +319,7 @@ class Recording:
         if problem:
             return problem, fix
         if self._problem:
-            sentence, _, rest = str(self._problem.get("text", "")).partition(". ")
-            return f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}.", rest
+            return said
         if exit_code != 0:
             return explain_ending(exit_code)
         return (

@@ -157,30 +157,22 @@ class CaptureRequest:
 
     def to_json(self) -> dict[str, Any]:
         """As it is kept: without what looks like a secret."""
-        values: dict[str, Any] = _plain(self)
+        import msgspec
+
+        values: dict[str, Any] = msgspec.to_builtins(self)
         values["target"]["environment"] = without_secrets(self.target.environment)
         return values
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> CaptureRequest:
-        """The request that ``to_json`` wrote; unknown keys of a newer version are left out."""
-        parts: dict[str, Any] = {
-            "window": Window,
-            "torch": TorchOptions,
-            "nsys": NsysOptions,
-            "ncu": NcuOptions,
-        }
-        read: dict[str, Any] = {key: _build(kind, values.get(key) or {}) for key, kind in parts.items()}
-        target = dict(values.get("target") or {})
-        target["kind"] = TargetKind(target.get("kind", "script"))
-        read["target"] = _build(Target, target)
-        return CaptureRequest(
-            tool=Tool(values.get("tool", "torch")),
-            out=str(values.get("out", "")),
-            on=_place(values),
-            setup=str(values.get("setup", "")),
-            **read,
-        )
+        """The request that ``to_json`` wrote; unknown keys of a newer version are left out. Raises ``ValueError``."""
+        import msgspec
+
+        known = {key: value for key, value in values.items() if key != "trial"}
+        try:
+            return msgspec.convert({**known, "on": _place(values)}, CaptureRequest)
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error)) from error
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
@@ -192,34 +184,6 @@ def _place(values: Mapping[str, Any]) -> str:
     """The place, which earlier versions kept as a host."""
     host = str(values.get("host", ""))
     return str(values.get("on", "")) or (f"ssh:{host}" if host else "")
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, tuple):
-        return list(value)
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-def _build(kind: type[Any], values: Mapping[str, Any]) -> Any:
-    """An instance from the values whose type is that of the default; others fall back to the default."""
-    default = kind()
-    taken: dict[str, Any] = {}
-    for one in dataclasses.fields(kind):
-        usual = getattr(default, one.name)
-        value = values.get(one.name, usual)
-        if isinstance(usual, tuple) and isinstance(value, list | tuple):
-            taken[one.name] = tuple(str(part) for part in value)
-        elif isinstance(usual, float) and isinstance(value, int | float):
-            taken[one.name] = float(value)
-        elif isinstance(usual, dict) and isinstance(value, Mapping):
-            taken[one.name] = {str(key): str(part) for key, part in value.items()}
-        elif type(value) is type(usual):
-            taken[one.name] = value
-    return kind(**taken)
 
 
 FOUND_NOTHING = frozenset({"no-torch", "no-steps", "too-few-steps", "too-late", "no-slow-step"})

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,10 @@ LAST_USED = "last used"
 
 def data_folder() -> Path:
     """The user's data folder of Stallscope; ``STALLSCOPE_DATA`` overrides it."""
-    if os.environ.get("STALLSCOPE_DATA"):
-        return Path(os.environ["STALLSCOPE_DATA"])
-    try:
-        from platformdirs import user_data_path
-    except ImportError:
-        return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "stallscope"
+    if chosen := os.environ.get("STALLSCOPE_DATA"):
+        return Path(chosen)
+    from platformdirs import user_data_path
+
     from parsers.files.user_folders import user_folder
 
     return user_folder(user_data_path)
@@ -48,6 +47,14 @@ def _read(path: Path) -> Any:
         return None
 
 
+def _request(values: Any) -> CaptureRequest | None:
+    """None where it is no request, or a damaged one."""
+    try:
+        return CaptureRequest.from_json(values) if isinstance(values, dict) else None
+    except ValueError:
+        return None
+
+
 class Presets:
     """Requests saved by name."""
 
@@ -56,16 +63,12 @@ class Presets:
 
     def all(self) -> dict[str, CaptureRequest]:
         """Presets in the order they were saved, the last used request not among them."""
-        return {
-            name: CaptureRequest.from_json(values)
-            for name, values in self._read().items()
-            if name != LAST_USED
-        }
+        kept = {name: _request(values) for name, values in self._read().items() if name != LAST_USED}
+        return {name: request for name, request in kept.items() if request is not None}
 
     def last_used(self) -> CaptureRequest | None:
         """What the previous recording asked for."""
-        values = self._read().get(LAST_USED)
-        return CaptureRequest.from_json(values) if values is not None else None
+        return _request(self._read().get(LAST_USED))
 
     def save(self, name: str, request: CaptureRequest) -> None:
         """Keep a request under a name, replacing an earlier one."""
@@ -76,7 +79,7 @@ class Presets:
 
     def _read(self) -> dict[str, Any]:
         read = _read(self._path)
-        return {str(k): v for k, v in read.items() if isinstance(v, dict)} if isinstance(read, dict) else {}
+        return read if isinstance(read, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,35 +126,23 @@ class History:
         return run
 
     def save(self, run: Run) -> None:
-        _write_whole(
-            run.folder / "run.json",
-            {
-                "request": run.request.to_json(),
-                "started": run.started,
-                "elapsed_s": run.elapsed_s,
-                "exit_code": run.exit_code,
-                "problem": run.problem,
-                "recordings": [str(path) for path in run.recordings],
-            },
-        )
+        import msgspec
+
+        values = msgspec.to_builtins(run, enc_hook=str) | {"request": run.request.to_json()}
+        _write_whole(run.folder / "run.json", values)
 
     def runs(self) -> list[Run]:
-        """All runs kept, newest first."""
+        """All runs kept, newest first; damaged ones are left out."""
+        import msgspec
+
         found = []
         for folder in self._folders():
             read = _read(folder / "run.json")
-            if isinstance(read, dict):
-                found.append(
-                    Run(
-                        folder,
-                        CaptureRequest.from_json(read.get("request") or {}),
-                        float(read.get("started") or 0.0),
-                        float(read.get("elapsed_s") or 0.0),
-                        read.get("exit_code"),
-                        str(read.get("problem") or ""),
-                        tuple(Path(path) for path in read.get("recordings") or ()),
-                    )
-                )
+            request = _request(read.get("request")) if isinstance(read, dict) else None
+            if request is not None:
+                values = {**read, "folder": str(folder), "request": msgspec.to_builtins(request)}
+                with suppress(msgspec.ValidationError):
+                    found.append(msgspec.convert(values, Run, dec_hook=lambda kind, text: kind(text)))
         return sorted(found, key=lambda run: run.started, reverse=True)
 
     def _folders(self) -> list[Path]:

@@ -67,9 +67,9 @@ def read_target(words: Sequence[str], folder: str = "", interpreter: str = "") -
         return _after_python(words, (), interpreter, (), folder)
     first = PurePath(words[0]).name
     if first in _LAUNCHERS:
-        return _after_launcher(words, 1, "", folder)
+        return _after_launcher(words, 1, folder)
     if first == _ACCELERATE and words[1:2] == ["launch"]:
-        return _after_launcher(words, 2, "", folder)
+        return _after_launcher(words, 2, folder)
     if first.endswith((".py", ".pyw", ".pyz")):
         return Target(TargetKind.SCRIPT, words[0], tuple(words[1:]), interpreter, folder=folder)
     for position, word in enumerate(words):
@@ -78,7 +78,7 @@ def read_target(words: Sequence[str], folder: str = "", interpreter: str = "") -
             named = interpreter if interpreter and word == PurePath(word).name else word
             return _after_python(rest, options, named, tuple(words[:position]), folder)
         if PurePath(word).name in _LAUNCHERS and position:
-            return _after_launcher(words, position + 1, "", folder)
+            return _after_launcher(words, position + 1, folder)
     return Target(TargetKind.COMMAND, words[0], tuple(words[1:]), "", folder=folder)
 
 
@@ -113,14 +113,13 @@ def _after_python(
         if len(rest) < 2:
             raise UnreadableCommand("-m needs the name of a module")
         if rest[1] in _LAUNCHER_MODULES:
-            return _after_launcher(
-                [*before, interpreter, *options, *rest], len(before) + 3 + len(options), "", folder
-            )
+            words = [*before, interpreter, *options, *rest]
+            return _after_launcher(words, len(before) + 3 + len(options), folder)
         return Target(TargetKind.MODULE, rest[1], tuple(rest[2:]), interpreter, options, before, folder)
     return Target(TargetKind.SCRIPT, rest[0], tuple(rest[1:]), interpreter, options, before, folder)
 
 
-def _after_launcher(words: list[str], start: int, interpreter: str, folder: str) -> Target:
+def _after_launcher(words: list[str], start: int, folder: str) -> Target:
     at, module = start, False
     while at < len(words) and words[at].startswith("-"):
         word = words[at]
@@ -134,7 +133,7 @@ def _after_launcher(words: list[str], start: int, interpreter: str, folder: str)
     if at >= len(words):
         raise UnreadableCommand(f"no script follows {words[0]}")
     kind = TargetKind.MODULE if module else TargetKind.SCRIPT
-    return Target(kind, words[at], tuple(words[at + 1 :]), interpreter, (), tuple(words[:at]), folder)
+    return Target(kind, words[at], tuple(words[at + 1 :]), "", (), tuple(words[:at]), folder)
 
 
 def starts_python_itself(target: Target) -> bool:

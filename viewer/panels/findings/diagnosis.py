@@ -144,9 +144,6 @@ class DiagnosisPanel(QWidget):
                 layout.addWidget(card)
             self._fill_rest(diagnosis, layout, explanations)
             self._told = _summary(diagnosis, len(self.cards))
-        current = self._document.finding
-        for card in [each for each in self.cards if each.finding is current] or self.cards[:1]:
-            card.set_current(True)
         self._say_count()
         layout.addStretch(1)
         self._body_layout = layout
