@@ -90,6 +90,11 @@ def percent(fraction: float) -> str:
     return f"{value:.2f} %" if abs(value) >= 0.005 else "<0.01 %"
 
 
+def how_many(count: int, singular: str) -> str:
+    """ "1 step", "1,204 steps"."""
+    return f"{count:,} {singular}{'' if count == 1 else 's'}"
+
+
 def quantity(value: float | None, unit: str) -> str:
     """A value in a base unit as people read it, as time, size or rate where it is one; a dash for None."""
     if value is None:

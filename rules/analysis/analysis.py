@@ -11,7 +11,7 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import UNTIMED
 from parsers.model.names.per_name import distinct
 from parsers.model.threads import give_back
-from parsers.model.units import percent
+from parsers.model.units import how_many, percent
 from rules.analysis.arithmetic.intervals import Intervals, length, union
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
 from rules.analysis.idle.causes import IdleTable
@@ -74,7 +74,7 @@ class Analysis:
         if not self.steady_steps:
             return "first to last GPU operation" if len(self.trace.gpu_operations) else "whole recording"
         count, first = self.steps_in_window, self.steady_steps[0]
-        text = f"{count} steady step{'s' if count != 1 else ''}, found by {_FOUND_BY[first.found_by]}"
+        text = f"{how_many(count, 'steady step')}, found by {_FOUND_BY[first.found_by]}"
         outside = self.work_outside_steps
         each = (1 - outside) * len({step.rank for step in self.steps}) / len(self.steps)
         if outside < max(OUTSIDE, STEPS_OUTSIDE * each):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import Trace, TraceError
-from parsers.model.units import percent, three_digits
+from parsers.model.units import how_many, percent, three_digits
 from rules.comparison.kernel_rows import Work
 from rules.comparison.kernels import compare_reports
 from rules.comparison.side import Side
@@ -131,7 +131,7 @@ def not_the_same_work(first: Side, second: Side, works: tuple[Works, Works]) -> 
     if all(names) and names[0] != names[1]:
         found.append(f"different GPUs: {_listed(names[0])} and {_listed(names[1])}")
     if first.gpus != second.gpus:
-        found.append(f"{_count(first.gpus, 'GPU')} before and {second.gpus} after")
+        found.append(f"{how_many(first.gpus, 'GPU')} before and {second.gpus} after")
     if look_like_different_programs(*works):
         found.append("they share almost no kernels, and one launches many times more than the other")
     elif first.gpus == second.gpus and names[0] == names[1] and times_as_long(*works) is not None:
@@ -158,7 +158,7 @@ def cautions(first: Side, second: Side, works: tuple[Works, Works]) -> list[str]
         found.append(f"different GPUs: {_listed(names[0])} and {_listed(names[1])}")
     if first.gpus != second.gpus:
         found.append(
-            f"{_count(first.gpus, 'GPU')} before and {second.gpus} after: communication differs, and perhaps the "
+            f"{how_many(first.gpus, 'GPU')} before and {second.gpus} after: communication differs, and perhaps the "
             "batch per GPU"
         )
     if first.gpus and second.gpus and in_common < MIN_COMMON_SHARE:
@@ -242,10 +242,6 @@ def _about_steps(first: Side, second: Side) -> list[str]:
     if min(first.repetitions, second.repetitions) < FEW_STEPS:
         return ["fewer than three steady steps in at least one of them"]
     return []
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _listed(names: set[str]) -> str:

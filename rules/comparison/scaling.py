@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parsers.model.late.dataclass import dataclass
-from parsers.model.units import percent, three_digits
+from parsers.model.units import how_many, percent, three_digits
 from rules.analysis.idle.causes import Cause
 from rules.comparison.side import Side
 
@@ -40,7 +40,7 @@ class Scaling:
         )
         return (
             f"{three_digits(self.speedup)}x of {three_digits(self.possible)}x on {self.gpus_after} instead of "
-            f"{self.gpus_before} GPU{'s' if self.gpus_before > 1 else ''} "
+            f"{how_many(self.gpus_before, 'GPU')} "
             f"({percent(self.speedup / self.possible)} of what they could do; each computes {share}){because}"
         )
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from parsers.model import Progress
-from parsers.model.units import duration, percent, rate, size
+from parsers.model.units import duration, how_many, percent, rate, size
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.groups import PIPELINE
 from rules.analysis.ranks.states import COMPUTE, FIRST_IDLE
@@ -145,7 +145,7 @@ def _links(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
             account=(
                 f"{speed.collective} of {size(speed.bytes)} reaches {rate(speed.bus_bandwidth)} there, against a "
                 f"median of {rate(link.usual)} in groups that send the same: {duration(speed.transfer_ns)} each, "
-                f"{speed.count:,} in the analysed time. {link.groups:,} group{'s' if link.groups > 1 else ''} share "
+                f"{speed.count:,} in the analysed time. {how_many(link.groups, 'group')} share "
                 "it."
             ),
             remedy=remedy(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parsers.model import Trace
-from parsers.model.units import duration
+from parsers.model.units import duration, how_many
 from rules.analysis.arithmetic.intervals import length, union
 from rules.analysis.facts.compilations import broken_graphs, compiled_functions, compiling
 
@@ -22,13 +22,9 @@ def of_compiler_log(trace: Trace) -> str:
     parts = []
     if events := compiling(trace).tolist():
         spent = length(union(trace.events.start[events], trace.events.end[events]))
-        parts.append(f"{_counted(len(events), 'compilation')} in {duration(spent)}")
+        parts.append(f"{how_many(len(events), 'compilation')} in {duration(spent)}")
     if again := sum(len(each.reasons) for each in functions):
-        parts.append(f"{again:,} of them again" if events else _counted(again, "recompilation"))
+        parts.append(f"{again:,} of them again" if events else how_many(again, "recompilation"))
     if breaks:
-        parts.append(f"graphs break at {_counted(len(breaks), 'place')}")
+        parts.append(f"graphs break at {how_many(len(breaks), 'place')}")
     return f"torch.compile: {', '.join(parts)}" if parts else ""
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

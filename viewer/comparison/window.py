@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QMenuBar, QSplitter, QWidget
 from parsers.model import Progress, Trace, TraceError
 from parsers.model.errors import SYSTEM_ERRORS, refused_by_system
 from parsers.model.names.kernels import kernel_name
-from parsers.model.units import duration, percent, three_digits
+from parsers.model.units import duration, how_many, percent, three_digits
 from viewer.comparison.bridge_chart import BridgePanel
 from viewer.comparison.comparing import Compared, compared
 from viewer.comparison.control_bar import ControlBar
@@ -376,7 +376,7 @@ class ComparisonWindow(QWidget):
         for view in self.twins.views:
             view.state.select_event(-1)
         self.twins.highlight(places)
-        said = [f"{len(each)} place{'s' * (len(each) != 1)}" for each in places]
+        said = [how_many(len(each), "place") for each in places]
         self.foot.setText(f"marked: {said[0]} before, {said[1]} after (Esc clears the marks)")
 
     def leave(self) -> None:
@@ -419,8 +419,7 @@ class ComparisonWindow(QWidget):
             each.producer for trace in self.traces if trace is not None for each in trace.inputs
         )
         self.foot.setText(
-            f"{len(events)} recording{'s' * (len(events) != 1)} · {', '.join(producers)} · "
-            f"{' + '.join(events)} events"
+            f"{how_many(len(events), 'recording')} · {', '.join(producers)} · {' + '.join(events)} events"
         )
 
     def mousePressEvent(self, event: QMouseEvent) -> None:

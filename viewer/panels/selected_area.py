@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QComboBox, QGridLayout, QPushButton, QWidget
 
-from parsers.model.units import duration, percent
+from parsers.model.units import duration, how_many, percent
 from viewer.documents.document import Document
 from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
@@ -80,7 +80,7 @@ class SelectedArea(QWidget):
     def show_contents(
         self, area: Area, count: int, devices: tuple[DeviceArea, ...], frame: pd.DataFrame
     ) -> None:
-        lanes = f" on {len(area.lanes)} lane{'s' * (len(area.lanes) != 1)}" if area.lanes else ""
+        lanes = f" on {how_many(len(area.lanes), 'lane')}" if area.lanes else ""
         self.text.setText(f"{duration(area.end - area.start)} selected{lanes}, {count:,} events")
         self.devices = devices
         while (item := self._bars.takeAt(0)) is not None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.devices import short_device_name
-from parsers.model.units import base_unit, duration, percent
+from parsers.model.units import base_unit, duration, how_many, percent
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family
 from rules.verdict.promises import promise_for, worded_shortly
@@ -49,7 +49,7 @@ def explained(finding: Finding, analysis: Analysis) -> Question | None:
         table, amount = _TABLES[about], "exposed_ns"
         where = f"exposed_ns > 0 AND start_ns >= {start} AND start_ns < {end}"
     steps = max(analysis.steps_in_window, 1)
-    recorded = f"{duration(analysis.window_ns)}, {steps} step{'s' if steps != 1 else ''}, as recorded"
+    recorded = f"{duration(analysis.window_ns)}, {how_many(steps, 'step')}, as recorded"
     sql = "\n".join(
         [
             f"-- {one_line(finding.title)}",

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from parsers.model import Trace
-from parsers.model.units import duration, percent, three_digits
+from parsers.model.units import duration, how_many, percent, three_digits
 from rules.analysis.inference.engine_costs import BetweenSteps, CacheTraffic, EngineCosts, HostSampling
 from rules.analysis.inference.engine_steps import StepKind
 from rules.analysis.inference.requests import RequestSource
@@ -107,14 +107,14 @@ def cost_lines(costs: EngineCosts) -> list[str]:
             f"{percent(between.gpu_idle_ns / between.ns)} of it, so its queue is {queue}."
         )
     if (sampling := costs.sampling) is not None:
-        ranges = f"{sampling.count:,} range{'s' if sampling.count != 1 else ''}"
+        ranges = how_many(sampling.count, "range")
         lines.append(
             f"Sampling on the host: {percent(sampling.share)} of the steps' time, {duration(sampling.ns)} in "
             f"{ranges}; the GPU idles {percent(sampling.gpu_idle_ns / sampling.ns)} of it."
         )
     if (cache := costs.cache) is not None:
         what = "KV cache" if cache.by_name else "Indexed reads and writes, as of a KV cache"
-        kernels = f"{cache.count:,} kernel{'s' if cache.count != 1 else ''}"
+        kernels = how_many(cache.count, "kernel")
         lines.append(
             f"{what}: {percent(cache.share)} of the kernels' time, {duration(cache.ns)} in {kernels}."
         )

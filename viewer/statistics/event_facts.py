@@ -11,7 +11,7 @@ from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, 
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name
-from parsers.model.units import duration, percent, rate, size
+from parsers.model.units import duration, how_many, percent, rate, size
 from rules.analysis.arithmetic.intervals import measure
 from rules.analysis.idle.causes import Cause, IdleTable
 from viewer.look.naming import plain_name, python_name
@@ -234,7 +234,7 @@ def facts_of_gap(trace: Trace, analysis: Analysis, row: int) -> list[Fact]:
     facts.append(
         Fact(
             "Same culprit",
-            f"{count:,} gap{'s' * (count != 1)}, {duration(total)}, {share} of the analysed time",
+            f"{how_many(count, 'gap')}, {duration(total)}, {share} of the analysed time",
         )
     )
     return facts

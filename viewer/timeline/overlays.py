@@ -9,7 +9,7 @@ from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen, QRegion
 
 from parsers.model.arrays import I64
-from parsers.model.units import duration
+from parsers.model.units import duration, how_many
 from viewer.look import theme
 from viewer.look.painted_text import TextCache
 from viewer.timeline.geometry.derived import Frame
@@ -319,7 +319,7 @@ class Overlays:
         if self._count[0] != area:
             lanes = area.lanes or range(len(scene.trace.lanes))
             self._count = area, count_in(scene.trace.events, lanes, area.start, area.end)
-        first, second = duration(area.duration), f"{self._count[1]:,} event{'s' * (self._count[1] != 1)}"
+        first, second = duration(area.duration), how_many(self._count[1], "event")
         width = self._bold.width(first) + 10 + self._small.width(second) + 16
         x = min(max(where.center().x() - width / 2, 2), self._state.scale.width - width - 2)
         box = free_place(QRectF(round(x), 0, width, AREA_LABEL), where, height, labels)

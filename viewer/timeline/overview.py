@@ -20,7 +20,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.arrays import I64, U32
 from parsers.model.late.dataclass import dataclass
-from parsers.model.units import duration
+from parsers.model.units import duration, how_many
 from rules.analysis.idle.causes import Cause
 from rules.memory.kinds import Kind
 from viewer.look import theme
@@ -252,9 +252,7 @@ class Overview(QWidget):
         self._bold.draw(painter, what, TEXT_LEFT, 6, NAMES_WIDTH - TEXT_LEFT - 8)
         steps = len(self._state.shown_steps)
         told = (
-            f"{duration(self._state.end)}, {steps} step{'s' if steps != 1 else ''}"
-            if steps
-            else duration(self._state.end)
+            f"{duration(self._state.end)}, {how_many(steps, 'step')}" if steps else duration(self._state.end)
         )
         told = told if self._span is None else "double click: whole run"
         painter.setPen(colors.text_secondary)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from parsers.model import Progress
+from parsers.model.units import how_many
 from viewer.documents.document import Document
 from viewer.panels.dock import BottomPanels
 from viewer.statistics.event_search import (
@@ -90,7 +91,7 @@ class Searching(QObject):
         note = "Enter to run, arrows to choose, Esc to close"
         if match is not None:
             rows += self._names(match)
-            names = f"{len(match.names):,} name{'s' * (len(match.names) != 1)}"
+            names = how_many(len(match.names), "name")
             note = (
                 f"{match.events:,} events of {names}.  F3 and Shift+F3 go from one to the next"
                 if match.names

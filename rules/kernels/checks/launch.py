@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from parsers.model import KernelProfile
+from parsers.model.units import how_many
 from rules.findings.base import Category
 from rules.kernels.checks.result import KernelRuleResult, check, numbers
 from rules.kernels.checks.speed_of_light import WAVES, blocks_of, multiprocessors
@@ -51,7 +52,7 @@ def _partial_warps(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     left = threads % WARP
     if threads and left:
         percent = 100.0 * (1 - left / WARP) / math.ceil(threads / WARP)
-        has = f"{threads} thread{'s' if threads != 1 else ''}"
+        has = how_many(threads, "thread")
         text = (
             f"A block has {has}, which is not a multiple of {WARP}: its last warp runs with "
             f"{WARP - left} threads switched off."
@@ -64,7 +65,7 @@ def _small_grid(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     if not blocks or not sms:
         return
     if blocks < sms:
-        have = f"{blocks} block{'s' if blocks != 1 else ''} for {sms:.0f} SMs"
+        have = f"{how_many(blocks, 'block')} for {sms:.0f} SMs"
         text = f"The grid has {have}: {sms - blocks:.0f} SMs have nothing to do."
         yield _fault(text, Category.SMALL_GRID, 100.0 * (sms - blocks) / sms, "grid size")
     elif blocks < 2 * sms:
@@ -83,7 +84,7 @@ def _tail(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     share = tail_share(waves)
     if whole >= 1 and share >= LARGE_TAIL_SHARE:
         text = (
-            f"The blocks run in {whole} full wave{'s' if whole > 1 else ''} and a last one that is filled to"
+            f"The blocks run in {how_many(whole, 'full wave')} and a last one that is filled to"
             f" {100 * (waves - whole):.0f} %: it may take as long as a full one with most SMs idle."
         )
         yield _fault(text, Category.TAIL_EFFECT, 100.0 * share, "tail")

@@ -9,7 +9,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPen
 
 from parsers.model.late.dataclass import dataclass
-from parsers.model.units import duration, three_digits
+from parsers.model.units import duration, how_many, three_digits
 from rules.analysis.inference.capacity import Capacity
 from viewer.look import theme
 from viewer.look.labels import tooltip
@@ -181,10 +181,10 @@ class CapacityChart(PaintedChart):
         if nearest is None or distance(nearest) > NEAR:
             self.setToolTip("")
             return
-        steps = f"{nearest.count:,} decode step{'s' if nearest.count != 1 else ''}"
+        steps = how_many(nearest.count, "decode step")
         self.setToolTip(
             tooltip(
-                f"{nearest.size:,} request{'s' if nearest.size != 1 else ''}: {three_digits(nearest.rate)} tokens/s\n"
+                f"{how_many(nearest.size, 'request')}: {three_digits(nearest.rate)} tokens/s\n"
                 f"{duration(round(nearest.ns))}, the median of {steps}"
             )
         )

@@ -8,7 +8,7 @@ from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEv
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from parsers.model import Trace
-from parsers.model.units import duration, percent
+from parsers.model.units import duration, how_many, percent
 from viewer.look import theme
 from viewer.look.labels import tooltip
 from viewer.look.naming import plain_name, python_name
@@ -117,7 +117,7 @@ class IcicleView(QWidget):
         calls = int(tree.count[node])
         return (
             f"{self._name(node)}\n{duration(int(tree.total[node]))} ({share}), itself {duration(int(tree.own[node]))}, "
-            f"{calls:,} call{'s' * (calls != 1)}"
+            f"{how_many(calls, 'call')}"
         )
 
     def event(self, event: QEvent) -> bool:

@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QToolButton, QWidget
 
+from parsers.model.units import how_many
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
@@ -65,7 +66,7 @@ class CheckList(QWidget):
         lines: list[tuple[str, str, int]] = []
         for reason, rules in self._groups.items():
             if reason:
-                lines.append((f"{_sentence(reason)} ({counted_checks(len(rules))}):", "secondary", 10))
+                lines.append((f"{_sentence(reason)} ({how_many(len(rules), 'check')}):", "secondary", 10))
             for rule in rules:
                 lines.append((check_name(rule), "", 4))
                 lines += [(text, "faint", 0) for text in list(self._explanations.get(rule, {}).values())[:1]]
@@ -86,8 +87,3 @@ class CheckList(QWidget):
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def counted_checks(count: int) -> str:
-    """ "1 check", "14 checks"."""
-    return f"{count} check{'s' * (count != 1)}"

@@ -8,12 +8,13 @@ from PySide6.QtCore import QTimer
 from PySide6.QtGui import QAction, QFont, QResizeEvent
 from PySide6.QtWidgets import QMenu, QToolButton, QVBoxLayout, QWidget
 
+from parsers.model.units import how_many
 from rules.findings.base import Severity
 from viewer.documents.document import Document, Stage
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, SPRING, fill, horizontal, scrolling, vertical
 from viewer.look.labels import ElidedLabel, Label
-from viewer.panels.findings.check_list import CheckList, check_name, counted_checks
+from viewer.panels.findings.check_list import CheckList, check_name
 
 if TYPE_CHECKING:
     from rules import Diagnosis, Finding
@@ -192,7 +193,7 @@ class DiagnosisPanel(QWidget):
         if changed:
             self._note(layout, "With changed thresholds", "\n".join(changed))
         if diagnosis.quiet:
-            title = f"{counted_checks(len(diagnosis.quiet))} found nothing"
+            title = f"{how_many(len(diagnosis.quiet), 'check')} found nothing"
             layout.addWidget(CheckList(title, {"": diagnosis.quiet}, explanations))
         if diagnosis.crashed:
             self._note(layout, "These checks failed", ", ".join(map(check_name, diagnosis.crashed)))
@@ -200,12 +201,12 @@ class DiagnosisPanel(QWidget):
         for name, reason in diagnosis.skipped.items():
             by_reason.setdefault(reason, []).append(name)
         if without_gpu:
-            skipped = counted_checks(len(diagnosis.skipped))
+            skipped = how_many(len(diagnosis.skipped), "check")
             layout.addWidget(
                 CheckList(f"{skipped} need GPU activity", {"": list(diagnosis.skipped)}, explanations)
             )
         elif by_reason:
-            title = f"{counted_checks(len(diagnosis.skipped))} could not be made"
+            title = f"{how_many(len(diagnosis.skipped), 'check')} could not be made"
             layout.addWidget(CheckList(title, by_reason, explanations))
 
     @staticmethod
@@ -328,8 +329,8 @@ def _longest(finding: Finding | None) -> int:
 def _summary(diagnosis: Diagnosis, shown: int) -> tuple[str, str]:
     """In short, and in full."""
     total = len(diagnosis.findings)
-    found = f"{total} finding{'s' * (total != 1)}" if shown == total else f"{shown} of {total} findings"
-    return found, f"{found}, {counted_checks(len(diagnosis.quiet))} passed"
+    found = how_many(total, "finding") if shown == total else f"{shown} of {total} findings"
+    return found, f"{found}, {how_many(len(diagnosis.quiet), 'check')} passed"
 
 
 def _explanations(thresholds: Thresholds) -> dict[str, dict[str, str]]:

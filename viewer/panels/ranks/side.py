@@ -10,7 +10,7 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QFont, QFontMetricsF, QGuiApplication, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from parsers.model.units import duration
+from parsers.model.units import duration, how_many
 from rules.summaries import page
 from rules.wording.late_ranks import doing
 from viewer.documents.document import Document
@@ -68,7 +68,7 @@ class CostlyRanks(QWidget):
         colors, top = theme.current(), HEAD + ROW_HEIGHT * number
         if number == self.current:
             painter.fillRect(QRectF(0, top, self.width(), ROW_HEIGHT), colors.selection)
-        steps = f"{each.latest_in:,} step{'s' if each.latest_in != 1 else ''}"
+        steps = how_many(each.latest_in, "step")
         late = duration(each.late_ns) if each.late_ns else "-"
         texts = (self._facts.run.name(each.row), duration(each.cost_ns), late, steps)
         for text, left, right, flag in self._columns(texts):
