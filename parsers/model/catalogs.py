@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 
@@ -23,6 +24,7 @@ def loading(package: str, wanted: Callable[[str], bool] = lambda _: True) -> Ite
 
 @cache
 def load_all(package: str) -> None:
-    """Import every module of a package, once."""
-    for _ in loading(package):
-        pass
+    """Import every module of a package and of the packages inside it, once."""
+    for name in loading(package):
+        if hasattr(sys.modules[f"{package}.{name}"], "__path__"):
+            load_all(f"{package}.{name}")

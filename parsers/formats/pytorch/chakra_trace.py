@@ -17,7 +17,7 @@ import msgspec
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.formats.execution_trace import Inputs, Node, Operators
+from parsers.formats.pytorch.execution_trace import Inputs, Node, Operators
 from parsers.json_records import UNREADABLE
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder

@@ -1,0 +1,1 @@
+"""What ROCm's recorders and the monitors of AMD GPUs write."""

@@ -1,0 +1,1 @@
+"""Sampled stacks and calls of the CPU, as its profilers write them."""

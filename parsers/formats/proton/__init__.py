@@ -1,0 +1,1 @@
+"""Profiles of Proton, Triton's profiler."""

@@ -1,0 +1,1 @@
+"""What PyTorch writes beside the traces of its profiler."""
