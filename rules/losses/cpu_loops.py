@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import BOOL, I64, EventKind
+from parsers.model import BOOL, I64, EventKind, derived_by
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
@@ -57,6 +57,7 @@ class ItemLoops:
         return sum(len(each.operators) for each in self.loops) / max(self.operators, 1)
 
 
+@derived_by
 def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
     """Loops whose rounds are no layers of a model, with the loops of their backward passes; optimizers left out."""
     table, operators = time.trace.events, time.operators

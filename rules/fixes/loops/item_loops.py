@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from parsers.model import BOOL, CopyKind
+from parsers.model import BOOL, CopyKind, derived_by
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
@@ -29,7 +29,8 @@ _WAYS_OF_THE_MODEL = (Family.NORMALISATION, Family.ATTENTION, Family.CONVOLUTION
 _PRODUCTS = (Family.GEMM, Family.TRITON)
 
 
-def item_loops(analysis: Analysis, replay: Replay) -> list[Loop]:
+@derived_by
+def item_loops(analysis: Analysis, replay: Replay) -> tuple[Loop, ...]:
     """Loops whose rounds can be independent, outside of optimizers, which a fix of their own joins.
 
     Of a loop whose rounds form groups, each group is told as a loop. What one operator repeats is no loop of the
@@ -58,7 +59,7 @@ def item_loops(analysis: Analysis, replay: Replay) -> list[Loop]:
             found.append(loop)
         else:
             found += _groups(replay, loop)
-    return found
+    return tuple(found)
 
 
 def in_loops(analysis: Analysis, replay: Replay) -> BOOL:
