@@ -49,13 +49,13 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
     )
     behind = (Category.LAUNCH_BOUND, Category.SLOW_OPERATOR)
     for rest in [each for each in order if each.category in behind]:
-        at = next(place for place, each in enumerate(order) if each is rest)
-        last = max((place for place, each in enumerate(order) if _says_more(each, rest)), default=at)
+        at = next(index for index, each in enumerate(order) if each is rest)
+        last = max((index for index, each in enumerate(order) if _says_more(each, rest)), default=at)
         if last > at:
             order = [*order[:at], *order[at + 1 : last + 1], rest, *order[last + 1 :]]
     for wait in [each for each in order if each.category in _OF_THE_CPU]:
-        at = next(place for place, each in enumerate(order) if each is wait)
-        first = next((place for place, each in enumerate(order[:at]) if _is_kept_waiting(each, wait)), at)
+        at = next(index for index, each in enumerate(order) if each is wait)
+        first = next((index for index, each in enumerate(order[:at]) if _is_kept_waiting(each, wait)), at)
         order = [*order[:first], wait, *order[first:at], *order[at + 1 :]]
     return order
 

@@ -71,11 +71,11 @@ def _is_packets(head: bytes) -> bool:
     at = packets = 0
     while at < len(head) and head[at] == _PACKET:
         size = shift = 0
-        for place, byte in enumerate(head[at + 1 : at + 1 + _MAX_VARINT], at + 2):
+        for index, byte in enumerate(head[at + 1 : at + 1 + _MAX_VARINT], at + 2):
             size |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
-                at = place + size
+                at = index + size
                 break
         else:
             return False

@@ -154,7 +154,7 @@ def decoded(source: Bytes, starts: I64, until: I64, layout: Layout, objects: Obj
     memo[:, 0] = PLACEHOLDER
     which = np.flatnonzero(starts + MAX_EVENT_LENGTH < len(source.data))
     at = starts[which] + len(OPENING)
-    for place, (key, reference) in enumerate(zip(layout.keys, layout.references, strict=True), 1):
+    for index, (key, reference) in enumerate(zip(layout.keys, layout.references, strict=True), 1):
         good = _begins(source.word[at], reference) & (at < starts[which] + MAX_EVENT_LENGTH // 2)
         which, at = _chosen(good, which, at)
         at = at + len(reference)
@@ -170,7 +170,7 @@ def decoded(source: Bytes, starts: I64, until: I64, layout: Layout, objects: Obj
             good &= value.is_reference | value.is_list
             frames[which] = np.where(value.is_reference, value.number, -1)
             stack[which] = np.where(value.is_list, value.memoised, -1)
-        memo[which, place] = value.memoised
+        memo[which, index] = value.memoised
         which, at = _chosen(good, which, at + value.length)
     which, at = _chosen(source.each[at] == _SETITEMS, which, at)
     whole = np.zeros(count, bool)

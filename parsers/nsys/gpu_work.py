@@ -238,8 +238,8 @@ def _read_transfers(
         launched.add(events, start, lane, taken(batch["correlation"], good))
         if "bytes" in table:
             builder.attribute(Attribute.BYTES, events, taken(batch["bytes"], good))
-        for place, attribute in enumerate(attributes, 1):
-            builder.attribute(attribute, events, described[code, place])
+        for index, attribute in enumerate(attributes, 1):
+            builder.attribute(attribute, events, described[code, index])
         node = batch["node"][good]
         builder.attribute(Attribute.GRAPH_NODE, events[node != 0], node[node != 0])
 

@@ -61,8 +61,8 @@ def add_gpu_work(builder: TraceBuilder, trace: Packets, progress: Progress) -> N
     kernel = _looked_up(packets.epoch, fields.numbers(_KERNEL, count), kernels)
     named = _looked_up(packets.epoch, fields.numbers(_NAME_ID, count), trace.interned(_EVENT_NAMES, _TEXT))
     owners, own = fields.spans(_NAME)
-    for place, owner in enumerate(owners.tolist()):
-        named[owner] = own.text(place)
+    for index, owner in enumerate(owners.tolist()):
+        named[owner] = own.text(index)
     gpu = fields.numbers(_GPU, count)
     names = [
         of_kernel or own_name or of_stage or "GPU work"
@@ -152,8 +152,8 @@ def _described(fields: Fields, progress: Progress) -> dict[int, list[str]]:
         named = decode(entries, progress, (1,))
         owners, texts = named.spans(1)
         names = [""] * len(entries)
-        for place, owner in enumerate(owners.tolist()):
-            names[owner] = texts.text(place)
+        for index, owner in enumerate(owners.tolist()):
+            names[owner] = texts.text(index)
         found[which] = names
     return found
 
@@ -209,8 +209,8 @@ def _specs(descriptors: Spans, progress: Progress) -> dict[int, tuple[str, str, 
     unit, per = stated.numbers(_UNIT, len(entries)).tolist(), stated.numbers(_PER, len(entries)).tolist()
     names = [""] * len(entries)
     owners, texts = stated.spans(_TITLE)
-    for place, owner in enumerate(owners.tolist()):
-        names[owner] = texts.text(place)
+    for index, owner in enumerate(owners.tolist()):
+        names[owner] = texts.text(index)
     found = {}
     for row, counter in enumerate(ids):
         name, factor = _UNITS.get(unit[row], ("", 1.0))

@@ -20,7 +20,7 @@ def inflated(content: bytes, limit: UnpackingLimit, progress: Progress) -> tuple
     if not len(spans):
         return content, 0
     packets = outer.of(_PACKET, data)
-    inside = {owner: place for place, owner in enumerate(owners.tolist())}
+    inside = {owner: index for index, owner in enumerate(owners.tolist())}
     parts: list[bytes] = []
     damaged = 0
     for number in range(len(packets)):

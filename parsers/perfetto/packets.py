@@ -259,8 +259,8 @@ class _Reading:
         stated = decode(clocks, self.progress)
         columns = [stated.numbers(number, len(clocks)) for number in (1, 2, 3, 4)]
         of_place = dict(rows_by(of_clock))
-        for place, packet in enumerate(owners.tolist()):
-            mine = of_place.get(place, NONE).tolist()
+        for index, packet in enumerate(owners.tolist()):
+            mine = of_place.get(index, NONE).tolist()
             yield (
                 packet,
                 [
@@ -346,10 +346,10 @@ class _Reading:
     def _written(self, events: Fields, number: int, texts: I64) -> None:
         """Texts that stand in the events themselves."""
         owners, spans = events.spans(number)
-        for place, owner in enumerate(owners.tolist()):
-            if place % 10_000 == 0:
+        for index, owner in enumerate(owners.tolist()):
+            if index % 10_000 == 0:
                 self.progress.step(0.6, "reading names")
-            texts[owner] = self._text(spans.text(place))
+            texts[owner] = self._text(spans.text(index))
 
     def _annotations(self, events: Fields, era: I64, wanted: frozenset[str]) -> dict[str, tuple[I64, I64]]:
         owners, spans = events.spans(_E_ANNOTATIONS)

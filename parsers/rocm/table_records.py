@@ -134,7 +134,7 @@ class TableRecords:
 
     def _copying_device(self, rows: Rows) -> I64:
         """The GPU of a copy: of its two agents the one that has run a kernel, else the first device."""
-        known = {device.id: place for place, device in enumerate(self.timeline.builder.devices)}
+        known = {device.id: index for index, device in enumerate(self.timeline.builder.devices)}
         found = np.full(rows.length, -1, np.int64)
         for column in ("sourceagentid", "destinationagentid", *_GPU):
             if column not in rows:

@@ -56,15 +56,15 @@ def host_events(names: Sequence[str], operations: Collection[str]) -> U8:
     """``HostEvent`` for each name; ``operations`` are names of GPU operations, which the runtime's work bears too."""
     found = np.zeros(len(names), np.uint8)
     kernels = {name.removesuffix(_COMPILED_KERNEL) for name in operations}
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         if name.startswith("$"):
-            found[place] = HostEvent.CALL if _WAITING_FRAME.match(name) else HostEvent.FRAME
+            found[index] = HostEvent.CALL if _WAITING_FRAME.match(name) else HostEvent.FRAME
         elif _CALL.match(name):
-            found[place] = HostEvent.CALL
+            found[index] = HostEvent.CALL
         elif _OPERATOR.match(name):
-            found[place] = HostEvent.OPERATOR
+            found[index] = HostEvent.OPERATOR
         elif name in kernels or _RUNTIME.match(name):
-            found[place] = HostEvent.RUNTIME
+            found[index] = HostEvent.RUNTIME
     return found
 
 

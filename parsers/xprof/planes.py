@@ -89,7 +89,7 @@ class Plane:
         referred = mine[table.is_reference[mine]]
         keys, which = np.unique(table.number[referred], return_inverse=True)
         texts = [self.stat_names.get(key, "") for key in keys.tolist()]
-        places = {text: place for place, text in enumerate(texts)}
+        places = {text: index for index, text in enumerate(texts)}
         rest = [places.setdefault(table.text[row], len(places)) for row in written.tolist()]
         texts += list(places)[len(texts) :]
         owners = np.concatenate((table.owner[referred], table.owner[written]))
@@ -192,7 +192,7 @@ def _statistics(stated: Spans, owners: I64, progress: Progress) -> Statistics:
         owners,
         fields.numbers(_STAT_OF, count),
         number,
-        {row: texts.text(place) for place, row in enumerate(written.message.tolist())},
+        {row: texts.text(index) for index, row in enumerate(written.message.tolist())},
         dict(zip(doubles.message.tolist(), doubles.value.view(np.float64).tolist(), strict=True)),
         reference,
     )

@@ -112,9 +112,9 @@ class PlaneTimeline:
         streams = any(_STREAM.match(line.name) for line in plane.lines)
         added = np.full(len(plane.start), -1, np.int64)
         kinds = np.zeros(len(plane.start), np.uint8)
-        for place, line in enumerate(plane.lines):
+        for index, line in enumerate(plane.lines):
             mine = line.first + np.flatnonzero(good[line.first : line.last])
-            lane, kind = self._device_lane(line, place, device, number, streams)
+            lane, kind = self._device_lane(line, index, device, number, streams)
             if lane.kind is LaneKind.GPU_STREAM:
                 kinds[mine] = _work_kinds(plane, mine)
                 self._operations.update(

@@ -16,7 +16,7 @@ def _moves(moved: float) -> Work:
 
 def pointwise(inputs: Inputs) -> Work | None:
     """Reads its inputs, and writes an output as large as all of them spread over each other."""
-    tensors = [each for place in range(len(inputs.shapes)) for each in inputs.tensors(place)]
+    tensors = [each for index in range(len(inputs.shapes)) for each in inputs.tensors(index)]
     if not tensors:
         return None
     longest = max(len(shape) for shape, _ in tensors)

@@ -110,7 +110,7 @@ def query(analysis: Analysis, progress: Progress, sql: str, rows: int = USUAL_RO
     names = [str(name)[:MAX_CELL_LENGTH] for name in found.frame.columns]
     if len(json.dumps(names)) > MAX_BYTES:
         raise QueryError(f"An answer with {len(names):,} columns is too long.", "Ask for fewer of them.")
-    columns = [plain(found.frame.iloc[:, place].tolist()) for place in range(found.frame.shape[1])]
+    columns = [plain(found.frame.iloc[:, index].tolist()) for index in range(found.frame.shape[1])]
     return {
         "columns": names,
         "rows": _fitting([_cells(row) for row in zip(*columns, strict=True)]),
@@ -125,10 +125,10 @@ def query(analysis: Analysis, progress: Progress, sql: str, rows: int = USUAL_RO
 def _fitting(rows: list[list[Any]]) -> list[list[Any]]:
     """As many of the first rows as one answer may have bytes."""
     size = 0
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         size += len(json.dumps(row, indent=2))  # it is sent indented
         if size > MAX_BYTES:
-            return rows[:place]
+            return rows[:index]
     return rows
 
 

@@ -167,7 +167,7 @@ def _csv(result: Result) -> Iterator[bytes]:
 def _rows_of(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
     from viewer.reports.tables_report import plain
 
-    return list(zip(*(plain(frame.iloc[:, place].tolist()) for place in range(frame.shape[1])), strict=True))
+    return list(zip(*(plain(frame.iloc[:, index].tolist()) for index in range(frame.shape[1])), strict=True))
 
 
 def _json(result: Result) -> Iterator[bytes]:
@@ -193,8 +193,8 @@ def _table(result: Result) -> Iterator[bytes]:
 def _aligned(names: list[str], rows: list[tuple[Any, ...]]) -> list[str]:
     """Columns side by side, numbers to the right."""
     cells = [[_cell(value) for value in row] for row in rows]
-    is_text = [all(isinstance(row[place], str) for row in rows) for place in range(len(names))]
-    widths = [max([len(name), *(len(row[place]) for row in cells)]) for place, name in enumerate(names)]
+    is_text = [all(isinstance(row[index], str) for row in rows) for index in range(len(names))]
+    widths = [max([len(name), *(len(row[index]) for row in cells)]) for index, name in enumerate(names)]
     return [
         "  ".join(
             word.ljust(width) if text else word.rjust(width)

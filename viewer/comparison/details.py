@@ -56,10 +56,10 @@ class Details(QTabWidget):
         )
         self._matched = self._titled(middle, said, self.kernels)
         findings = self._titled(third, self._about_findings, self.findings)
-        for place, (widget, least) in enumerate(((steps, 350), (self._matched, 405), (findings, 195))):
+        for index, (widget, least) in enumerate(((steps, 350), (self._matched, 405), (findings, 195))):
             split.addWidget(widget)
             widget.setMinimumWidth(least)
-            split.setStretchFactor(place, 3 if widget is self._matched else 1)
+            split.setStretchFactor(index, 3 if widget is self._matched else 1)
         split.setSizes([445, 625, 310])
         split.setChildrenCollapsible(False)
         return split

@@ -174,8 +174,8 @@ def families(rows: Sequence[KernelChange]) -> pd.DataFrame:
     summed: dict[str, list[float]] = {}
     for each in rows:
         sums = summed.setdefault(each.family, [0.0] * 4)
-        for place, value in enumerate((each.calls_before, each.calls_after, each.ns_before, each.ns_after)):
-            sums[place] += value
+        for index, value in enumerate((each.calls_before, each.calls_after, each.ns_before, each.ns_after)):
+            sums[index] += value
     found = []
     for family, (calls_before, calls_after, before, after) in summed.items():
         told, tone = told_change(after - before, max(before, after))

@@ -123,8 +123,8 @@ class ComparisonWindow(QWidget):
         self._split = QSplitter(Qt.Orientation.Vertical)
         self._split.addWidget(self._upper)
         self._split.addWidget(self.details)
-        for place, share in enumerate((UPPER, 1 - UPPER)):
-            self._split.setStretchFactor(place, round(100 * share))
+        for index, share in enumerate((UPPER, 1 - UPPER)):
+            self._split.setStretchFactor(index, round(100 * share))
         self._split.setChildrenCollapsible(False)
         self.details.setCornerWidget(self.buttons, Qt.Corner.TopRightCorner)
         layout = vertical(self, NO_MARGINS, 0)

@@ -217,8 +217,8 @@ class Database:
             f"SELECT {', '.join(['count(*)', *parts])} FROM (\n{text}\n)"
         ).fetchall()[0]
         sums = {}
-        for place, name in enumerate(names):
-            values = [float(each or 0) for each in row[1 + 3 * place : 4 + 3 * place]]
+        for index, name in enumerate(names):
+            values = [float(each or 0) for each in row[1 + 3 * index : 4 + 3 * index]]
             sums[name] = ColumnSums(*values)
         return int(row[0]), sums
 
@@ -258,8 +258,8 @@ class Database:
         limit = "" if most is None else f" LIMIT {most + 1}"
 
         def read(ways: Sequence[str]) -> pd.DataFrame:
-            inside = ", ".join(f"c{place}" for place in range(len(names)))
-            told = ", ".join(way.format(f"c{place}") + f" AS c{place}" for place, way in enumerate(ways))
+            inside = ", ".join(f"c{index}" for index in range(len(names)))
+            told = ", ".join(way.format(f"c{index}") + f" AS c{index}" for index, way in enumerate(ways))
             return self._connection.execute(
                 f"SELECT {told} FROM (\n{text}\n) AS answer({inside}){limit}"
             ).df()
@@ -271,16 +271,16 @@ class Database:
             if not any(kind in _WIDER for kind in kinds):
                 raise
             frame = read([_AS_TEXT if kind in _WIDER else way for kind, way in zip(kinds, ways, strict=True)])
-        for place, kind in enumerate(kinds):
-            column = frame.iloc[:, place]
+        for index, kind in enumerate(kinds):
+            column = frame.iloc[:, index]
             if kind in _NESTED:
-                frame.isetitem(place, _each(_from_json, column).array)
+                frame.isetitem(index, _each(_from_json, column).array)
             elif kind in _WIDER and not pd.api.types.is_numeric_dtype(column):
                 whole = _each(int, column)
                 fits = all(value is None or abs(value) < _WIDEST for value in whole)
-                frame.isetitem(place, whole.astype("Int64").array if fits else whole.array)
+                frame.isetitem(index, whole.astype("Int64").array if fits else whole.array)
             elif kind in (*_WIDER, *_WHOLE) and column.dtype == np.float64:
-                frame.isetitem(place, column.astype("Int64").array)
+                frame.isetitem(index, column.astype("Int64").array)
         frame.columns = pd.Index(names)
         return frame
 

@@ -36,10 +36,10 @@ class Result:
 def in_text(frame: pd.DataFrame) -> pd.DataFrame:
     """The same rows, with lists, structures and whatever else is no number and no text as JSON."""
     flat = frame.copy(deep=False)
-    for place in range(frame.shape[1]):
-        if pd.api.types.is_object_dtype(frame.dtypes.iloc[place]):
-            told = [_told(value) for value in frame.iloc[:, place].tolist()]
-            flat.isetitem(place, pd.Series(told, dtype=object).array)
+    for index in range(frame.shape[1]):
+        if pd.api.types.is_object_dtype(frame.dtypes.iloc[index]):
+            told = [_told(value) for value in frame.iloc[:, index].tolist()]
+            flat.isetitem(index, pd.Series(told, dtype=object).array)
     return flat
 
 
@@ -53,7 +53,7 @@ def packed(result: Result) -> bytes:
 
     names = [str(name) for name in result.frame.columns]
     flat = in_text(result.frame)
-    flat.columns = pd.Index([str(place) for place in range(len(names))])
+    flat.columns = pd.Index([str(index) for index in range(len(names))])
     table = pa.Table.from_pandas(flat, preserve_index=False)
     beside = {
         "names": names,

@@ -16,9 +16,9 @@ MAX_SHOWN = 12
 def table_text(table: ResultTable) -> list[str]:
     """Title, header and the first rows, columns aligned."""
     texts = tuple(
-        place
-        for place in range(len(table.columns))
-        if all(isinstance(row[place], str) or row[place] is None for row in table.rows)
+        index
+        for index in range(len(table.columns))
+        if all(isinstance(row[index], str) or row[index] is None for row in table.rows)
     )
     rows = [tuple(_cell(cell) for cell in row) for row in table.rows[:MAX_SHOWN]]
     left = len(table.rows) - len(rows)

@@ -127,7 +127,7 @@ def _batches(serving: Serving) -> list[str]:
     if len(sizes) < 2:
         return []
     shown = sorted(
-        {sizes[round(place * (len(sizes) - 1) / (_MAX_BATCHES - 1))] for place in range(_MAX_BATCHES)}
+        {sizes[round(index * (len(sizes) - 1) / (_MAX_BATCHES - 1))] for index in range(_MAX_BATCHES)}
     )
     took = [(size, serving.decode_ns_by_batch[size]) for size in shown]
     rows = [

@@ -182,14 +182,14 @@ def tables_text(tables: Sequence[Table], most: int = FEW) -> list[str]:
 
 def _block(table: Table, most: int, *hidden: str) -> blocks.Table:
     shown = table.without(*hidden)
-    texts = [all(isinstance(row[place], str) for row in shown.rows) for place in range(len(shown.names))]
+    texts = [all(isinstance(row[index], str) for row in shown.rows) for index in range(len(shown.names))]
     return blocks.Table(
         table.title,
         shown.headings,
         shown.cells(most),
         table.left_out + max(len(table.rows) - most, 0),
         few=most,
-        prose=tuple(place for place, is_text in enumerate(texts) if is_text),
+        prose=tuple(index for index, is_text in enumerate(texts) if is_text),
         values=shown.rows[:most],
         form=blocks.Form.PAGE,
     )

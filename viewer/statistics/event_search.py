@@ -108,9 +108,9 @@ def _similar(trace: Trace, wanted: str, names: Sequence[int], progress: Progress
 
 
 def _stepping(names: Sequence[int], progress: Progress) -> Iterable[int]:
-    for place, name in enumerate(names):
-        if place % 2000 == 0:
-            progress.step(place / len(names), "searching")
+    for index, name in enumerate(names):
+        if index % 2000 == 0:
+            progress.step(index / len(names), "searching")
         yield name
 
 

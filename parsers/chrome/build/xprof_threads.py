@@ -96,6 +96,6 @@ def _steps(columns: Columns, strings: list[str], table: Table) -> None:
 def _added(strings: list[str], texts: list[str]) -> np.ndarray:
     """The places of these texts among the strings, which they join."""
     first = len(strings)
-    places = {text: first + place for place, text in enumerate(dict.fromkeys(texts))}
+    places = {text: first + index for index, text in enumerate(dict.fromkeys(texts))}
     strings += places
     return np.array([places[text] for text in texts], np.int32)

@@ -54,11 +54,11 @@ class DeviceLog:
         try:
             with open_bytes(source) as stream:
                 limit = UnpackingLimit(source)
-                for place, line in enumerate(_lines(stream, source.head), 1):
+                for index, line in enumerate(_lines(stream, source.head), 1):
                     limit.add(len(line))
-                    if place % _STEP_LINES == 1:
+                    if index % _STEP_LINES == 1:
                         progress.step(limit.share * 0.9, "reading the device log")
-                    log.line(line, place)
+                    log.line(line, index)
         except READ_ERRORS as error:
             cut = str(error) or type(error).__name__
         counters = log.readings.counters()

@@ -173,8 +173,8 @@ def _messages(content: bytes) -> Iterator[memoryview]:
 def _first_varint(packed: memoryview) -> int | None:
     """The first of several numbers in one field; None where there is none."""
     value = 0
-    for place, byte in enumerate(packed[:10]):
-        value |= (byte & 0x7F) << 7 * place
+    for index, byte in enumerate(packed[:10]):
+        value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
             return value
     return None

@@ -70,7 +70,7 @@ class BenchmarkText:
                     break
         text = b"".join(parts).decode("utf-8", "replace")
         lines = text.splitlines()
-        headers = [place for place, line in enumerate(lines) if _is_nccl_header(line)]
+        headers = [index for index, line in enumerate(lines) if _is_nccl_header(line)]
         if headers:
             producer = "nccl-tests"
             builder.tables += _nccl(text, lines, headers, builder.quality)

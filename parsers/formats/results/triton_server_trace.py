@@ -125,9 +125,9 @@ class TritonServerTrace:
 def _requests(entries: Sequence[_Entry], progress: Progress) -> list[_Request]:
     """The entries of each number together; moments that no clock can state are left out."""
     found: dict[int, _Request] = {}
-    for place, entry in enumerate(entries):
-        if place % 4096 == 0:
-            progress.step(place / len(entries), "joining what belongs to a request")
+    for index, entry in enumerate(entries):
+        if index % 4096 == 0:
+            progress.step(index / len(entries), "joining what belongs to a request")
         request = found.get(entry.id)
         if request is None:
             request = found[entry.id] = _Request()

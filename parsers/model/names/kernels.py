@@ -120,15 +120,15 @@ def _template_arguments(name: str) -> list[str]:
     """The arguments of the first template of a name."""
     arguments: list[str] = []
     depth, begin = 0, 0
-    for place, letter in enumerate(name):
+    for index, letter in enumerate(name):
         if letter in "<(":
             depth += 1
-            begin = place + 1 if letter == "<" and depth == 1 else begin
+            begin = index + 1 if letter == "<" and depth == 1 else begin
         elif letter in ">)":
             depth -= 1
         if (depth == 0 and letter == ">") or (depth == 1 and letter == ","):
-            arguments.append(name[begin:place].strip())
-            begin = place + 1
+            arguments.append(name[begin:index].strip())
+            begin = index + 1
         if depth == 0 and letter == ">":
             return arguments
     return arguments

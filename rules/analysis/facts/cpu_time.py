@@ -261,7 +261,7 @@ def cpu_time(analysis: Analysis) -> CpuTime | None:
 def cpu_time_of_rank(analysis: Analysis, rank: int | None) -> CpuTime | None:
     """The same of the busiest thread of one rank."""
     wanted = -1 if rank is None else rank
-    return _busiest(analysis, [place for place, key in enumerate(analysis.threads.keys) if key[0] == wanted])
+    return _busiest(analysis, [index for index, key in enumerate(analysis.threads.keys) if key[0] == wanted])
 
 
 def _busiest(analysis: Analysis, among: Sequence[int]) -> CpuTime | None:

@@ -132,11 +132,11 @@ def times_as_long(run: RunOfRanks, row: int, others: I64) -> float:
     if not len(mine.name) or not len(others):
         return 0.0
     theirs = np.zeros((3, len(others), len(mine.name)))
-    for place, other in enumerate(others.tolist()):
+    for index, other in enumerate(others.tolist()):
         found = run.kernels(other)
         _, here, there = np.intersect1d(mine.name, found.name, assume_unique=True, return_indices=True)
         for which, column in enumerate((found.count, found.time, found.blocks)):
-            theirs[which, place, here] = column[there]
+            theirs[which, index, here] = column[there]
     usual_count, usual_time, usual_blocks = np.median(theirs, axis=1)
     same = _alike(mine.count, usual_count) & _alike(mine.blocks, usual_blocks) & (mine.blocks > 0)
     if mine.time[same].sum() < MIN_MATCHED * mine.time.sum() or not usual_time[same].sum():

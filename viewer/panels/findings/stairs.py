@@ -41,15 +41,15 @@ class Stairs(QWidget):
         width = self.width() / len(shown)
         room = HEIGHT - 2 * TEXT - 2
         painter.setPen(Qt.PenStyle.NoPen)
-        for place, level in enumerate(shown):
-            left, high = place * width, room * level / most
+        for index, level in enumerate(shown):
+            left, high = index * width, room * level / most
             low = room * min(base, level) / most
             painter.fillRect(QRectF(left, TEXT + room - low, width - _GAP, low), colors.line_strong)
             painter.fillRect(QRectF(left, TEXT + room - high, width - _GAP, high - low), self._color)
         painter.setFont(self._text.font)
         painter.setPen(colors.text_secondary)
-        for place, level in enumerate(shown):
+        for index, level in enumerate(shown):
             top = TEXT + room - room * level / most - TEXT
-            self._text.draw(painter, size(level), place * width, round(top), width)
-            step = f"step {self._first + place + 1}"
-            self._text.draw(painter, step, place * width, HEIGHT - TEXT, width)
+            self._text.draw(painter, size(level), index * width, round(top), width)
+            step = f"step {self._first + index + 1}"
+            self._text.draw(painter, step, index * width, HEIGHT - TEXT, width)

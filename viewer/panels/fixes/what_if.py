@@ -172,7 +172,7 @@ class WhatIfPanel(QWidget):
         return f"After {ticked}, the limit is {label}", text
 
     def _pass(self, by: int) -> None:
-        focused = next((place for place, card in enumerate(self.cards) if card.hasFocus()), 0)
+        focused = next((index for index, card in enumerate(self.cards) if card.hasFocus()), 0)
         card = self.cards[(focused + by) % len(self.cards)]
         card.setFocus(Qt.FocusReason.TabFocusReason)
         self._scroll.ensureWidgetVisible(card)

@@ -149,8 +149,8 @@ def shown_columns(frame: pd.DataFrame) -> tuple[tuple[Column, ...], pd.DataFrame
 
     columns: list[Column] = []
     parts: dict[str, Any] = {}
-    for place, name in enumerate(map(str, frame.columns)):
-        values, key = frame.iloc[:, place], f"{place}:{name}"
+    for index, name in enumerate(map(str, frame.columns)):
+        values, key = frame.iloc[:, index], f"{index}:{name}"
         unit = Named(name, "").unit
         numeric = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
         if not numeric:

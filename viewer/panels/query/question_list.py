@@ -80,8 +80,8 @@ class QuestionList(QWidget):
 
     def _color(self) -> None:
         colors = theme.current()
-        for place in range(self.tree.topLevelItemCount()):
-            if (group := self.tree.topLevelItem(place)) is not None:
+        for index in range(self.tree.topLevelItemCount()):
+            if (group := self.tree.topLevelItem(index)) is not None:
                 group.setForeground(0, colors.text_secondary)
         for item in self._items():
             item.setForeground(0, colors.text_faint if item.data(0, _UNANSWERED) else colors.text)
@@ -89,8 +89,8 @@ class QuestionList(QWidget):
 
     def _items(self) -> list[QTreeWidgetItem]:
         found = []
-        for place in range(self.tree.topLevelItemCount()):
-            group = self.tree.topLevelItem(place)
+        for index in range(self.tree.topLevelItemCount()):
+            group = self.tree.topLevelItem(index)
             children = range(group.childCount()) if group is not None else ()
             found += [
                 child for row in children if group is not None and (child := group.child(row)) is not None
@@ -103,8 +103,8 @@ class QuestionList(QWidget):
             question = self._questions[item.data(0, _ID)]
             said = f"{question.title} {question.id} {question.group}".lower()
             item.setHidden(not all(word in said for word in words))
-        for place in range(self.tree.topLevelItemCount()):
-            group = self.tree.topLevelItem(place)
+        for index in range(self.tree.topLevelItemCount()):
+            group = self.tree.topLevelItem(index)
             if group is not None:
                 children = [group.child(row) for row in range(group.childCount())]
                 group.setHidden(all(child is None or child.isHidden() for child in children))

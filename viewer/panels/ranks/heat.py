@@ -98,7 +98,7 @@ class RankHeat(QWidget):
                 dimension, label = self._filter
                 order = order[dimension.label[order] == label]
             self._sorted = order
-            self._place = {row: place for place, row in enumerate(order.tolist())}
+            self._place = {row: index for index, row in enumerate(order.tolist())}
             self._rows, self._steps = (0, len(order)), (0, self._map.steps)
         self._painted = None
         self.update()

@@ -155,7 +155,7 @@ class AllocationsPanel(Panel):
             return
         self._summaries = summaries
         names = [self._name(each) for each in summaries]
-        if [self.gpu.itemText(place) for place in range(self.gpu.count())] != names:
+        if [self.gpu.itemText(index) for index in range(self.gpu.count())] != names:
             self.gpu.clear()
             self.gpu.addItems(names)
         self.gpu.setVisible(len(names) > 1)
@@ -170,7 +170,7 @@ class AllocationsPanel(Panel):
 
     def _choose(self, moment: Moment | None) -> None:
         places = [
-            place for place, each in enumerate(self._summaries) if moment and each.device == moment.device
+            index for index, each in enumerate(self._summaries) if moment and each.device == moment.device
         ]
         if places:
             self.gpu.setCurrentIndex(places[0])
@@ -254,7 +254,7 @@ class AllocationsPanel(Panel):
         if self.bars is not None:
             self.bars.mark(None)
         moment = self.document.moment
-        chosen = [place for place, row in enumerate(rows) if moment is not None and row.what == moment.kind]
+        chosen = [index for index, row in enumerate(rows) if moment is not None and row.what == moment.kind]
         if chosen and self.grouping == GROUPS[0]:
             self.table.select_frame_row(chosen[0])
             self._mark_rows()

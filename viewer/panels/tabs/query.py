@@ -162,8 +162,8 @@ class QueryPanel(Panel):
 
         def work(progress: Progress) -> dict[str, tuple[str, bool]]:
             found = {}
-            for place, name in enumerate(questions()):
-                progress.step(place / len(questions()), "counting")
+            for index, name in enumerate(questions()):
+                progress.step(index / len(questions()), "counting")
                 try:
                     told = json.loads(asked(analysis).answer(how_many, progress, name=name))
                     found[name] = told["missing"] or f"{told['rows']:,}", not told["missing"]

@@ -67,9 +67,9 @@ def _shown(cells: Sequence[Cell]) -> Show:
 def _view_of(table: ResultTable) -> TableView:
     import pandas as pd
 
-    cells = [[row[place] for row in table.rows] for place in range(len(table.columns))]
+    cells = [[row[index] for row in table.rows] for index in range(len(table.columns))]
     columns = tuple(
-        Column(str(place), column.title, _shown(cells[place])) for place, column in enumerate(table.columns)
+        Column(str(index), column.title, _shown(cells[index])) for index, column in enumerate(table.columns)
     )
     view = TableView(columns, table.title)
     view.set_frame(

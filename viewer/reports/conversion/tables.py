@@ -199,9 +199,9 @@ def as_csv(table: pd.DataFrame, out: Any, **options: Any) -> None:
     """Write a table as CSV, with names that no spreadsheet takes for formulas."""
     shown = table.copy(deep=False)
     shown.columns = pd.Index([cell(str(name)) for name in table.columns])
-    for place in range(table.shape[1]):
-        if not pd.api.types.is_numeric_dtype(table.dtypes.iloc[place]):
-            shown.isetitem(place, _cells(table.iloc[:, place].tolist()))
+    for index in range(table.shape[1]):
+        if not pd.api.types.is_numeric_dtype(table.dtypes.iloc[index]):
+            shown.isetitem(index, _cells(table.iloc[:, index].tolist()))
     shown.to_csv(out, index=False, **options)
 
 

@@ -53,8 +53,8 @@ def entries_of(rows: Sequence[EventRow], resolution: int = 0) -> Entries:
     lengths = [len(part[0]) for part in parts]
     first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     start, end, name, event, count, busy = (
-        np.concatenate([part[place] for part in parts]) if parts else np.empty(0, np.int64)
-        for place in range(6)
+        np.concatenate([part[index] for part in parts]) if parts else np.empty(0, np.int64)
+        for index in range(6)
     )
     return Entries(first, start, end, name, event, count, busy.astype(np.float64))
 

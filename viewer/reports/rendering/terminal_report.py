@@ -65,15 +65,15 @@ def table_lines(table: Table) -> list[str]:
     last = len(table.rows[0]) - 1
     rows = [table.columns, *table.rows[: table.few]] if any(table.columns) else table.rows[: table.few]
     grid = [
-        tuple(_shortened(cell, WIDTH if place == last > 0 else MAX_NAME) for place, cell in enumerate(row))
+        tuple(_shortened(cell, WIDTH if index == last > 0 else MAX_NAME) for index, cell in enumerate(row))
         for row in rows
     ]
-    widths = [max(len(row[place]) for row in grid) for place in range(last + 1)]
+    widths = [max(len(row[index]) for row in grid) for index in range(last + 1)]
     lines = [
         "  "
         + "  ".join(
-            cell.ljust(width) if place in table.prose else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if index in table.prose else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in grid
     ]

@@ -310,7 +310,7 @@ def _heading(group: Group, state: GroupState, arrangement: Arrangement) -> Place
 
 def _ordered(tracks: Sequence[Track], order: Sequence[str]) -> list[Track]:
     """Tracks named in ``order`` take the places that these tracks have, in that order; the others stay."""
-    rank = {key: place for place, key in enumerate(order)}
+    rank = {key: index for index, key in enumerate(order)}
     moved = sorted((track for track in tracks if track.key in rank), key=lambda track: rank[track.key])
     following = iter(moved)
     return [next(following) if track.key in rank else track for track in tracks]

@@ -136,9 +136,9 @@ def _heaviest(time: I64, label: I32) -> tuple[I64, I64]:
         total[other] += time[one] * same
     total[label < 0] = -1
     best, weight = np.zeros(time.shape[1], np.int64), total[0]
-    for place in range(1, len(time)):
-        best = np.where(total[place] > weight, place, best)
-        weight = np.maximum(weight, total[place])
+    for index in range(1, len(time)):
+        best = np.where(total[index] > weight, index, best)
+        weight = np.maximum(weight, total[index])
     return best, weight
 
 

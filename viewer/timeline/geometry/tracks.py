@@ -220,7 +220,7 @@ def _threads_by_work(trace: Trace, lanes: Sequence[int], launching: dict[Thread,
     ranked = sorted(
         score, key=lambda thread: (-score[thread][0] if score[thread][0] == 3 else 0, -score[thread][1])
     )
-    return {thread: place for place, thread in enumerate(ranked)}
+    return {thread: index for index, thread in enumerate(ranked)}
 
 
 def _track(
