@@ -59,9 +59,16 @@ def test_damaged_presets_and_history_are_left_out_not_fatal(data_folder: Path) -
         '{"good": {"tool": "ncu", "x": 1}, "bad": 3}', encoding="utf-8"
     )
     assert Presets().all() == {"good": CaptureRequest(tool=Tool.NCU)}
+    (data_folder / "capture-presets.json").write_text(
+        '{"good": {"window": {"active": 7}}, "bad": {"window": {"active": "many"}}, "worse": {"tool": "perf"}}',
+        encoding="utf-8",
+    )
+    assert Presets().all() == {"good": CaptureRequest(window=Window(active=7))}
     run = History().begin(CaptureRequest())
-    (run.folder / "run.json").write_text("[", encoding="utf-8")
-    assert History().runs() == []
+    assert [each.request for each in History().runs()] == [CaptureRequest()]
+    for damaged in ("[", "[]", '{"request": {}, "started": "yesterday"}'):
+        (run.folder / "run.json").write_text(damaged, encoding="utf-8")
+        assert History().runs() == []
 
 
 def test_only_the_last_runs_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
