@@ -90,6 +90,11 @@ def percent(fraction: float) -> str:
     return f"{value:.2f} %" if abs(value) >= 0.005 else "<0.01 %"
 
 
+def capital(text: str) -> str:
+    """The text with a capital in front."""
+    return text[:1].upper() + text[1:]
+
+
 def how_many(count: int, singular: str) -> str:
     """ "1 step", "1,204 steps"."""
     return f"{count:,} {singular}{'' if count == 1 else 's'}"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from parsers.model import Trace
+from parsers.model.units import capital
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.flight_recorders import (
     Absent,
@@ -19,7 +20,6 @@ from rules.analysis.ranks.flight_recorders import (
 from rules.findings.base import Category, Finding, Need, Remedy, Rule, Severity, rule
 from rules.losses.flight_recorders import (
     at_place,
-    capital,
     evidence_of_call,
     named_call,
     place_of,

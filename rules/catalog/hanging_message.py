@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from parsers.model import Trace
+from parsers.model.units import capital
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.flight_recorders import OpenMessage, unmet_messages
 from rules.findings.base import Category, Finding, Need, Rule, Severity, remedy, rule
 from rules.losses.flight_recorders import (
     at_place,
-    capital,
     evidence_of_call,
     named_call,
     ranks_in_words,

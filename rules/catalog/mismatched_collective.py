@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import Attribute, Trace
+from parsers.model.units import capital
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.flight_recorders import Called, Mismatch, is_open, mismatches
 from rules.findings.base import Category, Finding, Need, Rule, Severity, remedy, rule
 from rules.losses.flight_recorders import (
     at_place,
-    capital,
     evidence_of_call,
     named_call,
     ranks_in_words,

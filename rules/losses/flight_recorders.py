@@ -62,11 +62,6 @@ def of_flight_recorders(trace: Trace) -> str:
     return f"Flight recorder of {who}: {count:,} calls, {ended}"
 
 
-def capital(text: str) -> str:
-    """The text with a capital in front."""
-    return text[:1].upper() + text[1:]
-
-
 def evidence_of_call(trace: Trace, call: Called) -> Evidence:
     """Where a call stands on the timeline."""
     table = trace.events

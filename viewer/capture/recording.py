@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from parsers.model.late.dataclass import dataclass
+from parsers.model.units import capital
 from viewer.capture import commands, process_tree
 from viewer.capture.elsewhere import Elsewhere, recordings_among
 from viewer.capture.failures import CaptureProblem, explain, explain_ending
@@ -305,7 +306,7 @@ class Recording:
             return "The recording was killed: nothing is kept.", ""
         output = "".join(self._tail)
         sentence, _, rest = str(self._problem.get("text", "")).partition(". ")
-        said = f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}.", rest
+        said = f"{capital(sentence.rstrip('.'))}.", rest
         if self._problem.get("reason") in FOUND_NOTHING and not self._traceback:
             return said
         if self._traceback:

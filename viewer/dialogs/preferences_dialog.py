@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from parsers.model.units import capital
 from rules.terms.thresholds import Threshold, Thresholds, known_thresholds
 from viewer.desktop.editors import EDITORS
 from viewer.kept.preferences import (
@@ -50,7 +51,7 @@ class ThresholdField(QLineEdit):
         self.value = value
         self.setFixedWidth(FIELD_WIDTH)
         self.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.setAccessibleName(_sentence(threshold.meaning))
+        self.setAccessibleName(capital(threshold.meaning))
         self.setAccessibleDescription(self.bounds)
         self.setToolTip(tooltip(f"{self.bounds}. {threshold.source}"))
         self.editingFinished.connect(self._take)
@@ -100,7 +101,7 @@ class ThresholdForm(QScrollArea):
         self.fields: dict[str, ThresholdField] = {}
         for row, each in enumerate(known_thresholds()):
             shown = self.fields[each.key] = ThresholdField(each, chosen.get(each.key, each.default))
-            grid.addWidget(Label(_sentence(each.meaning), wrap=True), row, 0)
+            grid.addWidget(Label(capital(each.meaning), wrap=True), row, 0)
             grid.addWidget(shown, row, 1)
             usual = Label(f"default {each.written(each.default)}", "faint", pixels=theme.SECONDARY_PX)
             grid.addWidget(usual, row, 2)
@@ -118,10 +119,6 @@ class ThresholdForm(QScrollArea):
     def chosen(self) -> dict[str, float]:
         """The values that are not the defaults, by key."""
         return {key: each.value for key, each in self.fields.items() if each.is_changed}
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 DIALOG_SIZE: Final = (640, 520)

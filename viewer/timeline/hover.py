@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QFont, QGuiApplication, QPainter, QPaintEvent,
 from PySide6.QtWidgets import QLabel, QWidget
 
 from parsers.model.names.kernels import kernel_name
-from parsers.model.units import duration, size
+from parsers.model.units import capital, duration, size
 from rules.analysis.idle.causes import Cause
 from viewer.look import theme
 from viewer.look.boxes import vertical
@@ -106,7 +106,7 @@ def gap_text(scene: Scene, row: int) -> tuple[str, str]:
     following = int(scene.idle.next_operation[row])
     if following >= 0:
         lines.append(f"then {kernel_name(scene.trace.name(following))}")
-    return label[:1].upper() + label[1:], "\n".join(lines)
+    return capital(label), "\n".join(lines)
 
 
 def counter_text(scene: Scene, track: Track, when: float) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from PySide6.QtGui import QFont, QFontDatabase, QTextCursor
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QProgressBar, QPushButton, QWidget
 
 from parsers.model import Progress
+from parsers.model.units import capital
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.gpu_use import GpuUse, gpu_use
 from viewer.capture.left_there import FarRun
@@ -222,8 +223,7 @@ class RunView(QWidget):
         if event.phase in ("problem", "failed", "done", "written"):
             return
         rank = f" (rank {event.rank})" if event.rank >= 0 else ""
-        sentence = event.sentence
-        self.phase.setText(f"{sentence[:1].upper()}{sentence[1:]}{rank}")
+        self.phase.setText(f"{capital(event.sentence)}{rank}")
         step, of, percent = (event.values.get(key) for key in ("step", "of", "percent"))
         if isinstance(step, int) and isinstance(of, int):
             self.progress.setRange(0, of)

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QToolButton, QWidget
 
-from parsers.model.units import how_many
+from parsers.model.units import capital, how_many
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
@@ -20,7 +20,7 @@ _ABBREVIATIONS = {"gpu": "GPU", "sms": "SMs", "fp64": "FP64"}
 def check_name(rule: str) -> str:
     """A rule's id as people say it: "copies-from-gpu" is "Copies from GPU"."""
     words = " ".join(_ABBREVIATIONS.get(word, word) for word in rule.split("-"))
-    return words[:1].upper() + words[1:]
+    return capital(words)
 
 
 class CheckList(QWidget):
@@ -66,7 +66,7 @@ class CheckList(QWidget):
         lines: list[tuple[str, str, int]] = []
         for reason, rules in self._groups.items():
             if reason:
-                lines.append((f"{_sentence(reason)} ({how_many(len(rules), 'check')}):", "secondary", 10))
+                lines.append((f"{capital(reason)} ({how_many(len(rules), 'check')}):", "secondary", 10))
             for rule in rules:
                 lines.append((check_name(rule), "", 4))
                 lines += [(text, "faint", 0) for text in list(self._explanations.get(rule, {}).values())[:1]]
@@ -83,7 +83,3 @@ class CheckList(QWidget):
                 column.addSpacing(above)
             column.addWidget(Label(text, role, pixels=12, wrap=True))
         return body
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

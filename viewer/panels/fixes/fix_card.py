@@ -8,6 +8,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
+from parsers.model.units import capital
 from rules.fixes.base import switches_for
 from rules.trials.record import promise_here
 from rules.trials.trial import Promised
@@ -188,7 +189,7 @@ class FixCard(QFrame):
     def show_measured(self, trial: KeptTrial | None) -> None:
         """What a trial made of the promise stands beside it."""
         told = beside_promise(trial) if trial is not None else ""
-        self.measured.setText(unbroken(f"{told[:1].upper()}{told[1:]}"))
+        self.measured.setText(unbroken(capital(told)))
         self.measured.setVisible(bool(told))
         self.range.show_measured(trial.measured if trial is not None else None)
 

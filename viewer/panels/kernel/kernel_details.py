@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from parsers.model import KernelProfile
 from parsers.model.names.kernels import kernel_name
-from parsers.model.units import duration, percent, three_digits
+from parsers.model.units import capital, duration, percent, three_digits
 from rules.analysis.idle.causes import Cause
 from rules.kernels.checks.compute import instruction_pipes, pipes
 from rules.kernels.checks.every import evaluate
@@ -221,7 +221,7 @@ class KernelDetails(QWidget):
             if widget is not None:
                 widget.deleteLater()
         explanation = stall_reasons().get(reason)
-        self._stall_name.setText(label_of(reason)[:1].upper() + label_of(reason)[1:] if reason else "")
+        self._stall_name.setText(capital(label_of(reason)) if reason else "")
         if explanation is None:
             text = "No explanation." if reason else "The report does not say what warps wait for."
             self._stall_text.addWidget(Label(text, "secondary", wrap=True))

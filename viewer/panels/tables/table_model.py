@@ -14,6 +14,7 @@ from PySide6.QtGui import QBrush, QColor
 
 from parsers.model import BOOL, I64, units
 from parsers.model.late.dataclass import dataclass
+from parsers.model.units import capital
 from viewer.look import plain_text, theme
 from viewer.look.labels import tooltip
 from viewer.tables.sizes import Sizes
@@ -81,7 +82,7 @@ def described(
 ) -> Column:
     """A column as the schema of its table describes it; ``how`` are the other fields of a ``Column``."""
     of = next(each for each in table.columns if each.name == name)
-    hint = of.about[:1].upper() + of.about[1:]
+    hint = capital(of.about)
     return Column(of.name, title or of.heading, show or _OF_UNIT.get(of.unit, Show.TEXT), hint, **how)
 
 

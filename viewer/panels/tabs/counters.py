@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from parsers.model.units import capital
 from viewer.look.labels import Label
 from viewer.panels.panel import Panel, tab
 
@@ -54,7 +55,7 @@ class CountersPanel(Panel):
             )
             return
         kernel, certainty = found
-        self._note.setText(f"{certainty.text[:1].upper()}{certainty.text[1:]}.")
+        self._note.setText(f"{capital(certainty.text)}.")
         details = self._made_details()
         details.show_kernel(kernel)
         details.show()

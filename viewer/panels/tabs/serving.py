@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from parsers.model import F64, I64, Progress
 from parsers.model.results import REQUEST_LOG
-from parsers.model.units import duration, percent, three_digits
+from parsers.model.units import capital, duration, percent, three_digits
 from rules.analysis.inference.capacity import capacity_of
 from rules.analysis.inference.engine_steps import StepKind, engine_steps
 from rules.analysis.inference.requests import AllowedTimes, Lateness, RequestSource
@@ -408,7 +408,7 @@ def _about(found: ServingTables) -> str:
         said.append("No requests are marked: open a request log with the recording for their latencies")
     if serving.other_logs:
         told = said_of_logs(serving)
-        said.append(told if said else told[:1].upper() + told[1:])
+        said.append(told if said else capital(told))
     if found.requests is not None and len(found.steps) and not (found.requests.event >= 0).any():
         said.append("the log does not fit the engine's steps, so that its rows have no place")
     if (serving.requests or 0) > MAX_REQUESTS:
@@ -429,7 +429,7 @@ def _shares(costs: EngineCosts) -> str:
         "KV cache" if by_name else "indexed reads and writes": (costs.cache, "of the kernels"),
     }
     said = ", ".join(f"{name} {percent(each.share)} {of}" for name, (each, of) in told.items() if each)
-    return f"{said[:1].upper()}{said[1:]}." if said else ""
+    return f"{capital(said)}." if said else ""
 
 
 def _give_role(label: QWidget, role: str) -> None:

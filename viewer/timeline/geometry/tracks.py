@@ -8,6 +8,7 @@ import numpy as np
 
 from parsers.model import GPU_LANES, Lane, LaneKind, Trace, derived
 from parsers.model.late.dataclass import dataclass
+from parsers.model.units import capital
 from viewer.timeline.kinds.base import Place, counter_style_of, style_of
 
 Thread = tuple[int | None, int | None, int | None]  # rank, process, thread
@@ -281,7 +282,7 @@ def _counter_track(trace: Trace, index: int, group: str) -> Track:
     where = f"GPU {gpu}" if gpu is not None else ""
     title = counter.name.removeprefix(f"{where} ") if where else counter.name
     title, _, how = title.partition(" (")
-    title = title[:1].upper() + title[1:]
+    title = capital(title)
     second_line = ", ".join(part for part in (how.rstrip(")"), where) if part)
     key = f"counter/{counter.rank}/{counter.device}/{counter.name}"
     device = -1 if counter.device is None else counter.device
