@@ -23,6 +23,9 @@ MAX_EVENT_BYTES = 16 << 20
 _LIST = regex(rb'"traceEvents"\s*:\s*\[')
 _LIST_AFTER_LIST = regex(rb'\s*+\}?+[\s\0]*+\[\s*+\{\s*+"')
 _BARE_LIST = regex(rb"(?:\xef\xbb\xbf)?\s*\[")
+_ONE_A_LINE = regex(
+    rb"\s*+\{[^\n]++(?<=\})\n\s*+\{"
+)  # as DFTracer writes them: with nothing between two events
 # of the trace event format
 _FIRST_KEYS = rb"ph|name|cat|pid|tid|ts|dur|id|args|s|bp|sf|tts|cname|id2|scope|tdur|esf"
 _FIRST_KEY = regex(rb'[\s,{}]*?\{\s*"((?:[^"\\]|\\.){1,64})"')
@@ -74,6 +77,10 @@ class EventStream:
     passed_over: Callable[[int], bool] | None = None
 
     _rest: bytes = field(default=b"", init=False)
+    _lacks_commas: bool = field(default=False, init=False)
+    _behind_event: bool = field(
+        default=False, init=False
+    )  # where commas are lacking: the last byte ended one
 
     def __iter__(self) -> Iterator[Chunk]:
         start = self._find_list()
@@ -84,7 +91,7 @@ class EventStream:
         offset = start
         number = 0
         while True:
-            if self.passed_over is not None and self.passed_over(number):
+            if self.passed_over is not None and not self._lacks_commas and self.passed_over(number):
                 rest = self._after_next_block(boundary)
                 if rest is not None:
                     buffer, offset, number = rest, self.consumed - len(rest), number + 1
@@ -121,7 +128,8 @@ class EventStream:
             found = bare or _LIST.search(buffer, max(0, len(buffer) - len(block) - 64))
             if found:
                 self.header = b"" if bare else buffer[: found.start()].removeprefix(_BOM)
-                self._rest = buffer
+                self._lacks_commas = _ONE_A_LINE.match(buffer, found.end()) is not None
+                self._rest = self._with_commas(buffer) if self._lacks_commas else buffer
                 self.has_list = True
                 return found.end()
             if len(buffer) > MAX_HEADER_BYTES:
@@ -162,7 +170,15 @@ class EventStream:
                 f"the file unpacks to more than {self.most_bytes >> 20:,} MB, far more than its size suggests"
             )
             return b""
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        block = parts[0] if len(parts) == 1 else b"".join(parts)
+        return self._with_commas(block) if self._lacks_commas else block
+
+    def _with_commas(self, block: bytes) -> bytes:
+        """The block of a file with one event a line, with a comma for each newline behind an event."""
+        behind, self._behind_event = self._behind_event, block.endswith(b"}")
+        if behind and block.startswith(b"\n"):
+            block = b"," + block[1:]
+        return block.replace(b"}\n", b"},")
 
 
 def holds_a_list(text: bytes) -> bool:
