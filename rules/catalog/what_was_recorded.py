@@ -63,7 +63,8 @@ How it decides
     Waiting in GPU times: the profiler timed the GPU between events, and the GPU did not work for another tenth of the
     time after the CPU. A capture: at least half of the time lies between the calls that begin and end it, or in a
     region that says so; a fifth is enough if a fifth of all launches are recorded in it. First use: for at least half
-    of the time, the GPU idles in calls that are made for the first time and take more than 1 ms, or that load code. If
+    of the time, the GPU idles in calls that are made for the first time and take more than 1 ms, or that load code; or
+    one of 100 ms or more takes nine tenths of the time, in an operator or region that holds what follows as well. If
     such calls take 15 % of the time and most of the work follows, the recording begins with first use, and what
     follows is judged. Too little: fewer than 20 operations on the GPU, or fewer than 100 where 10 kernels or more run
     less than 3 times each on average; they are in no steps, and do not fill the time, or with less than 5 short ones.

@@ -7,7 +7,7 @@ import pytest
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.verdict.verdict import verdict
-from tests.rules.builder import TinyTrace
+from tests.rules.builder import MAIN, TinyTrace
 
 ONLY_COPIES = "No kernel was recorded, only copies: 30 of them"
 
@@ -58,3 +58,37 @@ def test_a_few_kernels_in_a_time_of_which_the_gpu_works_a_hundredth_are_too_litt
         trace.operation(at, at + each_us, f"kernel_{number % names}", at - 8)
     trace.copy(260_000, 260_001, "DtoH", 259_990)
     assert said(trace).startswith(f"Too little was recorded to judge: {kernels} kernels") is not judged
+
+
+FIRST_USE = "Only first use was recorded: 97 % of the time"
+
+
+def first_pass(
+    context_us: float = 400_000, until_us: float = 420_000, thread: int = MAIN, call: str = "cudaFree"
+) -> TinyTrace:
+    """A first kernel, the wait for the context in the first convolution, and the rest of the model's kernels."""
+    trace = TinyTrace()
+    trace.operation(0, 10, "fill", -20)
+    trace.op(50, until_us, "model", thread)
+    trace.call(100, 100 + context_us, call)
+    for number in range(60):
+        at = context_us + 200.0 * number + 200
+        trace.operation(at, at + 100, f"kernel_{number % 10}", at - 20)
+    return trace
+
+
+def test_a_region_that_waits_for_the_context_and_ends_with_the_recorded_work_is_a_first_pass() -> None:
+    assert said(first_pass()).startswith(FIRST_USE)
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        first_pass(until_us=402_000),  # most launches come after the region
+        first_pass(thread=MAIN + 1),
+        first_pass(context_us=90_000, until_us=110_000),  # so long a call may happen later too
+        first_pass(call="cudaDeviceSynchronize"),
+    ],
+)
+def test_what_follows_a_wait_elsewhere_is_judged(trace: TinyTrace) -> None:
+    assert "first use" not in said(trace)

@@ -29,10 +29,11 @@ from rules.analysis.facts.completeness import (
 from rules.analysis.facts.launch_sizes import nearly_empty
 from rules.analysis.facts.repeats import MIN_TIMES, repeats
 from rules.analysis.facts.time_units import other_units
-from rules.analysis.steps.first_use import first_use
+from rules.analysis.steps.first_use import NEVER_STEADY_NS, first_use
 
 MAJORITY = 0.5  # of the analysed time
 PART_OF_IT = 0.2  # of the time and of the launches: a capture that took so much is what was recorded
+NEARLY_ALL = 0.9  # of the time, and of the calls after it: a wait of such length is in what was recorded
 MIN_OPERATIONS = 20  # of the GPU: what it waits for between fewer, which do not repeat, is chance
 MIN_FIRST_OPERATIONS = 100  # the same where hardly a kernel runs again
 MIN_FILLING_OPERATIONS = 5  # that fill the time: so much of it,
@@ -98,7 +99,7 @@ def subject_of(analysis: Analysis) -> Subject | None:
     if found is None:
         found = _only_copies(analysis) or _too_little(analysis, MIN_OPERATIONS)
     if found is None and analysis.steps_in_window < 2:
-        found = _first_use(analysis)
+        found = _first_use(analysis) or _first_pass(analysis)
     if found is None and not repeats(trace, operations):
         found = _too_little(analysis, MIN_FIRST_OPERATIONS)
     return found
@@ -261,3 +262,28 @@ def _first_use(analysis: Analysis) -> Subject | None:
     if part < MAJORITY:
         return None
     return Subject(SubjectKind.FIRST_USE, part, len(analysis.trace.gpu_operations), 0, where, events)
+
+
+def _first_pass(analysis: Analysis) -> Subject | None:
+    """The operator or region whose first call waits for the GPU's context goes on to the end of the recorded work.
+
+    What follows the wait in it is then the first pass as well: memory is asked for and kernels are chosen in it.
+    """
+    trace, waited = analysis.trace, analysis.analysed.set_aside
+    if waited is None or waited.before_work or waited.took < NEARLY_ALL * (waited.took + analysis.window_ns):
+        return None
+    events = trace.events
+    where, calls = first_use(trace, waited.start, waited.end)
+    calls = calls[events.duration[calls] >= NEVER_STEADY_NS]
+    if not len(calls):
+        return None
+    threads = analysis.threads
+    of_thread = threads.events(int(threads.of_events(calls[:1])[0]))
+    around = of_thread[np.isin(events.kind[of_thread], (EventKind.CPU_OP, EventKind.REGION))]
+    around = around[events.start[around] <= events.start[calls[0]]]
+    later = np.sort(events.start[of_thread[events.kind[of_thread] == EventKind.API]])
+    later = later[later >= waited.end]
+    if not len(around) or np.searchsorted(later, events.end[around].max()) < NEARLY_ALL * len(later):
+        return None
+    part = waited.took / (waited.took + analysis.window_ns)
+    return Subject(SubjectKind.FIRST_USE, part, len(trace.gpu_operations), 0, where, calls)
