@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QMessageBox
@@ -103,6 +103,25 @@ def test_columns_have_headings_once_there_are_rows(
     assert shown.axis.isVisible()
     runner.go_on.set()
     wait_until_ended(qtbot, shown)
+
+
+def test_it_can_be_made_narrower_again_and_the_axis_stays_above_its_column(
+    make_trial: Callable[..., TrialsWindow], pretend: Callable[..., PretendedLaunches], qtbot: QtBot
+) -> None:
+    pretend()
+    shown = make_trial()
+    click(shown.start_button)
+    wait_until_ended(qtbot, shown)
+    row = shown.rows.rows["tf32"]
+
+    def places() -> list[tuple[int, int]]:
+        return [(each.mapTo(shown, QPoint()).x(), each.width()) for each in (shown.axis.cell, row.cell)]
+
+    for width, height in ((1280, 800), (760, 800), (760, 660), (1000, 660)):
+        shown.resize(width, height)
+        qtbot.waitUntil(lambda wanted=width: shown.width() == wanted and places()[0] == places()[1])
+        for label in (shown.summary, shown.notes):
+            assert not label.isVisible() or label.height() >= label.heightForWidth(label.width())
 
 
 def test_the_time_left_counts_down_between_two_reports(

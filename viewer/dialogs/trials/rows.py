@@ -263,7 +263,7 @@ class TrialRows(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._axis.setFixedWidth(self.width())
+        self._axis.setMaximumWidth(self.width())
 
     def paintEvent(self, _: QPaintEvent) -> None:
         painter, colors = QPainter(self), theme.current()

@@ -34,6 +34,7 @@ OUT_OF_THE_WAY = (
 )
 FOOT_HEIGHT, NOTES_HEIGHT = 230, 130  # with a chart or a patch, and with notes alone
 TICK_MS = 1000
+ALL_BUT_A_PIXEL = 10_000  # parts, to one of the stretch that takes what the scroll bar leaves
 
 
 class TrialsWindow(QDialog):
@@ -253,7 +254,7 @@ class TrialsWindow(QDialog):
         layout.addLayout(line)
         self._scroll = scrolling(self.rows)
         head = horizontal(margins=(0, 4, 0, 0))
-        head.addWidget(self.axis)
+        head.addWidget(self.axis, ALL_BUT_A_PIXEL)
         head.addStretch(1)
         layout.addLayout(head)
         layout.addWidget(HorizontalLine())
