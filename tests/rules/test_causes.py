@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parsers.model import EventKind, LaneKind
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.causes import (
@@ -33,7 +32,6 @@ from rules.fixes.plan import Plan, Promise, plan_of
 from rules.fixes.step_time import MIN_LEFT, step_times
 from rules.remedies.remedy import Remedy
 from rules.replay.overlay import Overlay
-from rules.replay.recorder import buffer_requests
 from rules.replay.replay import Replay, replay_of
 from rules.verdict.promises import first_step_in_a_line, step_with, worded
 from rules.verdict.verdict import verdict
@@ -420,33 +418,3 @@ def test_one_kernel_is_all_that_a_gpu_computes_between_its_copies() -> None:
     built = trace.build()
     said = verdict(Analysis(built), diagnose(built))
     assert said == "The GPU computes 70 % of the time, nearly all of it in advance_cells"
-
-
-@pytest.mark.parametrize(
-    ("name", "of_recorder"), [("Activity Buffer Request", True), ("Lazy Function Loading", False)]
-)
-def test_what_the_recorder_wrote_down_of_its_own_work_is_none_of_the_programs(
-    name: str, of_recorder: bool
-) -> None:
-    def body(trace: TinyTrace, _: int) -> None:
-        lane = trace._lane(LaneKind.OVERHEAD, 0)
-        trace.add(100, 500, name, lane, EventKind.OVERHEAD)
-        for number in range(20):
-            start = 600 + 10 * number
-            trace.operation(start + 8, start + 12, "gemm", start)
-
-    replay = replay_of(Analysis(steps(6, STEP_US, body).build()))
-    before, inside = buffer_requests(replay.analysis, replay.spans, replay.host)
-    assert before.sum() == (6 * 400_000 if of_recorder else 0)
-    assert inside.sum() == 0
-    assert (replay.usual_ns < 0.65 * replay.recorded_ns) is of_recorder
-
-
-@pytest.mark.parametrize("recorder", ["pt.trace.json.gz", "sqlite"])
-def test_the_request_for_a_buffer_is_no_python_of_the_program(recorder: str, shared_data: Path) -> None:
-    python = [
-        each.share
-        for each in diagnosed(shared_data / "real" / f"lm.{recorder}").findings
-        if each.category is Category.HOST_BOUND
-    ]
-    assert sum(python) < 0.05

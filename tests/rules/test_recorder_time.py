@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from parsers.model import EventKind, LaneKind
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.recording_costs import MAX_FRAME_SHARE, MAX_OF_GAP, USUAL_FRAME_NS
-from rules.replay.recorder import ENOUGH_FRAMES
+from rules.findings.base import Category
+from rules.replay.recorder import ENOUGH_FRAMES, buffer_requests
 from rules.replay.replay import Replay, replay_of
-from tests.rules.builder import TinyTrace
+from tests.opened import diagnosed
+from tests.rules.builder import TinyTrace, steps
 
 BETWEEN_US = 200.0  # launches, without frames
 ROUNDS = 20  # launches of a step
@@ -62,3 +67,33 @@ def test_a_step_is_as_long_as_while_the_cpu_was_quick(slower: float, is_slow: bo
         trace.shift += 1000 * factor
     recorded = replay_of(Analysis(trace.build())).recorded_ns
     assert (recorded == pytest.approx(1_000_000, rel=0.05)) is is_slow
+
+
+@pytest.mark.parametrize(
+    ("name", "of_recorder"), [("Activity Buffer Request", True), ("Lazy Function Loading", False)]
+)
+def test_what_the_recorder_wrote_down_of_its_own_work_is_none_of_the_programs(
+    name: str, of_recorder: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        lane = trace._lane(LaneKind.OVERHEAD, 0)
+        trace.add(100, 500, name, lane, EventKind.OVERHEAD)
+        for number in range(20):
+            start = 600 + 10 * number
+            trace.operation(start + 8, start + 12, "gemm", start)
+
+    replay = replay_of(Analysis(steps(6, 1_000, body).build()))
+    before, inside = buffer_requests(replay.analysis, replay.spans, replay.host)
+    assert before.sum() == (6 * 400_000 if of_recorder else 0)
+    assert inside.sum() == 0
+    assert (replay.usual_ns < 0.65 * replay.recorded_ns) is of_recorder
+
+
+@pytest.mark.parametrize("recorder", ["pt.trace.json.gz", "sqlite"])
+def test_the_request_for_a_buffer_is_no_python_of_the_program(recorder: str, shared_data: Path) -> None:
+    python = [
+        each.share
+        for each in diagnosed(shared_data / "real" / f"lm.{recorder}").findings
+        if each.category is Category.HOST_BOUND
+    ]
+    assert sum(python) < 0.05
