@@ -105,6 +105,30 @@ def test_what_is_typed_into_a_table_goes_into_the_filter_unless_it_is_a_shortcut
     assert window.panels.filter.text() == ">1ms"
 
 
+def test_the_keyboard_alone_leads_from_the_name_of_a_tab_to_a_row_and_to_its_place(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    window.timeline.show_interval(0, MS, animate=False)
+    field = window.toolbar.search
+    QTest.keyClick(window.windowHandle(), Qt.Key.Key_P, Qt.KeyboardModifier.ControlModifier)
+    qtbot.waitUntil(field.hasFocus)
+    qtbot.keyClicks(field, "instances")
+    qtbot.waitUntil(lambda: field.popup.isVisible() and field.popup.hits[0].title == "Instances")
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    panel = window.panels.tabs.currentWidget()
+    assert isinstance(panel, InstancesPanel)
+    qtbot.waitUntil(lambda: bool(panel.tables) and panel.tables[0].hasFocus())
+    for key in ">1ms":
+        QTest.keyClick(window.windowHandle(), key)
+    assert window.panels.filter.hasFocus()
+    QTest.keyClick(window.windowHandle(), Qt.Key.Key_Return)
+    assert panel.tables[0].hasFocus()
+    assert (panel.tables[0].rows.shown("duration_ns") > MS).all()
+    assert window.document.selected_gap < 0, "nothing is chosen on the way"
+    QTest.keyClick(window.windowHandle(), Qt.Key.Key_Return)
+    assert window.document.selected_gap >= 0
+
+
 def test_a_step_narrows_the_rows_and_the_scope_is_written_on_them(window: MainWindow, qtbot: QtBot) -> None:
     panel = instances(window, qtbot, "Launches")
     every = len(panel.tables[0].rows.frame)

@@ -7,11 +7,12 @@ from functools import partial
 
 from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QLineEdit, QMenu, QTabWidget, QToolButton, QWidget
+from PySide6.QtWidgets import QApplication, QLineEdit, QMenu, QTabWidget, QToolButton, QWidget
 
 from viewer.documents.document import Document, Stage
 from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.look.key_names import key_names
+from viewer.look.tab_order import widgets_in_order
 from viewer.panels.panel import Panel, tabs
 
 FILTER_WIDTH, NARROW_FILTER = 180, 108
@@ -52,6 +53,7 @@ class BottomPanels(QWidget):
         self.filter.setAccessibleName("Filter the table")
         self.filter.setToolTip("Words, or >1ms, <20us, rank:3. Typing in a table begins here, too.")
         self.filter.textChanged.connect(self._filter_current)
+        self.filter.returnPressed.connect(self._leave_filter)
         self.by_family = QToolButton()
         self.by_family.setText("By kind")
         self.by_family.setCheckable(True)
@@ -176,6 +178,16 @@ class BottomPanels(QWidget):
                 self.tabs.setTabVisible(index, True)
                 self.tabs.setCurrentWidget(panel)
 
+    def enter(self, title: str) -> None:
+        """Show one tab that was asked for by name, and let the keyboard go on in its table, which may come later."""
+        self.show_panel(title)
+        panel = self._current()
+        if panel is not None:
+            _go_into(panel)
+            if not panel.tables:
+                once = Qt.ConnectionType.SingleShotConnection
+                panel.tables_shown.connect(lambda: _go_on_into(panel), once)
+
     def titles(self) -> list[str]:
         """The titles of the tabs, whether they have room or stand in the menu."""
         return [self.tabs.tabText(index) for index in range(self.tabs.count())]
@@ -253,6 +265,10 @@ class BottomPanels(QWidget):
         self.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.filter.setText(self.filter.text() + text)
 
+    def _leave_filter(self) -> None:
+        if (panel := self._current()) is not None:
+            _go_into(panel)
+
     def _filter_current(self, _: str = "") -> None:
         panel = self._current()
         if panel is not None:
@@ -270,3 +286,15 @@ class BottomPanels(QWidget):
             if table.isVisible():
                 table.export_csv()
                 return
+
+
+def _go_on_into(panel: Panel) -> None:
+    focus = QApplication.focusWidget()
+    if focus is not None and panel.isAncestorOf(focus):
+        _go_into(panel)
+
+
+def _go_into(panel: Panel) -> None:
+    tables = [table for table in panel.tables if table.isVisible()]
+    for widget in [*tables, *widgets_in_order([panel])][:1]:
+        widget.setFocus(Qt.FocusReason.TabFocusReason)

@@ -140,7 +140,7 @@ class Searching(QObject):
             if score <= 0 or not (panel.title in shown or panel.lacks):
                 continue
             if panel.title in shown:
-                hit = Hit("tab", panel.title, "", _bound(self._panels.show_panel, panel.title))
+                hit = Hit("tab", panel.title, "", _bound(self._panels.enter, panel.title))
             else:
                 said = f"The tab {panel.title} is empty.", panel.lacks
                 hit = Hit("tab", panel.title, "not recorded", _bound(self._tell, *said))
