@@ -17,6 +17,7 @@ from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.fixes.plan import Plan, Promise, plan_of
 from rules.fixes.removal import removal_of, removed_share
 from rules.fixes.step_time import StepTime, step_times
+from rules.losses.lost_time import event_evidence
 from rules.ranking import ranked, weight
 from rules.terms.culprit import NOBODY, reason
 from rules.wording.headline import Headline, Part
@@ -79,10 +80,16 @@ def in_order(analysis: Analysis, plan: Plan, findings: Sequence[Finding]) -> Ord
     for fix, members, partial in groups:
         places = tuple(range(len(order), len(order) + len(members)))
         mine = [replace(given[index], fix=fix, leads=not place) for place, index in enumerate(members)]
-        if fix and mine:
+        if fix and _names_itself(promises[fix]):
+            mine = [
+                _of_promise(analysis, plan, promises[fix]),
+                *(replace(each, leads=False) for each in mine),
+            ]
+            places = tuple(range(len(order), len(order) + len(mine)))
+        elif fix and mine:
             mine[0] = _with_what_it_delays(mine[0], promises[fix], mine[1:])
         elif fix and _is_unreported(promises[fix], given):
-            mine = [_of_promise(analysis, promises[fix])]
+            mine = [_of_promise(analysis, plan, promises[fix])]
             places = (len(order),)
         order += mine
         causes.append(Cause(fix, places, partial))
@@ -229,10 +236,12 @@ def _taken(
     left = [index for index in left if _may_go(findings[index], promise)]
     removal = removal_of(plan.replay, promise.proposal)
     parts = {index: removed_share(removal, promise.proposal, findings[index]) for index in left}
-    named = [index for index in left if findings[index].category in promise.proposal.categories]
     mine = [
         index for index in left if parts[index] >= MOSTLY and findings[index].severity is not Severity.INFO
     ]
+    if _names_itself(promise):
+        return mine, False
+    named = [index for index in left if findings[index].category in promise.proposal.categories]
     first = max(named, key=lambda index: parts[index] * findings[index].share, default=-1)
     alike = [
         index
@@ -287,19 +296,26 @@ def _is_unreported(promise: Promise, findings: Sequence[Finding]) -> bool:
     return _gives(promise) >= MIN_UNREPORTED_GAIN and reported.isdisjoint(promise.proposal.categories)
 
 
-def _of_promise(analysis: Analysis, promise: Promise) -> Finding:
+def _names_itself(promise: Promise) -> bool:
+    """Whether a fix is worth telling and says what is wrong, which no rule does."""
+    return bool(promise.proposal.problem) and _gives(promise) >= MIN_UNREPORTED_GAIN
+
+
+def _of_promise(analysis: Analysis, plan: Plan, promise: Promise) -> Finding:
     """What a fix is about that no rule reports, so that each fix worth making has a finding."""
     proposal, share = promise.proposal, _gives(promise)
+    part = Part(share, analysis.steps_in_window)
     return Finding(
         rule=proposal.fix,
         category=proposal.categories[0],
         severity=severity_of(share, 1.0),
-        headline=Headline(proposal.title),
+        headline=Headline(proposal.problem, part) if proposal.problem else Headline(proposal.title),
         account=f"With this fixed, a step would be {percent(share)} shorter.",
         remedy=proposal.remedy,
         ceiling_ns=0,
         window_ns=analysis.window_ns,
         culprit=reason(proposal.culprit) if proposal.culprit else NOBODY,
+        evidence=event_evidence(analysis.trace, removal_of(plan.replay, proposal).shorter),
         rank=proposal.rank,
         usual_share=share,
         fix=promise.id,

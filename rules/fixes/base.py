@@ -13,6 +13,7 @@ from rules.findings.category import Category
 from rules.remedies.remedy import Remedy as Remedy
 from rules.remedies.remedy import remedy as remedy
 from rules.replay.replay import Change, Replay
+from rules.wording.words import Words
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +34,7 @@ class Proposal:
     low: Change | None = None  # as expected
     high: Change | None = None
     culprit: str = ""
+    problem: Words = ""  # what is wrong, in a title, where no rule tells it by its name
     rank: int | None = None
     depends_on: str = ""
     redesign: bool = False

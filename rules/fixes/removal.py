@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, F64
+from parsers.model.arrays import BOOL, F64, I64
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, of_pairs, union
 from rules.analysis.idle.causes import Cause
@@ -44,7 +44,7 @@ class Removal:
         starts, ends = self._inside(intervals, span)
         whole = length((starts, ends))
         device, table = self.replay.device, self.replay.analysis.trace.events
-        mine = device.members[self._shorter[device.member_of] & (device.span[device.member_of] == span)]
+        mine = self.shorter[device.span[device.member_of[self._is_shorter[device.member_of]]] == span]
         changed = union(table.start[mine], table.end[mine])
         return length(intersect((starts, ends), changed)) / whole if whole else 0.0
 
@@ -52,7 +52,14 @@ class Removal:
         return clip(intervals, self.replay.spans[span].start, self.replay.spans[span].end)
 
     @cached_property
-    def _shorter(self) -> BOOL:
+    def shorter(self) -> I64:
+        """The events of operations that are gone or shorter."""
+        device = self.replay.device
+        events: I64 = device.members[self._is_shorter[device.member_of]]
+        return events
+
+    @cached_property
+    def _is_shorter(self) -> BOOL:
         before, after = self.before, self.after
         left = np.where(after.present, after.duration, 0.0)
         shorter = left < (1.0 - MIN_SHORTER) * np.where(before.present, before.duration, 0.0)

@@ -53,8 +53,9 @@ What makes it more or less
             return
         yield Proposal(
             title=f"Keep activations instead of recomputing them: {percent(share)} of the GPU's time",
-            categories=(Category.GPU_BOUND, Category.LAUNCH_BOUND),
+            categories=(Category.SLOW_OPERATOR, Category.GPU_BOUND, Category.LAUNCH_BOUND),
             culprit="activation checkpointing",
+            problem="Activations are computed twice",
             remedy=remedy(
                 "The forward pass runs a second time inside the backward pass to save memory. If the GPU has room, "
                 "keep the activations.",

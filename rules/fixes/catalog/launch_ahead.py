@@ -59,6 +59,7 @@ What makes it more or less
             ),
             categories=(Category.LAUNCH_BOUND, Category.HOST_BOUND, Category.SYNCHRONIZATION),
             culprit="CUDA_LAUNCH_BLOCKING",
+            problem="Launches wait for their own kernels",
             remedy=remedy(
                 "CUDA_LAUNCH_BLOCKING=1 is set, or a debugger or sanitizer has the same effect. It is meant for "
                 "finding errors: the CPU and the GPU take turns.",

@@ -58,6 +58,7 @@ What makes it more or less
             title=f"Pick the best values without sorting: {percent(share)} of the GPU's time sorts whole rows",
             categories=(Category.SLOW_OPERATOR, Category.MEMORY_BOUND_KERNELS),
             culprit="aten::sort",
+            problem="Whole rows are sorted for their best values",
             remedy=remedy(
                 for_pytorch("torch.topk finds the first values in one pass, torch.kthvalue a single one."),
                 code=for_pytorch(_CODE),

@@ -75,6 +75,7 @@ What makes it more or less
             ),
             categories=(Category.SLOW_OPERATOR, Category.MEMORY_BOUND_KERNELS),
             culprit=trace.name(int(device.event[np.flatnonzero(sorting)[0]])),
+            problem="Whole rows are sorted where a few candidates would do",
             remedy=remedy(
                 for_pytorch(
                     "torch.topk finds a few hundred candidates in one pass; softmax, cumsum and multinomial "

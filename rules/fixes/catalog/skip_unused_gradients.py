@@ -50,8 +50,9 @@ What makes it more or less
                 f"Do not compute gradients for {parameters} that no optimizer updates: "
                 f"{percent(share)} of the GPU's time"
             ),
-            categories=(Category.GPU_BOUND, Category.LAUNCH_BOUND),
+            categories=(Category.SLOW_OPERATOR, Category.GPU_BOUND, Category.LAUNCH_BOUND),
             culprit="gradients that nobody uses",
+            problem="Gradients are computed that nobody uses",
             remedy=NO_UNUSED_GRADIENTS,
             expected=without_calls(replay, nodes),
         )

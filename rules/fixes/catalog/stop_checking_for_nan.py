@@ -63,6 +63,7 @@ What makes it more or less
             ),
             categories=(Category.SYNCHRONIZATION, Category.LAUNCH_BOUND, Category.HOST_BOUND),
             culprit="anomaly detection",
+            problem="Anomaly detection is on",
             remedy=NO_ANOMALY_DETECTION.after(
                 "Anomaly detection waits for the GPU after every function of the backward pass, and records a "
                 "stack for every function of the forward pass.",

@@ -51,6 +51,7 @@ What makes it more or less
             title=f"Write into one buffer instead of concatenating: {percent(share)} of the GPU's time copies old data",
             categories=(Category.MEMORY_BOUND_KERNELS, Category.ALLOCATOR),
             culprit=analysis.trace.name(int(device.event[np.flatnonzero(joining)[0]])),
+            problem="Concatenating copies old data again",
             remedy=remedy(
                 "Allocate the longest buffer once, and write only the new data into it.",
                 for_pytorch(
