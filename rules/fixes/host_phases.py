@@ -59,6 +59,11 @@ def own_work(replay: Replay, around: Surroundings) -> F64:
     return own * np.where(around.operators_ns > MIN_SILENT * own, 1 - LEFT_ON_GPU, 1.0)
 
 
+def without_place_on_gpu(replay: Replay, own: F64) -> F64:
+    """Own work before each call (ns) of operators that take nothing on the GPU once they no longer do it."""
+    return np.where(own > 0, np.minimum(own / (1 - LEFT_ON_GPU), replay.host.gap), 0.0)
+
+
 def left_of_unknown(replay: Replay, copied: BOOL) -> tuple[float, float]:
     """What the GPU may need for work on what these calls copy to the host: usually, and at most, as parts of it.
 

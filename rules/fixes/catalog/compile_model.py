@@ -19,8 +19,6 @@ from rules.analysis.names.software import software_of
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.align_shapes import ALIGNED_AT_LEAST, ALIGNED_AT_MOST, unaligned_products
-from rules.fixes.catalog.fuse_optimizer import FuseOptimizer
-from rules.fixes.catalog.join_loop import JoinLoop
 from rules.fixes.changes import durations_times, of_nodes, together
 from rules.fixes.loops.item_loops import in_loops
 from rules.fixes.optimizers import optimizer_calls
@@ -37,7 +35,11 @@ SAVED_AT_LEAST = 0.6  # of what joining neighbours would save
 FUSED_HOST, FUSED_HOST_AT_LEAST = 0.4, 0.7  # of the host's time for launching them ...
 OTHER_HOST, OTHER_HOST_AT_LEAST = 0.6, 0.8  # ... and for launching what the compiler calls in between
 FILLED = 0.97  # of the step: a GPU that is busier does not wait for launches
+MOSTLY = (
+    0.5  # of the host's time for launching: what is launched apart then has fixes of its own that come first
+)
 MIN_SHARE = 0.1  # of the GPU's time in such kernels, or of the launches
+_LAUNCHES = (Call.LAUNCH, Call.MEMSET)
 _NOT_FUSED = ("multi_tensor", "embedding", "index")
 
 
@@ -78,9 +80,7 @@ What makes it more or less
         saved = sum(each.saved_ns for each in found) / max(sum(each.total_ns for each in found), 1)
         left = 1.0 - min(saved, 1.0)
         busy = float(np.bincount(device.stream, replay.usual.duration).max()) / max(replay.steps, 1)
-        launching = busy < FILLED * replay.usual_ns and not any(
-            True for simpler in (FuseOptimizer(), JoinLoop()) for _ in simpler.proposals(analysis, replay)
-        )
+        launching = busy < FILLED * replay.usual_ns and _of_model(replay, analysis) >= MOSTLY
         products = unaligned_products(analysis, replay) & (family == Family.GEMM)
         likely = together(
             _compiled(replay, analysis, fusable, LEFT * left, (FUSED_HOST, OTHER_HOST)),
@@ -136,17 +136,34 @@ def _one_kernel_each_round(analysis: Analysis, replay: Replay, fusable: BOOL) ->
     return change
 
 
+def _of_model(replay: Replay, analysis: Analysis) -> float:
+    """The part of the host's time for launching that is neither in loops over items nor in an optimizer."""
+    launches = _short(replay, analysis) & np.isin(replay.host.call, _LAUNCHES)
+    taken = replay.usual.gap + replay.usual.cost
+    mine = launches & ~_apart(replay, analysis)
+    return float(taken[mine].sum() / max(taken[launches].sum(), 1.0))
+
+
+def _short(replay: Replay, analysis: Analysis) -> BOOL:
+    """Calls that do not wait, with nothing else before them that takes the host's time."""
+    around = surroundings_of(analysis)
+    busy = np.minimum(around.silent_ns + around.input_ns, replay.host.gap) > 0
+    return np.asarray(~busy & (replay.waits.target < 0))
+
+
+def _apart(replay: Replay, analysis: Analysis) -> BOOL:
+    """What is in loops over items or in an optimizer, which have their own fixes."""
+    of_optimizer = surroundings_of(analysis).inside(lambda name: name.startswith("Optimizer."))
+    return of_optimizer | optimizer_calls(analysis) | in_loops(analysis, replay)
+
+
 def _compiled(
     replay: Replay, analysis: Analysis, fusable: BOOL, time: float, host_time: tuple[float, float]
 ) -> Change:
     nodes = np.zeros(len(replay.host), bool)
     nodes[replay.device.launch[fusable]] = True
-    around = surroundings_of(analysis)
-    short = (np.minimum(around.silent_ns + around.input_ns, replay.host.gap) == 0) & (replay.waits.target < 0)
-    of_optimizer = around.inside(lambda name: name.startswith("Optimizer.")) | optimizer_calls(analysis)
-    short &= ~in_loops(analysis, replay)
-    others = short & ~nodes & ~of_optimizer & np.isin(replay.host.call, (Call.LAUNCH, Call.MEMSET))
-    own = short & nodes & ~of_optimizer
+    short = _short(replay, analysis) & ~_apart(replay, analysis)
+    own, others = short & nodes, short & ~nodes & np.isin(replay.host.call, _LAUNCHES)
 
     def change(overlay: Overlay) -> None:
         overlay.duration[fusable] *= time

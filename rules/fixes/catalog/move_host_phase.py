@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -27,7 +28,13 @@ from rules.fixes.changes import (
     without_calls,
     without_waiting,
 )
-from rules.fixes.host_phases import MOSTLY, HostPhase, host_phases, left_of_unknown
+from rules.fixes.host_phases import (
+    MOSTLY,
+    HostPhase,
+    host_phases,
+    left_of_unknown,
+    without_place_on_gpu,
+)
 from rules.fixes.loops.told_values import told_values
 from rules.fixes.sent_instead import growth_of_copies
 from rules.losses.beneath import beneath
@@ -68,10 +75,10 @@ What is changed in the replay
     shorter copies of their results to the GPU; larger copies stay. Where shapes say that what operators read on the
     CPU is larger than their result, as a picture is that they make smaller, it is copied in place of the result.
     Everything that was launched in the phase is still launched. For operators that compute on the CPU, a twentieth of
-    the time remains for the GPU. Where no operators were recorded, a fortieth of the work on more than 1 MB from the
-    GPU remains, or a twentieth at most. A loop right before work that sends nothing to the GPU, which takes no longer
-    than the work and reads back what it computes, is gone as well if nothing on the GPU is known to need its values; at
-    least, it stays.
+    the time remains for the GPU, but nothing of those that build plans. Where no operators were recorded, a fortieth of
+    the work on more than 1 MB from the GPU remains, or a twentieth at most. A loop right before work that sends nothing
+    to the GPU, which takes no longer than the work and reads back what it computes, is gone as well if nothing on the
+    GPU is known to need its values; at least, it stays.
 
 What makes it more or less
     Whether the work can move at all. If it only gets half as long, half of the gain remains. The end of a step and
@@ -89,7 +96,8 @@ What makes it more or less
             if is_compiled_code(name):  # it does nothing but launch
                 continue
             planning = plans if plans and plans.operator == name else None
-            yield _proposal(analysis, replay, phase, planning, is_known=is_known)
+            own = phase.own if planning is None else without_place_on_gpu(replay, phase.own)
+            yield _proposal(analysis, replay, replace(phase, own=own), planning, is_known=is_known)
 
 
 def _proposal(
