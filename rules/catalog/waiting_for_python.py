@@ -14,7 +14,7 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.names.host_language import host_code
 from rules.analysis.names.software import is_compiled
 from rules.findings.base import Category, Finding, Need, Remedy, Rule, rule
-from rules.losses.beneath import beneath
+from rules.losses.beneath import Beneath, beneath
 from rules.losses.locked_out import locked_out
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.losses.plan_building import plan_building
@@ -80,6 +80,7 @@ When it is wrong
         if share(analysis, waiting.ns) < analysis.thresholds[MIN_SHARE]:
             return
         culprit, below, plans = waiting.culprit, beneath(waiting), plan_building(waiting)
+        called = _calling(culprit, below)
         locked = locked_out(waiting)
         compiling = sum(each.ns for each in waiting.blames if is_compilation(each.culprit))
         recompiles = analysis.steps_in_window > 1 and compiling >= MOSTLY_COMPILING * waiting.worst_ns
@@ -102,7 +103,8 @@ When it is wrong
             if locked.is_most
             else PREFETCH_PAGES
             if culprit == TOUCHES_PAGES
-            else _remedy(waiting, is_compiled(trace), is_known=bool(below)),
+            else _remedy(waiting, called, is_compiled(trace), is_known=bool(below)),
+            culprit=called,
             unknown=()
             if below or plans or locked.is_most
             else ("" if is_call(culprit) else _UNKNOWN_OF_NATIVE, _cannot_tell(trace, culprit)),
@@ -141,8 +143,14 @@ def is_call(culprit: Culprit) -> bool:
     return culprit.kind is CulpritKind.CALL and call_of(culprit.name) is not Call.OTHER
 
 
-def _remedy(waiting: IdleTime, compiled: bool, *, is_known: bool) -> Remedy:
-    culprit = waiting.culprit
+def _calling(culprit: Culprit, below: Beneath) -> Culprit:
+    """A frame with what it calls in a library for most of the time; other culprits as they are."""
+    if not below.call or culprit.name != below.frame:
+        return culprit
+    return Culprit(CulpritKind.FRAME, below.call, culprit, at=culprit.at)
+
+
+def _remedy(waiting: IdleTime, culprit: Culprit, compiled: bool, *, is_known: bool) -> Remedy:
     named = by_name(culprit)
     sometimes = for_python(
         f"It happens {waiting.extent.text}: look for what does not run in every step. Garbage collection can be "

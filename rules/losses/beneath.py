@@ -10,6 +10,7 @@ from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import contains, measure
 from rules.analysis.idle.culprits import MAX_NAME_LENGTH
 from rules.analysis.idle.frames import is_users_frame
+from rules.analysis.stretches.library_calls import is_library_call
 from rules.losses.lost_time import IdleTime
 from rules.wording.phrases import listed, shortened
 
@@ -21,17 +22,22 @@ MAX_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Beneath:
-    """``frame``: the deepest function of Python that holds most of the time; ``samples``: functions met most often."""
+    """``frame``: the deepest function of Python that holds most of the time; ``samples``: functions met most often.
+
+    ``call`` is what that function calls in a library for most of the time; ``share`` is that of the call, or the frame.
+    """
 
     frame: str = ""
-    frame_share: float = 0.0
+    call: str = ""
+    share: float = 0.0
     samples: tuple[tuple[str, float], ...] = ()
 
     @property
     def text(self) -> str:
         """A sentence that follows others; empty where the recording has neither."""
         if self.frame:
-            return f" {percent(self.frame_share)} of this time is {self.frame}."
+            what = f"{self.call} in {self.frame}" if self.call else self.frame
+            return f" {percent(self.share)} of this time is {what}."
         if self.samples:
             met = listed([f"{name} ({percent(part)})" for name, part in self.samples])
             return f" Samples of the CPU meanwhile: {met}."
@@ -56,14 +62,19 @@ def beneath(waiting: IdleTime) -> Beneath:
         names = table.name[frames]
         spent = np.bincount(names, measure(waiting.intervals, table.start[frames], table.end[frames]))
         depth = np.bincount(names, table.depth[frames]) / np.maximum(np.bincount(names), 1)
-        held = [
-            name
-            for name in np.flatnonzero(spent >= MAJORITY * whole).tolist()
-            if spent[name] <= whole and is_users_frame(trace.strings[name])
-        ]
+        most = [name for name in np.flatnonzero(spent >= MAJORITY * whole).tolist() if spent[name] <= whole]
+        held = [name for name in most if is_users_frame(trace.strings[name])]
         if held:
             deepest = max(held, key=lambda name: depth[name])
-            return Beneath(shortened(trace.strings[deepest], MAX_NAME_LENGTH), float(spent[deepest]) / whole)
+            inside = [
+                name for name in most if depth[name] > depth[deepest] and is_library_call(trace.strings[name])
+            ]
+            called = min(inside, key=lambda name: depth[name], default=-1)
+            frame, call = (
+                shortened(trace.strings[name], MAX_NAME_LENGTH) if name >= 0 else ""
+                for name in (deepest, called)
+            )
+            return Beneath(frame, call, float(spent[called if call else deepest]) / whole)
     samples = events[table.kind[events] == EventKind.SAMPLE]
     samples = samples[contains(waiting.intervals, table.start[samples])]
     if len(samples) < MIN_SAMPLES:

@@ -246,8 +246,12 @@ def idle_finding(
     remedy: Remedy,
     unknown: tuple[Words, ...],
     category: Category | None = None,
+    culprit: Culprit | None = None,
 ) -> Finding:
-    """What ``rule`` says of ``waiting``; the headline gets the share of the step, the account who is worst."""
+    """What ``rule`` says of ``waiting``; the headline gets the share of the step, the account who is worst.
+
+    ``culprit``: who is blamed, where more is known of that than of each piece of idle time.
+    """
     analysis, ceiling = waiting.analysis, waiting.worst_ns
     return rule.finding(
         analysis,
@@ -256,7 +260,7 @@ def idle_finding(
         account=account + waiting.spread,
         remedy=remedy,
         ceiling_ns=ceiling,
-        culprit=waiting.culprit,
+        culprit=culprit or waiting.culprit,
         rank=waiting.rank,
         device=waiting.device,
         evidence=waiting.evidence(),

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from parsers.model.derived import derived_by
-from parsers.model.late.regex import regex
-from parsers.model.names.source_files import frame_parts
-from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals
-from rules.analysis.idle.frames import UserFrames
 from rules.analysis.names.regions import is_collection
-from rules.analysis.stretches.program_frames import is_program_frame, program_frames
+from rules.analysis.stretches.library_calls import library_calls
+from rules.analysis.stretches.program_frames import program_frames
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings
 from rules.terms.culprit import Culprit, CulpritKind
@@ -17,8 +13,6 @@ from rules.terms.culprit import Culprit, CulpritKind
 FILLED = (
     0.5  # of a library's call are the stretches and what lies between them: of less, it does much else, too
 )
-_MACHINERY = regex(r"^torch[/\\](nn[/\\]modules|_dynamo|_inductor|_functorch|fx)[/\\]")
-_WRAPPERS = frozenset({"wrapper", "wrapped", "inner", "decorate_context"})
 
 
 def place_of_work(
@@ -40,7 +34,7 @@ def place_of_work(
     own = program_frames(analysis, thread).holding(stretches)
     calls = [
         frame
-        for frame in _library_calls(analysis, thread).holding(stretches)
+        for frame in library_calls(analysis, thread).holding(stretches)
         if table.depth[frame] > (table.depth[own[-1]] if own else -1)
         and stretches[1][-1] - stretches[0][0] >= FILLED * (table.end[frame] - table.start[frame])
     ]
@@ -52,20 +46,3 @@ def place_of_work(
         return place
     name = around.place(node, loading=False)
     return Culprit(CulpritKind.REGION, name) if name else None
-
-
-@derived_by
-def _library_calls(analysis: Analysis, thread: int) -> UserFrames:
-    """What libraries offer to their callers, without what only calls the program's own functions for them."""
-
-    def is_call(name: str) -> bool:
-        function, _, line = frame_parts(name)
-        return (
-            line > 0
-            and not function.startswith(("_", "<"))
-            and function not in _WRAPPERS
-            and not _MACHINERY.match(name)
-            and not is_program_frame(name)
-        )
-
-    return UserFrames.of(analysis.threads, thread, is_call)

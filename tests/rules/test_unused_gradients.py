@@ -13,7 +13,7 @@ from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
 from rules.fixes.plan import make_plan
-from tests.opened import analysed
+from tests.opened import analysed, diagnosed
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace, steps
 
 LAYERS = 3
@@ -139,6 +139,18 @@ def test_on_a_gpu_the_functions_vanish_with_their_kernels() -> None:
     assert 1.2 < promise.expected < 1.7
 
 
+@pytest.mark.parametrize(("length_us", "told"), [(420, True), (9_000, False)], ids=["much", "a little"])
+def test_on_a_gpu_they_are_a_finding_where_they_cost_time(length_us: float, told: bool) -> None:
+    program = Program(threads=(MAIN, AUTOGRAD), steps=6, kernel_us=30.0, length_us=length_us)
+    findings = diagnose(program.trace()).findings
+    of_gradients = [each for each in findings if each.rule == "skip-unused-gradients"]
+    assert bool(of_gradients) is told
+    for each in of_gradients:
+        assert each.title.startswith("Gradients are computed that nobody uses: ")
+        assert each.leads
+        assert len(each.evidence) == 6 * LAYERS  # the kernels of all steps
+
+
 @pytest.mark.parametrize("program", [Program(adds=(), kernel_us=30.0), Program(steps=1, kernel_us=30.0)])
 def test_nothing_is_promised_for_gradients_that_may_be_used(program: Program) -> None:
     made = make_plan(Analysis(program.trace()))
@@ -147,8 +159,12 @@ def test_nothing_is_promised_for_gradients_that_may_be_used(program: Program) ->
 
 def test_a_teacher_that_runs_with_gradients_is_named_first(fixtures: Path) -> None:
     """Its mending was timed: 1.92 to 1.97 times as fast."""
-    made = make_plan(analysed(fixtures / "causes" / "teacher.pt.trace.json.gz"))
+    path = fixtures / "causes" / "teacher.pt.trace.json.gz"
+    made = make_plan(analysed(path))
     first = made.promises[0]
+    finding = diagnosed(path).findings[0]
+    assert finding.title == "Gradients are computed that nobody uses: 36 % of every step"
+    assert finding.share == pytest.approx(1 - 1 / first.expected)
     assert first.proposal.fix == "skip-unused-gradients"
     assert "54 parameters" in first.proposal.title
     assert first.low <= 1.92

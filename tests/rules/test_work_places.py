@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.fixes.base import Proposal
 from rules.fixes.plan import Plan, make_plan
 from rules.losses.lost_time import IdleTime
-from tests.rules.builder import TinyTrace
+from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_fixes import plan_of_body
 
 SAVE = "torch/serialization.py(945): save"
@@ -50,6 +51,23 @@ def test_the_name_is_the_programs_function_with_the_call_that_takes_its_time(
         trace.kernels(1530, 15, 20, 40)
 
     assert shown in _moved(plan_of_body(body, length=2200))
+
+
+@pytest.mark.parametrize(
+    ("lasts", "told"), [(900, f"{SAVE} in app/train.py(7): step"), (400, "app/train.py(7): step")]
+)
+def test_a_finding_names_the_call_too_where_it_takes_most_of_the_wait(lasts: float, told: str) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.frame(0, 1600, "app/train.py(7): step")
+        trace.kernels(10, 15, 20, 40)
+        trace.frame(610, 610 + lasts, SAVE)
+        trace.kernels(1530, 15, 20, 40)
+
+    (found,) = [
+        each for each in diagnose(steps(6, 2200, body).build()).findings if each.rule == "waiting-for-python"
+    ]
+    assert found.culprit.text == told
+    assert f" of this time is {told}." in found.explanation
 
 
 @pytest.mark.parametrize(("before", "named"), [(850, True), (1100, False)])
