@@ -17,12 +17,10 @@ from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.fixes.plan import Plan, Promise, plan_of
 from rules.fixes.removal import removal_of, removed_share
 from rules.fixes.step_time import StepTime, step_times
-from rules.losses.lost_time import event_evidence
 from rules.ranking import ranked, weight
-from rules.terms.culprit import NOBODY, reason
-from rules.wording.headline import Headline, Part
+from rules.told_by_fixes import finding_of, gives_of, is_unreported, names_itself
+from rules.wording.headline import Part
 from rules.wording.phrases import part_of_steps
-from rules.wording.words import Reader
 
 MOSTLY = 0.5  # of a finding's time: a change that takes less of it is not what mends it
 IN_PART = 0.1  # ... but is told beside it from here on, where nothing mends it as a whole
@@ -31,7 +29,6 @@ FAR_MORE = 2.0  # than what a fix is named for: then it is told by what it takes
 NEARLY_AS_MUCH = 0.9  # of what another one of its category tells: the narrower one tells it best
 AS_MUCH = 0.8  # of what a cause gives: what then waits for one rank tells it best
 OTHER_BASIS = 0.02  # of a step: by how much a share must differ from the recorded one to be told
-MIN_UNREPORTED_GAIN = 0.05  # of a step: a fix that gives more is told, though no rule reports what it mends
 LITTLE_THAT_MAY_BE_NOTHING = 0.1  # of a step
 NOTEWORTHY_IDLE = 0.15  # of the window, without a known cause
 MOSTLY_COMPUTING = 0.8  # of the window; then a problem that is small beside it is told after it
@@ -80,16 +77,16 @@ def in_order(analysis: Analysis, plan: Plan, findings: Sequence[Finding]) -> Ord
     for fix, members, partial in groups:
         places = tuple(range(len(order), len(order) + len(members)))
         mine = [replace(given[index], fix=fix, leads=not place) for place, index in enumerate(members)]
-        if fix and _names_itself(promises[fix]):
+        if fix and names_itself(promises[fix]):
             mine = [
-                _of_promise(analysis, plan, promises[fix]),
+                finding_of(analysis, plan, promises[fix]),
                 *(replace(each, leads=False) for each in mine),
             ]
             places = tuple(range(len(order), len(order) + len(mine)))
         elif fix and mine:
             mine[0] = _with_what_it_delays(mine[0], promises[fix], mine[1:])
-        elif fix and _is_unreported(promises[fix], given):
-            mine = [_of_promise(analysis, plan, promises[fix])]
+        elif fix and is_unreported(promises[fix], given):
+            mine = [finding_of(analysis, plan, promises[fix])]
             places = (len(order),)
         order += mine
         causes.append(Cause(fix, places, partial))
@@ -127,15 +124,22 @@ def first_problem(findings: Sequence[Finding]) -> Finding | None:
 
 
 def limiting_problem(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
-    """The first problem; or a wait far longer than what mending that gives, which then limits the run."""
+    """The first problem; or a wait far longer than what mending that gives, which then limits the run.
+
+    A wait that another fix mends has its place among the fixes by what that gives.
+    """
     first = first_problem(findings)
     if first is None or first.of_recording or first.kernel is not None:
         return first
     plan = plan_of.kept(analysis)
     mends = next((each for each in plan.promises if each.id == first.fix), None) if plan is not None else None
-    least = max(LIMITING_WAIT, FAR_LARGER_WAIT * (first.cost if mends is None else _gives(mends)))
+    least = max(LIMITING_WAIT, FAR_LARGER_WAIT * (first.cost if mends is None else gives_of(mends)))
     waits = [
-        each for each in findings if each.severity in _LOUD and isinstance(each.category.about, IdleCause)
+        each
+        for each in findings
+        if each.severity in _LOUD
+        and isinstance(each.category.about, IdleCause)
+        and each.fix in ("", first.fix)
     ]
     longest = max(waits, key=lambda each: each.share, default=first)
     return longest if longest.share >= least else first
@@ -195,11 +199,11 @@ def _grouped(plan: Plan, findings: Sequence[Finding]) -> list[_Group]:
         left = [index for index in left if index not in members]
         same = _same_cause(promise, with_fix)
         if same is None:
-            with_fix.append(((promise.id, members, partial), _gives(promise)))
+            with_fix.append(((promise.id, members, partial), gives_of(promise)))
         else:
             group, gives = same
             late = [index for index in members if findings[index].category is Category.STRAGGLER]
-            ahead = late if _gives(promise) >= AS_MUCH * gives else []
+            ahead = late if gives_of(promise) >= AS_MUCH * gives else []
             group[1][:] = [*ahead, *group[1], *(index for index in members if index not in ahead)]
     alone = [
         index
@@ -239,7 +243,7 @@ def _taken(
     mine = [
         index for index in left if parts[index] >= MOSTLY and findings[index].severity is not Severity.INFO
     ]
-    if _names_itself(promise):
+    if names_itself(promise):
         return mine, False
     named = [index for index in left if findings[index].category in promise.proposal.categories]
     first = max(named, key=lambda index: parts[index] * findings[index].share, default=-1)
@@ -273,7 +277,7 @@ def _may_go(finding: Finding, promise: Promise) -> bool:
 def _passes_meanwhile(finding: Finding, promise: Promise) -> bool:
     """Whether what a fix of waits gives is mostly what the CPU's own work costs: it stays, and passes meanwhile."""
     of_waits = Category.SYNCHRONIZATION in promise.proposal.categories
-    gives = _gives(promise)
+    gives = gives_of(promise)
     return of_waits and finding.category is Category.HOST_BOUND and MOSTLY * gives <= finding.share <= gives
 
 
@@ -281,52 +285,13 @@ def _same_cause(promise: Promise, before: Sequence[tuple[_Group, float]]) -> tup
     """The cause, and what mending it gives, to which a fix adds nothing: it is another way to mend the same."""
     if promise.after_others >= ADDS_NOTHING or promise.proposal.redesign:
         return None
-    gives = _gives(promise)
+    gives = gives_of(promise)
     return next((each for each in before if each[1] >= gives), None)
 
 
 def _counts(finding: Finding) -> bool:
     """Whether a finding that no fix mends is a cause of its own."""
     return finding.severity is not Severity.INFO or finding.category is Category.UNEXPLAINED_IDLE
-
-
-def _is_unreported(promise: Promise, findings: Sequence[Finding]) -> bool:
-    """Whether a fix is worth telling and no rule reports anything of its kind."""
-    reported = {each.category for each in findings if each.severity is not Severity.INFO}
-    return _gives(promise) >= MIN_UNREPORTED_GAIN and reported.isdisjoint(promise.proposal.categories)
-
-
-def _names_itself(promise: Promise) -> bool:
-    """Whether a fix is worth telling and says what is wrong, which no rule does."""
-    return bool(promise.proposal.problem) and _gives(promise) >= MIN_UNREPORTED_GAIN
-
-
-def _of_promise(analysis: Analysis, plan: Plan, promise: Promise) -> Finding:
-    """What a fix is about that no rule reports, so that each fix worth making has a finding."""
-    proposal, share = promise.proposal, _gives(promise)
-    part = Part(share, analysis.steps_in_window)
-    return Finding(
-        rule=proposal.fix,
-        category=proposal.categories[0],
-        severity=severity_of(share, 1.0),
-        headline=Headline(proposal.problem, part) if proposal.problem else Headline(proposal.title),
-        account=f"With this fixed, a step would be {percent(share)} shorter.",
-        remedy=proposal.remedy,
-        ceiling_ns=0,
-        window_ns=analysis.window_ns,
-        culprit=reason(proposal.culprit) if proposal.culprit else NOBODY,
-        evidence=event_evidence(analysis.trace, removal_of(plan.replay, proposal).shorter),
-        rank=proposal.rank,
-        usual_share=share,
-        fix=promise.id,
-        reader=Reader.of(analysis.trace),
-    )
-
-
-def _gives(promise: Promise) -> float:
-    """The part of a step that a fix takes away."""
-    gain = promise.low if promise.proposal.redesign else promise.expected
-    return 1.0 - 1.0 / max(gain, 1.0)
 
 
 def _without_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Finding:
@@ -411,7 +376,7 @@ def _with_what_it_delays(finding: Finding, promise: Promise, others: Sequence[Fi
     """
     is_named = finding.category in promise.proposal.categories
     told = 0.0 if is_named else sum(each.share for each in others)
-    gives = _gives(promise) - told
+    gives = gives_of(promise) - told
     few = isinstance(finding.headline.amount, Part) and finding.headline.amount.few
     if gives <= finding.share or few:
         return finding
@@ -423,7 +388,7 @@ def _with_what_it_delays(finding: Finding, promise: Promise, others: Sequence[Fi
             headline = replace(headline, amount=replace(amount, with_delays=gives))
     if told >= OTHER_BASIS:
         account += (
-            f" Its fix also removes other findings: a step would be {percent(_gives(promise))} shorter."
+            f" Its fix also removes other findings: a step would be {percent(gives_of(promise))} shorter."
         )
     doubtful = promise.low < 1.0 and gives < LITTLE_THAT_MAY_BE_NOTHING
     costing = _costing(replace(finding, headline=headline, account=account), gives)

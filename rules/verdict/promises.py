@@ -102,6 +102,9 @@ def gain(finding: Finding, plan: Plan | None = None, *, short: bool = False) -> 
     "32.1 ms instead of 10.1 s without it" of what belongs to the recording, "at most 2.3x faster" of a kernel's own
     limit, and nothing where the title says the share already.
     """
+    promise = promise_for(finding, plan)
+    if plan is not None and promise is not None and not finding.leads:
+        return "" if short else f"fixed by change {plan.promises.index(promise) + 1}"
     at_most = finding.speedup_at_most
     if at_most is not None and at_most < MIN_SPEEDUP:
         return ""
@@ -112,11 +115,8 @@ def gain(finding: Finding, plan: Plan | None = None, *, short: bool = False) -> 
         )
     if finding.kernel is not None and at_most is not None and at_most <= MAX_FACTOR:
         return f"at most {three_digits(at_most)}x{'' if short else ' faster'}"
-    promise = promise_for(finding, plan)
     if promise is None and finding.fix:
         return ""
-    if plan is not None and promise is not None and not finding.leads:
-        return "" if short else f"fixed by change {plan.promises.index(promise) + 1}"
     if promise is not None and (promise.vague or promise.expected >= MIN_SPEEDUP):
         return worded_shortly(promise) + ("" if short else " faster")
     if promise is not None:

@@ -28,6 +28,7 @@ SINGLE = [
     *sorted(PROGRAMS.glob("*.trace.json.gz")),
     *sorted(PROGRAMS.glob("*.sqlite.gz")),
     *sorted((FIXTURES / "pairs").glob("*.gz")),
+    *sorted((FIXTURES / "causes").glob("*.gz")),
 ]
 RECORDINGS = {path.name: (path,) for path in SINGLE if ".rank" not in path.name}
 RECORDINGS |= {

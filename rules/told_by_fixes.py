@@ -1,0 +1,56 @@
+"""What is told of a recording by its fixes, where no rule says it: a finding for each that is worth making."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.findings.base import Finding, Severity, severity_of
+from rules.fixes.plan import Plan, Promise
+from rules.fixes.removal import removal_of
+from rules.losses.lost_time import event_evidence
+from rules.terms.culprit import NOBODY, reason
+from rules.wording.headline import Headline, Part
+from rules.wording.words import Reader
+
+MIN_UNREPORTED_GAIN = 0.05  # of a step: a fix that gives more is told, though no rule reports what it mends
+
+
+def gives_of(promise: Promise) -> float:
+    """The part of a step that a fix takes away."""
+    gain = promise.low if promise.proposal.redesign else promise.expected
+    return 1.0 - 1.0 / max(gain, 1.0)
+
+
+def names_itself(promise: Promise) -> bool:
+    """Whether a fix is worth telling and says what is wrong, which no rule does."""
+    return bool(promise.proposal.problem) and gives_of(promise) >= MIN_UNREPORTED_GAIN
+
+
+def is_unreported(promise: Promise, findings: Sequence[Finding]) -> bool:
+    """Whether a fix is worth telling and no rule reports anything of its kind."""
+    reported = {each.category for each in findings if each.severity is not Severity.INFO}
+    return gives_of(promise) >= MIN_UNREPORTED_GAIN and reported.isdisjoint(promise.proposal.categories)
+
+
+def finding_of(analysis: Analysis, plan: Plan, promise: Promise) -> Finding:
+    """What a fix is about that no rule reports, so that each fix worth making has a finding."""
+    proposal, share = promise.proposal, gives_of(promise)
+    part = Part(share, analysis.steps_in_window)
+    return Finding(
+        rule=proposal.fix,
+        category=proposal.categories[0],
+        severity=severity_of(share, 1.0),
+        headline=Headline(proposal.problem, part) if proposal.problem else Headline(proposal.title),
+        account=f"With this fixed, a step would be {percent(share)} shorter.",
+        remedy=proposal.remedy,
+        ceiling_ns=0,
+        window_ns=analysis.window_ns,
+        culprit=reason(proposal.culprit) if proposal.culprit else NOBODY,
+        evidence=event_evidence(analysis.trace, removal_of(plan.replay, proposal).shorter),
+        rank=proposal.rank,
+        usual_share=share,
+        fix=promise.id,
+        reader=Reader.of(analysis.trace),
+    )
