@@ -17,8 +17,8 @@ from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.fixes.plan import Plan, Promise, plan_of
 from rules.fixes.removal import removal_of, removed_share
 from rules.fixes.step_time import StepTime, step_times
+from rules.fixes.told import finding_of, gives_of, is_unreported, names_itself
 from rules.ranking import ranked, weight
-from rules.told_by_fixes import finding_of, gives_of, is_unreported, names_itself
 from rules.wording.headline import Part
 from rules.wording.phrases import part_of_steps
 
