@@ -253,7 +253,6 @@ def test_a_little_that_may_be_nothing_makes_no_finding_louder(
 
 @pytest.mark.parametrize("mended", [True, False])
 def test_a_long_wait_leads_where_no_other_fix_mends_it(analysis: Analysis, mended: bool) -> None:
-    plan_of(analysis)
     copies = replace(finding(Category.COPY_D2H, 0.12), fix="change-1")
     waiting = replace(finding(Category.HOST_BOUND, 0.6), fix="change-2" if mended else "")
     assert leading(analysis, [copies, waiting]) is (copies if mended else waiting)
