@@ -118,7 +118,7 @@ def _of_weights(trace: Trace, operators: I64) -> I64:
     weights[product] = shape[count:]
     found, at = np.zeros(len(operators), bool), np.flatnonzero(product & (weights >= 0))
     makes, behind = np.zeros(len(at), bool), at
-    parts = []
+    parts: list[BOOL] = []
     for _ in range(FAR):
         near = behind > 0
         at, behind, makes = at[near], behind[near] - 1, makes[near]
