@@ -27,6 +27,8 @@ def findings(*files: Path) -> list[Finding]:
     [
         (["stacks/feed.chrome.json"], ["/tmp/cpu/feed.py:23, in compress"]),
         (["stacks/feed.speedscope.json"], ["/tmp/cpu/feed.py:9, in parse.<locals>.<listcomp>"]),
+        (["stacks/feed.firefox.json"], ["feed.py:9, in <listcomp>"]),
+        (["compiler/torch_trace.log"], ["/tmp/tt/compiled.py:13"]),
         (
             ["compiler/torch_trace.log"],
             [
@@ -35,6 +37,7 @@ def findings(*files: Path) -> list[Finding]:
                 "/tmp/tt/compiled.py:20",
             ],
         ),
+        (["compiler/torch_logs.log"], ["/tmp/tt/compiled.py:20", "/tmp/tt/compiled.py:13"]),
         (["memory/growing.snapshot.pickle.gz"], ["/home/user/code/v1/real_mem.py:15, in step"]),
         (["memory/oom.snapshot.pickle.gz"], ["/home/user/code/v1/real_oom.py:14, in <module>"]),
     ],

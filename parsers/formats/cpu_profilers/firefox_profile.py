@@ -12,6 +12,7 @@ from parsers.model import I64, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
+from parsers.model.names.source_files import NO_FOLDERS
 from parsers.stacks.firefox import Frame, Tables, Thread, depth_shown, samples_of, stacks_of_samples
 from parsers.stacks.json_profile import decoded_profile
 from parsers.stacks.timeline import (
@@ -34,9 +35,7 @@ _NS_PER_MS = 1e6
 _WALL_CLOCK_MS = 1e12  # since 1970 in 2001; what is less counts from somewhere else
 _LATEST_MS = 4e12
 _PYTHON = "Python"
-_WITHOUT_FOLDERS = (
-    "Python's profiler states files without their folders, so some of Python's own modules look like yours."
-)
+_WITHOUT_FOLDERS = "Python's profiler states files without their folders, so only functions of the script itself are taken as yours."
 _MAX_NAME = 200  # characters
 _HINT = "Write it again: python -m profiling.sampling run --gecko -o profile.json train.py"
 
@@ -63,7 +62,7 @@ class FirefoxProfile:
     files: ClassVar[str] = "Firefox Profiler's JSON (python -m profiling.sampling --gecko, samply)"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
     priority: ClassVar[int] = 48
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         return _START.match(source.head) is not None and _KEYS.search(source.head) is not None
@@ -101,7 +100,7 @@ class FirefoxProfile:
                 sampled = SampledThread(name, each.start, each.end, offset, frame, process, identity)
                 add_thread(builder, sampled)
         if profile.meta.product == _PYTHON:
-            builder.quality.note("no-folders", Effect.NOTED, _WITHOUT_FOLDERS)
+            builder.quality.note(NO_FOLDERS, Effect.NOTED, _WITHOUT_FOLDERS)
         if cut:
             builder.quality.note(
                 "deep", Effect.NOTED, "stacks are shown without their innermost frames", "", cut

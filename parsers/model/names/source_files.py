@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from parsers.model.late.regex import regex
 
+NO_FOLDERS = "no-folders"  # kind of the quality note of a recording that states files without their folders
 _NOT_OWN = regex(
     r"[/\\](site|dist)-packages[/\\]|[/\\]lib(64)?[/\\]python\d|[/\\]torch[/\\]|^<|^$|\.(cpp|cc|c|h|cu|cuh|pyx)$"
 )

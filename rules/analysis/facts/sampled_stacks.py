@@ -10,8 +10,9 @@ from parsers.model import BOOL, I64, LaneKind, Trace, derived
 from parsers.model.arrays import Array
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import distinct, named
-from parsers.model.names.source_files import frame_parts, is_own_frame, programs_packages
+from parsers.model.names.source_files import NO_FOLDERS, frame_parts, is_own_frame, programs_packages
 from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.stretches.program_frames import program_script
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,14 @@ def own_time(trace: Trace) -> OwnTime:
     """The sampled time of a trace by own functions."""
     events = sampled(trace)
     packages = programs_packages(trace.strings[each] for each in distinct(trace.events.name[events]).tolist())
+    script = program_script(trace) if any(each.kind == NO_FOLDERS for each in trace.quality.notes) else ""
     own = named(
         trace,
         events,
-        lambda name: is_own_frame(name) or (packages is not None and packages.search(name) is not None),
+        lambda name: (
+            (is_own_frame(name) and (not script or frame_parts(name)[1] == script))
+            or (packages is not None and packages.search(name) is not None)
+        ),
     )
     if not len(events):
         return OwnTime(0, 0, ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import resources
-from parsers.model import EventKind
+from parsers.model import EventKind, Trace, derived
 from parsers.model.derived import derived_by
 from parsers.model.late.regex import regex
 from parsers.model.names.source_files import frame_parts, is_own_frame
@@ -26,26 +26,31 @@ def is_program_frame(name: str) -> bool:
     return is_users_frame(name) and is_own_frame(name) and frame_parts(name)[2] > 0
 
 
-@derived_by
-def program_script(analysis: Analysis) -> str:
-    """The file of the longest outermost frame, where files are recorded without their folders; "" where they are not.
+@derived
+def program_script(trace: Trace) -> str:
+    """The file of the script, where files are recorded without their folders; "" where they are not.
 
-    Nothing else then tells the program's files from those of libraries.
+    Nothing else then tells the program's files from those of libraries. It is that of the longest frame at the top
+    level of a file, or, where none was recorded, of the longest outermost one that is not of Python.
     """
-    trace, table = analysis.trace, analysis.trace.events
+    table = trace.events
     frames = table.of_kind(*FRAMES)
-    files = {frame_parts(trace.strings[name])[1] for name in np.unique(table.name[frames]).tolist()}
-    if not files or any("/" in file or "\\" in file for file in files):
+    parts = {name: frame_parts(trace.strings[name]) for name in np.unique(table.name[frames]).tolist()}
+    if any("/" in file or "\\" in file for _, file, _ in parts.values()):
         return ""
-    outermost = frames[table.depth[frames] == table.depth[frames].min()]
-    longest = outermost[np.argmax(table.end[outermost] - table.start[outermost])]
-    return frame_parts(trace.name(int(longest)))[1]
+    own = [name for name in parts if is_own_frame(trace.strings[name])]
+    top_level = [name for name in own if parts[name][0] == "<module>"]
+    first = frames[np.isin(table.name[frames], top_level or own)]
+    if not len(first):
+        return ""
+    first = first[table.depth[first] == table.depth[first].min()]
+    return parts[int(table.name[first[np.argmax(table.end[first] - table.start[first])]])][1]
 
 
 @derived_by
 def program_frames(analysis: Analysis, thread: int) -> UserFrames:
     """The program's own frames of one thread."""
-    script = program_script(analysis)
+    script = program_script(analysis.trace)
 
     def is_own(name: str) -> bool:
         function, file, _ = frame_parts(name)
