@@ -35,7 +35,10 @@ _NS_PER_MS = 1e6
 _WALL_CLOCK_MS = 1e12  # since 1970 in 2001; what is less counts from somewhere else
 _LATEST_MS = 4e12
 _PYTHON = "Python"
-_WITHOUT_FOLDERS = "Python's profiler states files without their folders, so only functions of the script itself are taken as yours."
+_WITHOUT_FOLDERS = (
+    "Python's profiler states files without their folders, "
+    "so only functions of the script itself are taken as yours."
+)
 _MAX_NAME = 200  # characters
 _HINT = "Write it again: python -m profiling.sampling run --gecko -o profile.json train.py"
 

@@ -69,13 +69,15 @@ class _Late:
         }
 
     def __get__(self, _: object, __: object) -> dict[str, dataclasses.Field[Any]]:
-        body: dict[str, Any] = {"__annotations__": {}, "__doc__": "", "__module__": self.cls.__module__}
-        for name, (kind, usual) in self.stated.items():
-            body["__annotations__"][name] = kind
+        name = self.cls.__name__
+        # With a text the library need not look up how a class without one is called.
+        body: dict[str, Any] = {"__annotations__": {}, "__doc__": name, "__module__": self.cls.__module__}
+        for field, (kind, usual) in self.stated.items():
+            body["__annotations__"][field] = kind
             if usual is not dataclasses.MISSING:
-                body[name] = usual
-        kind = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=self.frozen)  # noqa: TID251
-        made: Any = kind(type(self.cls.__name__, (), body))
+                body[field] = usual
+        made: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(type(name, (), body))  # noqa: TID251
+        made.__dataclass_params__.frozen = self.frozen  # said beforehand, it would compile two methods
         fields: dict[str, dataclasses.Field[Any]] = {}
         for base in self.cls.__mro__[:0:-1]:
             fields |= getattr(base, "__dataclass_fields__", {})
