@@ -6,6 +6,7 @@ import re
 
 from parsers.model.late.regex import regex
 from rules.analysis.names.regions import is_collection
+from rules.analysis.stretches.library_calls import is_sleep
 from rules.remedies.compiling import COMPILE_ONCE
 from rules.remedies.launching import FUSED_OPTIMIZER
 from rules.remedies.remedy import Remedy, remedy
@@ -147,6 +148,16 @@ _JAX: tuple[Words, ...] = (
     "To see what runs there, record Python's frames too (python_tracer_level=1), or put jax.profiler.TraceAnnotation "
     "around the parts of a step.",
 )
+WAIT_FOR_WORK = remedy(
+    for_python(
+        "Wait for what is needed instead of looking for it from time to time: queue.get() and "
+        "threading.Condition return as soon as something arrives."
+    ),
+    "If requests are collected into batches, begin with those that are there, and let later ones wait.",
+    code=for_python("""batch = [requests.get()]                  # instead of time.sleep until some are there
+while len(batch) < 32 and not requests.empty():
+    batch.append(requests.get_nowait())"""),
+)
 _BY_NAME: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
     (
         _SAVING,
@@ -198,6 +209,8 @@ def by_name(culprit: Culprit) -> Remedy | None:
         return COLLECT_SELDOM
     if any(map(_COMPILING.search, names)):
         return COMPILE_ONCE
+    if any(map(is_sleep, names)):
+        return WAIT_FOR_WORK
     if any("optimizer" in name.lower() for name in names) and not any(map(_CPU_OPTIMIZER.search, names)):
         return FUSED_OPTIMIZER.and_then(for_python("Compile the step: torch.compile(optimizer.step)."))
     advice = next((advice for pattern, advice in _BY_NAME if any(map(pattern.search, names))), ())

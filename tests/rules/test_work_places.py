@@ -7,6 +7,7 @@ import pytest
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
+from rules.analysis.stretches.library_calls import is_sleep
 from rules.fixes.base import Proposal
 from rules.fixes.plan import Plan, make_plan
 from rules.losses.lost_time import IdleTime
@@ -68,6 +69,30 @@ def test_a_finding_names_the_call_too_where_it_takes_most_of_the_wait(lasts: flo
     ]
     assert found.culprit.text == told
     assert f" of this time is {told}." in found.explanation
+
+
+@pytest.mark.parametrize("sleep", ["<built-in function sleep>", "asyncio/tasks.py(627): sleep"])
+@pytest.mark.parametrize(("lasts", "sleeps"), [(900, True), (400, False)])
+def test_a_batcher_that_sleeps_is_told_so(sleep: str, lasts: float, sleeps: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.frame(0, 1600, "app/serve.py(7): batches")
+        trace.kernels(10, 15, 20, 40)
+        trace.frame(610, 610 + lasts, sleep)
+        trace.kernels(1530, 15, 20, 40)
+
+    (found,) = _moved(plan_of_body(body, length=2200)).values()
+    assert found.title.startswith(
+        "Stop sleeping in app/serve.py(7): batches: "
+        if sleeps
+        else "Move the work of app/serve.py(7): batches"
+    )
+    assert ("queue.get()" in str(found.remedy)) is sleeps
+    assert "CPU work" not in found.title or not sleeps
+
+
+@pytest.mark.parametrize("name", ["app/pets.py(3): sleep", "numpy/core.py(9): sleepless"])
+def test_not_everything_that_is_called_so_sleeps(name: str) -> None:
+    assert not is_sleep(name)
 
 
 @pytest.mark.parametrize(("before", "named"), [(850, True), (1100, False)])

@@ -16,6 +16,7 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.culprits import MAX_NAME_LENGTH
 from rules.analysis.names.compilers import is_compiled_code
 from rules.analysis.names.host_language import host_code
+from rules.analysis.stretches.library_calls import is_sleep
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import (
@@ -149,6 +150,8 @@ def _proposal(
         title=(
             f"Pad to a few lengths: {shortened(name) or plans.who} builds a plan for each new one, {taken}"
             if plans
+            else f"Stop sleeping in {_told(place.place)}: {taken.replace(' of CPU work', '')}"
+            if place is not None and place.place is not None and is_sleep(place.name)
             else f"Move {what} off the critical path: {taken}"
         ),
         categories=tuple(categories),
