@@ -8,6 +8,7 @@ from parsers.model import KernelProfile
 from parsers.model.units import percent
 from rules.findings.base import Category, Remedy, Severity, rule
 from rules.kernels.checks.compute import Pipe, instruction_pipes, pipes
+from rules.kernels.checks.debug_build import compiled_for_debugging
 from rules.kernels.checks.occupancy import Advice, occupancy_verdict
 from rules.kernels.checks.speed_of_light import (
     COMPUTE,
@@ -45,6 +46,14 @@ _ADVICE: dict[Category, tuple[str, ...]] = {
         "Reduce both arithmetic and traffic: a better algorithm or fusion; tuning gives little here.",
     ),
 }
+_UNOPTIMISED = (
+    "It waits for a long fixed time after each instruction and keeps its variables in local memory, as code does that "
+    "was compiled for debugging."
+)
+_FOR_RELEASE = (
+    "Compile it for release: nvcc without -G, CMAKE_BUILD_TYPE=Release, Numba without debug=True. For line numbers, "
+    "-lineinfo is enough."
+)
 
 
 @rule
@@ -74,6 +83,9 @@ How it decides
     room, unless the report says what the warps wait for. Otherwise the larger one is the limit, or both are if they
     differ by less than 10 points. 80 % counts as reached: the ceiling is what running at 80 % would save. If another
     finding explains at least half of that, it carries the ceiling.
+
+    A kernel was compiled for debugging where warps wait for nothing as long as for the fixed delay of single
+    instructions, 8 cycles or more, and at least a tenth of the memory accesses go to local memory.
 
 What to try
     Memory: move fewer bytes. Compute: use tensor cores or cheaper arithmetic. Waiting: more parallelism per thread
@@ -115,6 +127,8 @@ def _verdict(kernel: KernelProfile) -> Fault | None:
 
 def _advice(kernel: KernelProfile, sol: SpeedOfLight) -> tuple[str, ...]:
     advice = _ADVICE[sol.bound]
+    if compiled_for_debugging(kernel):
+        return (_FOR_RELEASE, *advice[1:])
     if _has_nothing_for_tensor_cores(kernel, sol):
         return advice[1:]
     if sol.bound is Category.LATENCY_BOUND and occupancy_verdict(kernel).advice is Advice.LAUNCH_MORE_WORK:
@@ -178,4 +192,5 @@ def _explanation(kernel: KernelProfile, sol: SpeedOfLight) -> str:
             text
             + "That is close to what this GPU can do: only less work, or less wasted work, makes it faster."
         )
-    return text + occupancy_verdict(kernel).text
+    text += occupancy_verdict(kernel).text
+    return f"{text} {_UNOPTIMISED}" if compiled_for_debugging(kernel) else text

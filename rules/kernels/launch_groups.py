@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
-from parsers.model import KernelProfile, Trace
+from parsers.model import KernelProfile, Trace, derived
 from parsers.model.kernels import Dim3
 from parsers.model.late.dataclass import dataclass
 
@@ -80,6 +81,15 @@ def groups_worth_reading(trace: Trace) -> list[KernelGroup]:
         return groups
     total = sum(each.total_ns for each in groups)
     return [each for each in groups if each.total_ns >= MIN_SHARE * total][:MAX_GROUPS]
+
+
+@derived
+def block_sizes(trace: Trace) -> Mapping[str, set[int]]:
+    """The threads of a block with which each kernel was launched."""
+    found: dict[str, set[int]] = {}
+    for each in trace.kernels:
+        found.setdefault(each.name, set()).add(math.prod(each.block))
+    return found
 
 
 def profiled_ns(trace: Trace) -> int:

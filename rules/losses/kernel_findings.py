@@ -23,7 +23,13 @@ from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.result import KernelRuleResult
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, LOW_PERCENT, speed_of_light
 from rules.kernels.join import kernel_join
-from rules.kernels.launch_groups import KernelGroup, groups_worth_reading, kernel_groups, profiled_ns
+from rules.kernels.launch_groups import (
+    KernelGroup,
+    block_sizes,
+    groups_worth_reading,
+    kernel_groups,
+    profiled_ns,
+)
 from rules.kernels.versions import faster_version
 from rules.losses.lost_time import event_evidence
 from rules.remedies.remedy import Remedy
@@ -31,7 +37,7 @@ from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 
 _OF_LIBRARIES = regex(
-    r"cublas|cudnn|cusparse|cusolver|cufft|nvjet_|\bat::native::|\bcub::|\bthrust::|xmma_|cutlass_\d\d_|"
+    r"cublas|cudnn|cusparse|cusolver|cufft|nvjet_|\bat::native::|\bcub::|\bthrust::|xmma_|cutlass_\d\d_|\bcutlass3x_sm\d+_|"
     r"^(void )?(ampere|turing|volta|maxwell)_|\bgemv(2[NT]|NSP|x::)\w*kernel|^Cijk_|miopen|rocblas|^__myl_"
 )
 _OF_RANDOM_NUMBERS = regex(
@@ -218,10 +224,17 @@ def _verdict_first(kernel: KernelProfile, fault: Fault) -> str:
 
 def _in_the_report(trace: Trace, group: KernelGroup) -> Weight:
     window = profiled_ns(trace)
-    times = f"{group.count} launches, " if group.count > 1 else ""
+    times = f"{group.count} launches{_configuration(trace, group)}, " if group.count > 1 else ""
     share = f", {100 * group.total_ns / window:.0f} % of the profiled time" if window else ""
     text = f" ({times}{duration(group.total_ns)}{share}.)" if group.total_ns else ""
     return Weight(group.total_ns, window, text, _NO_EVENTS, NOT_WALL_TIME)
+
+
+def _configuration(trace: Trace, group: KernelGroup) -> str:
+    """What tells it from other groups of the same kernel in the report: its blocks, where their sizes differ."""
+    if len(block_sizes(trace)[group.name]) < 2:
+        return ""
+    return f" with blocks of {math.prod(group.representative.block)} threads"
 
 
 def _on_the_timeline(analysis: Analysis, group: KernelGroup) -> Weight | None:

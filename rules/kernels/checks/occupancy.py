@@ -200,12 +200,17 @@ def active_share(kernel: KernelProfile) -> float:
 
 
 def _without_stalls(kernel: KernelProfile, occupancy: float, held: str, issued: float | None) -> Verdict:
+    named = limiters(kernel)
+    possible = kernel.number(THEORETICAL)
     if issued is None:
         text = "The report does not say what warps wait for: record it with --set full."
-        return Verdict(Advice.UNKNOWN, text, occupancy)
-    named = limiters(kernel)
+        if possible is not None and possible < LOW_OCCUPANCY_PERCENT and named:
+            text += (
+                f" An SM holds only {possible:.0f} % of its warps, limited by {' and '.join(named)}: more would help "
+                "if they wait for memory or for each other."
+            )
+        return Verdict(Advice.UNKNOWN, text, occupancy, named)
     waiting = f"the schedulers issue in only {100 * issued:.0f} % of the cycles"
-    possible = kernel.number(THEORETICAL)
     if possible is not None and possible < LOW_OCCUPANCY_PERCENT:
         because = f", limited by {' and '.join(named)}" if named else ""
         text = f"{held}{because}, while {waiting}: more warps per SM would fill the time."

@@ -1,0 +1,69 @@
+"""Kernels compiled for debugging are told so; several launch configurations of one kernel can be told apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from parsers.model import KernelProfile
+from rules.findings.base import Category, Finding
+from rules.losses.kernel_findings import advice_for_libraries
+from tests.rules.kernel_profiles import ACHIEVED, ISSUED, THEORETICAL, kernel, stall, trace_of
+from tests.rules.test_kernel_findings import WAITING, Metrics, found
+
+
+def local(accesses: int) -> Metrics:
+    """So many of 100 loads and stores go to local memory."""
+    stem = "l1tex__t_sectors_pipe_lsu_mem_"
+    ours, others = {f"{stem}local_op_ld.sum": accesses, f"{stem}local_op_st.sum": 0}, 100 - accesses
+    return {**ours, f"{stem}global_op_ld.sum": others, f"{stem}global_op_st.sum": 0}
+
+
+def verdict_of(*kernels: KernelProfile) -> list[Finding]:
+    return [each for each in found(trace_of(*kernels)) if each.rule == "kernel-speed-of-light"]
+
+
+@pytest.mark.parametrize(
+    ("wait", "other", "accesses", "told"),
+    [
+        (0.40, 0.1, 10, True),  # 8 of 20 cycles
+        (0.39, 0.1, 10, False),
+        (0.40, 0.5, 10, False),  # it waits longer for memory
+        (0.40, 0.1, 9, False),
+    ],
+)
+def test_a_long_fixed_wait_and_variables_in_memory_are_a_build_for_debugging(
+    wait: float, other: float, accesses: int, told: bool
+) -> None:
+    slow: Metrics = {**WAITING, **stall("wait", wait), **stall("long_scoreboard", other), **local(accesses)}
+    (verdict,) = verdict_of(kernel(slow))
+    assert any("for release" in each for each in verdict.advice) is told
+    assert ("compiled for debugging" in verdict.explanation) is told
+
+
+@pytest.mark.parametrize(("possible", "told"), [(49.0, True), (50.0, False)])
+def test_without_stalls_few_warps_are_told_with_what_limits_them(possible: float, told: bool) -> None:
+    few: Metrics = {
+        **WAITING,
+        THEORETICAL: possible,
+        ACHIEVED: possible - 1,
+        "launch__occupancy_limit_registers": 1,
+    }
+    (verdict,) = verdict_of(kernel(few, without=(ISSUED,)))
+    assert ("limited by registers: more would help if they wait" in verdict.explanation) is told
+
+
+def test_launches_of_one_kernel_with_different_blocks_can_be_told_apart() -> None:
+    profiles = [
+        kernel(WAITING, block=(threads, 1, 1), ident=str(ident))
+        for ident, threads in enumerate([64, 64, 256, 256])
+    ]
+    told = [each.explanation for each in verdict_of(*profiles)]
+    assert sorted("with blocks of 64 threads" in each for each in told) == [False, True]
+    assert sorted("with blocks of 256 threads" in each for each in told) == [False, True]
+    assert not any("with blocks" in each.explanation for each in verdict_of(*profiles[:2]))
+
+
+def test_kernels_of_cublaslt_for_new_gpus_are_a_librarys() -> None:
+    name = "cutlass3x_sm100_tensorop_s64x256x32gemm_f8_f8_f32_f16_f16_64x256x128_1x1x1_0_tnn_align4_1sm"
+    assert "library" in advice_for_libraries(name, Category.LATENCY_BOUND)[0]
+    assert advice_for_libraries("my_cutlass3x_gemm", Category.LATENCY_BOUND) == ()
