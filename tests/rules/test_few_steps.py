@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rules import diagnose
+from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Finding
 from rules.terms.culprit import quoted
 from tests.rules.builder import TinyTrace, steps
@@ -101,3 +102,17 @@ def test_more_than_a_batch_is_called_offloading(size: int, offloading: bool) -> 
     )
     assert any("offloading" in advice for advice in found.advice) is offloading
     assert any("next batch" in advice for advice in found.advice) is not offloading
+
+
+@pytest.mark.parametrize("operator_in_it", [False, True])
+def test_a_single_step_without_an_operator_is_what_was_left_behind_the_work(operator_in_it: bool) -> None:
+    """profiler.step() was called once, and the loop ended behind it."""
+    trace = TinyTrace()
+    trace.region(0, 5_900, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+    trace.op(6_000, 9_900, "aten::mm")
+    trace.step(9_950, 10_000, "ProfilerStep#1")
+    if operator_in_it:
+        trace.op(9_960, 9_990, "aten::item")
+    analysis = Analysis(trace.build())
+    assert (len(analysis.steps) == 1) is operator_in_it
+    assert (analysis.window_ns > 9_000_000) is not operator_in_it

@@ -199,7 +199,18 @@ def _annotations(
     regions = _step_regions(trace, lanes, operations, launched)
     if regions is not None:
         return regions, "region"
-    return (single, "ProfilerStep") if single is not None else (None, "")
+    if single is None or (not len(operations) and _is_only_a_remainder(trace, lanes, int(single[0]))):
+        return None, ""
+    return single, "ProfilerStep"
+
+
+def _is_only_a_remainder(trace: Trace, lanes: BOOL, step: int) -> bool:
+    """Whether no operator begins in a single step: what the program does came before its profiler's last step()."""
+    operators = trace.events.of_kind(EventKind.CPU_OP)
+    begun = trace.events.start[operators[lanes[trace.events.lane[operators]]]]
+    return len(begun) > 0 and not np.any(
+        (begun >= trace.events.start[step]) & (begun < trace.events.end[step])
+    )
 
 
 def _disjoint(trace: Trace, events: I64) -> I64:
