@@ -10,7 +10,6 @@ import numpy as np
 from parsers.model import EventKind, Trace
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import complement, length, union
 from rules.analysis.facts.cpu_time import CpuTime, Shares, cpu_time
 from rules.analysis.idle.threads import ThreadActivity
@@ -149,10 +148,9 @@ def _too_few_operators(analysis: Analysis, time: CpuTime) -> int:
 def _innermost(time: CpuTime) -> tuple[CulpritKind, Shares]:
     """What the thread was in, longest first."""
     activity = time.activity
-    frames = activity.events[activity.kind == EventKind.PYTHON]
     columns = (
         (CulpritKind.REGION, activity.regions),
-        (CulpritKind.FRAME, Innermost.of(activity.trace, frames)),
+        (CulpritKind.FRAME, activity.functions),
         (CulpritKind.OPERATOR, activity.operators),
     )
     found = [(kind, time.shares(column)) for kind, column in columns]

@@ -51,10 +51,8 @@ def test_sampled_threads_are_looked_at_together(monkeypatch: pytest.MonkeyPatch)
     assert (by_function["main"].below, by_function["main"].below_ns) == ("scan", 10 * LANES)
 
 
-@pytest.mark.parametrize(("operator", "most"), [(True, 1), (False, 0)])
-def test_of_equally_busy_threads_one_is_looked_into(
-    monkeypatch: pytest.MonkeyPatch, operator: bool, most: int
-) -> None:
+@pytest.mark.parametrize("operator", [True, False])
+def test_of_equally_busy_threads_one_is_looked_into(monkeypatch: pytest.MonkeyPatch, operator: bool) -> None:
     trace = TinyTrace()
     for number in range(LANES):
         add = trace.op if operator else trace.frame
@@ -67,9 +65,8 @@ def test_of_equally_busy_threads_one_is_looked_into(
         return activity(threads, thread)
 
     monkeypatch.setattr(Threads, "activity", counting)
-    found = cpu_time(Analysis(trace.build()))
-    assert (found is not None) is operator
-    assert len(looked_into) == most
+    assert cpu_time(Analysis(trace.build())) is not None
+    assert len(looked_into) == 1
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,8 @@ def test_recordings_without_samples_say_why_nothing_is_checked(fixtures: Path) -
         ("torch/nn/modules/module.py(1778): _call_impl", False),
         ("/env/lib/python3.11/site-packages/numpy/core.py(3): dot", False),
         ("<frozen importlib._bootstrap>(241): _call", False),
+        ("load (/home/me/train.py:12)", True),
+        ("_newname (/usr/lib/python3.6/threading.py:727)", False),
         ("integrate (/home/me/burn)", True),
         ("deflate (/usr/lib/x86_64-linux-gnu/libz.so.1.2.13)", False),
         ("do_syscall_64 ([kernel.kallsyms])", False),
@@ -155,5 +157,6 @@ def test_frames_of_python_libraries_and_the_system_are_not_the_users(frame: str,
 
 def test_frames_are_taken_apart() -> None:
     assert frame_parts("/a/b.py(12): load") == ("load", "/a/b.py", 12)
+    assert frame_parts("load (/a/b.py:12)") == ("load", "/a/b.py", 12)
     assert frame_parts("smooth (/tmp/burn)") == ("smooth", "/tmp/burn", 0)
     assert frame_parts("solve") == ("solve", "", 0)

@@ -15,6 +15,9 @@ _NOT_OWN = regex(
 _NOT_OWN_BINARY = regex(r"\.so(\.|$)|^\[|^/(usr|lib|lib64|opt)/|python[\d.]*$|\.(dll|dylib)$")
 _ADDRESS = regex(r"0x[0-9a-f]+", re.IGNORECASE)  # of no binary that is known
 _FRAME = regex(r"(?P<file>[^()]+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
+_PLACE_LAST = regex(
+    r"(?P<function>.+) \((?P<file>[^()]+):(?P<line>\d+)\)", re.DOTALL
+)  # as VizTracer writes it
 _IN_BINARY = regex(r"(?P<function>.+) \((?P<binary>[^()]+)\)", re.DOTALL)
 _CONSOLE_SCRIPT = regex(r"[/\\](?:bin|Scripts)[/\\](?P<name>(?!python)[\w-]+)(?:\.exe|-script\.py)?$")
 _OF_A_GROUP = regex(r"(thread|process) \(?[\w:]|<")
@@ -26,8 +29,11 @@ def is_own_file(file: str) -> bool:
 
 
 def frame_parts(name: str) -> tuple[str, str, int]:
-    """Function, file or binary, and line of "train.py(12): load" or "load (train)"; "" and 0 where not stated."""
-    if (found := _FRAME.fullmatch(name)) is not None:
+    """Function, file or binary, and line of "train.py(12): load", "load (train.py:12)" or "load (train)".
+
+    "" and 0 where not stated.
+    """
+    if (found := _python_frame(name)) is not None:
         return found["function"], found["file"], int(found["line"])
     if (found := _IN_BINARY.fullmatch(name)) is not None:
         return found["function"], found["binary"], 0
@@ -38,12 +44,16 @@ def is_own_frame(name: str) -> bool:
     """Whether a sampled frame is of the user's own code; a file without a folder may be one of Python's own modules."""
     if _OF_A_GROUP.match(name) is not None:
         return False
-    if (found := _FRAME.fullmatch(name)) is not None:
+    if (found := _python_frame(name)) is not None:
         file = found["file"]
         return is_own_file(file) and not _is_of_python(file)
     if (found := _IN_BINARY.fullmatch(name)) is not None:
         return _NOT_OWN_BINARY.search(found["binary"]) is None
     return _ADDRESS.fullmatch(name) is None
+
+
+def _python_frame(name: str) -> re.Match[str] | None:
+    return _FRAME.fullmatch(name) or _PLACE_LAST.fullmatch(name)
 
 
 def programs_packages(names: Iterable[str]) -> re.Pattern[str] | None:

@@ -28,6 +28,7 @@ from rules.analysis.arithmetic.intervals import (
 from rules.analysis.facts.completeness import is_cut
 from rules.analysis.facts.recording_costs import FRAME_ALONE_NS, MAX_SHARE_ALONE, WRITING_ALONE_NS
 from rules.analysis.idle.threads import ThreadActivity
+from rules.analysis.names.waits import waits_for_a_lock
 from rules.analysis.steps.garbage import collections_among
 from rules.analysis.stretches.worker_starts import worker_starts
 
@@ -271,6 +272,8 @@ def _busiest(analysis: Analysis, among: Sequence[int]) -> CpuTime | None:
     found, activity, most = -1, None, 0
     events = collectives_on_cpu(trace)
     busy = np.setdiff1d(trace.events.of_kind(EventKind.CPU_OP, EventKind.REGION), events)
+    if not len(busy):
+        busy = trace.events.of_kind(EventKind.PYTHON)  # of a profiler that records functions alone
     owner = threads.of_events(busy)
     at_most = np.bincount(owner[owner >= 0], trace.events.duration[busy[owner >= 0]], len(threads.keys))
     for thread in sorted(among, key=lambda each: -at_most[each]):
@@ -294,7 +297,16 @@ def _lanes_of_rank(trace: Trace, rank: int) -> list[int]:
 
 def _busy_ns(activity: ThreadActivity, window: tuple[int, int]) -> int:
     within = clip(activity.running, *window), clip(_open(activity.regions), *window)
-    return max(map(length, within))
+    return max(map(length, within)) or _in_functions_ns(activity, window)
+
+
+def _in_functions_ns(activity: ThreadActivity, window: tuple[int, int]) -> int:
+    """How long Python's functions run, those left out that wait for other threads."""
+    column = activity.functions
+    took = np.diff(np.clip(column.edges, *window), append=window[1])
+    inside = column.event >= 0
+    waits = named(activity.trace, column.event[inside].astype(np.int64), waits_for_a_lock)
+    return int(took[inside][~waits].sum())
 
 
 def _open(column: Innermost) -> Intervals:

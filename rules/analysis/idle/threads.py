@@ -64,6 +64,11 @@ class ThreadActivity:
         return self._of(self._operator)
 
     @cached_property
+    def functions(self) -> Innermost:
+        """Python's."""
+        return self._of(self.kind == EventKind.PYTHON)
+
+    @cached_property
     def regions(self) -> Innermost:
         """Ranges of the user's code and of the framework, steps left out."""
         return self._of(self._region & ~self._spans_all & (self._role != RegionRole.STEP))

@@ -15,15 +15,16 @@ from rules.analysis.idle.frames import UserFrames, is_users_frame
 FRAMES = (EventKind.PYTHON, EventKind.SAMPLED_FRAME)
 # Profilers cut paths at the folder of installed packages, so that these look like folders of the program
 _LIBRARIES = frozenset(resources.path("libraries.txt").read_text("utf-8").split())
-_FIRST_FOLDER = regex(r"([^/\\.]+)(?:[/\\]|\.py\()")
+_FIRST_FOLDER = regex(r"([^/\\.]+)(?:[/\\]|\.py$)")
 
 
 def is_program_frame(name: str) -> bool:
     """Whether a frame is of the program itself: not of Python, PyTorch, or a library that is installed."""
-    found = _FIRST_FOLDER.match(name)
+    _, file, line = frame_parts(name)
+    found = _FIRST_FOLDER.match(file)
     if (found is not None and found[1] in _LIBRARIES) or "torchinductor_" in name:
         return False
-    return is_users_frame(name) and is_own_frame(name) and frame_parts(name)[2] > 0
+    return is_users_frame(name) and is_own_frame(name) and line > 0
 
 
 @derived
