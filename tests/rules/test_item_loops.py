@@ -244,3 +244,57 @@ def test_what_loops_read_back_to_send_it_again_may_stay_on_the_gpu() -> None:
 )
 def test_a_standard_deviation_is_no_layer_that_normalises(kernel: str, family: str) -> None:
     assert classify(f"void at::native::{kernel}").family is Family[family]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "joined"), [((24, 22), True), ((24, 21), False), ((12, 11), True), ((12, 10), False)]
+)
+def test_a_backward_pass_may_have_two_rounds_less_where_there_are_many(
+    lengths: tuple[int, int], joined: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for times, names in zip(lengths, (("sort", "gather", "scan"), ("pad", "sum", "roll")), strict=True):
+            for _item in range(times):
+                for name in names:
+                    trace.kernels(at, 1, 5, 20, f"void {name}_kernel", grid=8)
+                    at += 20
+            trace.kernels(at, 1, 5, 20, "void stack_kernel")
+            at += 20
+
+    found = of_body(body, length=100 + 60 * sum(lengths))
+    assert len(found) == (1 if joined else 2)
+    if joined:
+        assert f"a loop of {lengths[0]} iterations makes" in found[0].proposal.title
+
+
+@pytest.mark.parametrize(
+    ("sent", "read", "stays"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_what_each_round_sends_and_reads_back_may_stay_on_the_gpu(
+    sent: bool, read: bool, stays: bool
+) -> None:
+    """A round ends with a wait, and a longer kernel runs before the loop: the CPU waits for it in the first round."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(16, 616, "void layer_kernel", 10)
+        at = 40.0
+        for number in range(12):
+            begin = max(at, 600.0) if number else at
+            if sent:
+                trace.copy(max(begin + 6, 617), max(begin + 7, 618), "HtoD", begin, bytes=64)
+            for place, name in enumerate(("sort", "gather", "scan")):
+                start = max(begin + 26 + 20 * place, 620 + 6 * place)
+                trace.operation(start, start + 5, f"void {name}_kernel", begin + 20 + 20 * place, grid=8)
+            end = max(begin + 90, 640)
+            trace.copy(end, end + 1, "DtoH" if read else "DtoD", begin + 80, bytes=8)
+            trace.call(begin + 86, end + 2, "cudaStreamSynchronize")
+            at = end + 10
+        for place in range(30):
+            trace.kernels(at, 1, 5, 10, f"void {chr(97 + place % 26)}{place // 26}_kernel")
+            at += 10
+
+    made = plan_of_body(body, length=2400)
+    (found,) = joins(made)
+    assert found.proposal.high is not None
+    assert (made.replay.gain([found.proposal.high]) > 1.2 * found.expected) is stays

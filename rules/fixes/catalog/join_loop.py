@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import BOOL, F64, Attribute, CopyKind
+from parsers.model import BOOL, CopyKind
 from parsers.model.late.regex import regex
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
@@ -16,14 +16,19 @@ from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, less_host_time, of_nodes, together, without_calls, without_waiting
-from rules.fixes.loops.item_loops import item_loops, of_one_list, of_the_model, reading_their_results
+from rules.fixes.loops.filled import filled, joined
+from rules.fixes.loops.item_loops import (
+    item_loops,
+    missing_rounds,
+    of_one_list,
+    of_the_model,
+    reading_their_results,
+)
 from rules.remedies.launching import joined_loop
 from rules.replay.loops import Loop, kinds_of_calls
-from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 
-START_NS = 1_500.0  # of a kernel's time is its start: one kernel for all items starts once
 LITTLE_BETWEEN = 0.3  # of what loops do: so little lies between them that they are a loop themselves
 MIN_LAUNCHES = 20  # in a step: fewer are not worth the work
 _PARTS = regex(r"autograd::engine::evaluate_function: (Select|Slice|Narrow|Split|Unbind)\w*Backward")
@@ -97,7 +102,8 @@ def _proposal(
     if (later & of_nodes(replay, copies(replay, CopyKind.D2H))).any():
         categories.append(Category.COPY_D2H)
     fewest, most = min(loop.times for loop in loops), max(loop.times for loop in loops)
-    if most > fewest + 1:
+    alike = most - fewest <= missing_rounds(fewest)
+    if not alike:
         items, loop = f"up to {most} items", f"loops of {fewest} to {most} iterations"
     else:
         items, loop = f"{most} items", f"a loop of {most} iterations"
@@ -106,7 +112,7 @@ def _proposal(
     return Proposal(
         fix=JoinLoop.id,
         key=str(most),
-        title=f"{what}: {loop} make{'' if most > fewest + 1 else 's'} {launches:,.0f} launches {replay.in_step}",
+        title=f"{what}: {loop} make{'s' if alike else ''} {launches:,.0f} launches {replay.in_step}",
         categories=tuple(categories),
         culprit=loop,
         remedy=joined_loop(tensors=tensors),
@@ -122,7 +128,7 @@ def _changes(
 ) -> tuple[Change | None, Change, Change]:
     """What joining a list of loops changes at least, where that is another thing, most likely, and at most."""
     host = replay.host
-    filled = _filled(replay)
+    fills = filled(replay)
     between = _between(replay, loops)
     parts = without_calls(replay, later & _of_parts(analysis))
     assembled = less_host_time(_assembling(replay, [*loops, *reading]), host.gap)
@@ -132,15 +138,17 @@ def _changes(
         first = _chosen(replay, loops, lambda loop: (-loop.first,))
         without = later | between | _of_the_last(replay, loops, between)
         return (
-            together(_joined(replay, _but(without, loops, longest, whole=True), filled), parts),
-            together(_joined(replay, without, filled), rest),
-            together(_joined(replay, _but(without, loops, first), filled), rest),
+            together(joined(replay, _but(without, loops, longest, whole=True), fills), parts),
+            together(joined(replay, without, fills), rest),
+            together(joined(replay, _but(without, loops, first), fills), rest),
         )
-    results = together(less_host_time(_behind(replay, loops), host.gap), _kept_there(replay, loops, between))
+    results = together(
+        less_host_time(_behind(replay, loops), host.gap), _kept_there(replay, loops, reading, between)
+    )
     return (
         None,
-        together(_joined(replay, later, np.ones(len(filled))), rest),
-        together(_joined(replay, later, filled), rest, results),
+        together(joined(replay, later, np.ones(len(fills))), rest),
+        together(joined(replay, later, fills), rest, results),
     )
 
 
@@ -161,11 +169,12 @@ def _between(replay: Replay, loops: Sequence[Loop]) -> BOOL:
     return found
 
 
-def _kept_there(replay: Replay, loops: Sequence[Loop], between: BOOL) -> Change:
+def _kept_there(replay: Replay, loops: Sequence[Loop], reading: Sequence[Loop], between: BOOL) -> Change:
     """What the loops read back to send it to the GPU again stays there: nothing is copied, and nothing waits."""
-    sent = between & of_nodes(replay, copies(replay, CopyKind.H2D))
-    rounds = _but(between, loops, ()) if sent.any() else sent
-    read = rounds & of_nodes(replay, copies(replay, CopyKind.D2H))
+    rounds = _but(between, [*loops, *reading], ())
+    sent, read = (rounds & of_nodes(replay, copies(replay, kind)) for kind in (CopyKind.H2D, CopyKind.D2H))
+    if not (sent.any() and read.any()):
+        return together()
     return together(without_calls(replay, sent | read), without_waiting(rounds & (replay.waits.target >= 0)))
 
 
@@ -235,26 +244,3 @@ def _but(gone: BOOL, loops: Sequence[Loop], kept: Sequence[Loop], *, whole: bool
 def _of_parts(analysis: Analysis) -> BOOL:
     """The calls that put the gradient of one part into that of the whole, which all parts together need not do."""
     return surroundings_of(analysis).inside(lambda name: _PARTS.match(name) is not None)
-
-
-def _joined(replay: Replay, gone: BOOL, filled: F64) -> Change:
-    """These calls cost the CPU nothing and do not wait; their work takes what it fills of the GPU behind its start."""
-    started = gone[replay.device.launch]
-
-    def change(overlay: Overlay) -> None:
-        overlay.gap[gone] = 0.0
-        overlay.cost[gone] = 0.0
-        overlay.waits[gone] = False
-        overlay.duration[started] = np.maximum(overlay.duration[started] - START_NS, 0.0) * filled[started]
-
-    return change
-
-
-def _filled(replay: Replay) -> F64:
-    """The part of the multiprocessors that the blocks of each operation fill; 1 where it is not known."""
-    trace, device = replay.analysis.trace, replay.device
-    blocks = trace.attribute(Attribute.GRID, device.event)
-    counts = [each.sm_count or 0 for each in trace.devices]
-    room = np.array(counts)[np.maximum(trace.lane_device[trace.events.lane[device.event]], 0)]
-    known = (blocks > 0) & (room > 0)
-    return np.where(known, np.minimum(blocks / np.maximum(room, 1), 1.0), 1.0)

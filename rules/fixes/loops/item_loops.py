@@ -24,6 +24,7 @@ NEAR = 4  # calls between a loop and the one that reads its results back
 MOSTLY_SILENT = 0.3  # of the time between calls: such a loop is work on the CPU
 LONG_PAUSE = 3.0  # times the usual time before the same call of a round
 MIN_GROUPS, MIN_IN_GROUP = 3, 4
+MANY_ROUNDS = 16  # shorter loops with nearly as many rounds may be others
 IN_TIME, OUT_OF_TIME = 0.8, 0.1  # of the rounds that begin a group have a long pause, and of the others
 _WAYS_OF_THE_MODEL = (Family.NORMALISATION, Family.ATTENTION, Family.CONVOLUTION, Family.COLLECTIVE)
 _PRODUCTS = (Family.GEMM, Family.TRITON)
@@ -78,15 +79,21 @@ def of_the_model(replay: Replay) -> tuple[BOOL, BOOL]:
     return layers, of_nodes(replay, np.isin(family, _PRODUCTS))
 
 
-def of_one_list(loops: Sequence[Loop]) -> list[list[Loop]]:
-    """Loops that belong together, by their numbers of rounds: as many rounds, or the same calls in each round.
+def missing_rounds(times: int) -> int:
+    """How many rounds fewer than its list has items a loop may have.
 
-    Where a step is thought to begin inside a loop, it has one round less.
+    Where a step is thought to begin inside a loop, it has one round less; its backward pass may have a first and a last
+    round of their own.
     """
+    return 2 if times >= MANY_ROUNDS else 1
+
+
+def of_one_list(loops: Sequence[Loop]) -> list[list[Loop]]:
+    """Loops that belong together, by their numbers of rounds: as many rounds, or the same calls in each round."""
     by_times: dict[int, list[Loop]] = {}
     for loop in sorted(loops, key=lambda each: -each.times):
-        cut = loop.times + 1
-        by_times.setdefault(cut if cut in by_times else loop.times, []).append(loop)
+        longer = range(loop.times + 1, loop.times + missing_rounds(loop.times) + 1)
+        by_times.setdefault(next((each for each in longer if each in by_times), loop.times), []).append(loop)
     found: list[tuple[set[int], list[Loop]]] = []
     for _, alike in sorted(by_times.items()):
         kinds = {loop.kind for loop in alike}
