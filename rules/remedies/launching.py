@@ -94,3 +94,16 @@ optimizer = torch.optim.AdamW(parameters, fused=True)
 boxes = boxes.gather(1, index[..., None].expand(-1, -1, 4))
 # instead of: for score, box in zip(scores, boxes): ... box[score > 0.5] ..."""),
     )
+
+
+LARGER_BATCHES = remedy(
+    "Use the largest batch that fits into memory, and accumulate gradients over fewer of them, or not at all.",
+    "Scale the loss and its logging accordingly; layers that normalise over a batch then see more samples.",
+    for_pytorch(
+        "If memory does not suffice, bfloat16 and checkpointing a few layers make room for a larger batch."
+    ),
+    code=for_pytorch("""loader = DataLoader(dataset, batch_size=128)  # instead of 8 batches of 16
+loss = criterion(model(batch), target)
+loss.backward()
+optimizer.step()"""),
+)

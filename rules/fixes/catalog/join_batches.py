@@ -1,0 +1,127 @@
+"""Small batches whose gradients are added up before an update become one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import BOOL, I64
+from parsers.model.late.dataclass import dataclass
+from rules.analysis.analysis import Analysis
+from rules.analysis.names.host_language import is_python
+from rules.findings.category import Category
+from rules.fixes.backward import autograd_functions
+from rules.fixes.base import Proposal, fix
+from rules.fixes.loops.filled import filled, joined
+from rules.fixes.optimizers import optimizer_calls
+from rules.remedies.launching import LARGER_BATCHES
+from rules.replay.loops import kinds_of_calls
+from rules.replay.replay import Replay
+
+MIN_PASS = (
+    8  # calls of a forward or a backward pass: fewer are a loss, or an operator with a gradient of its own
+)
+ALIKE = 0.9  # of the calls of each round: what else it does, such as telling a loss, need not come in each
+
+
+@fix
+class JoinBatches:
+    """Forward and backward passes of a model again and again, with one update behind them."""
+
+    id: ClassVar[str] = "join-batches"
+    explanation: ClassVar[str] = """
+When it applies
+    In each step of a Python program, two or more forward and backward passes make nine tenths of the same calls, and an
+    optimizer updates the parameters behind the last of them only.
+
+What is changed in the replay
+    The CPU runs the first pair of passes only. The GPU work of the others remains as far as its blocks fill the GPU,
+    without the 1.5 us that each kernel takes to start. At least, every other pair remains.
+
+What makes it more or less
+    Whether the memory has room for a larger batch. Batches that fill the GPU gain nothing.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        if not is_python(analysis.trace):
+            return
+        rounds = list(_rounds(analysis, replay))
+        if not rounds:
+            return
+        fewest, most = min(len(each.starts) for each in rounds), max(len(each.starts) for each in rounds)
+        later, other = np.zeros(len(replay.host), bool), np.zeros(len(replay.host), bool)
+        for each in rounds:
+            edges = [*each.starts.tolist(), each.end]
+            later[edges[1] : each.end] = True
+            for begin, end in zip(edges[1::2], edges[2::2], strict=False):
+                other[begin:end] = True
+        fills = filled(replay)
+        count = f"{most}" if fewest == most else f"up to {most}"
+        yield Proposal(
+            title=f"Use one batch instead of {count} small ones: gradients of {count} backward passes are added up",
+            categories=(Category.LAUNCH_BOUND,),
+            culprit="gradient accumulation",
+            remedy=LARGER_BATCHES,
+            expected=joined(replay, later, fills),
+            low=joined(replay, other, fills),
+            depends_on="how large a batch fits into memory",
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rounds:
+    """Where the forward passes of a step begin (host nodes), and where the last backward pass ends (exclusive)."""
+
+    starts: I64
+    end: int
+
+
+def _rounds(analysis: Analysis, replay: Replay) -> Iterator[_Rounds]:
+    """The pairs of passes of each step that are alike, where all steps have some."""
+    host = replay.host
+    backward, updates = autograd_functions(analysis) >= 0, optimizer_calls(analysis)
+    kinds = kinds_of_calls(analysis)
+    found = []
+    of_step = host.thread * (int(host.step.max(initial=0)) + 1) + host.step
+    edges = np.flatnonzero(np.concatenate(([True], np.diff(of_step) != 0, [True])))
+    for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        if not backward[begin:end].any():
+            continue
+        each = _in_step(backward[begin:end], updates[begin:end], kinds[begin:end])
+        if each is None:
+            return
+        found.append(_Rounds(each.starts + begin, each.end + begin))
+    yield from found
+
+
+def _in_step(backward: BOOL, updates: BOOL, kinds: I64) -> _Rounds | None:
+    """The pairs of passes of one step; None where there are fewer than two, they differ, or an update lies between."""
+    turns = np.flatnonzero(np.diff(np.concatenate(([False], backward, [False])).astype(np.int8)))
+    begins, ends = turns[::2], turns[1::2]
+    apart = np.append(
+        True, begins[1:] - ends[:-1] >= MIN_PASS
+    )  # what lies between is no forward pass otherwise
+    ends = ends[np.append(np.flatnonzero(apart)[1:] - 1, len(ends) - 1)]
+    begins = begins[apart]
+    behind = np.append(0, ends[:-1])
+    first_pass = begins[0] - behind[0]
+    if len(begins) < 2 or (ends - begins).min() < MIN_PASS or _updates_between(updates, begins, ends):
+        return None
+    forward = int(np.median(begins[1:] - behind[1:]))  # what a step begins with is none of it
+    starts = np.append(begins[0] - min(first_pass, forward), behind[1:])
+    calls = [np.bincount(kinds[start:end] - kinds.min()) for start, end in zip(starts, ends, strict=True)]
+    width = max(map(len, calls))
+    counts = np.array([np.pad(each, (0, width - len(each))) for each in calls])
+    usual = np.median(counts, axis=0)
+    same = np.minimum(counts, usual).sum(axis=1)
+    if (same < ALIKE * np.maximum(counts.sum(axis=1), usual.sum())).any():
+        return None
+    return _Rounds(starts, int(ends[-1]))
+
+
+def _updates_between(updates: BOOL, begins: I64, ends: I64) -> bool:
+    """Whether an optimizer updates before the last backward pass; it may call the last forward pass itself."""
+    last_forward = updates[ends[-2] : begins[-1]]
+    return bool(updates[begins[0] : ends[-2]].any() or (last_forward.any() and not last_forward[-1]))

@@ -1,0 +1,93 @@
+"""Small batches whose gradients are added up before an update become one, unless something tells them apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.fixes.plan import Plan, Promise
+from tests.rules.builder import TinyTrace
+from tests.rules.test_fixes import plan_of_body
+
+PASS = 12  # calls
+FUNCTION = "autograd::engine::evaluate_function: AddmmBackward0"
+
+
+def training(
+    passes: int = 4,
+    *,
+    calls: tuple[int, ...] = (PASS,) * 8,
+    grid: int = 8,
+    updates_each: bool = False,
+    inside_update: bool = False,
+    busy_us: float = 10.0,
+) -> Plan:
+    """Steps of forward and backward passes with so many calls in each, and an update behind the last, or each."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for number in range(passes):
+            begin = at
+            for direction in ("forward", "backward"):
+                for place in range(calls[number]):
+                    name = f"void {direction}{chr(97 + place % 26)}_kernel"
+                    trace.operation(at + 6, at + 6 + busy_us, name, at, grid=grid)
+                    if direction == "backward":
+                        trace.op(at - 2, at + 8, FUNCTION)
+                    at += 20
+                if direction == "forward" and inside_update and number == passes - 1:
+                    trace.region(begin - 1, at - 3, "Optimizer.step#AdamW.step")
+            if updates_each or (number == passes - 1 and not inside_update):
+                trace.region(at, at + 18, "Optimizer.step#AdamW.step")
+                trace.kernels(at + 4, 1, 8, 20, "void update_kernel")
+                at += 20
+
+    length = 40 + 40 * sum(calls[:passes]) + 20 * (passes if updates_each else 1)
+    return plan_of_body(body, length=length)
+
+
+def joined(plan: Plan) -> list[Promise]:
+    assert plan.reason == ""
+    assert plan.crashed == ()
+    return [each for each in plan.promises if each.proposal.fix == "join-batches"]
+
+
+def test_four_batches_become_one() -> None:
+    (found,) = joined(training())
+    assert found.proposal.title.startswith("Use one batch instead of 4 small ones")
+    assert 2.5 < found.expected < 4.0
+    assert found.low < 2.1 < found.expected, "two batches may be all that memory has room for"
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ({"passes": 2}, True),
+        ({"passes": 1}, False),
+        ({"updates_each": True}, False),
+        ({"passes": 2, "updates_each": True}, False),
+        ({"inside_update": True}, True),
+        ({"calls": (8, 8, 8, 8)}, True),
+        ({"calls": (7, 7, 7, 7)}, False),
+        ({"calls": (24, 23, 24, 24)}, True),
+        ({"calls": (24, 20, 24, 24)}, False),
+    ],
+    ids=[
+        "two batches",
+        "one",
+        "an update for each",
+        "an update for each of two",
+        "called by the update",
+        "short passes",
+        "shorter ones",
+        "nearly alike",
+        "not alike",
+    ],
+)
+def test_which_batches_are_parts_of_one(told: dict[str, object], found: bool) -> None:
+    assert bool(joined(training(**told))) is found  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("grid", "found"), [(8, True), (132, False)])
+def test_batches_that_fill_the_gpu_gain_nothing(grid: int, found: bool) -> None:
+    made = training(grid=grid, busy_us=19.0)
+    assert bool([each for each in joined(made) if each.expected > 1.2]) is found
