@@ -49,13 +49,17 @@ def own_work(replay: Replay, around: Surroundings) -> F64:
     """How much of the time before each call the CPU worked on something of its own (ns).
 
     Where that is a good part of it, the operators in between belong to it: they compute on the CPU. What they take on
-    the GPU instead is left out.
+    the GPU instead is left out. A loop over short operators may be mostly the recorder's time, which is no work, nor is
+    what a gap was longer by chance.
     """
-    silent = np.maximum(around.silent_ns - around.input_ns, 0.0)
-    rest = np.maximum(replay.host.gap - around.input_ns, 0.0)
+    gap = replay.typical.gap
+    silent = np.maximum(around.silent_ns - around.input_ns - (replay.recorded.gap - gap), 0.0)
+    rest = np.maximum(gap - around.input_ns, 0.0)
+    without = np.minimum(rest, np.maximum(replay.usual.gap - around.input_ns, 0.0))
     dense = (around.operators_ns >= MOSTLY * rest) & (rest >= TOO_LONG_FOR_LAUNCHING_NS)
-    own = np.where((silent >= MIN_SILENT * rest) | dense, rest, silent)
-    own = np.where((replay.host.gap >= LONG_NS) & (own >= LONG_NS), own, 0.0)
+    short = (around.operators_ns >= MOSTLY * without) & (without >= TOO_LONG_FOR_LAUNCHING_NS)
+    own = np.where((silent >= MIN_SILENT * rest) | dense, rest, np.where(short, without, silent))
+    own = np.where((gap >= LONG_NS) & (own >= LONG_NS), own, 0.0)
     return own * np.where(around.operators_ns > MIN_SILENT * own, 1 - LEFT_ON_GPU, 1.0)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from parsers.model.arrays import F64
+from parsers.model.arrays import BOOL, F64
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, measure, union
 from rules.replay.host import HostNodes
@@ -19,6 +19,9 @@ SLOW_STEP, SLOW_CALLS = 1.25, 1.2  # times the quick ones, for a whole step and 
 # times as much slower as the step's calls are: then the program did more there; of what the step took longer
 FAR_SLOWER, MOSTLY = 2.0, 0.5
 MIN_NS = 250_000.0  # of additional time
+# places of a thread's steps, so many calls apart, at which one step stopped and no other did: fewer can be work that
+# comes now and then, and so is what takes longer
+MIN_STOPS, APART, MAX_STOP_NS = 3, 20, 20_000_000.0
 
 
 def time_within(host: HostNodes, of: Callable[[int], Intervals]) -> F64:
@@ -45,10 +48,12 @@ def by_chance(analysis: Analysis, host: HostNodes, cost: F64) -> tuple[F64, F64]
 
     Only threads whose steps make the same calls are compared, call by call. Where most calls of a step took longer than
     in the quick steps, the CPU was slower in it, unless most of the additional time is in one place; else only what
-    passed inside the same operators is known to be the same.
+    passed inside the same operators is known to be the same. The CPU also did something else where single steps
+    stopped at several places, unless the recording says itself when something else had it.
     """
     found, inside = np.zeros(len(host)), np.zeros(len(host))
     operators = operators_before(analysis, host)
+    interruptions_known = time_within(host, analysis.interruptions).any()
     for thread in range(host.threads):
         mine = slice(int(host.first[thread]), int(host.first[thread + 1]))
         steps = host.step[mine]
@@ -74,4 +79,22 @@ def by_chance(analysis: Analysis, host: HostNodes, cost: F64) -> tuple[F64, F64]
         lost = np.where(same & slow[:, None], 1.0 - quick / whole[:, None], 0.0).ravel()
         found[mine], inside[mine] = lost * host.gap[mine], lost * cost[mine]
         found[mine] = np.maximum(found[mine], np.where(odd, longer, 0.0).ravel())
+        if not interruptions_known:
+            found[mine] = np.maximum(found[mine], _stops(host.gap[mine].reshape(shape), same).ravel())
     return np.minimum(found, host.gap), inside
+
+
+def _stops(gaps: F64, same: BOOL) -> F64:
+    """How much longer gaps of single steps were than the same gap of all others (ns); steps by places in a step.
+
+    None where all are in one step, or in fewer than ``MIN_STOPS`` places: the program may do something there.
+    """
+    usual = np.median(gaps, axis=0)
+    longer = gaps - usual
+    stopped = same & (longer >= MIN_NS) & (longer <= MAX_STOP_NS) & (gaps > FAR_SLOWER * usual)
+    stopped &= np.count_nonzero(longer >= MIN_NS, axis=0) == 1
+    steps, places = np.nonzero(stopped)
+    places = np.unique(places)
+    apart = 1 + np.count_nonzero(np.diff(places) >= APART) if len(places) else 0
+    is_chance = apart >= MIN_STOPS and len(np.unique(steps)) > 1
+    return np.where(stopped, longer, 0.0) if is_chance else np.zeros(gaps.shape)

@@ -9,7 +9,8 @@ import pytest
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Severity
-from rules.fixes.plan import UNCERTAIN, make_plan
+from rules.fixes.measured_bands import UNCERTAIN
+from rules.fixes.plan import make_plan
 from rules.wording.words import Reader
 from tests.opened import analysed
 from tests.rules.builder import TinyTrace
@@ -315,3 +316,17 @@ def test_steps_that_take_ever_longer_are_no_steps_with_extra_work(grows: bool) -
     (found,) = (each for each in diagnose(analysis.trace).findings if each.category is Category.VARIABILITY)
     assert (found.title == "Steps take ever longer: from 1.70 ms to 6.40 ms") is grows
     assert (found.severity is Severity.INFO) is grows
+
+
+@pytest.mark.parametrize(("each_us", "found"), [(3.0, True), (2.0, False)])
+def test_a_loop_over_short_operators_is_work_without_what_recording_them_took(
+    each_us: float, found: bool
+) -> None:
+    """400 operators that launch nothing, every 10 us: of each interval, 5.5 us are the recorder's."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(400):
+            trace.op(10 + number * 10, 10 + number * 10 + each_us, "aten::select")
+        trace.kernels(4020, 15, 20, 40)
+
+    assert ("move-host-phase" in promised(plan_of_body(body, length=4650))) is found
