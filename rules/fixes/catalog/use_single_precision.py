@@ -22,6 +22,7 @@ from rules.replay.replay import Replay
 # Peak rates of H100 over its FP64 units, for a GPU whose rates are not known: the tensor cores' FP64, FP32, TF32.
 USUAL_RATES = {"fp64": 1.0, "fp64_tensor": 2.0, "fp32": 2.0, "tf32": 14.8}
 REACHED, REACHED_AT_LEAST = 0.8, 0.4  # of a ratio of peak rates by real products
+PRODUCTS = 1.5  # times as fast at least, most likely: between half the bytes and rates that are alike
 HALF_THE_BYTES = 2.0  # what memory limits becomes this much faster with numbers of half the size
 MIN_SHARE = 0.05  # of the GPU's time
 
@@ -37,8 +38,8 @@ When it applies
 
 What is changed in the replay
     Convolutions take the time that TF32 would need, which libraries use for them by default, and matrix products that
-    of FP32, at 0.8 of the ratio of the peak rates; all other kernels, and products with a vector, take half their
-    time.
+    of FP32, at 0.8 of the ratio of the peak rates, or two thirds of their time where that is less; all other kernels,
+    and products with a vector, take half their time.
 
 What makes it more or less
     Whether the computation tolerates 32 bits at all. Matrix products may use TF32 too, which must be allowed.
@@ -69,7 +70,7 @@ What makes it more or less
             categories=(Category.FP64,),
             culprit=trace.name(int(device.members[np.flatnonzero(double)[0]])),
             remedy=single_precision(trace, then_tf32=bool(products.any())),
-            expected=together(rest, faster(replay, products, np.maximum(REACHED * ratio, 1.0))),
+            expected=together(rest, faster(replay, products, np.maximum(REACHED * ratio, PRODUCTS))),
             low=together(rest, faster(replay, products, np.maximum(REACHED_AT_LEAST * ratio, 1.0))),
             high=together(rest, faster(replay, products, most)),
             depends_on="whether the computation tolerates 32 bits, and matrix products TF32",
