@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from parsers.model import Cancelled, Progress, derived
@@ -13,6 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.recording_costs import MAX_OF_GAP
 from rules.findings.base import MAX_SPEEDUP
 from rules.fixes.base import Proposal, fixes
+from rules.fixes.measured_bands import NARROWEST, Reach, margin, measured_reaches, widest
 from rules.fixes.once import comes_once
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
@@ -21,8 +22,6 @@ from rules.replay.replay import Change, Replay, replay_of, step_of
 _LOG = logging.getLogger(__name__)
 
 NOTHING = 1.03  # a smaller gain is not told
-NARROWEST = 1.15  # a band reaches at least this factor to either side: docs/predictions.md
-UNCERTAIN = 1.33  # ... and this one as far as the gain is one: half of the time saved may or may not be
 # factor by which the host may be slower or faster than the replay takes it: docs/predictions.md
 HOST_UNSURE = 1.2
 # of what can be the recorder's: it may have cost less, and a fix may give what it gives with it
@@ -84,6 +83,7 @@ class Plan:
     crashed: tuple[str, ...] = field(default=())
     withheld: tuple[Proposal, ...] = ()
     once: tuple[Proposal, ...] = ()
+    reaches: Mapping[str, Reach] = field(default_factory=measured_reaches)
 
     @property
     def reason(self) -> str:
@@ -107,11 +107,12 @@ class Plan:
         replay = self.replay
         overlay, run = replay.run([each.expected for each in mine])
         before, after = replay.usual_ns, step_of(run, overlay)
-        low, high = _band(replay, mine, before / after)
+        said = _band(replay, mine, before / after)
+        low, high = _reaching(replay, mine, before / after, said, self.reaches)
         shortest = max(
             before / high, min(after, replay.gpu_work([each.high or each.expected for each in mine]))
         )
-        credible = not mine or _is_credible(replay, mine, high)
+        credible = not mine or _is_credible(replay, mine, said[1])
         return Outcome(before, after, shortest, before / low, overlay, run, credible)
 
 
@@ -121,9 +122,15 @@ def plan_of(analysis: Analysis) -> Plan:
     return make_plan(analysis)
 
 
-def make_plan(analysis: Analysis, progress: Progress | None = None) -> Plan:
-    """Ask every fix of the catalogue where it applies, and replay each proposal."""
+def make_plan(
+    analysis: Analysis, progress: Progress | None = None, reaches: Mapping[str, Reach] | None = None
+) -> Plan:
+    """Ask every fix of the catalogue where it applies, and replay each proposal.
+
+    ``reaches``: how much further than the replay says the bands of each fix go; by default as measured.
+    """
     progress = progress or Progress()
+    reaches = measured_reaches() if reaches is None else reaches
     replay = replay_of(analysis)
     if replay.reason:
         return Plan(replay)
@@ -153,7 +160,8 @@ def make_plan(analysis: Analysis, progress: Progress | None = None) -> Plan:
     promises = [one for one in promises if one.high >= NOTHING and one not in withheld]
     ordered = _worth_telling(_in_order(replay, promises, progress.part(0.5, 1.0)))
     told = (*ordered, *_hidden(replay, ordered, quiet))
-    return Plan(replay, told, tuple(crashed), tuple(each.proposal for each in withheld), tuple(once))
+    told = tuple(_as_elsewhere(replay, each, reaches) for each in told)
+    return Plan(replay, told, tuple(crashed), tuple(each.proposal for each in withheld), tuple(once), reaches)
 
 
 def _is_credible(replay: Replay, proposals: Sequence[Proposal], high: float) -> bool:
@@ -210,6 +218,25 @@ def _banded(replay: Replay, promise: Promise) -> Promise:
     return replace(promise, low=low, high=high)
 
 
+def _as_elsewhere(replay: Replay, promise: Promise, reaches: Mapping[str, Reach]) -> Promise:
+    said = promise.low, promise.high
+    low, high = _reaching(replay, [promise.proposal], promise.expected, said, reaches)
+    return replace(promise, low=low, high=high)
+
+
+def _reaching(
+    replay: Replay,
+    proposals: Sequence[Proposal],
+    expected: float,
+    said: tuple[float, float],
+    reaches: Mapping[str, Reach],
+) -> tuple[float, float]:
+    """The band that the replay says of some proposals, as far as the same fixes reached in other programs."""
+    low, high = widest(reaches, (each.fix for each in proposals)).applied(said[0], expected, said[1])
+    most = max(said[1], min(_limit(replay, proposals), _most_gain(replay)))
+    return min(low, expected), max(expected, min(high, most))
+
+
 def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tuple[float, float]:
     """The least and the most that some proposals give together, on a faster and on a slower host.
 
@@ -240,11 +267,6 @@ def _limit(replay: Replay, proposals: Sequence[Proposal]) -> float:
     limit = max(replay.limit(each) for each in [each for each in work if each > 0] or work[:1])
     known = limit < MOSTLY_BUSY and replay.leaves_gpu_work(likely) and replay.leaves_gpu_work(most)
     return limit if known else HOST_UNSURE * limit
-
-
-def margin(gain: float) -> float:
-    """By which factor a gain may be missed: small gains by little, large ones by ``UNCERTAIN``."""
-    return max(NARROWEST, min(UNCERTAIN, 1.0 + 0.5 * (gain - 1.0)))
 
 
 def _rank(promise: Promise) -> float:
