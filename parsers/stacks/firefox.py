@@ -58,6 +58,12 @@ class Table(msgspec.Struct, gc=False):
         return found
 
 
+class _Strings(msgspec.Struct):
+    """As Firefox's own page saved its string tables in 2016."""
+
+    strings: list[str] = msgspec.field(default_factory=list, name="_array")
+
+
 class Tables(msgspec.Struct):
     """What a thread has, or all threads share."""
 
@@ -67,11 +73,13 @@ class Tables(msgspec.Struct):
     resourceTable: Table | None = None  # noqa: N815
     sources: Table | None = None
     stringArray: list[str] | None = None  # noqa: N815
-    stringTable: list[str] | None = None  # noqa: N815
+    stringTable: list[str] | _Strings | None = None  # noqa: N815
 
     @property
     def strings(self) -> list[str] | None:
-        return self.stringArray if self.stringArray is not None else self.stringTable
+        if self.stringArray is not None:
+            return self.stringArray
+        return self.stringTable.strings if isinstance(self.stringTable, _Strings) else self.stringTable
 
 
 class Thread(Tables):

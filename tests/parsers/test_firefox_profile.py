@@ -51,6 +51,11 @@ def opened(folder: Path, *threads: dict[str, Any], shared: Any = None, **meta: A
     return open_trace([path])
 
 
+def test_tables_of_strings_that_are_saved_as_objects_are_read(tmp_path: Path) -> None:
+    old = thread(stringTable={"_array": STRINGS, "_stringToIndex": {}})
+    assert calls(opened(tmp_path, old, shared={"stringArray": []})) == calls(opened(tmp_path, thread()))
+
+
 def calls(trace: Trace) -> Calls:
     order = np.lexsort((trace.events.depth, trace.events.start))
     return [
