@@ -20,6 +20,14 @@ MAX_DEPTH = 4_000  # frames of one stack; Python's own limit is 1,000
 
 COUNTED_NS = 10_000_000  # for which a sample stands where no time is stated: py-spy takes 100 a second
 COUNTED = "The samples have no times: each is drawn as 10 ms, as if taken 100 times a second, in the order of the file."
+WEIGHED_NS = 1  # for which one of a weight stands that is no count of samples, such as cycles
+WEIGHED = (
+    "The weights of the stacks are too large to be numbers of samples, and their unit is not stated: each one is drawn "
+    "as 1 ns, in the order of the file. Shares are right; times are only if the weights are nanoseconds."
+)
+_FEW_STACKS = 20  # of which each may well have been seen many thousand times
+_OFTEN = 10_000  # more often than half of many stacks are seen: some are rare
+_LONGEST_SAMPLES = 30 * 24 * 3600 * 100  # of a month
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,6 +144,13 @@ def sample_ends(time: I64, usual: int) -> I64:
     """Until when each sample stands: until the next one, if the thread ran until then; times are ascending."""
     follow = np.append(time[1:], np.iinfo(np.int64).max)
     return np.where(follow - time > round(_MAX_SAMPLE * usual), time + usual, follow)
+
+
+def is_counted(weights: Iterable[float]) -> bool:
+    """Whether the weights of stacks, whose unit is not stated, can be numbers of samples."""
+    every = np.array(list(weights), np.float64)
+    is_often = len(every) >= _FEW_STACKS and float(np.median(every)) > _OFTEN
+    return not is_often and float(every.sum()) <= _LONGEST_SAMPLES
 
 
 def set_aside(builder: TraceBuilder, what: str, count: int) -> None:

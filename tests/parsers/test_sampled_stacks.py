@@ -134,10 +134,45 @@ def test_collapsed_stacks_are_told_by_thread_with_equal_beginnings_together(tmp_
     assert calls(trace)[:2] == [("a.py(3): run", 0, 0, 30), ("b.py(4): go", 1, 10, 30)]
 
 
+def test_binaries_in_collapsed_stacks_are_no_source_files(tmp_path: Path) -> None:
+    trace = opened(
+        tmp_path, "run (a.py);copy ([kernel.kallsyms]) 1\nrun (a.py);deflate (/usr/lib/libz.so.1) 1\n"
+    )
+    assert [name for name, *_ in calls(trace)] == [
+        "a.py(0): run",
+        "copy ([kernel.kallsyms])",
+        "deflate (/usr/lib/libz.so.1)",
+    ]
+
+
 def test_lines_that_are_no_stacks_are_counted(tmp_path: Path) -> None:
     stacks = "".join(f"main;f{number} 1\n" for number in range(60))
     trace = opened(tmp_path, stacks + "main;g\n; 4\nmain;h 0\n")
     assert trace.quality.quarantined == 3
+
+
+@pytest.mark.parametrize(
+    ("counts", "each_ms"),
+    [
+        ([10_000] * 20, 10),
+        ([10_001] * 20, 0),
+        ([10_001] * 19, 10),
+        ([1] * 19 + [100_000], 10),
+        ([30 * 24 * 3600 * 100], 10),
+        ([30 * 24 * 3600 * 100 + 1], 0),
+    ],
+)
+def test_weights_that_are_no_counts_of_samples_are_not_told_as_seconds(
+    counts: list[int], each_ms: int, tmp_path: Path
+) -> None:
+    trace = opened(
+        tmp_path, "".join(f"main;f{number} {count}\n" for number, count in enumerate(counts)), "samples"
+    )
+    assert trace.duration == sum(counts) * (each_ms * MS or 1)
+    assert any("too large to be numbers of samples" in note.reason for note in trace.quality.notes) is (
+        each_ms == 0
+    )
+    assert trace.quality.quarantined == 0
 
 
 PERF = """# captured on: today
@@ -171,6 +206,40 @@ def test_perf_samples_last_until_the_next_one_unless_the_thread_did_not_run(tmp_
         ("do_work (/usr/lib/libz.so.1)", 0, 10, 10 + usual),
     ]
     assert trace.quality.quarantined == 1
+
+
+UNTIMED = """java  7 cpu-clock:
+\t    55d0 spin (/home/me/app)
+\t    55d2 main (/home/me/app)
+
+java  8 12 cpu-clock:
+\t    55d2 main (/home/me/app)
+
+java  7 cpu-clock:
+\t    55d2 main (/home/me/app)
+"""
+
+
+def test_perf_samples_without_times_are_ten_milliseconds_each_and_it_says_so(tmp_path: Path) -> None:
+    late = "\njava  7 100.000000: cpu-clock:\n\t    55d2 main (/home/me/app)\n"
+    trace = opened(tmp_path, UNTIMED + late)
+    assert [(lane.name, lane.thread) for lane in trace.lanes] == [("java 7", 7), ("java 8", 8)]
+    assert calls(trace) == [
+        ("main (/home/me/app)", 0, 0, 20),
+        ("spin (/home/me/app)", 1, 0, 10),
+        ("main (/home/me/app)", 0, 0, 10),
+    ]
+    assert any("10 ms" in note.reason for note in trace.quality.notes)
+    assert trace.quality.quarantined == 2  # the sample with a time among those without, and its frame
+    assert not any("10 ms" in note.reason for note in opened(tmp_path, PERF).quality.notes)
+
+
+@pytest.mark.parametrize(
+    "text", ["error 404 note: bad gateway\n", "epoch 3 loss:\n  12 batches\n", "a 3 b:\n"]
+)
+def test_lines_of_logs_are_no_perf_samples_without_times(text: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="not a recording"):
+        opened(tmp_path, text)
 
 
 def test_what_perf_printed_is_read(fixtures: Path) -> None:

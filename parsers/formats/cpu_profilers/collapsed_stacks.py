@@ -16,10 +16,13 @@ from parsers.model.late.regex import regex
 from parsers.stacks.timeline import (
     COUNTED,
     COUNTED_NS,
+    WEIGHED,
+    WEIGHED_NS,
     SampledThread,
     add_thread,
     allow_threads,
     frame_name,
+    is_counted,
     set_aside,
     stacks_of,
 )
@@ -28,11 +31,12 @@ _LINE = regex(rb"([^\s;][^;]*(?:;[^;]+)*) (\d{1,12})\r?")
 _LOOKED_AT = 50  # lines
 _MIN_NESTED = 0.5  # of these lines: others are words and numbers
 _FRAME = regex(r"(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?\)")
+_SOURCE = regex(r"\.pyx?$|^<")  # without a line, other files are binaries
 _PYTHON = regex(r"(?P<file>[^:]+\.\w+|<[^<>]+>):(?P<function>[^:]+):(?P<line>\d{1,9})")  # profiling.sampling
 _GROUP = regex(r"(?:process|thread) .*|thread \(.*\).*|tid:\d+")
 _MAX_BYTES, _MAX_STACKS = 128 << 20, 2_000_000
 _MAX_NAME_LENGTH = 1_000
-_MAX_SAMPLES = 1 << 36
+_MAX_WEIGHT = 1 << 60  # of all stacks
 
 
 @parser
@@ -44,7 +48,7 @@ class CollapsedStacks:
     files: ClassVar[str] = "collapsed stacks (py-spy record -f raw, python -m profiling.sampling --collapsed)"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".folded", ".collapsed", ".raw")
     priority: ClassVar[int] = 70
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def recognises(self, source: Source) -> bool:
         lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]
@@ -65,10 +69,12 @@ class CollapsedStacks:
         if not threads:
             raise Malformed(source.path, "None of its lines is a stack with a count.", "Write it again.")
         set_aside(builder, "lines that are not a stack with a count", wrong)
-        builder.quality.note("counted", Effect.NOTED, COUNTED)
+        counted = is_counted(count for _, counts in threads.values() for count in counts)
+        builder.quality.note("counted", Effect.NOTED, COUNTED if counted else WEIGHED)
+        unit = COUNTED_NS if counted else WEIGHED_NS
         for name, (stacks, counts) in threads.items():
             offset, frame = stacks_of(stacks)
-            edges = np.append(0, np.cumsum(np.array(counts, np.int64))) * COUNTED_NS
+            edges = np.append(0, np.cumsum(np.array(counts, np.int64))) * unit
             add_thread(builder, SampledThread(name, edges[:-1], edges[1:], offset, frame))
         return builder.build(progress.part(0.8, 1.0))
 
@@ -88,7 +94,7 @@ def _threads(data: bytes, builder: TraceBuilder, progress: Progress) -> tuple[_T
             progress.step(read / len(data), "reading samples")
         match = _LINE.fullmatch(line)
         count = int(match[2]) if match else 0
-        if match is None or not count or samples + count > _MAX_SAMPLES or stacks >= _MAX_STACKS:
+        if match is None or not count or samples + count > _MAX_WEIGHT or stacks >= _MAX_STACKS:
             wrong += bool(line.strip())
             continue
         thread, frames = _split(match[1])
@@ -121,7 +127,9 @@ def _split(stack: bytes) -> tuple[str, list[bytes]]:
 def _named(frame: bytes) -> str:
     text = _text(frame)
     found = _FRAME.fullmatch(text) or _PYTHON.fullmatch(text)
-    return frame_name(found["function"], found["file"], int(found["line"] or 0)) if found else text
+    if found is None or not (found["line"] or _SOURCE.search(found["file"])):
+        return text
+    return frame_name(found["function"], found["file"], int(found["line"] or 0))
 
 
 def _text(frame: bytes) -> str:

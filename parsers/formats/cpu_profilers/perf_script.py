@@ -13,11 +13,13 @@ import numpy as np
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import Malformed, Progress, Trace, TraceInput
+from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.stacks.timeline import (
+    COUNTED,
+    COUNTED_NS,
     MAX_DEPTH,
     SampledThread,
     add_thread,
@@ -30,7 +32,7 @@ from parsers.stacks.timeline import (
 
 _SAMPLE = regex(
     rb"\s{0,16}(?P<comm>\S.{0,63}?)\s+(?:(?P<pid>\d{1,10})/)?(?P<tid>-?\d{1,10})\s+(?:\[(?P<cpu>\d{1,5})\]\s+)?"
-    rb"(?:[A-Za-z.]{1,8}\s+)?(?P<time>\d{1,10}\.\d{3,9}):\s+(?:\d{1,20}\s+)?(?P<event>[A-Za-z_][\w.:/,=@-]{0,99}?):(?P<rest>\s.*|)"
+    rb"(?:[A-Za-z.]{1,8}\s+)?(?:(?P<time>\d{1,10}\.\d{3,9}):\s+)?(?:\d{1,20}\s+)?(?P<event>[A-Za-z_][\w.:/,=@-]{0,99}?):(?P<rest>\s.*|)"
 )
 _FRAME = regex(
     rb"\s+(?P<address>[0-9a-f]{1,16}) (?P<symbol>.{1,2000}?)(?: \((?P<binary>[^()]{1,1000})\))?\s*"
@@ -48,6 +50,7 @@ class _Thread:
     """The samples of one thread, as they come."""
 
     process: int | None
+    is_timed: bool
     time: array[int] = field(default_factory=lambda: array("q"))
     length: array[int] = field(default_factory=lambda: array("i"))
     frame: array[int] = field(default_factory=lambda: array("i"))
@@ -62,13 +65,17 @@ class PerfScript:
     files: ClassVar[str] = "output of perf script"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".perf")
     priority: ClassVar[int] = 49
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]
         lines = [line for line in lines if line.strip() and not line.startswith(b"#")]
-        if not lines or _SAMPLE.fullmatch(lines[0][:_MAX_LINE_LENGTH]) is None:
+        first = _SAMPLE.fullmatch(lines[0][:_MAX_LINE_LENGTH]) if lines else None
+        if first is None:
             return False
+        if not first["time"]:
+            below = _FRAME.fullmatch(lines[1]) if len(lines) > 1 else None
+            return below is not None and bool(below["binary"])
         return len(lines) == 1 or any(map(_FRAME.fullmatch, lines[1:])) or bool(_inline(lines[0]))
 
     def read(self, source: Source, progress: Progress) -> Trace:
@@ -83,6 +90,8 @@ class PerfScript:
                 source.path, "These samples contain no stacks.", "Record them with stacks: perf record -g."
             )
         set_aside(builder, "lines that are not part of a sample", wrong)
+        if not any(each.is_timed for each in threads.values()):
+            builder.quality.note("counted", Effect.NOTED, COUNTED)
         usual = usual_distance(np.array(each.time, np.int64) for each in threads.values())
         for (name, thread), each in threads.items():
             add_thread(builder, _sampled(name, thread, each, usual))
@@ -124,6 +133,9 @@ def _threads(lines: Iterator[bytes], builder: TraceBuilder) -> tuple[dict[tuple[
         if sample is not None:
             end()
             current = _begun(sample, threads)
+            if current is None:
+                wrong += 1
+                continue
             allow_threads(len(threads))
             cut = b" " + sample["rest"]
             if not sample["rest"].strip():
@@ -142,11 +154,17 @@ def _threads(lines: Iterator[bytes], builder: TraceBuilder) -> tuple[dict[tuple[
     return threads, wrong
 
 
-def _begun(sample: re.Match[bytes], threads: dict[tuple[str, int], _Thread]) -> _Thread:
-    """The thread of a sample, which now has one more."""
+def _begun(sample: re.Match[bytes], threads: dict[tuple[str, int], _Thread]) -> _Thread | None:
+    """The thread of a sample, which now has one more; None where only others of the thread have a time, or only it."""
     comm, thread = sample["comm"].decode("utf-8", "replace"), int(sample["tid"])
     process = int(sample["pid"]) if sample["pid"] else None
-    found = threads.setdefault((f"{comm} {thread}", thread), _Thread(process))
+    is_timed = bool(sample["time"])
+    found = threads.setdefault((f"{comm} {thread}", thread), _Thread(process, is_timed))
+    if found.is_timed is not is_timed:
+        return None
+    if not is_timed:
+        found.time.append(len(found.time) * COUNTED_NS)
+        return found
     seconds, _, part = sample["time"].partition(b".")
     found.time.append(int(seconds) * 1_000_000_000 + int(part.ljust(9, b"0")))
     return found
