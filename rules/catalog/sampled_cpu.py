@@ -43,7 +43,8 @@ Why it costs time
 How it decides
     Each moment of each thread is assigned to the deepest stack frame that does not belong to Python, an installed
     package or the system; lines of one function are added up. Functions with at least {percent(MIN_NAMED)} of the
-    sampled time of all threads are named, along with what runs below them most of the time.
+    sampled time of all threads are named, along with what runs below them most of the time. Time without any such
+    frame is told by the innermost function.
 
 What to try
     Make the named lines do less, or move them to other processes. *Flame* shows the stacks as a whole.
@@ -57,7 +58,7 @@ When it is wrong
         time = own_time(analysis.trace)
         if not time.sampled_ns:
             return
-        named = [each for each in time.frames if each.ns >= MIN_NAMED * time.sampled_ns][:MAX_NAMED]
+        named = _longest(time, time.frames)
         yield self.finding(
             analysis,
             headline=_headline(time, named),
@@ -68,14 +69,27 @@ When it is wrong
                 code=_CODE,
             ),
             culprit=Culprit(CulpritKind.FRAME, _place(named[0]), at=_line(named[0])) if named else NOBODY,
-            evidence=evidence_of(analysis.trace, np.array([each.longest for each in named], np.int64)),
+            evidence=evidence_of(
+                analysis.trace,
+                np.array([each.longest for each in named or _longest(time, time.foreign)], np.int64),
+            ),
             unknown=("Whether a GPU waited meanwhile: record it too, with torch.profiler or nsys.",),
         )
 
 
+def _longest(time: OwnTime, frames: tuple[OwnFrame, ...]) -> list[OwnFrame]:
+    return [each for each in frames if each.ns >= MIN_NAMED * time.sampled_ns][:MAX_NAMED]
+
+
 def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
     if not named:
-        return Headline("The CPU's time is not spent in any of the program's own functions")
+        most = next(iter(_longest(time, time.foreign)), None)
+        amount = (
+            f"{percent(most.ns / time.sampled_ns)} in {shortened(_place(most), MAX_NAME_LENGTH)}"
+            if most
+            else ""
+        )
+        return Headline("The CPU's time is not spent in any of the program's own functions", amount)
     if time.foreign_ns >= MOSTLY * time.sampled_ns and named[0].ns < LITTLE * time.sampled_ns:
         return Headline(
             f"{percent(time.foreign_ns / time.sampled_ns)} of the CPU's time is in none of the program's own functions"
@@ -97,6 +111,8 @@ def _account(time: OwnTime, named: list[OwnFrame]) -> str:
     foreign = time.foreign_ns / time.sampled_ns
     if foreign >= MIN_NAMED:
         text += f". {percent(foreign)} is not in any of the program's own functions"
+        if longest := _longest(time, time.foreign):
+            text += f": {listed([_told(time, each) for each in longest])}"
     return f"{text}."
 
 

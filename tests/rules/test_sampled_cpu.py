@@ -100,7 +100,20 @@ def test_what_runs_below_is_named_where_it_takes_most(count: int, told: bool, tm
 
 def test_samples_of_libraries_alone_say_so(tmp_path: Path) -> None:
     trace = opened(tmp_path, "wait (threading.py:320);acquire (threading.py:1) 4\n")
-    assert found(trace).title == "The CPU's time is not spent in any of the program's own functions"
+    whole = "The CPU's time is not spent in any of the program's own functions"
+    assert found(trace).title == f"{whole}: 100 % in acquire (threading.py:1)"
+    assert found(trace).evidence
+
+
+@pytest.mark.parametrize(("count", "named"), [(5, True), (4, False)])
+def test_of_time_outside_of_own_functions_the_innermost_ones_are_named(
+    count: int, named: bool, tmp_path: Path
+) -> None:
+    kernel = "([kernel.kallsyms])"
+    text = f"recv {kernel};copy {kernel} {100 - count}\nrecv {kernel};check {kernel} {count}\n"
+    finding = found(opened(tmp_path, text))
+    assert finding.title.endswith(f"own functions: {100 - count} % in copy {kernel}")
+    assert (f"and {count}.0 % in check {kernel}." in finding.explanation) is named
 
 
 @pytest.mark.parametrize(("count", "told"), [(91, True), (90, False)])

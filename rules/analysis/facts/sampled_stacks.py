@@ -17,7 +17,10 @@ from rules.analysis.stretches.program_frames import program_script
 
 @dataclass(frozen=True, slots=True)
 class OwnFrame:
-    """One function of the user's: time in which it is the deepest own frame, its costliest line, what runs below it."""
+    """One function: time in which it is the deepest own frame, its costliest line, what runs below it.
+
+    Of a function that is not the user's: time in which it is the innermost one, and no own frame is around it.
+    """
 
     function: str
     file: str
@@ -30,11 +33,15 @@ class OwnFrame:
 
 @dataclass(frozen=True, slots=True)
 class OwnTime:
-    """Sampled time of all threads in ns, the part without any own frame, and own functions, the costliest first."""
+    """Sampled time of all threads in ns, the part without any own frame, and own functions, the costliest first.
+
+    ``foreign`` are the functions of libraries and the system that hold the part without any own frame.
+    """
 
     sampled_ns: int
     foreign_ns: int
     frames: tuple[OwnFrame, ...]
+    foreign: tuple[OwnFrame, ...]
 
 
 def sampled(trace: Trace) -> I64:
@@ -58,7 +65,7 @@ def own_time(trace: Trace) -> OwnTime:
         ),
     )
     if not len(events):
-        return OwnTime(0, 0, ())
+        return OwnTime(0, 0, (), ())
     lane, event, leaf, length = _stretches(trace, events, own)
     name = trace.events.name
     mine = np.where(event >= 0, name[np.maximum(event, 0)], -1)
@@ -70,14 +77,15 @@ def own_time(trace: Trace) -> OwnTime:
         Counter()
     )  # names of the deepest own frame (-1) and of the innermost one
     longest: dict[int, tuple[int, int]] = {}
-    for (_, deepest, innermost), ns, example in zip(
-        rows.tolist(), total.tolist(), event[first].tolist(), strict=True
-    ):
+    examples = np.where(event[first] >= 0, event[first], leaf[first]).tolist()
+    for (_, deepest, innermost), ns, example in zip(rows.tolist(), total.tolist(), examples, strict=True):
         spent[deepest, innermost] += ns
-        longest[deepest] = max(longest.get(deepest, (0, -1)), (ns, example))
+        told = deepest if deepest >= 0 else innermost
+        longest[told] = max(longest.get(told, (0, -1)), (ns, example))
     frames = _frames(trace, {pair: ns for pair, ns in spent.items() if pair[0] >= 0}, longest)
-    foreign = sum(ns for (deepest, _), ns in spent.items() if deepest < 0)
-    return OwnTime(sum(spent.values()), foreign, frames)
+    outside = {(inner, inner): ns for (deepest, inner), ns in spent.items() if deepest < 0}
+    foreign = _frames(trace, outside, longest)
+    return OwnTime(sum(spent.values()), sum(outside.values()), frames, foreign)
 
 
 def _stretches(trace: Trace, events: I64, own: BOOL) -> tuple[Array, Array, Array, Array]:
