@@ -13,6 +13,7 @@ from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
+from parsers.model.names.rust_symbols import readable_symbol
 from parsers.stacks.timeline import (
     COUNTED,
     COUNTED_NS,
@@ -128,7 +129,7 @@ def _named(frame: bytes) -> str:
     text = _text(frame)
     found = _FRAME.fullmatch(text) or _PYTHON.fullmatch(text)
     if found is None or not (found["line"] or _SOURCE.search(found["file"])):
-        return text
+        return readable_symbol(text)
     return frame_name(found["function"], found["file"], int(found["line"] or 0))
 
 

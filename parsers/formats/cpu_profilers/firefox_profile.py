@@ -12,6 +12,7 @@ from parsers.model import I64, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
+from parsers.model.names.rust_symbols import readable_symbol
 from parsers.model.names.source_files import NO_FOLDERS
 from parsers.stacks.firefox import Frame, Tables, Thread, depth_shown, samples_of, stacks_of_samples
 from parsers.stacks.json_profile import decoded_profile
@@ -135,7 +136,7 @@ def _stretches(time: I64, stack: I64, usual: int) -> _Stretches:
 def _named(frame: Frame) -> str:
     if not frame.function and (found := _LOCATION.fullmatch(frame.location)) is not None:
         return frame_name(found["function"], found["file"], int(found["line"] or 0))
-    function = frame.function or frame.location or "unknown"
+    function = readable_symbol(frame.function or frame.location or "unknown")
     if not frame.file and frame.library and frame.library != function:
         return f"{function} ({frame.library})"
     return frame_name(function, frame.file, frame.line)

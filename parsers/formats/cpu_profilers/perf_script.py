@@ -17,6 +17,7 @@ from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
+from parsers.model.names.rust_symbols import readable_symbol
 from parsers.stacks.timeline import (
     COUNTED,
     COUNTED_NS,
@@ -182,6 +183,7 @@ def _named(found: re.Match[bytes]) -> str:
     if (of_python := _PYTHON.fullmatch(symbol)) is not None:
         return frame_name(of_python["function"], of_python["file"], 0)
     binary = (found["binary"] or b"").decode("utf-8", "replace")
+    symbol = readable_symbol(symbol)
     return f"{symbol} ({binary})" if binary else symbol
 
 
