@@ -27,7 +27,7 @@ WEIGHED = (
 )
 _FEW_STACKS = 20  # of which each may well have been seen many thousand times
 _OFTEN = 10_000  # more often than half of many stacks are seen: some are rare
-_LONGEST_SAMPLES = 30 * 24 * 3600 * 100  # of a month
+_MAX_COUNTED = 30 * 24 * 3600 * 100  # of a month
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +150,7 @@ def is_counted(weights: Iterable[float]) -> bool:
     """Whether the weights of stacks, whose unit is not stated, can be numbers of samples."""
     every = np.array(list(weights), np.float64)
     is_often = len(every) >= _FEW_STACKS and float(np.median(every)) > _OFTEN
-    return not is_often and float(every.sum()) <= _LONGEST_SAMPLES
+    return not is_often and float(every.sum()) <= _MAX_COUNTED
 
 
 def set_aside(builder: TraceBuilder, what: str, count: int) -> None:
