@@ -14,12 +14,15 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
+from rules.trials.blocks import Block, Gain, gain_of  # noqa: E402
+
 MEASURED = [Path(__file__).with_name(f"trials_on_{machine}.json") for machine in ("h200", "h100", "cpu")]
 DOCUMENT = REPOSITORY / "docs" / "trying.md"
 BEGIN, END = "<!-- written by scripts/write_trials.py -->\n", "<!-- end -->\n"
 CLOSE = 0.1  # of what mending by hand gave
 MIN_GAIN = 1.05
 WIDE = 3.0  # times as much; a band that is wider tells next to nothing
+EARLIER = " (earlier)"
 HEAD = "| program | fault | by hand (its rounds) | change | trial | |\n|---|---|---|---|---|---|\n"
 
 
@@ -50,7 +53,7 @@ def row(fault: dict[str, Any]) -> str:
     word = judged(fault)
     note = f" ({fault['note']})" if "note" in fault and not is_right(word) else ""
     cells = (
-        fault["program"],
+        f"{fault['program']}{EARLIER * fault.get('earlier', False)}",
         fault["fault"],
         f"{fault['by_hand']:.2f} ({least:.2f} to {most:.2f})",
         f"`{fault['change']}`",
@@ -72,13 +75,14 @@ def table(measured: dict[str, Any]) -> str:
     held = sum(low <= 1 <= high for low, high in controls)
     idle = [fault for fault in faults if max(fault["by_hand_rounds"]) < MIN_GAIN]
     ceilings = sum("ceiling" in word for word in words)
+    new = " of the trials not marked earlier" * any("earlier" in fault for fault in faults)
     cores = f"{measured.get('machine')} of a busy CPU (load average {measured.get('load')})"
     machine = f"an {measured['gpu']}" if "gpu" in measured else cores
     said = (
         f"On {machine} with torch {measured['torch']}: of {len(faults)} trials ",
         f"{sum(map(is_right, words))} measured within {CLOSE:.0%} of what mending the fault by hand gave, or had that ",
         f"inside their band. Ceilings above it: {ceilings}. Bands more than {WIDE:.0f} times as high as low: {wide}. ",
-        f"{held} of {len(controls)} controls held 1. Of {len(idle)} faults that cost ",
+        f"{held} of {len(controls)} controls{new} held 1. Of {len(idle)} faults that cost ",
         f"less than {MIN_GAIN - 1:.0%} in every round by hand, {sum(map(is_gain, idle))} were called a gain.\n\n",
         f"{HEAD}{''.join(map(row, faults))}\n",
     )
@@ -100,14 +104,38 @@ def whole(measured: dict[str, Any], name: str, what: str) -> str:
     return f"{measured['whole_seconds'][name]} s for {what} ({len(reached)} of {len(tried)} changes measured, {ended})"
 
 
+def idle_gain(measured: dict[str, Any]) -> Gain:
+    """How many times as fast a step is while the recorder waits: of rounds of two blocks without it and two with it."""
+    without, with_recorder = measured["idle"]["without"], measured["idle"]["with_recorder"]
+    gain = gain_of(
+        [
+            Block("waiting", changed, 1, took * 1e6)
+            for at in range(0, len(without), 2)
+            for changed, side in ((False, without), (True, with_recorder))
+            for took in side[at : at + 2]
+        ]
+    )
+    assert gain is not None
+    return gain
+
+
 def idle(measured: dict[str, Any]) -> str:
     """What it costs where nothing is timed."""
     found = measured["idle"]
+    gpu = measured["gpu"].split()[1]
+    if "launches" in found:
+        ratio = idle_gain(measured)
+        without = found["without"]
+        factor = f"{1 / ratio.value:.4f} times as long with it ({1 / ratio.high:.4f} to {1 / ratio.low:.4f})"
+        return (
+            f"On the {gpu}, a step of {statistics.median(without):.2f} ms took {factor}: {len(found['rounds'])} rounds "
+            f"of two blocks each way, in {found['launches']} pairs of launches side by side."
+        )
     without, with_recorder = (statistics.median(found[key]) for key in ("without", "with_recorder"))
     spread = max(found["without"]) / min(found["without"]) - 1
     unit = found.get("unit", "blocks")
     return (
-        f"On the {measured['gpu'].split()[1]}, the median of {len(found['without'])} {unit} was {without:.2f} ms "
+        f"On the {gpu}, the median of {len(found['without'])} {unit} was {without:.2f} ms "
         f"a step without it and {with_recorder:.2f} ms with it, where {unit} without it differ by {spread:.0%}."
     )
 
@@ -115,11 +143,17 @@ def idle(measured: dict[str, Any]) -> str:
 def main() -> None:
     machines = [json.loads(path.read_text("utf-8")) for path in MEASURED]
     written = "".join(map(table, machines))
-    written += "With its own recording and a limit of 120 s, a trial of all changes that apply took "
+    written += "Earlier, with" if machines[0].get("whole_earlier") else "With"
+    written += " its own recording and a limit of 120 s, a trial of all changes that apply took "
     written += whole(machines[0], "train_lm", "a small language model") + " and "
     written += whole(machines[0], "train_cnn", "a ResNet-50") + ".\n\n"
     idles = [idle(each) for each in machines if "idle" in each]
-    written += f"Waiting costs nothing measurable. {' '.join(idles)}\n"
+    gains = [idle_gain(each) for each in machines if "launches" in each.get("idle", {})]
+    free = all(gain.low <= 1 <= gain.high for gain in gains)
+    price = (
+        "Waiting costs nothing measurable." if free else "Waiting is not free where launches are the limit."
+    )
+    written += f"{price} {' '.join(idles)}\n"
     before, _, rest = DOCUMENT.read_text("utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     DOCUMENT.write_text(f"{before}{BEGIN}{written}{END}{after}", "utf-8")
