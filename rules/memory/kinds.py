@@ -60,7 +60,8 @@ def kinds_of(memory: Memory) -> I8:
     """The kind of each allocation, as an index into ``KINDS``.
 
     What an optimizer makes is its state where it is kept, or outlives what runs next: some replace it in every step.
-    What it makes for a moment is temporary. In a training process, what has no Python stack was made by the backward
+    What it makes for a moment is temporary. Where nothing is trained, so is what the program's own lines make between
+    the modules and give back. In a training process, what has no Python stack was made by the backward
     pass: a gradient where it is as large as a parameter, or is still there when the optimizer runs. What is older than
     the recorded history, and has no stack of its own, is of no kind that could be told.
     """
@@ -90,6 +91,9 @@ def kinds_of(memory: Memory) -> I8:
         )
         assign(of_backward, Kind.TEMPORARIES)
         assign(of_backward & is_gradient, Kind.GRADIENTS)
+    elif forward.any():
+        between = _is_of_own_lines(memory) & (held.start > held.start[forward].min()) & (held.end != AFTER)
+        assign(between & (kind == KINDS.index(Kind.UNKNOWN)), Kind.TEMPORARIES)
     assign(((mine & _IS_COMMUNICATION) > 0) & ~forward, Kind.COMMUNICATION)
     assign(of_optimizer, Kind.TEMPORARIES)
     assign(of_optimizer & ((held.end == AFTER) | _outlives(held, held.start[forward])), Kind.OPTIMIZER)
@@ -106,6 +110,13 @@ def _outlives(held: Allocations, moments: I64) -> BOOL:
     following = np.append(moments, AFTER)[after]
     outlives: BOOL = (following < held.end) & (following != AFTER)
     return outlives
+
+
+def _is_of_own_lines(memory: Memory) -> BOOL:
+    """Which allocations the user's own code made, whatever it called."""
+    stack = memory.allocations.stack
+    own = own_frames(memory) >= 0
+    return (stack >= 0) & own[stack] if len(own) else np.zeros(len(stack), bool)
 
 
 def own_frames(memory: Memory) -> I32:

@@ -303,6 +303,29 @@ def test_what_leads_up_to_a_failure_never_begins_before_the_recording(
     assert found.evidence[0].start == start
 
 
+@pytest.mark.parametrize(
+    ("begins", "freed", "trains", "kind"),
+    [
+        (30, True, False, Kind.TEMPORARIES),
+        (30, False, False, Kind.UNKNOWN),
+        (5, True, False, Kind.UNKNOWN),
+        (30, True, True, Kind.UNKNOWN),
+    ],
+)
+def test_what_own_lines_make_between_modules_and_give_back_is_temporary_where_nothing_is_trained(
+    tmp_path: Path, begins: int, freed: bool, trains: bool, kind: Kind
+) -> None:
+    snapshot = Snapshot()
+    made = [(10, "alloc", 0, 8 * MB, FORWARD), (begins, "alloc", 100 * MB, 64 * MB, OWN)]
+    made += [(15, "alloc", 200 * MB, MB, OPTIMIZER)] * trains
+    made += [(40, each, 100 * MB, 64 * MB, OWN) for each in ("free_requested", "free_completed")] * freed
+    for at, action, address, size, frames in sorted(made, key=lambda each: each[0]):
+        snapshot.event(action, address, size, at, frames)
+    (summary,) = memory_of(Analysis(written(tmp_path, snapshot)))
+    assert summary.account is not None
+    assert summary.account.by_kind(summary.peak_at)[kind] == 64 * MB
+
+
 def test_kinds_are_told_by_the_stack_and_by_what_stays(tmp_path: Path) -> None:
     snapshot = Snapshot()
     for address, size, frames in (
