@@ -35,9 +35,7 @@ SAVED_AT_LEAST = 0.6  # of what joining neighbours would save
 FUSED_HOST, FUSED_HOST_AT_LEAST = 0.4, 0.7  # of the host's time for launching them ...
 OTHER_HOST, OTHER_HOST_AT_LEAST = 0.6, 0.8  # ... and for launching what the compiler calls in between
 FILLED = 0.97  # of the step: a GPU that is busier does not wait for launches
-MOSTLY = (
-    0.5  # of the host's time for launching: what is launched apart then has fixes of its own that come first
-)
+MOSTLY = 0.5  # of the host's time for launching: what is launched apart has fixes of its own
 MIN_SHARE = 0.1  # of the GPU's time in such kernels, or of the launches
 _LAUNCHES = (Call.LAUNCH, Call.MEMSET)
 _NOT_FUSED = ("multi_tensor", "embedding", "index")
