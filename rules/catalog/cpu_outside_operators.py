@@ -10,11 +10,14 @@ import numpy as np
 from parsers.model import EventKind
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import length
 from rules.analysis.facts.cpu_time import LONG_GAP_NS, CpuTime, cpu_time
+from rules.analysis.stretches.library_calls import is_sleep
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, libraries, named_shares, own_lines
 from rules.remedies.cpu_work import OUTSIDE_OPERATORS
+from rules.remedies.host_work import WAIT_FOR_WORK
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, without_stacks
@@ -42,14 +45,14 @@ How it decides
     It adds up the times of {duration(LONG_GAP_NS)} or more in which neither an operator nor a data loader runs.
     Shorter ones are the cost of calling the next operator, and those that are usually short between the same two
     operators are interruptions. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than
-    {MIN_STEPS} steps were found.
+    {MIN_STEPS} steps were found. With stacks, it says if the thread sleeps for {percent(MOSTLY)} of this time.
 
 What to try
     Replace loops with calls on whole arrays, keep results that do not change, or prepare them in another process
-    while the step computes.
+    while the step computes. Wait for work instead of sleeping until some is there.
 
 When it is wrong
-    If the thread sleeps or waits for something that was not recorded, such as a network.
+    If the thread waits for something that was not recorded, such as a network.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -65,12 +68,14 @@ When it is wrong
             analysis.trace.events.lane[time.activity.events[time.activity.kind == EventKind.CPU_OP][0]]
         )
         told = named_shares(analysis.trace, lines, length(time.outside))
+        sleeps = _slept_ns(time) >= MOSTLY * length(time.outside)
         yield self.finding(
             analysis,
             ceiling_ns=time.outside_ns,
             window_ns=time.step_ns,
             headline=Headline(
-                "Code outside PyTorch's operators", of_every_step(analysis, time.outside_ns / time.step_ns)
+                f"Code outside PyTorch's operators{', mostly sleeping' if sleeps else ''}",
+                of_every_step(analysis, time.outside_ns / time.step_ns),
             ),
             account=f"A step takes {duration(time.step_ns / steps)}, and for {duration(time.outside_ns / steps)} of it "
             "neither an operator nor a data loader runs: the thread is in Python or in a library."
@@ -78,7 +83,7 @@ When it is wrong
             + (f" In the program's own code it is in {told}." if told else "")
             + libraries(analysis, time, time.outside)
             + f" Without this code a step would take {duration((time.step_ns - time.outside_ns) / steps)}.",
-            remedy=OUTSIDE_OPERATORS,
+            remedy=WAIT_FOR_WORK if sleeps else OUTSIDE_OPERATORS,
             culprit=culprit_of(
                 analysis, lines, Culprit(CulpritKind.OUTSIDE, "Python code outside any operator")
             ),
@@ -91,6 +96,13 @@ When it is wrong
                 ),
             ),
         )
+
+
+def _slept_ns(time: CpuTime) -> int:
+    """For how long of the time outside of operators the thread's innermost frame only lets time pass."""
+    frames = time.activity.events[time.activity.kind == EventKind.PYTHON]
+    shares = time.shares(Innermost.of(time.trace, frames), time.outside)
+    return sum(ns for event, ns in shares if is_sleep(time.trace.name(event)))
 
 
 def _where(time: CpuTime) -> str:

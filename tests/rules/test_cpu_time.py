@@ -75,6 +75,21 @@ def test_the_own_function_that_loads_is_the_line_to_open_and_the_recorders_never
     assert "train.py(6): __getitem__ (100 %)" in found.explanation
 
 
+@pytest.mark.parametrize(("slept", "mostly"), [(30_000, True), (20_000, False)])
+@pytest.mark.parametrize("sleep", ["<built-in function sleep>", "asyncio/tasks.py(627): sleep"])
+def test_code_outside_operators_is_called_sleep_if_it_sleeps_for_half_of_the_time(
+    sleep: str, slept: float, mostly: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.frame(0, 50_000, "serve.py(7): batches")
+        trace.frame(10, 10 + slept, sleep)
+        trace.op(50_000, 100_000, "aten::mm")
+
+    found = findings(program(body))["cpu-outside-operators"]
+    assert found.title.startswith("Code outside PyTorch's operators, mostly sleeping") is mostly
+    assert found.advice[0].startswith("Wait for what is needed") is mostly
+
+
 def test_libraries_that_run_between_operators_are_told_without_addresses() -> None:
     def body(trace: TinyTrace, index: int) -> None:
         trace.frame(0, 100_000, "train.py(40): main")

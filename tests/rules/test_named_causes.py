@@ -361,3 +361,15 @@ def test_what_is_promised_first_is_what_mending_gave(
 def test_checkpointing_is_named_among_other_causes(fixtures: Path) -> None:
     plan = make_plan(Analysis(open_trace([fixtures / "causes" / "tagger.pt.trace.json.gz"])))
     assert "keep-activations" in promised(plan)
+
+
+@pytest.mark.parametrize(("program", "gave"), [("weights", (1.35, 1.5, 1.73)), ("tuning", (0.95, 1.05))])
+def test_weights_converted_in_each_call_are_promised_what_converting_them_once_gave(
+    fixtures: Path, program: str, gave: tuple[float, ...]
+) -> None:
+    plan = make_plan(Analysis(open_trace([fixtures / "causes" / f"{program}.pt.trace.json.gz"])))
+    (promise,) = [each for each in plan.promises if each.proposal.fix == "convert-once"]
+    assert promise.proposal.title.startswith("Convert the weights once: ")
+    assert promise.low <= max(gave)
+    assert min(gave) <= promise.high
+    assert promise.low <= sum(gave) / len(gave) <= promise.high

@@ -41,3 +41,27 @@ def test_stacks_change_little_of_what_is_possible(fixtures: Path, program: str) 
     assert gains[0] is not None
     assert gains[1] is not None
     assert (1 / AS_MUCH <= gains[0] / gains[1] <= AS_MUCH) is (program not in DIFFER)
+
+
+@pytest.mark.parametrize(
+    ("program", "crowded"),
+    [("crowded", True), ("crowded_training", True), ("layers", False), ("attention", False)],
+)
+def test_more_threads_than_cores_are_told_by_slow_small_products(
+    fixtures: Path, program: str, crowded: bool
+) -> None:
+    found = diagnosed(fixtures / "cpu" / f"{program}.stacks.pt.trace.json.gz").findings
+    (limit,) = [each for each in found if each.rule == "cpu-recording"]
+    assert limit.title.startswith("The CPU's operators are the limit")
+    assert limit.advice[0].startswith("Try one thread") is crowded
+
+
+@pytest.mark.parametrize("program", ["sleeping", "paced"])
+@pytest.mark.parametrize(("ending", "tells"), [(".stacks", True), ("", False)])
+def test_a_batcher_that_sleeps_is_told_so_where_frames_were_recorded(
+    fixtures: Path, program: str, ending: str, tells: bool
+) -> None:
+    found = diagnosed(fixtures / "cpu" / f"{program}{ending}.pt.trace.json.gz").findings
+    (outside,) = [each for each in found if each.rule == "cpu-outside-operators"]
+    assert outside.title.startswith("Code outside PyTorch's operators, mostly sleeping: ") is tells
+    assert any("queue.get()" in each for each in outside.advice) is tells
