@@ -7,9 +7,9 @@ from rules.analysis.analysis import Analysis
 from rules.causes import leading
 from rules.diagnosis import Diagnosis
 from rules.findings.base import Category, Finding
-from rules.fixes.measured_gains import measured_gains
 from rules.fixes.plan import Outcome, Plan, Promise
 from rules.fixes.step_time import MIN_RECORDER_SHARE
+from rules.verdict.measured_gains import measured_gains
 from rules.verdict.verdict import first_problem, shows_no_run
 from rules.wording.headline import Part
 from rules.wording.phrases import listed, part_of

@@ -9,9 +9,9 @@ import pytest
 
 from rules.findings.base import Category
 from rules.fixes.base import Proposal, fixes
-from rules.fixes.measured_gains import measured_gains
 from rules.fixes.plan import Promise
 from rules.remedies.remedy import Remedy
+from rules.verdict.measured_gains import measured_gains
 from rules.verdict.promises import usually
 
 ROW = re.compile(r"\| ([a-z-]+) \| (\d+) \| ([\d.]+) to ([\d.]+) \|")

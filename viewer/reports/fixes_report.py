@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
-from rules.fixes.measured_gains import measured_gains
 from rules.fixes.plan import Outcome, Plan, Promise, plan_of
+from rules.verdict.measured_gains import measured_gains
 from rules.verdict.promises import (
     ADDS_LITTLE,
     about_replay,
