@@ -15,13 +15,12 @@ from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import without_calls
-from rules.memory.summary import memory_of
+from rules.memory.room import is_nearly_full
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
 
 MIN_SHARE = 0.05  # of the GPU's time
-MAX_FILLED = 0.7  # of the GPU's memory: fuller, it has no room for what would be kept
 
 _CODE = """# transformers: model.gradient_checkpointing_disable()
 hidden = block(hidden)                       # instead of checkpoint(block, hidden)"""
@@ -49,7 +48,7 @@ What makes it more or less
         again = computed_again(analysis, replay)
         operations = again[device.launch]
         share = float(device.duration[operations].sum() / max(device.duration.sum(), 1.0))
-        if share < MIN_SHARE or _is_full(analysis):
+        if share < MIN_SHARE or is_nearly_full(analysis):
             return
         yield Proposal(
             title=f"Keep activations instead of recomputing them: {percent(share)} of the GPU's time",
@@ -85,11 +84,3 @@ def computed_again(analysis: Analysis, replay: Replay) -> BOOL:
     of = np.searchsorted(functions, function[mine])
     found[mine] = (host.start[mine] >= first[of]) & (host.start[mine] <= last[of])
     return found
-
-
-def _is_full(analysis: Analysis) -> bool:
-    devices = analysis.trace.devices
-    return any(
-        each.peak_allocated > MAX_FILLED * (devices[each.device].memory_bytes or np.inf)
-        for each in memory_of(analysis)
-    )

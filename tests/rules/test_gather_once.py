@@ -1,0 +1,107 @@
+"""Parameters of a sharded model that each micro-batch of an update gathers again."""
+
+from __future__ import annotations
+
+import pytest
+
+from parsers.model.late.dataclass import dataclass
+from rules.analysis.analysis import Analysis
+from rules.fixes.plan import Plan, make_plan
+from tests.rules.builder import TinyTrace, steps
+from tests.rules.test_fixes import promised
+
+PLACES = 3
+
+
+@dataclass(frozen=True)
+class Sharded:
+    """Two ranks that gather, compute and reduce three times in a step."""
+
+    passes: int = PLACES
+    forward: str = "FullyShardedDataParallel.forward"
+    nested: bool = False
+    gathers: int = PLACES  # of the first kind
+    reduces: int = PLACES
+    reduced: str = "reducescatter"
+    gathered: str = "allgather"
+    filled: float = 0.0  # part of the GPU's memory
+
+    @property
+    def length_us(self) -> float:
+        return 80 + PLACES * 400 + self.gathers * 300 + self.reduces * 60
+
+    def body(self, trace: TinyTrace, rank: int) -> None:
+        at = 20.0
+        for place in range(PLACES):
+            launch = 10 + place * 100
+            if place < self.passes:
+                trace.region(launch - 2, launch + 60, self.forward)
+            if self.nested:
+                trace.region(launch, launch + 20, self.forward)
+                trace.region(launch + 30, launch + 50, self.forward)
+            if place < self.gathers:
+                trace.collective(at, at + 300, launch + 5, device=rank, stream=7, collective=self.gathered)
+                at += 300
+            trace.operation(at, at + 400, "void gemm", launch + 25, device=rank)
+            at += 400
+            if place < self.reduces:
+                trace.collective(
+                    at, at + 60, launch + 40, device=rank, stream=7, size=9_000_000, collective=self.reduced
+                )
+                at += 60
+        trace.region(400, 430, "Optimizer.step#AdamW.step")
+        trace.operation(at, at + 20, "void update", 405, device=rank)
+        trace.call(440, at + 25, "cudaDeviceSynchronize")
+
+    def plan(self) -> Plan:
+        trace = TinyTrace()
+        for rank in range(2):
+            trace.rank = rank
+            steps(6, self.length_us, lambda made, _, rank=rank: self.body(made, rank), into=trace)
+        if self.filled:
+            trace.counter("GPU 0 allocated memory", "B", [(at, self.filled * 80e9) for at in (1.0, 3_000.0)])
+        return make_plan(Analysis(trace.build()))
+
+
+@pytest.mark.parametrize(
+    ("sharded", "found"),
+    [
+        (Sharded(), True),
+        (Sharded(forward="FSDP::root_pre_forward"), True),
+        (Sharded(nested=True), True),
+        (Sharded(passes=1), False),
+        (Sharded(passes=2), False),
+        (Sharded(forward="Model.forward"), False),
+        (Sharded(gathers=1), False),
+        (Sharded(reduces=1), False),
+        (Sharded(reduces=0), False),
+        (Sharded(gathered="allreduce"), False),
+        (Sharded(reduced="allreduce"), False),
+        (Sharded(filled=0.69), True),
+        (Sharded(filled=0.71), False),
+    ],
+    ids=[
+        "three passes",
+        "the newer kind of sharding",
+        "units inside units",
+        "one pass for each update",
+        "no multiple of the passes",
+        "no sharded model",
+        "gathered once already",
+        "reduced once",
+        "nothing is reduced",
+        "nothing is gathered",
+        "sums of gradients",
+        "room in memory",
+        "memory is filled",
+    ],
+)
+def test_what_each_micro_batch_gathers_again_is_gathered_once(sharded: Sharded, found: bool) -> None:
+    assert ("gather-once" in promised(sharded.plan())) is found
+
+
+def test_the_first_gathering_stays() -> None:
+    """Of three times 300 us in steps of 2.36 ms two go: 2.36 / 1.76 is 1.34."""
+    (promise,) = [each for each in Sharded().plan().promises if each.proposal.fix == "gather-once"]
+    assert promise.proposal.title == "Gather the parameters once for 3 micro-batches instead of for each"
+    assert 1.2 < promised(Sharded().plan())["gather-once"] < 1.4
