@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from parsers import open_trace
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import Plan, make_plan
@@ -105,3 +108,12 @@ def test_the_first_gathering_stays() -> None:
     (promise,) = [each for each in Sharded().plan().promises if each.proposal.fix == "gather-once"]
     assert promise.proposal.title == "Gather the parameters once for 3 micro-batches instead of for each"
     assert 1.2 < promised(Sharded().plan())["gather-once"] < 1.4
+
+
+def test_a_sound_sharded_model_gathers_twice_in_each_step_and_is_not_told_to_do_it_once(
+    shared_data: Path,
+) -> None:
+    ranks = sorted((shared_data / "ddp").glob("fsdp_ok.rank*.gz"))
+    plan = make_plan(Analysis(open_trace(ranks)))
+    assert plan.reason == ""
+    assert "gather-once" not in {each.proposal.fix for each in plan.promises}

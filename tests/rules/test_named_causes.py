@@ -347,6 +347,7 @@ def test_a_sparse_optimizer_is_not_told_to_be_fused(optimizer: str) -> None:
         ("offload", "keep-on-gpu", 37.2),
         ("table", "copy-together", 5.16),
         ("topp", "select-before-sorting", 2.41),
+        ("sensors", "move-host-phase", 1.67),
         ("vae", "stop-checking-for-nan", 1.64),
     ],
 )

@@ -65,3 +65,12 @@ def test_a_batcher_that_sleeps_is_told_so_where_frames_were_recorded(
     (outside,) = [each for each in found if each.rule == "cpu-outside-operators"]
     assert outside.title.startswith("Code outside PyTorch's operators, mostly sleeping: ") is tells
     assert any("queue.get()" in each for each in outside.advice) is tells
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(("program", "checks"), [("checked", True), ("crowded_training", False)])
+def test_anomaly_detection_is_told_where_it_is_on(
+    fixtures: Path, program: str, ending: str, checks: bool
+) -> None:
+    found = diagnosed(fixtures / "cpu" / f"{program}{ending}.pt.trace.json.gz").findings
+    assert ("anomaly-detection" in {each.rule for each in found}) is checks
