@@ -107,3 +107,11 @@ loss = criterion(model(batch), target)
 loss.backward()
 optimizer.step()"""),
 )
+
+PIECES_TOGETHER = remedy(
+    "Stack as many pieces as fit into memory, and run the model once for all of them; the last batch may be smaller.",
+    for_pytorch("Libraries that work in tiles have an option for it, such as sw_batch_size in MONAI."),
+    code=for_pytorch("""for some in corners.split(16):                      # instead of one corner at a time
+    tiles = torch.stack([picture[:, y:y + size, x:x + size] for y, x in some.tolist()])
+    scores = model(tiles)"""),
+)

@@ -298,3 +298,41 @@ def test_what_each_round_sends_and_reads_back_may_stay_on_the_gpu(
     (found,) = joins(made)
     assert found.proposal.high is not None
     assert (made.replay.gain([found.proposal.high]) > 1.2 * found.expected) is stays
+
+
+def handing_on(sends: int, reads: int, *, first_sends: int | None = None) -> Promise:
+    """What is promised of rounds that send so many bytes, choose, and read so many back."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for number in range(16):
+            size = sends if number else first_sends or sends
+            trace.copy(at + 6, at + 7, "HtoD", at, bytes=size)
+            for name in ("distance", "minimum", "choose"):
+                at += 20
+                trace.kernels(at, 1, 5, 20, f"void {name}_kernel", grid=8)
+            at += 20
+            trace.copy(at + 6, at + 7, "DtoH", at, bytes=reads)
+            trace.call(at + 6, at + 9, "cudaStreamSynchronize")
+            at += 20
+        trace.kernels(at, 1, 5, 10, "void last_kernel")
+
+    (found,) = of_body(body, length=60 + 16 * 100)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sends", "reads", "carried"),
+    [(64, 64, True), (16, 16, True), (8, 8, False), (64, 128, False), (128, 64, False)],
+    ids=["as many values", "two of them", "one value", "fewer", "more"],
+)
+def test_rounds_that_send_what_the_one_before_read_back_may_need_it(
+    sends: int, reads: int, carried: bool
+) -> None:
+    promise = handing_on(sends, reads)
+    assert promise.expected > 3
+    assert (promise.low < 0.5 * promise.expected) is carried
+
+
+def test_what_the_first_round_sends_was_read_by_none() -> None:
+    assert handing_on(64, 64, first_sends=4096).low == pytest.approx(handing_on(64, 64).low, rel=0.05)

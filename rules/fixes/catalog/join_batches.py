@@ -14,6 +14,7 @@ from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix
+from rules.fixes.loops.alike import make_the_same_calls
 from rules.fixes.loops.filled import filled, joined
 from rules.fixes.optimizers import optimizer_calls
 from rules.remedies.launching import LARGER_BATCHES
@@ -23,7 +24,6 @@ from rules.replay.replay import Replay
 MIN_PASS = (
     8  # calls of a forward or a backward pass: fewer are a loss, or an operator with a gradient of its own
 )
-ALIKE = 0.9  # of the calls of each round: what else it does, such as telling a loss, need not come in each
 
 
 @fix
@@ -111,12 +111,7 @@ def _in_step(backward: BOOL, updates: BOOL, kinds: I64) -> _Rounds | None:
         return None
     forward = int(np.median(begins[1:] - behind[1:]))  # what a step begins with is none of it
     starts = np.append(begins[0] - min(first_pass, forward), behind[1:])
-    calls = [np.bincount(kinds[start:end] - kinds.min()) for start, end in zip(starts, ends, strict=True)]
-    width = max(map(len, calls))
-    counts = np.array([np.pad(each, (0, width - len(each))) for each in calls])
-    usual = np.median(counts, axis=0)
-    same = np.minimum(counts, usual).sum(axis=1)
-    if (same < ALIKE * np.maximum(counts.sum(axis=1), usual.sum())).any():
+    if not make_the_same_calls(kinds, starts, ends):
         return None
     return _Rounds(starts, int(ends[-1]))
 

@@ -16,6 +16,7 @@ from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, less_host_time, of_nodes, together, without_calls, without_waiting
+from rules.fixes.loops.carried import carry_through_the_cpu
 from rules.fixes.loops.filled import filled, joined
 from rules.fixes.loops.item_loops import (
     item_loops,
@@ -61,7 +62,8 @@ What makes it more or less
     GPU for one item takes as long for all of them. At most, Python between two such loops is gone, too: it puts
     results together that then are one tensor, and stay on the GPU if they are sent there again. Where hardly anything
     lies between loops that make the same calls, they are a loop themselves: at least, the longest of them remains, at
-    most one iteration of it.
+    most one iteration of it. Where each iteration sends as many values, more than one, as the one before read back, it
+    most likely needs them: at least, only copies and waits are gone.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -142,11 +144,10 @@ def _changes(
             together(joined(replay, without, fills), rest),
             together(joined(replay, _but(without, loops, first), fills), rest),
         )
-    results = together(
-        less_host_time(_behind(replay, loops), host.gap), _kept_there(replay, loops, reading, between)
-    )
+    kept = _kept_there(replay, _but(between, [*loops, *reading], ()))
+    results = together(less_host_time(_behind(replay, loops), host.gap), kept)
     return (
-        None,
+        _kept_there(replay, later, gaps=0.0) if carry_through_the_cpu(replay, loops) else None,
         together(joined(replay, later, np.ones(len(fills))), rest),
         together(joined(replay, later, fills), rest, results),
     )
@@ -169,13 +170,17 @@ def _between(replay: Replay, loops: Sequence[Loop]) -> BOOL:
     return found
 
 
-def _kept_there(replay: Replay, loops: Sequence[Loop], reading: Sequence[Loop], between: BOOL) -> Change:
-    """What the loops read back to send it to the GPU again stays there: nothing is copied, and nothing waits."""
-    rounds = _but(between, [*loops, *reading], ())
+def _kept_there(replay: Replay, rounds: BOOL, gaps: float = 1.0) -> Change:
+    """What is read back to be sent to the GPU again stays there: nothing is copied, and nothing waits.
+
+    This part of the time before these copies is gone, too.
+    """
     sent, read = (rounds & of_nodes(replay, copies(replay, kind)) for kind in (CopyKind.H2D, CopyKind.D2H))
     if not (sent.any() and read.any()):
         return together()
-    return together(without_calls(replay, sent | read), without_waiting(rounds & (replay.waits.target >= 0)))
+    return together(
+        without_calls(replay, sent | read, gaps), without_waiting(rounds & (replay.waits.target >= 0))
+    )
 
 
 def _of_the_last(replay: Replay, loops: Sequence[Loop], between: BOOL) -> BOOL:

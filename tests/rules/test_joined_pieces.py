@@ -1,0 +1,148 @@
+"""Pieces that pass through a network one by one: which passes take a piece each, and what remains of them together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rules.fixes.plan import Plan, Promise, make_plan
+from tests.opened import analysed
+from tests.rules.builder import TinyTrace
+from tests.rules.test_fixes import plan_of_body
+
+PROGRAMS = Path(__file__).resolve().parent.parent / "fixtures" / "programs"
+WEIGHT = [32, 3, 3, 3]
+PICTURE, TILE = [3, 1600, 1600], [1, 3, 256, 256]
+
+
+def network(
+    pieces: int = 8,
+    *,
+    whole: list[int] = PICTURE,
+    piece: list[int] = TILE,
+    weight: list[int] = WEIGHT,
+    calls: int = 20,
+    fewer: int = 0,
+    grid: int = 8,
+    busy_us: float = 10.0,
+    work_us: float = 0.0,
+    layer: str = "aten::convolution",
+    backward: bool = False,
+) -> Plan:
+    """Steps in which so many pieces are sliced, each before such a layer; the last pass makes ``fewer`` calls."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for number in range(pieces):
+            trace.shapes(trace.op(at, at + 2, "aten::slice"), [whole, [], []], ["float", "Scalar", "Scalar"])
+            at += 4
+            for place in range(calls - (fewer if number == pieces - 1 else 0)):
+                operator = layer if place == 1 else "aten::relu"
+                event = trace.op(at, at + 15, operator)
+                if place == 1:
+                    trace.shapes(event, [piece, weight, []], ["float", "float", ""])
+                name = f"void layer{chr(97 + place % 26)}_kernel"
+                trace.operation(at + 6, at + 6 + busy_us, name, at + 1, grid=grid)
+                at += 20
+            if work_us:
+                trace.copy(at + 6, at + 7, "DtoH", at, bytes=64)
+                trace.call(at + 6, at + 9, "cudaStreamSynchronize")
+                at += 10 + work_us
+        if backward:
+            trace.op(at - 2, at + 18, "autograd::engine::evaluate_function: ConvolutionBackward0")
+            trace.kernels(at, 1, 8, 20, "void dgrad_kernel")
+            at += 20
+
+    length = 60 + pieces * (4 + 20 * calls + ((10 + work_us) if work_us else 0))
+    return plan_of_body(body, length=length)
+
+
+def joined(plan: Plan) -> list[Promise]:
+    assert plan.reason == ""
+    assert plan.crashed == ()
+    return [each for each in plan.promises if each.proposal.fix == "join-pieces"]
+
+
+def test_tiles_pass_through_the_network_together() -> None:
+    (found,) = joined(network())
+    assert found.proposal.title == "Run the model on 8 pieces at once: they pass through it one by one"
+    assert found.proposal.problem == "8 pieces pass through the model one by one"
+    assert 4 < found.expected < 8
+    assert found.low < 4 < found.expected, "four may be all that the memory has room for"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "found"),
+    [
+        ({"whole": [64, 3, 256, 256]}, True),
+        ({"whole": [2, 3, 256, 256], "piece": TILE}, True),
+        ({"whole": [3, 256, 510]}, False),
+        ({"whole": [3, 256, 512]}, True),
+        ({"whole": [6, 1600, 1600]}, False),
+        ({"whole": [8, 16, 3, 256, 256]}, False),
+        ({"whole": [64, 80, 400], "piece": [4, 80, 400], "weight": [32, 80, 5]}, True),
+        ({"whole": [64, 80, 400], "piece": [4, 161, 400], "weight": [32, 161, 5]}, False),
+        ({"whole": [64, 128], "piece": [4, 128], "weight": [32, 128], "layer": "aten::linear"}, False),
+        ({"whole": []}, False),
+    ],
+    ids=[
+        "samples of a batch",
+        "half of a batch",
+        "a border is cut off",
+        "half of a picture",
+        "some of the channels",
+        "steps through time",
+        "sounds",
+        "a state beside each step",
+        "no convolution",
+        "no shapes",
+    ],
+)
+def test_what_is_a_piece_by_its_shape(shapes: dict[str, object], found: bool) -> None:
+    assert bool(joined(network(**shapes))) is found  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ({"pieces": 4}, True),
+        ({"pieces": 3}, False),
+        ({"calls": 16}, True),
+        ({"calls": 15}, False),
+        ({"calls": 20, "fewer": 2}, True),
+        ({"calls": 20, "fewer": 3}, False),
+        ({"backward": True}, False),
+        ({"calls": 80}, True),
+    ],
+    ids=[
+        "four",
+        "three",
+        "short",
+        "a layer",
+        "nearly alike",
+        "not alike",
+        "training",
+        "longer than any loop",
+    ],
+)
+def test_which_passes_are_those_of_pieces(told: dict[str, object], found: bool) -> None:
+    assert bool(joined(network(**told))) is found  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("grid", "found"), [(8, True), (132, False)])
+def test_pieces_that_fill_the_gpu_gain_nothing(grid: int, found: bool) -> None:
+    made = network(grid=grid, busy_us=19.0)
+    assert bool([each for each in joined(made) if each.expected > 1.2]) is found
+
+
+def test_work_of_the_cpu_on_each_result_remains() -> None:
+    (alone,), (worked_on,) = joined(network()), joined(network(work_us=400.0))
+    assert worked_on.expected < 0.5 * alone.expected
+    assert worked_on.expected < (8 * (20 * 20 + 414)) / (8 * 400)
+
+
+def test_windows_of_scans_are_pieces() -> None:
+    (found,) = joined(make_plan(analysed(PROGRAMS / "windows.pt.trace.json.gz")))
+    assert found.proposal.title.startswith("Run the model on 8 pieces at once")
+    assert found.expected < 1.2, "its results are averaged on the CPU, which takes most of the time"
