@@ -24,6 +24,7 @@ from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, shortened, without_times
 
 MAX_NAME_LENGTH = 26  # in the title
+MIN_BUSY = 0.01  # of the time: what takes less says nothing about it
 MIN_SILENCE = 0.2
 MAX_SILENCE = 0.5  # of all of it: then it is one stretch
 MOSTLY_OPERATORS = 0.5  # of the time
@@ -44,6 +45,7 @@ _RECORD_WHAT_IT_STARTED = remedy(
     "Leave out the first steps: a first call loads code, and may try several kernels.",
     code=_CODE,
 )
+_GPU_TOO = "Record the GPU as well: of the CPU, hardly anything was recorded."
 _LOAD_BESIDE = (
     "If every batch takes as long as this one, load in worker processes (num_workers), and make each sample "
     "cheaper."
@@ -78,7 +80,8 @@ How it decides
     frame, otherwise to the innermost operator, which also takes precedence over regions if one takes longer than any
     of them. Anything with at least {percent(MIN_NAMED)} of that time is named, and next to regions also operators
     and the user's own functions; so is time in which nothing recorded runs, if that is {percent(MIN_SILENCE)} of
-    the time. With shapes, it reports how fast matrices are multiplied.
+    the time. With shapes, it reports how fast matrices are multiplied. If what was recorded takes less than
+    {percent(MIN_BUSY)} of the time, recording the GPU as well comes first.
 
 What to try
     Use all cores, a shorter number format and torch.compile; or fewer threads, if slow products have hardly anything
@@ -123,6 +126,8 @@ When it is wrong
             headline = Headline("No GPU activity was recorded, only the CPU's", amount)
             loads = bool(longest) and is_loader(_name(trace, longest[0][0]))
             advice = _RECORD_THE_GPU.after(_LOAD_BESIDE) if loads else _RECORD_THE_GPU
+            if time.busy_ns < MIN_BUSY * time.window_ns:
+                advice = advice.after(_GPU_TOO)
             unknown = "Whether a GPU worked meanwhile."
         yield self.finding(
             analysis,

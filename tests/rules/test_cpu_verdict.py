@@ -28,6 +28,16 @@ def test_one_long_stretch_without_anything_is_told_with_what_comes_after_it(
     assert ("700 us of it before AddmmBackward0." in told(trace).explanation) is one_stretch
 
 
+@pytest.mark.parametrize(("busy_us", "first"), [(9, True), (11, False)])
+def test_recording_the_gpu_comes_first_where_next_to_nothing_of_the_cpu_was_recorded(
+    busy_us: int, first: bool
+) -> None:
+    trace = TinyTrace()
+    trace.op(0, busy_us - 1, "aten::empty")
+    trace.op(999, 1_000, "aten::empty")
+    assert told(trace).advice[0].startswith("Record the GPU as well") is first
+
+
 @pytest.mark.parametrize(("count", "each_us", "judged"), [(19, 50, False), (20, 49, True), (19, 53, True)])
 def test_a_single_short_call_is_too_little_to_judge(count: int, each_us: int, judged: bool) -> None:
     trace = TinyTrace()
