@@ -42,7 +42,11 @@ def finding_of(analysis: Analysis, plan: Plan, promise: Promise) -> Finding:
         rule=proposal.fix,
         category=proposal.categories[0],
         severity=severity_of(share, 1.0),
-        headline=Headline(proposal.problem, part) if proposal.problem else Headline(proposal.title),
+        headline=(
+            Headline(proposal.problem, part, names_culprit=True)
+            if proposal.problem
+            else Headline(proposal.title)
+        ),
         account=f"With this fixed, a step would be {percent(share)} shorter.",
         remedy=proposal.remedy,
         ceiling_ns=0,

@@ -40,6 +40,7 @@ def test_a_fix_with_a_name_for_its_problem_is_told_by_it(
     told = {each.title: (each.fix, each.leads) for each in found}
     name = f"It is done twice: {percent(1 - 1 / gain)} of every step"
     assert told.get(name) == (("change-1", True) if named else None)
+    assert {each.headline.names_culprit for each in found if each.title == name} <= {True}
     (of_launches,) = (each for each in found if each.category is Category.LAUNCH_BOUND)
     assert (of_launches.fix, of_launches.leads) == ("change-1", not named)
     assert not next(each for each in found if each.category is Category.HOST_BOUND).fix
