@@ -10,7 +10,6 @@ import numpy as np
 from parsers.model import EventKind
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import length
 from rules.analysis.facts.cpu_time import LONG_GAP_NS, CpuTime, cpu_time
 from rules.analysis.stretches.library_calls import is_sleep
@@ -100,8 +99,7 @@ When it is wrong
 
 def _slept_ns(time: CpuTime) -> int:
     """For how long of the time outside of operators the thread's innermost frame only lets time pass."""
-    frames = time.activity.events[time.activity.kind == EventKind.PYTHON]
-    shares = time.shares(Innermost.of(time.trace, frames), time.outside)
+    shares = time.shares(time.activity.functions, time.outside)
     return sum(ns for event, ns in shares if is_sleep(time.trace.name(event)))
 
 

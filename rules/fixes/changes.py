@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import BOOL, F64, Attribute, CopyKind, EventKind
+from parsers.model import BOOL, F64, I64, Attribute, CopyKind, EventKind
 from parsers.model.names.per_name import numbers_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
@@ -90,6 +90,26 @@ def durations_times(operations: BOOL, factor: float | F64) -> Change:
 def times(nodes: BOOL, operations: BOOL, factor: float) -> Change:
     """The time before and inside these calls, and of these operations, is ``factor`` of what it was."""
     return together(host_time_times(nodes, factor), durations_times(operations, factor))
+
+
+def first_members(replay: Replay) -> tuple[I64, I64]:
+    """The collectives of all ranks, in the order of an overlay, and for each its first member among the operations."""
+    members = np.flatnonzero(replay.device.meeting >= 0)
+    meeting, first = np.unique(replay.device.meeting[members], return_index=True)
+    return meeting, members[first]
+
+
+def without_meetings(replay: Replay, gone: BOOL) -> Change:
+    """These collectives (a value for each, in the order of an overlay) take no time, and nobody waits in them."""
+    meeting, _ = first_members(replay)
+    operations = np.isin(replay.device.meeting, meeting[gone])
+
+    def change(overlay: Overlay) -> None:
+        overlay.transfer[gone] = 0.0
+        overlay.meets[gone] = False
+        overlay.duration[operations] = 0.0
+
+    return change
 
 
 def total(replay: Replay, members: BOOL) -> float:

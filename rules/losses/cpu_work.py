@@ -55,8 +55,7 @@ def inside(analysis: Analysis, time: CpuTime, within: Intervals) -> str:
 
 def libraries(analysis: Analysis, time: CpuTime, within: Intervals) -> str:
     """Functions of libraries that were innermost in much of a time, in a sentence; empty without any."""
-    trace, events = analysis.trace, time.activity.events[time.activity.kind == EventKind.PYTHON]
-    shares = time.shares(Innermost.of(trace, events), within)
+    trace, shares = analysis.trace, time.shares(time.activity.functions, within)
     foreign = [each for each in shares if not is_program_frame(trace.name(each[0]))]
     told = named_shares(trace, foreign, length(within))
     return f" Libraries it runs: {told}." if told else ""

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import BOOL, I64, Attribute, EventKind, Trace
-from parsers.model.events import of_kinds
+from parsers.model import BOOL, I64, Attribute, Trace
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -17,7 +16,7 @@ from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import without_calls
 from rules.replay.replay import Replay
-from rules.replay.surroundings import surroundings_of
+from rules.replay.surroundings import surroundings_of, whole_operators
 from rules.wording.words import for_pytorch
 
 MIN_SHARE = 0.05  # of the GPU's time
@@ -85,19 +84,9 @@ def _converting(analysis: Analysis, replay: Replay) -> BOOL:
     found = np.zeros(len(host), bool)
     calls = np.flatnonzero(operator >= 0)
     for activity, mine in analysis.threads.by_thread(host.event[calls]):
-        operators = activity.events[of_kinds(activity.kind, EventKind.CPU_OP)]
-        converting = _of_weights(trace, _outermost(trace, operators))
+        converting = _of_weights(trace, whole_operators(activity))
         found[calls[mine]] = np.isin(operator[calls[mine]], converting)
     return found
-
-
-def _outermost(trace: Trace, operators: I64) -> I64:
-    table = trace.events
-    operators = operators[named(trace, operators, lambda name: name.startswith("aten::"))]
-    operators = operators[np.lexsort((-table.end[operators], table.start[operators]))]
-    reach = np.maximum.accumulate(table.end[operators])
-    around = np.append(np.int64(-1), reach[:-1])[: len(operators)]
-    return operators[table.start[operators] >= around]
 
 
 def _of_weights(trace: Trace, operators: I64) -> I64:

@@ -12,8 +12,8 @@ from rules.analysis.ranks.collectives import collective_columns
 from rules.analysis.ranks.stages import mostly_passes_on
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import first_members, without_meetings
 from rules.remedies.communication import full_pipeline
-from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 
 
@@ -42,18 +42,11 @@ What makes it more or less
         between = np.isin(columns.event, device.event[device.meeting >= 0])
         if not mostly_passes_on(columns, between):
             return
-
-        met = device.meeting >= 0
-
-        def filled(overlay: Overlay) -> None:
-            overlay.meets[:] = False
-            overlay.transfer[:] = 0.0
-            overlay.duration[met] = 0.0
-
+        everything = np.ones(len(first_members(replay)[0]), bool)
         yield Proposal(
             title=f"Feed the pipeline more micro-batches: its {len(replay.spans)} stages wait for each other",
             categories=(Category.PIPELINE_BUBBLE, Category.EXPOSED_COMMUNICATION),
             culprit="pipeline",
             remedy=full_pipeline(len(replay.spans)),
-            expected=filled,
+            expected=without_meetings(replay, everything),
         )

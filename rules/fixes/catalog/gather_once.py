@@ -14,8 +14,8 @@ from rules.analysis.arithmetic.intervals import union
 from rules.analysis.ranks.collectives import collective_columns
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
+from rules.fixes.changes import first_members, without_meetings
 from rules.memory.room import is_nearly_full
-from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.wording.words import for_pytorch
 
@@ -55,24 +55,16 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         device, host = replay.device, replay.host
-        members = np.flatnonzero(device.meeting >= 0)
+        _, first = first_members(replay)
         times = _passes_of_an_update(analysis.trace)
-        if len(replay.spans) < 2 or times < 2 or not len(members) or is_nearly_full(analysis):
+        if len(replay.spans) < 2 or times < 2 or not len(first) or is_nearly_full(analysis):
             return
-        meeting, first = np.unique(device.meeting[members], return_index=True)
-        launch = device.launch[members[first]]
+        launch = device.launch[first]
         repeated = _repeated(
-            analysis.trace, device.event[members[first]], host.step[launch], host.start[launch], times
+            analysis.trace, device.event[first], host.step[launch], host.start[launch], times
         )
         if not repeated.any():
             return
-        operations = np.isin(device.meeting, meeting[repeated])
-
-        def gathered_once(overlay: Overlay) -> None:
-            overlay.transfer[repeated] = 0.0
-            overlay.meets[repeated] = False
-            overlay.duration[operations] = 0.0
-
         yield Proposal(
             title=f"Gather the parameters once for {times} micro-batches instead of for each",
             categories=(Category.EXPOSED_COMMUNICATION, Category.COMMUNICATION_LATENCY),
@@ -87,7 +79,7 @@ What makes it more or less
                 ),
                 code=for_pytorch(_CODE),
             ),
-            expected=gathered_once,
+            expected=without_meetings(replay, repeated),
             depends_on="whether the GPU's memory has room for the whole parameters",
         )
 

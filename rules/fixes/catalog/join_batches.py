@@ -8,22 +8,20 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import BOOL, I64
-from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix
-from rules.fixes.loops.alike import make_the_same_calls
+from rules.fixes.loops.alike import Rounds, make_the_same_calls, number_of
 from rules.fixes.loops.filled import filled, joined
 from rules.fixes.optimizers import optimizer_calls
 from rules.remedies.launching import LARGER_BATCHES
 from rules.replay.loops import kinds_of_calls
 from rules.replay.replay import Replay
 
-MIN_PASS = (
-    8  # calls of a forward or a backward pass: fewer are a loss, or an operator with a gradient of its own
-)
+# calls of a forward or a backward pass: fewer are a loss, or an operator with a gradient of its own
+MIN_PASS = 8
 
 
 @fix
@@ -50,7 +48,6 @@ What makes it more or less
         rounds = list(_rounds(analysis, replay))
         if not rounds:
             return
-        fewest, most = min(len(each.starts) for each in rounds), max(len(each.starts) for each in rounds)
         later, other = np.zeros(len(replay.host), bool), np.zeros(len(replay.host), bool)
         for each in rounds:
             edges = [*each.starts.tolist(), each.end]
@@ -58,7 +55,7 @@ What makes it more or less
             for begin, end in zip(edges[1::2], edges[2::2], strict=False):
                 other[begin:end] = True
         fills = filled(replay)
-        count = f"{most}" if fewest == most else f"up to {most}"
+        count = number_of(rounds)
         yield Proposal(
             title=f"Use one batch instead of {count} small ones: gradients of {count} backward passes are added up",
             categories=(Category.LAUNCH_BOUND,),
@@ -70,15 +67,7 @@ What makes it more or less
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rounds:
-    """Where the forward passes of a step begin (host nodes), and where the last backward pass ends (exclusive)."""
-
-    starts: I64
-    end: int
-
-
-def _rounds(analysis: Analysis, replay: Replay) -> Iterator[_Rounds]:
+def _rounds(analysis: Analysis, replay: Replay) -> Iterator[Rounds]:
     """The pairs of passes of each step that are alike, where all steps have some."""
     host = replay.host
     backward, updates = autograd_functions(analysis) >= 0, optimizer_calls(analysis)
@@ -92,17 +81,16 @@ def _rounds(analysis: Analysis, replay: Replay) -> Iterator[_Rounds]:
         each = _in_step(backward[begin:end], updates[begin:end], kinds[begin:end])
         if each is None:
             return
-        found.append(_Rounds(each.starts + begin, each.end + begin))
+        found.append(Rounds(each.starts + begin, each.end + begin))
     yield from found
 
 
-def _in_step(backward: BOOL, updates: BOOL, kinds: I64) -> _Rounds | None:
+def _in_step(backward: BOOL, updates: BOOL, kinds: I64) -> Rounds | None:
     """The pairs of passes of one step; None where there are fewer than two, they differ, or an update lies between."""
     turns = np.flatnonzero(np.diff(np.concatenate(([False], backward, [False])).astype(np.int8)))
     begins, ends = turns[::2], turns[1::2]
-    apart = np.append(
-        True, begins[1:] - ends[:-1] >= MIN_PASS
-    )  # what lies between is no forward pass otherwise
+    # What lies between is no forward pass otherwise.
+    apart = np.append(True, begins[1:] - ends[:-1] >= MIN_PASS)
     ends = ends[np.append(np.flatnonzero(apart)[1:] - 1, len(ends) - 1)]
     begins = begins[apart]
     behind = np.append(0, ends[:-1])
@@ -113,7 +101,7 @@ def _in_step(backward: BOOL, updates: BOOL, kinds: I64) -> _Rounds | None:
     starts = np.append(begins[0] - min(first_pass, forward), behind[1:])
     if not make_the_same_calls(kinds, starts, ends):
         return None
-    return _Rounds(starts, int(ends[-1]))
+    return Rounds(starts, int(ends[-1]))
 
 
 def _updates_between(updates: BOOL, begins: I64, ends: I64) -> bool:

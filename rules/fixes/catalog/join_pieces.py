@@ -12,6 +12,7 @@ from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix
+from rules.fixes.loops.alike import number_of
 from rules.fixes.loops.filled import filled, joined
 from rules.fixes.loops.pieces import pieces_of
 from rules.remedies.launching import PIECES_TOGETHER
@@ -57,8 +58,7 @@ What makes it more or less
             later[each.starts] = False
         later &= replay.waits.target < 0
         fills = filled(replay)
-        fewest, most = min(len(each.starts) for each in steps), max(len(each.starts) for each in steps)
-        count = f"{most}" if fewest == most else f"up to {most}"
+        count = number_of(steps)
         yield Proposal(
             title=f"Run the model on {count} pieces at once: they pass through it one by one",
             categories=(Category.LAUNCH_BOUND,),

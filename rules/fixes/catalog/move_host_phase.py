@@ -137,7 +137,7 @@ def _proposal(
         categories.append(Category.COPY_D2H)
     elif (waits & stops).any():
         categories.append(Category.SYNCHRONIZATION)
-    taken = _taken(replay, phase)
+    taken = _taken(replay, phase, " of CPU work")
     shown = shortened(name, MAX_NAME_LENGTH)  # as findings name it
     what = (
         f"the work of {_told(place)}"
@@ -150,7 +150,7 @@ def _proposal(
         title=(
             f"Pad to a few lengths: {shortened(name) or plans.who} builds a plan for each new one, {taken}"
             if plans
-            else f"Stop sleeping in {_told(place.place)}: {taken.replace(' of CPU work', '')}"
+            else f"Stop sleeping in {_told(place.place)}: {_taken(replay, phase)}"
             if place is not None and place.place is not None and is_sleep(place.name)
             else f"Move {what} off the critical path: {taken}"
         ),
@@ -182,7 +182,7 @@ def _told(place: Culprit) -> str:
     return quoted(shortened(place.name)) + caller
 
 
-def _taken(replay: Replay, phase: HostPhase) -> str:
+def _taken(replay: Replay, phase: HostPhase, what: str = "") -> str:
     """ "76.4 ms of CPU work in a step", or what it takes each time where many steps have none."""
     ns = most_per_step(replay, np.where(phase.nodes, phase.own, 0.0))
     if 0 < phase.steps <= RARELY * replay.steps:
@@ -190,7 +190,7 @@ def _taken(replay: Replay, phase: HostPhase) -> str:
         every = replay.steps == replay.analysis.steps_in_window
         of = f"{replay.steps}" if every else f"the {replay.steps} replayed"
         return f"{each} each time, in {phase.steps} of {of} steps"
-    return f"{duration(ns)} of CPU work {replay.in_step}"
+    return f"{duration(ns)}{what} {replay.in_step}"
 
 
 def _returns(replay: Replay, read: BOOL, sent: BOOL) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
-from rules.replay.overlay import Overlay
+from rules.fixes.changes import first_members, without_meetings
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
@@ -53,21 +53,13 @@ What makes it more or less
         times = round(passes / updates) if updates > 0 else 1
         if times < 2:
             return
-        members = np.flatnonzero(device.meeting >= 0)
-        meeting, first = np.unique(device.meeting[members], return_index=True)
-        launched, step = host.start[device.launch[members[first]]], host.step[device.launch[members[first]]]
-        early = np.zeros(len(meeting), bool)
+        _, first = first_members(replay)
+        launched, step = host.start[device.launch[first]], host.step[device.launch[first]]
+        early = np.zeros(len(first), bool)
         for each in range(replay.steps):
             mine = np.flatnonzero(step == each)
             mine = mine[np.argsort(launched[mine], kind="stable")]
             early[mine[: len(mine) * (times - 1) // times]] = True
-        operations = np.isin(device.meeting, meeting[early])
-
-        def reduced_once(overlay: Overlay) -> None:
-            overlay.transfer[early] = 0.0
-            overlay.meets[early] = False
-            overlay.duration[operations] = 0.0
-
         yield Proposal(
             title=f"Reduce the gradients once for {times} backward passes instead of after each",
             categories=(Category.EXPOSED_COMMUNICATION, Category.COMMUNICATION_LATENCY),
@@ -76,5 +68,5 @@ What makes it more or less
                 "Run all backward passes of an update except the last inside model.no_sync().",
                 code=for_pytorch(_CODE),
             ),
-            expected=reduced_once,
+            expected=without_meetings(replay, early),
         )

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from parsers.model import I64
+from parsers.model.late.dataclass import dataclass
 
 ALIKE = 0.9  # of the calls of each round: what else it does, such as telling a loss, need not come in each
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rounds:
+    """Where the rounds of a step begin (host nodes), and where the last of them ends (exclusive)."""
+
+    starts: I64
+    end: int
+
+
+def number_of(steps: Sequence[Rounds]) -> str:
+    """How many rounds the steps have: "8", or "up to 8"."""
+    fewest, most = min(len(each.starts) for each in steps), max(len(each.starts) for each in steps)
+    return f"{most}" if fewest == most else f"up to {most}"
 
 
 def make_the_same_calls(kinds: I64, starts: I64, ends: I64) -> bool:

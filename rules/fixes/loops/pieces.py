@@ -9,10 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind
-from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
-from rules.fixes.loops.alike import make_the_same_calls
+from rules.fixes.loops.alike import Rounds, make_the_same_calls
 from rules.replay.loops import kinds_of_calls
 from rules.replay.replay import Replay
 
@@ -23,15 +22,7 @@ CONVOLUTION = "aten::convolution"
 SLICE = "aten::slice"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
-    """Where the passes of a step begin (host nodes), and where the last of them ends (exclusive)."""
-
-    starts: I64
-    end: int
-
-
-def pieces_of(analysis: Analysis, replay: Replay) -> Iterator[Pieces]:
+def pieces_of(analysis: Analysis, replay: Replay) -> Iterator[Rounds]:
     """The passes of each step that take a piece each and make the same calls.
 
     A piece has as many dimensions as what it is sliced from, as many channels, and at most half of the elements: it is
@@ -51,7 +42,7 @@ def pieces_of(analysis: Analysis, replay: Replay) -> Iterator[Pieces]:
             step_end = first + int(np.searchsorted(host.step[first:last], step, side="right"))
             end = min(int(of_step[-1]) + calls, step_end)
             if calls >= MIN_CALLS and make_the_same_calls(kinds, of_step, np.append(of_step[1:], end)):
-                yield Pieces(of_step, end)
+                yield Rounds(of_step, end)
 
 
 def _begins(analysis: Analysis, events: I64) -> I64:
