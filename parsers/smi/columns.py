@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -47,6 +48,39 @@ def columns_of(cells: Sequence[str]) -> list[str]:
     if len(cells) > 1 and _INDEX.fullmatch(cells[1]):
         names[1] = "index"
     return names
+
+
+_BY_SCRIPTS = {
+    name: column
+    for column, names in {
+        "timestamp": ("timestamp",),
+        "index": ("gpu_id", "gpu_index", "index", "gpu"),
+        "utilization.gpu": ("gpu_util", "gpu_utilization", "utilization_gpu", "gpu_usage", "gpu_load"),
+        "memory.used": ("memory_used", "mem_used", "gpu_memory_used", "gpu_mem_used", "used_memory"),
+        "memory.free": ("memory_free", "mem_free", "gpu_memory_free", "free_memory"),
+        "memory.total": ("memory_total", "mem_total", "gpu_memory_total", "gpu_mem_total", "total_memory"),
+        "power.draw": ("power_draw", "power_usage", "gpu_power"),
+        "temperature.gpu": ("temperature", "temp", "gpu_temp", "gpu_temperature", "temperature_gpu"),
+    }.items()
+    for name in names
+}
+_OF_SCRIPTS = regex(r"(?P<name>[a-z][a-z_]*)(?: ?[(\[](?P<unit>%|MB|MiB|W|C)[)\]])?", re.IGNORECASE)
+
+
+def columns_of_scripts(cells: Sequence[str]) -> list[str]:
+    """What nvidia-smi calls the columns of a log that a script wrote of its readings, empty for other headers.
+
+    Such a script states the time, how busy the GPU is, and at least one more reading; what it calls otherwise keeps
+    its name. Memory is in MiB where no unit is stated, as the tool prints it.
+    """
+    found = [_OF_SCRIPTS.fullmatch(cell.strip()) for cell in cells]
+    names = [_BY_SCRIPTS.get(match["name"].lower(), "") if match else "" for match in found]
+    if not {"timestamp", "utilization.gpu"} <= set(names) or len({*names} - {"", "index"}) < 3:
+        return []
+    return [
+        f"{name} [{match['unit']}]" if name and match and match["unit"] else name or cell.strip()
+        for name, match, cell in zip(names, found, cells, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from parsers.model import BOOL, I32, I64, Effect, EventKind, Lane, LaneKind
+from parsers.model import BOOL, F64, I32, I64, Effect, EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
 from parsers.model.errors import Excessive
 from parsers.model.late.dataclass import dataclass
@@ -22,12 +22,13 @@ COUNTED_NS = 10_000_000  # for which a sample stands where no time is stated: py
 COUNTED = "The samples have no times: each is drawn as 10 ms, as if taken 100 times a second, in the order of the file."
 WEIGHED_NS = 1  # for which one of a weight stands that is no count of samples, such as cycles
 WEIGHED = (
-    "The weights of the stacks are too large to be numbers of samples, and their unit is not stated: each one is drawn "
-    "as 1 ns, in the order of the file. Shares are right; times are only if the weights are nanoseconds."
+    "The weights of the stacks cannot be numbers of samples, and their unit is not stated: each one is drawn as 1 ns, "
+    "in the order of the file. Shares are right; times are only if the weights are nanoseconds."
 )
 _FEW_STACKS = 20  # of which each may well have been seen many thousand times
 _OFTEN = 10_000  # more often than half of many stacks are seen: some are rare
 _MAX_COUNTED = 30 * 24 * 3600 * 100  # of a month
+_PERIOD = 1_000  # and more: what all weights are multiples of is what one sample stands for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +151,15 @@ def is_counted(weights: Iterable[float]) -> bool:
     """Whether the weights of stacks, whose unit is not stated, can be numbers of samples."""
     every = np.array(list(weights), np.float64)
     is_often = len(every) >= _FEW_STACKS and float(np.median(every)) > _OFTEN
-    return not is_often and float(every.sum()) <= _MAX_COUNTED
+    return not is_often and float(every.sum()) <= _MAX_COUNTED and not _are_periods(every)
+
+
+def _are_periods(weights: F64) -> bool:
+    """Whether the weights of several stacks are multiples of a large number, as where each sample weighs as much."""
+    whole = weights.astype(np.int64)
+    return (
+        len(np.unique(whole)) > 1 and bool((whole == weights).all()) and int(np.gcd.reduce(whole)) >= _PERIOD
+    )
 
 
 def set_aside(builder: TraceBuilder, what: str, count: int) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
+from parsers.model.names.source_files import is_address
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.sampled_stacks import OwnFrame, OwnTime, own_time
@@ -18,10 +20,12 @@ from rules.wording.phrases import listed, short_place, shortened
 
 MAX_NAMED = 3
 MIN_NAMED = 0.05  # of the sampled time
+MIN_NAMED_OF_MANY = 0.01  # of it, where no function has as much as that
 MOSTLY = 0.5  # of an own function's time: then what runs below it is named, too
 LITTLE = 0.1  # of the sampled time: what takes less is no headline where most is of others
 MAX_NAME_LENGTH = 40  # characters in a title
 MAX_BELOW = 24  # of what a script calls, and of the script
+_WITH_SYMBOLS = "Build with symbols (-g, in Rust debug = true) and record again: functions then have names."
 _CODE = """# py-spy record --threads --format speedscope --output cpu.json -- python train.py
 # perf record -F 99 -g python -X perf train.py && perf script > cpu.txt     # with what libraries do"""
 
@@ -44,7 +48,8 @@ How it decides
     Each moment of each thread is assigned to the deepest stack frame that does not belong to Python, an installed
     package or the system; lines of one function are added up. Functions with at least {percent(MIN_NAMED)} of the
     sampled time of all threads are named, along with what runs below them most of the time. Time without any such
-    frame is told by the innermost function.
+    frame is told by the innermost function. Where most of the own time has addresses instead of functions, the binary
+    is named.
 
 What to try
     Make the named lines do less, or move them to other processes. *Flame* shows the stacks as a whole.
@@ -64,6 +69,7 @@ When it is wrong
             headline=_headline(time, named),
             account=_account(time, named),
             remedy=remedy(
+                *([_WITH_SYMBOLS] if _without_symbols(time)[0] else []),
                 "See Flame for the full stacks and what the named lines call.",
                 "If the GPU waits for this code, make it do less, or move it to other processes.",
                 code=_CODE,
@@ -71,7 +77,9 @@ When it is wrong
             culprit=Culprit(CulpritKind.FRAME, _place(named[0]), at=_line(named[0])) if named else NOBODY,
             evidence=evidence_of(
                 analysis.trace,
-                np.array([each.longest for each in named or _longest(time, time.foreign)], np.int64),
+                np.array(
+                    [each.longest for each in _told_of(time, named) or _longest(time, time.foreign)], np.int64
+                ),
             ),
             unknown=("Whether a GPU waited meanwhile: record it too, with torch.profiler or nsys.",),
         )
@@ -81,7 +89,25 @@ def _longest(time: OwnTime, frames: tuple[OwnFrame, ...]) -> list[OwnFrame]:
     return [each for each in frames if each.ns >= MIN_NAMED * time.sampled_ns][:MAX_NAMED]
 
 
+def _without_symbols(time: OwnTime) -> tuple[str, int]:
+    """The binary of the program's own that most sampled time is in, told by addresses alone, and that time in ns."""
+    addresses: Counter[str] = Counter()
+    for each in time.frames:
+        if each.file and is_address(each.function):
+            addresses[each.file] += each.ns
+    binary, ns = addresses.most_common(1)[0] if addresses else ("", 0)
+    return (binary, ns) if ns >= MOSTLY * time.sampled_ns else ("", 0)
+
+
 def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
+    binary, ns = _without_symbols(time)
+    if binary:
+        name = shortened(short_place(binary), MAX_NAME_LENGTH)
+        return Headline(
+            f"{percent(ns / time.sampled_ns)} of the CPU's time is in {name}, which has no symbols"
+        )
+    if not named and time.foreign_ns < MOSTLY * time.sampled_ns:
+        return Headline("The CPU's time is spread over many of the program's functions")
     if not named:
         most = next(iter(_longest(time, time.foreign)), None)
         amount = (
@@ -104,10 +130,19 @@ def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
     )
 
 
+def _told_of(time: OwnTime, named: list[OwnFrame]) -> list[OwnFrame]:
+    """The own functions that are told: those with much time, else the longest of those that have some."""
+    return (
+        named or [each for each in time.frames if each.ns >= MIN_NAMED_OF_MANY * time.sampled_ns][:MAX_NAMED]
+    )
+
+
 def _account(time: OwnTime, named: list[OwnFrame]) -> str:
     text = f"Samples show threads at work for {duration(time.sampled_ns)}"
-    if named:
-        text += f": {listed([_told(time, each) for each in named])}"
+    if told := _told_of(time, named):
+        text += f": {listed([_told(time, each) for each in told])}"
+    if _without_symbols(time)[0]:
+        text += ". An address is one place in a function, which may have several"
     foreign = time.foreign_ns / time.sampled_ns
     if foreign >= MIN_NAMED:
         text += f". {percent(foreign)} is not in any of the program's own functions"

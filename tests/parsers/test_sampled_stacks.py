@@ -115,6 +115,16 @@ def test_counts_without_a_unit_stand_for_ten_milliseconds_each_and_it_says_so(tm
     assert any("10 ms" in note.reason for note in trace.quality.notes)
 
 
+@pytest.mark.parametrize(("period", "told"), [(1_000, "1 ns"), (999, "10 ms")])
+def test_weights_without_a_unit_that_are_periods_of_events_are_no_seconds(
+    period: int, told: str, tmp_path: Path
+) -> None:
+    profile = sampled([0], [0, 1], unit="none", weights=[3 * period, period])
+    trace = opened(tmp_path, speedscope(profile))
+    assert trace.duration == 4 * period * (1 if told == "1 ns" else 10 * MS)
+    assert any(told in note.reason for note in trace.quality.notes)
+
+
 def test_samples_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
     weights = [10.0, -1.0, 10.0, 1e300, 10.0]
     trace = opened(tmp_path, speedscope(sampled([0], [0], [0, 9], [0], [1], [2], weights=weights)))
@@ -160,6 +170,10 @@ def test_lines_that_are_no_stacks_are_counted(tmp_path: Path) -> None:
         ([1] * 19 + [100_000], 10),
         ([30 * 24 * 3600 * 100], 10),
         ([30 * 24 * 3600 * 100 + 1], 0),
+        ([1_000, 8_000, 3_000], 0),
+        ([999, 8 * 999, 3 * 999], 10),
+        ([1_000, 8_001, 3_000], 10),
+        ([250_000], 10),
     ],
 )
 def test_weights_that_are_no_counts_of_samples_are_not_told_as_seconds(
@@ -169,7 +183,7 @@ def test_weights_that_are_no_counts_of_samples_are_not_told_as_seconds(
         tmp_path, "".join(f"main;f{number} {count}\n" for number, count in enumerate(counts)), "samples"
     )
     assert trace.duration == sum(counts) * (each_ms * MS or 1)
-    assert any("too large to be numbers of samples" in note.reason for note in trace.quality.notes) is (
+    assert any("cannot be numbers of samples" in note.reason for note in trace.quality.notes) is (
         each_ms == 0
     )
     assert trace.quality.quarantined == 0

@@ -128,6 +128,36 @@ def test_a_query_without_a_header_is_told_by_its_units(tmp_path: Path) -> None:
         opened(tmp_path, lines[0].replace(" %", "").replace(" W", ""))
 
 
+def test_a_log_that_a_script_wrote_is_read_by_what_its_columns_are_called(tmp_path: Path) -> None:
+    text = (
+        "timestamp,gpu_id,gpu_util(%),memory_used(MB),memory_total,memory_util(%),Temperature (C),note\n"
+        "1740565077.5,1,40,4851.00,46068,10.53,41.0,warm-up\n"
+    )
+    counters = opened(tmp_path, text)
+    assert {name: (float(each.value[0]), each.unit) for name, each in counters.items()} == {
+        "GPU 1 GPU utilization": (40, "%"),
+        "GPU 1 framebuffer used": (4851 * 1024**2, "B"),
+        "GPU 1 framebuffer total": (46068 * 1024**2, "B"),
+        "GPU 1 memory util(%)": (10.53, ""),
+        "GPU 1 temperature": (41, "C"),
+    }
+    assert open_trace([tmp_path / "log.txt"]).epoch_ns == 1_740_565_077_500_000_000
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "timestamp,gpu_util,user",  # one reading of the GPU is too little to go by
+        "time,gpu_util,memory_used",
+        "timestamp,cpu_util,memory_used",
+        "timestamp,gpu_power_w,gpu_energy_kwh",
+    ],
+)
+def test_other_tables_of_somebodys_are_no_logs_of_gpus(header: str, tmp_path: Path) -> None:
+    with pytest.raises(UnknownFormat):
+        opened(tmp_path, f"{header}\n1740565077.5,1,2\n")
+
+
 def test_query_csv_without_index_tells_gpus_by_their_bus(tmp_path: Path) -> None:
     text = (
         "timestamp, pci.bus_id, utilization.gpu [%], clocks_throttle_reasons.hw_slowdown\n"

@@ -116,6 +116,28 @@ def test_of_time_outside_of_own_functions_the_innermost_ones_are_named(
     assert (f"and {count}.0 % in check {kernel}." in finding.explanation) is named
 
 
+@pytest.mark.parametrize(("count", "told"), [(50, True), (49, False)])
+def test_a_binary_without_symbols_is_named_where_most_time_is_in_it(
+    count: int, told: bool, tmp_path: Path
+) -> None:
+    leaves = {"0x5be08": count - 20, "0x5bd70": 20, "step": 100 - count}
+    burn = "(/home/me/burn)"
+    text = "".join(f"main {burn};{leaf} {burn} {samples}\n" for leaf, samples in leaves.items())
+    finding = found(opened(tmp_path, text))
+    assert (finding.title == f"{count} % of the CPU's time is in burn, which has no symbols") is told
+    assert ("An address is one place in a function" in finding.explanation) is told
+    assert ("Build with symbols" in " ".join(finding.remedy.advice)) is told
+
+
+@pytest.mark.parametrize(("functions", "spread"), [(21, True), (20, False)])
+def test_time_in_many_functions_is_told_to_be_spread(functions: int, spread: bool, tmp_path: Path) -> None:
+    text = "".join(f"main (a.py:1);step{number} (b.py:{number}) 1\n" for number in range(1, functions + 1))
+    finding = found(opened(tmp_path, text))
+    assert (finding.title == "The CPU's time is spread over many of the program's functions") is spread
+    assert "step1 (b.py:1)" in finding.explanation
+    assert finding.evidence
+
+
 @pytest.mark.parametrize(("count", "told"), [(91, True), (90, False)])
 def test_time_that_is_nearly_all_outside_of_own_functions_is_told_as_such(
     count: int, told: bool, tmp_path: Path

@@ -16,10 +16,13 @@ from parsers.stacks.json_profile import decoded_profile
 from parsers.stacks.timeline import (
     COUNTED,
     COUNTED_NS,
+    WEIGHED,
+    WEIGHED_NS,
     SampledThread,
     add_calls,
     add_thread,
     frame_name,
+    is_counted,
     set_aside,
     stacks_of,
 )
@@ -81,7 +84,7 @@ class Speedscope:
     files: ClassVar[str] = "speedscope JSON (py-spy record -f speedscope)"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".speedscope")
     priority: ClassVar[int] = 47
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def recognises(self, source: Source) -> bool:
         return _START.match(source.head) is not None and _KEYS.search(source.head) is not None
@@ -106,14 +109,22 @@ class Speedscope:
             ],
             np.int32,
         )
+        counted = is_counted(
+            weight
+            for each in profiles
+            if each.unit == "none"
+            for weight in each.weights
+            if 0 <= weight < _LATEST
+        )
+        unit = COUNTED_NS if counted else WEIGHED_NS
         for number, each in enumerate(profiles):
             progress.step(0.6 + 0.3 * number / len(profiles), "reading samples")
             if each.type == "sampled":
-                _add_samples(builder, each, names)
+                _add_samples(builder, each, names, unit)
             elif each.type == "evented":
                 _add_calls(builder, each, names)
         if any(each.unit == "none" and each.samples for each in profiles):
-            builder.quality.note("counted", Effect.NOTED, COUNTED)
+            builder.quality.note("counted", Effect.NOTED, COUNTED if counted else WEIGHED)
         return builder.build(progress.part(0.9, 1.0))
 
 
@@ -133,13 +144,16 @@ def _readable(source: Source, stated: list[msgspec.Raw], builder: TraceBuilder) 
     return profiles
 
 
-def _add_samples(builder: TraceBuilder, profile: _Profile, names: I32) -> None:
-    """The calls of a profile whose samples each have a weight; those that cannot be used are counted."""
+def _add_samples(builder: TraceBuilder, profile: _Profile, names: I32, unit_ns: int) -> None:
+    """The calls of a profile whose samples each have a weight; those that cannot be used are counted.
+
+    ``unit_ns`` is for how long a weight of 1 stands where the profile states no unit.
+    """
     count = len(profile.samples)
     weight = np.ones(count) if not profile.weights else np.full(count, np.nan)
     weight[: len(profile.weights)] = profile.weights[:count]
     with np.errstate(over="ignore"):  # what becomes infinite cannot be used
-        weight *= _UNITS.get(profile.unit, COUNTED_NS)
+        weight *= _UNITS.get(profile.unit, unit_ns)
     offset, frame = stacks_of(profile.samples)
     known = (frame >= 0) & (frame < len(names))
     good = np.isfinite(weight) & (weight >= 0) & (weight < _LATEST / max(count, 1))

@@ -16,7 +16,14 @@ from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.runs.log_alignment import ASSUMED_ZONE
 from parsers.smi.clock import NS, day_comes_first, local_ns, moment_of, zone_of
-from parsers.smi.columns import Quantity, columns_of, dcgm_quantity, dmon_quantity, query_quantity
+from parsers.smi.columns import (
+    Quantity,
+    columns_of,
+    columns_of_scripts,
+    dcgm_quantity,
+    dmon_quantity,
+    query_quantity,
+)
 from parsers.smi.readings import Readings
 
 MAX_LINE_LENGTH = 64 * 1024
@@ -42,7 +49,7 @@ class DeviceLog:
     files: ClassVar[str] = "dmon and query logs, as counters"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 70
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def recognises(self, source: Source) -> bool:
         lines = _decoded(source.head).splitlines()[:200]
@@ -168,7 +175,8 @@ class _Log:
     def _header(self, kind: str, line: str) -> None:
         self._kind = kind
         if kind == "query":
-            self._columns = [cell.strip() for cell in _cells(line)]
+            cells = _cells(line)
+            self._columns = columns_of_scripts(cells) or [cell.strip() for cell in cells]
             self._quantities = {column: query_quantity(column) for column in self._columns}
             return
         self._columns = _SPLIT.split(line.strip().lstrip("#").strip())
@@ -294,7 +302,9 @@ def _kind_of(line: str) -> str:
     text = line.strip().lstrip("\ufeff")
     if text.startswith("#"):
         return "dmon" if _DMON.match(text) else "dcgm" if _DCGM.match(text) else ""
-    return "query" if "," in text and _QUERY.match(text) and _QUERY_FIELDS.search(text) else ""
+    if "," in text and _QUERY.match(text) and _QUERY_FIELDS.search(text):
+        return "query"
+    return "query" if columns_of_scripts(_cells(text)) else ""
 
 
 def _decoded(data: bytes) -> str:

@@ -13,7 +13,7 @@ _NOT_OWN = regex(
     r"[/\\](site|dist)-packages[/\\]|[/\\]lib(64)?[/\\]python\d|[/\\]torch[/\\]|^<|^$|\.(cpp|cc|c|h|cu|cuh|pyx)$"
 )
 _NOT_OWN_BINARY = regex(r"\.so(\.|$)|^\[|^/(usr|lib|lib64|opt)/|python[\d.]*$|\.(dll|dylib)$")
-_ADDRESS = regex(r"0x[0-9a-f]+", re.IGNORECASE)  # of no binary that is known
+_ADDRESS = regex(r"0x[0-9a-f]+", re.IGNORECASE)
 _FRAME = regex(r"(?P<file>[^()]+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
 _PLACE_LAST = regex(
     r"(?P<function>.+) \((?P<file>[^()]+):(?P<line>\d+)\)", re.DOTALL
@@ -21,6 +21,11 @@ _PLACE_LAST = regex(
 _IN_BINARY = regex(r"(?P<function>.+) \((?P<binary>[^()]+)\)", re.DOTALL)
 _CONSOLE_SCRIPT = regex(r"[/\\](?:bin|Scripts)[/\\](?P<name>(?!python)[\w-]+)(?:\.exe|-script\.py)?$")
 _OF_A_GROUP = regex(r"(thread|process) \(?[\w:]|<")
+
+
+def is_address(function: str) -> bool:
+    """Whether a function is told by an address alone, as where its binary holds no symbols."""
+    return _ADDRESS.fullmatch(function) is not None
 
 
 def is_own_file(file: str) -> bool:
@@ -49,7 +54,7 @@ def is_own_frame(name: str) -> bool:
         return is_own_file(file) and not _is_of_python(file)
     if (found := _IN_BINARY.fullmatch(name)) is not None:
         return _NOT_OWN_BINARY.search(found["binary"]) is None
-    return _ADDRESS.fullmatch(name) is None
+    return not is_address(name)
 
 
 def _python_frame(name: str) -> re.Match[str] | None:

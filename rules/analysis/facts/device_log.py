@@ -30,6 +30,8 @@ class DeviceLog:
     @property
     def text(self) -> str:
         """ "GPU 0 over 15.8 s: busy 65 % of the time (at most 100 %), 492 W (at most 701 W), ..."."""
+        if not self.length_ns:
+            return self._at_one_moment
         parts = []
         if self.load is not None:
             parts.append(
@@ -42,6 +44,15 @@ class DeviceLog:
         if self.limit is not None:
             parts.append(f"slowed by {self.limit.words} {percent(self.limited)} of the time")
         return f"{self.gpu} over {duration(self.length_ns)}: {', '.join(parts)}"
+
+    @property
+    def _at_one_moment(self) -> str:
+        parts = []
+        if self.load is not None:
+            parts.append(f"{percent(self.load[0] / FULL)} busy")
+        if self.power is not None:
+            parts.append(f"{self.power[0]:.0f} W")
+        return f"{self.gpu} at a single moment: {', '.join(parts)}"
 
 
 def device_logs(trace: Trace) -> tuple[DeviceLog, ...]:

@@ -1,0 +1,35 @@
+"""A log of a GPU alone is told by its readings, however few there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parsers import open_trace
+from rules import diagnose
+from rules.analysis.analysis import Analysis
+from rules.verdict.verdict import verdict
+
+HEADER = "timestamp,gpu_util(%),memory_used(MB),power_draw(W)\n"
+
+
+@pytest.mark.parametrize(
+    ("readings", "told"),
+    [
+        (1, "A log without a timeline: GPU 0 at a single moment: 40 % busy, 90 W"),
+        (
+            3,
+            "A log without a timeline: GPU 0 over 2.00 s: busy 40 % of the time (at most 40 %), 90 W (at most 90 W)",
+        ),
+    ],
+)
+def test_a_log_says_how_busy_the_gpu_was_and_for_how_long(readings: int, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "gpu.csv"
+    path.write_text(
+        HEADER + "".join(f"{1_740_565_077 + second}.5,40,4851,90\n" for second in range(readings))
+    )
+    trace = open_trace([path])
+    diagnosis = diagnose(trace)
+    assert not diagnosis.crashed
+    assert verdict(Analysis(trace), diagnosis) == told
