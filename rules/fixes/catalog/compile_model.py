@@ -20,6 +20,10 @@ from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.align_shapes import ALIGNED_AT_LEAST, ALIGNED_AT_MOST, unaligned_products
 from rules.fixes.changes import durations_times, of_nodes, together
+from rules.fixes.forms.owners import owners_of
+from rules.fixes.forms.shared_heads import shared_heads
+from rules.fixes.forms.shifted_spectra import shifted_spectra
+from rules.fixes.forms.written import calls_of
 from rules.fixes.loops.item_loops import in_loops
 from rules.fixes.optimizers import optimizer_calls
 from rules.remedies.kernels import fused_kernels
@@ -53,7 +57,8 @@ When it applies
 
 What is changed in the replay
     Those kernels take what fusing neighbours in a chain would leave, less a fifth. The host needs 0.4 of the time to
-    launch them and 0.6 to launch the others. Launches in loops over items or tensors stay: those have their own fix.
+    launch them and 0.6 to launch the others. Launches in loops over items or tensors stay, and so do copies for Fourier
+    transforms and for heads that share keys: those have their own fixes.
     Products of unaligned data take 0.6 of their time, and 0.15 at best: the compiler pads them. With
     DistributedDataParallel or FSDP the compiler breaks the model where gradients or parameters are exchanged; then
     only what a model with graph breaks gains is expected.
@@ -71,7 +76,7 @@ What makes it more or less
         found = [memory_bound(analysis, each) for each in analysis.active_devices]
         chained = np.isin(device.event, np.concatenate([each.events for each in found]))
         whole = np.bincount(device.member_of, minlength=len(device)) == 1
-        fusable = chained & whole & ~named(trace, device.event, _is_kept)
+        fusable = chained & whole & ~named(trace, device.event, _is_kept) & ~_for_libraries(analysis, replay)
         share = float(device.duration[fusable].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
         if share < MIN_SHARE:
             return
@@ -88,9 +93,11 @@ What makes it more or less
             replay, analysis, fusable, 1 - SAVED_AT_LEAST * saved, (FUSED_HOST_AT_LEAST, OTHER_HOST_AT_LEAST)
         )
         in_pieces = not {"DistributedDataParallel", "FSDP"}.isdisjoint(software_of(trace))
+        owners = owners_of(analysis, replay, fusable)
+        mostly = f", mostly {owners}" if owners else ""
         categories = (Category.MEMORY_BOUND_KERNELS, *((Category.LAUNCH_BOUND,) if launching else ()))
         yield Proposal(
-            title=f"Compile the model: {percent(share)} of the GPU's time is kernels that only move memory",
+            title=f"Compile the model: {percent(share)} of the GPU's time only moves memory{mostly}",
             categories=categories,
             culprit=f"{Family(int(np.bincount(family[fusable], device.duration[fusable]).argmax())).label} kernels",
             remedy=fused_kernels(analysis.trace),
@@ -104,6 +111,12 @@ What makes it more or less
             broad=True,
             depends_on="how much of the model compiles without graph breaks",
         )
+
+
+def _for_libraries(analysis: Analysis, replay: Replay) -> BOOL:
+    """Copies that a library's transform or attention reads or has written: no compiler joins them with it."""
+    copying = np.append(shifted_spectra(analysis), shared_heads(analysis).copying)
+    return np.asarray(calls_of(analysis, copying)[replay.device.launch])
 
 
 def _is_kept(name: str) -> bool:

@@ -1,0 +1,59 @@
+"""The operators that a program calls, thread by thread in order, and the shapes of what it hands to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from parsers.model import BOOL, I64, Attribute, Trace
+from rules.analysis.analysis import Analysis
+from rules.kernels.operator_work import inputs_of
+from rules.replay.origins import called_operators
+from rules.replay.replay import Replay
+from rules.replay.surroundings import whole_operators
+
+Shapes = list[list[int]]
+
+
+def called_in_order(analysis: Analysis) -> Iterator[I64]:
+    """The operators that lie inside no other, by start, of each thread that makes calls of the replay."""
+    found = called_operators(analysis)
+    for activity, _ in analysis.threads.by_thread(np.unique(found[found >= 0])):
+        yield whole_operators(activity)
+
+
+def fitting(trace: Trace, *operators: I64, fits: Callable[..., bool]) -> BOOL:
+    """Whether operators that stand together have shapes that fit: ``fits`` gets ``Shapes`` of each of a group.
+
+    It is asked once for each group of shapes. What hands over no tensor there, or has no shapes, does not fit.
+    """
+    dims = [trace.attribute(Attribute.INPUT_DIMS, each, -1) for each in operators]
+    groups, which = np.unique(np.column_stack(dims), axis=0, return_inverse=True)
+    known = np.array([_fits(trace, group, fits) for group in groups.tolist()], bool)
+    return known[which.reshape(-1)] if len(known) else np.zeros(len(operators[0]), bool)
+
+
+def _fits(trace: Trace, group: list[int], fits: Callable[..., bool]) -> bool:
+    inputs = [inputs_of(trace.strings[each], "", 1) if each >= 0 else None for each in group]
+    try:
+        return all(each is not None for each in inputs) and fits(*(each.shapes for each in inputs if each))
+    except (IndexError, TypeError, ValueError):
+        return False
+
+
+def elements(shape: list[int]) -> int:
+    """How many numbers a tensor has; 0 for what is none."""
+    return math.prod(shape) if shape else 0
+
+
+def calls_of(analysis: Analysis, operators: I64) -> BOOL:
+    """The host nodes of these operators, and of what computes their gradients."""
+    return np.isin(called_operators(analysis), operators)
+
+
+def share_of_gpu(replay: Replay, nodes: BOOL) -> float:
+    """The part of the GPU's time, 0 to 1, in what these calls launch."""
+    device = replay.device
+    return float(device.duration[nodes[device.launch]].sum() / max(device.duration.sum(), 1.0))
