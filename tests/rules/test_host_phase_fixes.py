@@ -300,6 +300,30 @@ def test_work_beside_loading_is_not_called_loading(name: str, named: bool) -> No
     assert named or "unnamed Python work" in moved.title
 
 
+@pytest.mark.parametrize(
+    ("direction", "size", "named", "told"),
+    [
+        ("DtoH", 16_385, False, ", around copies of 16.4 KB from the GPU"),
+        ("DtoH", 16_384, False, ""),
+        ("HtoD", 16_385, False, ", making 16.4 KB for the GPU"),
+        ("HtoD", 16_384, False, ""),
+        ("DtoH", 5_240_000, True, ""),
+    ],
+)
+def test_unnamed_work_is_told_by_what_it_works_on(direction: str, size: int, named: bool, told: str) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 10, 5, 10)
+        at, launch = (120, 115) if direction == "DtoH" else (10_100, 10_090)
+        trace.copy(at, at + 20, direction, launch, pageable=True, bytes=size, launch_us=30)
+        if named:
+            trace.region(160, 10_150, "score")
+        trace.kernels(10_210, 10, 5, 10)
+
+    made = plan_of_body(body, length=10_320).promises
+    (moved,) = (each.proposal for each in made if each.proposal.fix == "move-host-phase")
+    assert moved.title.partition("of CPU work in a step")[2] == told
+
+
 @pytest.mark.parametrize("grows", [True, False])
 def test_steps_that_take_ever_longer_are_no_steps_with_extra_work(grows: bool) -> None:
     """A program that tries one size after another, and one that saves after some of its steps."""

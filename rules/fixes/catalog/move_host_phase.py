@@ -10,7 +10,7 @@ import numpy as np
 
 from parsers.model import BOOL, Attribute, CopyKind
 from parsers.model.names.calls import Call
-from parsers.model.units import duration
+from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.culprits import MAX_NAME_LENGTH
@@ -139,6 +139,8 @@ def _proposal(
         categories.append(Category.SYNCHRONIZATION)
     taken = _taken(replay, phase, " of CPU work")
     shown = shortened(name, MAX_NAME_LENGTH)  # as findings name it
+    data = copied & ~made if reads else made & prepares
+    around = _of_data(replay, data, reads=reads) if place is None else ""
     what = (
         f"the work of {_told(place)}"
         if place is not None
@@ -152,7 +154,7 @@ def _proposal(
             if plans
             else f"Stop sleeping in {_told(place.place)}: {_taken(replay, phase)}"
             if place is not None and place.place is not None and is_sleep(place.name)
-            else f"Move {what} off the critical path: {taken}"
+            else f"Move {what} off the critical path: {taken}{around}"
         ),
         categories=tuple(categories),
         culprit=shown or f"{analysis.idle.host} outside any region",
@@ -173,6 +175,22 @@ def _proposal(
         else "whether the values that a loop reads back for it are needed in each step"
         if told.any()
         else "how much of this work can overlap with the GPU or move to it",
+    )
+
+
+def _of_data(replay: Replay, nodes: BOOL, *, reads: bool) -> str:
+    """ ", around copies of 5.24 MB from the GPU" or ", making 5.24 MB for the GPU", of a usual step that has any.
+
+    Empty where these calls copy hardly anything.
+    """
+    mine = copies(replay, CopyKind.D2H if reads else CopyKind.H2D) & nodes[replay.device.launch]
+    amount = replay.analysis.trace.attribute(Attribute.BYTES, replay.device.event)
+    in_steps = np.bincount(replay.host.step[replay.device.launch[mine]], amount[mine])
+    usual = float(np.median(in_steps[in_steps > 0])) if mine.any() else 0.0
+    if usual <= BATCH_BYTES:
+        return ""
+    return (
+        f", around copies of {size(usual)} from the GPU" if reads else f", making {size(usual)} for the GPU"
     )
 
 
