@@ -342,6 +342,8 @@ def test_a_sparse_optimizer_is_not_told_to_be_fused(optimizer: str) -> None:
     ("program", "fix", "gave"),
     [
         ("adapt", "keep-on-gpu", 6.26),
+        ("clusters", "multiply-for-distances", 2.5),
+        ("spectra", "fold-shifts", 1.33),
         ("leaves", "launch-ahead", 2.45),
         ("shop", "fuse-optimizer", 1.39),
         ("offload", "keep-on-gpu", 37.2),
@@ -374,3 +376,20 @@ def test_weights_converted_in_each_call_are_promised_what_converting_them_once_g
     assert promise.low <= max(gave)
     assert min(gave) <= promise.high
     assert promise.low <= sum(gave) / len(gave) <= promise.high
+
+
+@pytest.mark.parametrize(
+    ("program", "fix", "gave"), [("weights", "share-key-heads", 1.65), ("scores", "shift-labels", 1.33)]
+)
+def test_copies_with_a_better_form_are_named_beside_what_comes_first(
+    fixtures: Path, program: str, fix: str, gave: float
+) -> None:
+    plan = make_plan(Analysis(open_trace([fixtures / "causes" / f"{program}.pt.trace.json.gz"])))
+    (promise,) = [each for each in plan.promises if each.proposal.fix == fix]
+    assert promise.low <= gave <= promise.high
+
+
+def test_what_a_compiler_would_join_is_told_by_the_programs_own_function(fixtures: Path) -> None:
+    plan = make_plan(Analysis(open_trace([fixtures / "causes" / "scores.pt.trace.json.gz"])))
+    title = titles(plan)["compile-model"]
+    assert title.endswith(", mostly cross_entropy_loss, “to” and “slice” in forward (words_predicted.py:75)")
