@@ -118,7 +118,7 @@ def _proposal(
     copied = waits & of_nodes(replay, to_host) | made
     growth = growth_of_copies(replay, made & (surroundings_of(analysis).operators_ns > MOSTLY * own))
     told = told_values(replay, np.where(nodes & ~made.any(), own, 0.0))
-    reads = (copied & ~made).any() or told.any()
+    reads = bool((copied & ~made).any() or told.any())
     larger = (growth > 1.0) & ~reads
     removed = copied & ~larger
     gone = [
