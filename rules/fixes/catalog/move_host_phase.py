@@ -118,7 +118,7 @@ def _proposal(
     copied = waits & of_nodes(replay, to_host) | made
     growth = growth_of_copies(replay, made & (surroundings_of(analysis).operators_ns > MOSTLY * own))
     told = told_values(replay, np.where(nodes & ~made.any(), own, 0.0))
-    reads = bool((copied & ~made).any() or told.any())
+    reads = (copied & ~made).any() or told.any()
     larger = (growth > 1.0) & ~reads
     removed = copied & ~larger
     gone = [
@@ -140,7 +140,7 @@ def _proposal(
     taken = _taken(replay, phase, " of CPU work")
     shown = shortened(name, MAX_NAME_LENGTH)  # as findings name it
     data = copied & ~made if reads else made & prepares
-    around = _of_data(replay, data, reads=reads) if place is None else ""
+    around = _of_data(replay, data, reads=bool(reads)) if place is None else ""
     what = (
         f"the work of {_told(place)}"
         if place is not None
