@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
-from rules.kernels.checks.occupancy import THEORETICAL, Advice, occupancy_verdict, raised_limit
+from rules.kernels.checks.occupancy import THEORETICAL, Advice, advice_to_raise, occupancy_verdict
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, speed_of_light
 from rules.kernels.checks.stalls import capped
 from rules.losses.kernel_findings import Fault, KernelRule, Reads
@@ -53,7 +53,7 @@ When it is wrong
             title=f"low occupancy{f', limited by {named}' if named else ''}",
             explanation=verdict.text,
             remedy=remedy(
-                *(f"{raised_limit(each)[0].upper()}{raised_limit(each)[1:]}." for each in verdict.limiters),
+                *map(advice_to_raise, verdict.limiters),
                 "Or hide the waits inside a thread: several independent loads or accumulators at once.",
             ),
             saving=min(percent / 100.0, max(reachable, 0.0)),

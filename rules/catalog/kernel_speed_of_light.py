@@ -9,7 +9,14 @@ from parsers.model.units import percent
 from rules.findings.base import Category, Remedy, Severity, rule
 from rules.kernels.checks.compute import Pipe, instruction_pipes, pipes
 from rules.kernels.checks.debug_build import compiled_for_debugging
-from rules.kernels.checks.occupancy import Advice, occupancy_verdict
+from rules.kernels.checks.explanations import stall_reasons
+from rules.kernels.checks.occupancy import (
+    LOW_OCCUPANCY_PERCENT,
+    THEORETICAL,
+    Advice,
+    advice_to_raise,
+    occupancy_verdict,
+)
 from rules.kernels.checks.speed_of_light import (
     COMPUTE,
     HIGH_PERCENT,
@@ -46,6 +53,10 @@ _ADVICE: dict[Category, tuple[str, ...]] = {
         "Reduce both arithmetic and traffic: a better algorithm or fusion; tuning gives little here.",
     ),
 }
+_OF_THE_L1_CACHE = (
+    "Ask the L1 cache for less: keep what is read again in registers, and read wider types (float4).",
+    "Let neighbouring threads read neighbouring addresses: each access is taken apart into the cache lines it touches.",
+)
 _UNOPTIMISED = (
     "It waits for a long fixed time after each instruction and keeps its variables in local memory, as code does that "
     "was compiled for debugging."
@@ -82,7 +93,8 @@ How it decides
     too small when more than a quarter of the SMs get no block, or when all blocks fit on the SMs at once and leave
     room, unless the report says what the warps wait for. Otherwise the larger one is the limit, or both are if they
     differ by less than 10 points. 80 % counts as reached: the ceiling is what running at 80 % would save. If another
-    finding explains at least half of that, it carries the ceiling.
+    finding explains at least half of that, it carries the ceiling. The L1 cache is the limit where it reaches 80 % and
+    at least 10 points more than both, which leave out how it takes accesses apart into cache lines.
 
     A kernel was compiled for debugging where warps wait for nothing as long as for the fixed delay of single
     instructions, 8 cycles or more, and at least a tenth of the memory accesses go to local memory.
@@ -126,14 +138,27 @@ def _verdict(kernel: KernelProfile) -> Fault | None:
 
 
 def _advice(kernel: KernelProfile, sol: SpeedOfLight) -> tuple[str, ...]:
-    advice = _ADVICE[sol.bound]
+    advice = _OF_THE_L1_CACHE if sol.l1 else _ADVICE[sol.bound]
     if compiled_for_debugging(kernel):
         return (_FOR_RELEASE, *advice[1:])
     if _has_nothing_for_tensor_cores(kernel, sol):
         return advice[1:]
-    if sol.bound is Category.LATENCY_BOUND and occupancy_verdict(kernel).advice is Advice.LAUNCH_MORE_WORK:
-        return (_ADVICE[Category.SMALL_GRID][0], advice[0])
-    return advice
+    return _against_waits(kernel, advice) if sol.bound is Category.LATENCY_BOUND else advice
+
+
+def _against_waits(kernel: KernelProfile, usual: tuple[str, ...]) -> tuple[str, ...]:
+    """What helps a kernel that mostly waits, by what it waits for and what keeps warps from it."""
+    verdict = occupancy_verdict(kernel)
+    if verdict.advice is Advice.LAUNCH_MORE_WORK:
+        return (_ADVICE[Category.SMALL_GRID][0], usual[0])
+    if verdict.advice is Advice.FIX_THE_STALL and verdict.stall.endswith(
+        "_throttle"
+    ):  # more at once fills it more
+        return (stall_reasons()[verdict.stall].fix, *usual[1:])
+    possible = kernel.number(THEORETICAL)
+    if verdict.advice is Advice.UNKNOWN and possible is not None and possible < LOW_OCCUPANCY_PERCENT:
+        return (*map(advice_to_raise, verdict.limiters), *usual)
+    return usual
 
 
 def _idle_part(kernel: KernelProfile) -> float:
@@ -186,7 +211,8 @@ def _explanation(kernel: KernelProfile, sol: SpeedOfLight) -> str:
             f"The busiest pipe is {busiest.shown}, {busiest.percent:.0f} % of its peak. " if busiest else ""
         )
     elif sol.bound is Category.MEMORY_BOUND:
-        text += f"The busiest part is {sol.limiter}. "
+        at = f", at {percent(sol.l1 / 100)} of its peak" if sol.l1 else ""
+        text += f"The busiest part is {sol.limiter}{at}. "
     if sol.best >= HIGH_PERCENT:
         return (
             text

@@ -16,7 +16,7 @@ FEW_GROUPS = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelGroup:
-    """All profiled launches of one name, grid and block on one device.
+    """All profiled launches of one name, grid and block on one device; or of several grids (see ``together``).
 
     ``representative`` is a launch after the first, because the first one pays for cold caches and lazy loading;
     of those, the one with the median duration. ``total_ns`` is the sum of all durations under the profiler.
@@ -38,6 +38,11 @@ class KernelGroup:
     def only_first_launch(self) -> bool:
         """Whether all there is to judge by is one single launch, which may be the warm-up."""
         return self.count == 1
+
+    @property
+    def grids(self) -> int:
+        """How many sizes of grid its launches have: one, unless groups were put together."""
+        return len({each.grid for each in self.launches})
 
 
 Key = tuple[str, Dim3, Dim3, int | None]
@@ -63,6 +68,22 @@ def kernel_groups(kernels: Sequence[KernelProfile]) -> list[KernelGroup]:
         for launches in found.values()
     ]
     return sorted(groups, key=lambda each: -each.total_ns)
+
+
+def together(groups: Sequence[KernelGroup]) -> KernelGroup:
+    """Groups that differ in their grids alone as one, for which the costliest speaks."""
+    costliest = max(groups, key=lambda each: each.total_ns)
+    launches = tuple(launch for each in groups for launch in each.launches)
+    return KernelGroup(launches, costliest.representative, sum(each.total_ns for each in groups))
+
+
+def groups_of_all_grids(kernels: Sequence[KernelProfile]) -> list[KernelGroup]:
+    """Groups whose launches have the name and the block in common, whatever their grids; largest first."""
+    found: dict[tuple[str, Dim3, int | None], list[KernelGroup]] = {}
+    for each in kernel_groups(kernels):
+        launch = each.representative
+        found.setdefault((launch.name, launch.block, launch.device), []).append(each)
+    return sorted((together(groups) for groups in found.values()), key=lambda each: -each.total_ns)
 
 
 def representative_of(launches: Sequence[KernelProfile]) -> KernelProfile:

@@ -6,6 +6,7 @@ import math
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -26,9 +27,10 @@ from rules.kernels.join import kernel_join
 from rules.kernels.launch_groups import (
     KernelGroup,
     block_sizes,
+    groups_of_all_grids,
     groups_worth_reading,
-    kernel_groups,
     profiled_ns,
+    together,
 )
 from rules.kernels.versions import faster_version
 from rules.losses.lost_time import event_evidence
@@ -213,7 +215,7 @@ def _works_well(kernel: KernelProfile) -> bool:
 
 def _takes_nearly_all(trace: Trace) -> bool:
     """Whether one kernel takes nearly all of the profiled time."""
-    longest = max((each.total_ns for each in kernel_groups(trace.kernels)), default=0.0)
+    longest = max((each.total_ns for each in groups_of_all_grids(trace.kernels)), default=0.0)
     return longest >= NEARLY_ALL * max(profiled_ns(trace), 1)
 
 
@@ -224,10 +226,16 @@ def _verdict_first(kernel: KernelProfile, fault: Fault) -> str:
 
 def _in_the_report(trace: Trace, group: KernelGroup) -> Weight:
     window = profiled_ns(trace)
-    times = f"{group.count} launches{_configuration(trace, group)}, " if group.count > 1 else ""
+    times = (
+        f"{group.count} launches{_configuration(trace, group)}{_grids(group)}, " if group.count > 1 else ""
+    )
     share = f", {100 * group.total_ns / window:.0f} % of the profiled time" if window else ""
     text = f" ({times}{duration(group.total_ns)}{share}.)" if group.total_ns else ""
     return Weight(group.total_ns, window, text, _NO_EVENTS, NOT_WALL_TIME)
+
+
+def _grids(group: KernelGroup) -> str:
+    return f" in grids of {group.grids} sizes, of which the costliest is described" if group.grids > 1 else ""
 
 
 def _configuration(trace: Trace, group: KernelGroup) -> str:
@@ -324,7 +332,30 @@ class KernelRule(NeedsMore, Rule):
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         """One finding for each group of equal launches that has the fault."""
         found = ((group, self.fault(group.representative)) for group in groups_worth_reading(analysis.trace))
-        yield from findings(self, analysis, ((group, fault) for group, fault in found if fault is not None))
+        yield from findings(
+            self, analysis, _alike([(group, fault) for group, fault in found if fault is not None])
+        )
+
+
+def _alike(found: list[tuple[KernelGroup, Fault]]) -> Iterator[tuple[KernelGroup, Fault]]:
+    """The same, where one kernel has the same fault in grids of several sizes as one: they are the same code.
+
+    The costliest grid speaks for all; the saving is what each grid could save, weighed by its time.
+    """
+    kinds: dict[tuple[object, ...], list[tuple[KernelGroup, Fault]]] = {}
+    for group, fault in found:
+        launch = group.representative
+        kinds.setdefault((launch.name, launch.block, launch.device, fault.category), []).append(
+            (group, fault)
+        )
+    for same in kinds.values():
+        if len(same) == 1:
+            yield same[0]
+            continue
+        whole = together([group for group, _ in same])
+        _, fault = max(same, key=lambda each: each[0].total_ns)
+        saved = sum(each.saving * group.total_ns for group, each in same)
+        yield whole, replace(fault, saving=saved / whole.total_ns if whole.total_ns else fault.saving)
 
 
 def other_faults(kernel: KernelProfile) -> list[Fault]:

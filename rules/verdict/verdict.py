@@ -252,9 +252,9 @@ def _both_ways(analysis: Analysis, diagnosis: Diagnosis, problem: Finding) -> st
 
 def _of_the_longest(trace: Trace, limits: list[Finding]) -> Finding | None:
     """What limits the kernel that takes most of the profiled time; None where none does, or nothing is known of it."""
-    from rules.kernels.launch_groups import kernel_groups, profiled_ns
+    from rules.kernels.launch_groups import groups_of_all_grids, profiled_ns
 
-    longest = max(kernel_groups(trace.kernels), key=lambda each: each.total_ns)
+    longest = groups_of_all_grids(trace.kernels)[0]
     if longest.count < len(trace.kernels) and longest.total_ns < MAJORITY * profiled_ns(trace):
         return None
     return next((each for each in limits if each.kernel == longest.representative.id), None)

@@ -326,9 +326,9 @@ def test_counted_spills_are_register_spills() -> None:
     assert Category.REGISTER_SPILL in categories(spilling)
 
 
-def test_equal_launches_make_one_finding_and_different_shapes_make_two() -> None:
+def test_equal_launches_make_one_finding_and_different_blocks_make_two() -> None:
     same = [kernel(scattered(500), ident=str(number)) for number in range(40)]
-    other = kernel(scattered(500), grid=(5280, 1, 1), ident="40")
+    other = kernel(scattered(500), block=(128, 1, 1), ident="40")
     loud = [each for each in found(trace_of(*same, other)) if each.category is Category.UNCOALESCED_ACCESS]
     assert len(loud) == 2
     assert loud[0].ceiling_ns == pytest.approx(40 * 0.5 * 100_000)

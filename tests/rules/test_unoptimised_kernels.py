@@ -50,6 +50,20 @@ def test_without_stalls_few_warps_are_told_with_what_limits_them(possible: float
     }
     (verdict,) = verdict_of(kernel(few, without=(ISSUED,)))
     assert ("limited by registers: more would help if they wait" in verdict.explanation) is told
+    assert verdict.advice[0].startswith("Use fewer registers per thread") is told
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("lg_throttle", "Use wider loads and stores"),
+        ("mio_throttle", "Use fewer and wider shared-memory accesses"),
+        ("long_scoreboard", "Give every thread several independent loads"),
+    ],
+)
+def test_a_full_queue_is_not_filled_further(reason: str, advice: str) -> None:
+    (verdict,) = verdict_of(kernel({**WAITING, **stall(reason, 0.8)}))
+    assert verdict.advice[0].startswith(advice)
 
 
 def test_launches_of_one_kernel_with_different_blocks_can_be_told_apart() -> None:

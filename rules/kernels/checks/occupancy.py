@@ -13,6 +13,7 @@ from rules.findings.base import Category
 from rules.kernels.checks.result import KernelRuleResult, check, first_number, numbers
 from rules.kernels.checks.speed_of_light import (
     LOW_PERCENT,
+    active_share,
     fills_the_gpu,
     holds_all_blocks,
     speed_of_light,
@@ -59,6 +60,12 @@ def limiters(kernel: KernelProfile) -> tuple[str, ...]:
 def raised_limit(limiter: str) -> str:
     """What raises the limit."""
     return _REMEDIES.get(limiter, "lower what one block needs")
+
+
+def advice_to_raise(limiter: str) -> str:
+    """The same as a sentence."""
+    text = raised_limit(limiter)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 @check
@@ -191,12 +198,6 @@ def _room_enough(kernel: KernelProfile) -> str:
         f"the grid is only {100 * (waves_of(kernel) or 0.0):.0f} % of what the SMs can hold at once, so that room for "
         "more warps would stay empty. A larger grid helps more than anything inside the kernel."
     )
-
-
-def active_share(kernel: KernelProfile) -> float:
-    """The share (0 to 1) of the kernel's time in which an average SM had work; 1 when unknown."""
-    cycles = numbers(kernel, "sm__cycles_active.sum", "sm__cycles_elapsed.sum")
-    return min(cycles[0] / cycles[1], 1.0) if cycles and cycles[1] > 0 else 1.0
 
 
 def _without_stalls(kernel: KernelProfile, occupancy: float, held: str, issued: float | None) -> Verdict:

@@ -9,7 +9,7 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.units import percent
 from rules.findings.base import Category
-from rules.kernels.checks.result import KernelRuleResult, check, first_number
+from rules.kernels.checks.result import KernelRuleResult, check, first_number, numbers
 
 HIGH_PERCENT = 80.0
 LOW_PERCENT = 60.0
@@ -26,12 +26,14 @@ _MEMORY_PARTS = (
 DRAM = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
 L2 = "lts__throughput.avg.pct_of_peak_sustained_elapsed"
 L1 = "l1tex__throughput.avg.pct_of_peak_sustained_active"
+_L1_ELAPSED = "l1tex__throughput.avg.pct_of_peak_sustained_elapsed"
 WAVES = "launch__waves_per_multiprocessor"
 _DRAM_ALIASES = (DRAM, "dram__throughput.avg.pct_of_peak_sustained_elapsed")
+L1_CACHE = "the L1 cache and shared memory"
 _LEVELS = {
     "DRAM": _DRAM_ALIASES,
     "the L2 cache": (L2,),
-    "the L1 cache and shared memory": ("l1tex__throughput.avg.pct_of_peak_sustained_elapsed", L1),
+    L1_CACHE: (_L1_ELAPSED, L1),
 }
 _BREAKDOWN = "breakdown:gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
 _USUAL_BREAKDOWN = (
@@ -59,7 +61,7 @@ _UNITS = {
     "dram": "DRAM",
     "fbpa": "DRAM",
     "fbp": "DRAM",
-    "l1tex": "the L1 cache and shared memory",
+    "l1tex": L1_CACHE,
     "lts": "the L2 cache",
     "ltc": "the L2 cache",
 }
@@ -76,21 +78,28 @@ VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class SpeedOfLight:
-    """Throughputs in percent of the peak; ``bound`` is one of the main verdicts, ``limiter`` the busiest unit."""
+    """Throughputs in percent of the peak; ``bound`` is one of the main verdicts, ``limiter`` the busiest unit.
+
+    ``l1`` is the L1 cache's throughput where that is the limit, and 0 elsewhere: the memory throughput counts its
+    parts, and leaves out the one that takes an access apart into cache lines.
+    """
 
     compute: float
     memory: float
     waves: float | None
     bound: Category
     limiter: str
+    l1: float = 0.0
 
     @property
     def best(self) -> float:
-        return max(self.compute, self.memory)
+        return max(self.compute, self.memory, self.l1)
 
     @property
     def verdict(self) -> str:
-        """The verdict as a phrase with its two numbers."""
+        """The verdict as a phrase with its numbers."""
+        if self.l1:
+            return f"limited by the L1 cache ({percent(self.l1 / 100)} of its peak)"
         return f"{VERDICTS[self.bound]} ({percent(self.compute / 100)} compute, {percent(self.memory / 100)} memory)"
 
 
@@ -119,6 +128,20 @@ def _largest(kernel: KernelProfile, *metrics: str) -> float | None:
 def dram_percent(kernel: KernelProfile) -> float | None:
     """DRAM throughput in percent of the peak."""
     return first_number(kernel, *_DRAM_ALIASES)
+
+
+def active_share(kernel: KernelProfile) -> float:
+    """The share (0 to 1) of the kernel's time in which an average SM had work; 1 when unknown."""
+    cycles = numbers(kernel, "sm__cycles_active.sum", "sm__cycles_elapsed.sum") or numbers(
+        kernel, "sm__cycles_active.avg", "sm__cycles_elapsed.max"
+    )
+    return min(cycles[0] / cycles[1], 1.0) if cycles and cycles[1] > 0 else 1.0
+
+
+def _l1_percent(kernel: KernelProfile) -> float:
+    """The L1 cache's throughput in percent of the peak, over the whole kernel; 0 where it was not collected."""
+    whole, active = kernel.number(_L1_ELAPSED), kernel.number(L1)
+    return whole if whole is not None else (active or 0.0) * active_share(kernel)
 
 
 def multiprocessors(kernel: KernelProfile) -> float | None:
@@ -185,6 +208,9 @@ def speed_of_light(kernel: KernelProfile) -> SpeedOfLight | None:
     if compute is None or memory is None:
         return None
     waves = waves_of(kernel)
+    l1 = _l1_percent(kernel)
+    if l1 >= HIGH_PERCENT > max(compute, memory) and l1 - max(compute, memory) >= BALANCE_PERCENT:
+        return SpeedOfLight(compute, memory, waves, Category.MEMORY_BOUND, L1_CACHE, l1)
     if max(compute, memory) < LOW_PERCENT:
         fills = fills_the_gpu(kernel) and not holds_all_blocks(kernel)
         bound = Category.LATENCY_BOUND if fills else Category.SMALL_GRID
@@ -206,6 +232,8 @@ def bottleneck(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
         return
     compute, memory = percent(sol.compute / 100), percent(sol.memory / 100)
     used = f"It uses {compute} of the GPU's compute and {memory} of its memory throughput"
+    if sol.l1:
+        used += f", and {percent(sol.l1 / 100)} of the L1 cache's"
     if sol.best >= HIGH_PERCENT:
         text = f"{used}: it runs close to a limit of the hardware, {sol.limiter}. Only less work makes it faster."
         fired = False
