@@ -64,3 +64,21 @@ def test_data_that_the_host_needs_is_at_least_copied_faster(gpu: str, pageable: 
     promise = next(each for each in plan.promises if each.proposal.fix == "copy-less")
     assert promise.low == pytest.approx(low, rel=0.15)
     assert promise.expected == pytest.approx(4.0, rel=0.15), "at best nothing is copied"
+
+
+@pytest.mark.parametrize("operator", ["aten::copy_", "aten::item"])
+def test_a_value_that_is_read_back_is_one_wait(operator: str) -> None:
+    """Its copy and what waits for that are two calls; other waits are none of values."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for _value in range(4):
+            trace.operation(at + 5, at + 205, "sm90_gemm_64x64_tn", at)
+            trace.op(at + 10, at + 240, operator)
+            trace.copy(at + 206, at + 208, "DtoH", at + 12, pageable=True, bytes=64, launch_us=200)
+            trace.call(at + 214, at + 216, "cudaStreamSynchronize")
+            at += 260
+
+    plan = plan_of_body(body, length=1_100)
+    (told,) = [each.proposal for each in plan.promises if each.proposal.fix == "remove-read-backs"]
+    assert told.title.endswith(" makes the CPU wait 4 times in a step")

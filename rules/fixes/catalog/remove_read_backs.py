@@ -67,9 +67,9 @@ What makes it more or less
             values = 2 * int((nodes & reads).sum()) >= max(int((nodes & waiting).sum()), 1)
             inside = (counting if name == COUNTED else around.inside(name.__eq__)) if counts else nodes
             gone = without_calls(replay, inside) if counts else without_calls(replay, nodes & reads, 0.0)
-            often = (
-                np.count_nonzero(nodes & (synchronises | waiting)) / max(replay.steps, 1) / len(replay.spans)
-            )
+            # a value that is read back is one wait, though its copy and what waits for that are two calls
+            counted = reads if values and not counts else synchronises | waiting
+            often = np.count_nonzero(nodes & counted) / max(replay.steps, 1) / len(replay.spans)
             yield Proposal(
                 key=name,
                 title=_title(name, counts, values, often, replay.in_step),
