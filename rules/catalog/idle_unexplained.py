@@ -10,11 +10,14 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.idle.attribution import QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY, WAIT_IN_GRAPH
 from rules.analysis.idle.causes import Cause
+from rules.analysis.names.regions import is_loader
 from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.lost_time import IdleTime
+from rules.losses.meanwhile import Doing, Meanwhile, meanwhile
+from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.thresholds import Unit, threshold
 from rules.wording.headline import Headline
-from rules.wording.phrases import amounts, of_every_step, part_of_step, share
+from rules.wording.phrases import amounts, listed, of_every_step, part_of_step, share, shortened
 from rules.wording.words import Words, ours
 
 MIN_SHARE = threshold(
@@ -54,8 +57,9 @@ How it decides
     A gap is unexplained when the operation after it has no launch record: no CUDA calls were recorded, they were cut
     off at the start of the recording, or the operation ran inside an opaque CUDA graph. The same goes for an
     operation that had been launched long before and waited while nothing recorded ran. It is reported from
-    {unexplained-idle} of the step. If only communication was recorded, nothing is reported: the computation was left
-    out, and the GPU did not idle.
+    {unexplained-idle} of the step. If operators of the CPU fill half of such gaps, as in TensorFlow's timelines, it
+    names them. If only communication was recorded, nothing is reported: the computation was left out, and the GPU did
+    not idle.
 
 What to try
     Record CPU and GPU activity together, and start the recording one step earlier.
@@ -98,6 +102,9 @@ When it is wrong
         waiting = IdleTime(analysis, Cause.UNKNOWN)
         if share(analysis, waiting.ns) < analysis.thresholds[MIN_SHARE]:
             return
+        if doing := meanwhile(analysis, waiting.intervals):
+            yield self._beside_operators(waiting, doing)
+            return
         yield self._told(
             waiting,
             headline=Headline(
@@ -115,22 +122,83 @@ When it is wrong
             unknown=ours("Anything about the CPU: record $CUDA API calls and operators."),
         )
 
+    def _beside_operators(self, waiting: IdleTime, doing: Meanwhile) -> Finding:
+        """Operators fill the gaps, though nothing tells which of them the GPU waits for."""
+        analysis, blamed = waiting.analysis, doing.blamed
+        loads = bool(blamed) and is_loader(blamed[0].name)
+        once = next((each for each in blamed if each.is_first_use), None)
+        names = listed([shortened(each.name, 40 // len(blamed)) for each in blamed])
+        what = f"fetches data ({names})" if loads else f"runs {names or 'its operators'}"
+        told = listed([f"{each.name} ({waiting.extent.told(each.ns)})" for each in doing.largest if each.ns])
+        return self._told(
+            waiting,
+            headline=Headline(
+                f"Idle while the CPU {what}",
+                of_every_step(analysis, share(analysis, doing.blamed_ns or waiting.worst_ns)),
+            ),
+            account=(
+                f"The GPU idles {waiting.part}. In {percent(doing.share)} of this time the CPU runs operators, most of "
+                f"it {told}."
+                + (_of_first_use(once) if once else "" if blamed else _small(waiting))
+                + waiting.spread
+            ),
+            advice=_AHEAD
+            if loads
+            else _WARM_UP
+            if once
+            else f"Make {names} faster, or run what does not depend on the GPU before it is needed."
+            if blamed
+            else _FEWER,
+            unknown="Which operator started which work of the GPU: the recording does not link them.",
+            culprit=Culprit(CulpritKind.OPERATOR, blamed[0].name) if blamed else None,
+        )
+
     def _told(
-        self, waiting: IdleTime, headline: Headline, account: Words, advice: Words, unknown: Words
+        self,
+        waiting: IdleTime,
+        headline: Headline,
+        account: Words,
+        advice: Words,
+        unknown: Words,
+        culprit: Culprit | None = None,
     ) -> Finding:
         """A finding without a ceiling: nobody knows what there is to gain."""
         return self.finding(
             waiting.analysis,
             headline=headline,
             account=account,
-            remedy=remedy(advice, code=_CODE + ours("$RecordItAll")),
-            culprit=waiting.culprit,
+            remedy=remedy(advice, code=_AHEAD_CODE if advice is _AHEAD else _CODE + ours("$RecordItAll")),
+            culprit=culprit or waiting.culprit,
             device=waiting.device,
             evidence=waiting.evidence(),
             intervals=pairs(waiting.intervals),
             unknown=(unknown,),
             confidence="low",
         )
+
+
+_AHEAD = (
+    "Let the input run ahead of the training: dataset.prefetch(tf.data.AUTOTUNE), and map(..., "
+    "num_parallel_calls=tf.data.AUTOTUNE)."
+)
+_AHEAD_CODE = """dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE).batch(64)
+dataset = dataset.prefetch(tf.data.AUTOTUNE)   # the next batches are made while the GPU works on this one"""
+_WARM_UP = "Run a few warm-up steps before the recording begins."
+_FEWER = "Give each operator more work (a larger batch), and let the compiler join small operators."
+
+
+def _of_first_use(doing: Doing) -> str:
+    return (
+        f" One call of {doing.name} takes {duration(doing.longest_ns)}, and its other calls usually "
+        f"{duration(doing.usual_ns)}: it does so once, when it is first used."
+    )
+
+
+def _small(waiting: IdleTime) -> str:
+    gaps = len(waiting.rows)
+    return (
+        f" It idles {gaps:,} times, {duration(waiting.worst_ns // gaps)} each on average." if gaps > 1 else ""
+    )
 
 
 def _one_gap(waiting: IdleTime) -> str:

@@ -90,6 +90,17 @@ def test_code_outside_operators_is_called_sleep_if_it_sleeps_for_half_of_the_tim
     assert found.advice[0].startswith("Wait for what is needed") is mostly
 
 
+@pytest.mark.parametrize(
+    ("region", "computes"), [("## Call CompiledFxGraph None ##", True), ("## Call Something ##", False)]
+)
+def test_a_compiled_graph_computes_where_it_calls_no_operator(region: str, computes: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.region(0, 100_000, region)
+        trace.op(50_000, 99_000, "aten::mm")
+
+    assert ("cpu-outside-operators" not in findings(program(body))) is computes
+
+
 def test_libraries_that_run_between_operators_are_told_without_addresses() -> None:
     def body(trace: TinyTrace, index: int) -> None:
         trace.frame(0, 100_000, "train.py(40): main")

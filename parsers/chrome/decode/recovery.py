@@ -34,6 +34,8 @@ _ESCAPE = (  # group 1 is missing for a backslash that begins no escape, nor one
     r"|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})?"
 )
 _BACKSLASH, _BACKSLASH_IN_TEXT = regex(_ESCAPE.encode()), regex(_ESCAPE)
+_TEXT, _SOURCE_FILE = regex(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'), b".py("
+_SEPARATOR = regex(rb'\\([\\"/])?')  # group 1 is missing where a folder's name follows
 REPAIRED_TEXT = ("repaired-text", Effect.REPAIRED, "an event contained text that is not JSON")
 MAX_JOINED = 8
 MAX_FAILED_JOINS = 4  # in a row; then the text is damaged, and its events are not such
@@ -78,12 +80,21 @@ def mended(chunk: Chunk) -> tuple[bytes, int]:
         places += numbers
     if b"\\" in data:
         stray = [found.start() for found in _BACKSLASH.finditer(original) if found[1] is None]
-        data = _BACKSLASH.sub(lambda found: found[0] if found[1] else b"\\\\", data) if stray else data
+        data = _BACKSLASH.sub(_doubled, _TEXT.sub(_as_file_name, data)) if stray else data
         places += stray
     if not places:
         return data, 0
     bounds = [found.start() for found in chunk.boundary.finditer(original)]
     return data, len({bisect_right(bounds, place) for place in places})
+
+
+def _as_file_name(found: re.Match[bytes]) -> bytes:
+    """A frame's text by a writer that escapes no backslashes: the n of torch\\nn is no line's end either."""
+    return _SEPARATOR.sub(_doubled, found[0]) if _SOURCE_FILE in found[0] else found[0]
+
+
+def _doubled(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[1] else b"\\\\"
 
 
 def _undecodable(data: bytes) -> list[int]:
@@ -107,14 +118,15 @@ def recover(chunk: Chunk, quality: QualityRecorder) -> Recovered:
     """Events of a chunk that the strict decoder refused, or of the last chunk, which ends outside the list."""
     data, offset, last = chunk.data, chunk.offset, chunk.last
     found = Recovered()
+    escapes = not any(each[1] is None for each in _BACKSLASH.finditer(data))
     for piece in _pieces(chunk):
         at = piece.offset + offset
-        event, text, repaired = _event(piece.data)
+        event, text, repaired = _event(piece.data, escapes)
         rest = None
         if event is None:
             end = _end_of_first_value(piece.data)
             if end is not None:
-                event, text, repaired = _event(piece.data[:end])
+                event, text, repaired = _event(piece.data[:end], escapes)
                 rest = piece.data[end:]
             elif last and (closing := _END_OF_LIST.match(piece.data)):
                 found.rest = piece.data[closing.end() :] + data[piece.offset + len(piece.data) :]
@@ -170,9 +182,13 @@ def _begins_with_event(data: bytes) -> bool:
     return end is not None and is_event(data[:end])
 
 
-def _event(data: bytes) -> tuple[Event | None, bytes, bool]:
+def _event(data: bytes, escapes: bool) -> tuple[Event | None, bytes, bool]:
+    """An event, its text and whether that was mended; ``escapes``: whether its writer escapes backslashes."""
+    written = data
+    if not escapes:
+        data = _TEXT.sub(_as_file_name, data)
     try:
-        return EVENT.decode(data), data, False
+        return EVENT.decode(data), data, data != written
     except msgspec.ValidationError:
         if (event := _coerced(data)) is not None:
             return event, data, True

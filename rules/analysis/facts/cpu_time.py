@@ -39,6 +39,9 @@ USUALLY_SHORT = 0.5  # of a long gap: where half of the same gaps are shorter, t
 _ON_CPU = regex(r"(gloo|mpi|ucc):")  # the ranges that PyTorch opens while a collective runs on the CPU
 _OWN_RECORDER = regex(r"(.*[/\\])?stallscope_recorder[/\\](session|status)\.py")
 _OF_A_GPU = regex(r"cuda|cudnn|cublas|nccl|miopen|hipblas|\bhip|triton", re.IGNORECASE)
+_COMPILED_GRAPH = regex(
+    r"##? ?Call CompiledFxGraph"
+)  # runs kernels that Inductor wrote, which no operator shows
 _ASKS_ON_ANY_DEVICE = "aten::cudnn_is_acceptable"  # as recurrent networks do on the CPU, too
 
 Shares = list[tuple[int, int]]  # the longest event of each name, and ns in which that name is innermost
@@ -91,8 +94,16 @@ class CpuTime:
 
     @cached_property
     def computing(self) -> Intervals:
-        """Inside operators, loading left out."""
-        return subtract(clip(self.activity.running, *self.window), self.loading)
+        """Inside operators and compiled graphs, loading left out."""
+        table, mine = self.trace.events, self.activity.events[self.activity.kind == EventKind.REGION]
+        graphs = mine[named(self.trace, mine, lambda name: _COMPILED_GRAPH.match(name) is not None)]
+        running = union(
+            *map(
+                np.concatenate,
+                zip(self.activity.running, (table.start[graphs], table.end[graphs]), strict=True),
+            )
+        )
+        return subtract(clip(running, *self.window), self.loading)
 
     @property
     def computes(self) -> float:

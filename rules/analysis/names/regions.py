@@ -24,7 +24,9 @@ class RegionRole(IntEnum):
 
 
 _LOADER = regex(
-    r"enumerate\(DataLoader\)|_?DataLoaderIter|dataloader.*__next__|IterDataPipe|_MapDataset", re.IGNORECASE
+    r"enumerate\(DataLoader\)|_?DataLoaderIter|dataloader.*__next__|IterDataPipe|_MapDataset|"
+    r"^(Iterator(FromStringHandle)?GetNext|Reader(Read|ReadUpTo)|Queue(Dequeue|DequeueMany|DequeueUpTo))(V\d|Sync)?$",
+    re.IGNORECASE,
 )
 # Whole words of a region's name that speak of feeding data; "load_state", "download" or "database" do not match.
 _INPUT_WORDS = regex(

@@ -286,6 +286,18 @@ def test_mistakes_in_every_event_are_mended_and_counted(tmp_path: Path) -> None:
     assert [trace.arguments(event)["value"] for event in range(50)] == list(range(50))
 
 
+def test_folders_on_windows_that_are_not_escaped_stay_folders(tmp_path: Path) -> None:
+    frames = ["torch/utils/data.py(5): __next__", "torch/nn/functional.py(3029): linear"] * 30
+    text = text_of([complete(name, number, 1) for number, name in enumerate([*frames, "two#lines"])])
+    text = text.replace("/", "\\").replace("#", "\\n")
+    assert names(opened(tmp_path, text)) == [*(each.replace("/", "\\") for each in frames), "two\nlines"]
+
+
+def test_a_line_s_end_in_a_frame_stays_one_where_backslashes_are_escaped(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, [complete("a\nb.py(1): f", 0, 1), complete("C:\\q.py(2): g", 1, 1)])
+    assert names(trace) == ["a\nb.py(1): f", "C:\\q.py(2): g"]
+
+
 def test_events_that_begin_with_an_unusual_key_are_told_apart(tmp_path: Path) -> None:
     text = TEXT.replace('{"ph"', '{"level":1,"ph"').replace('"op4"', '"op"4"')
     trace = opened(tmp_path, text)
