@@ -84,7 +84,7 @@ class DeviceHistory:
         moved = np.flatnonzero((self.action == SEGMENT) | (self.action == UNSEGMENT))
         change = np.where(self.action[moved] == SEGMENT, self.size[moved], -self.size[moved])
         before = at_end - int(change.sum())
-        first = self.time[:1]
+        first = self.time[:1] if len(self.time) else np.zeros(1, np.int64)
         return np.concatenate([first, self.time[moved]]), np.concatenate(
             [np.full(len(first), before, np.int64), before + np.cumsum(change)]
         )

@@ -207,9 +207,11 @@ def _of_plain_ranges(trace: Trace) -> str:
     longest = longest_plain_range(trace)
     if longest is None or longest.share < NOTEWORTHY_RANGE:
         return "No GPU activity was recorded"
+    like = f" and {longest.others} like it" if longest.others else ""
+    waits = " (Horovod waits for the last rank)" if longest.name.startswith("NEGOTIATE_") else ""
     return (
         f"No GPU activity was recorded, only ranges: the busiest thread spends {percent(longest.share)} of the time in "
-        f"{shortened(longest.name)}"
+        f"{shortened(longest.name)}{like}{waits}"
     )
 
 

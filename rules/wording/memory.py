@@ -37,7 +37,8 @@ def peak_sentence(summary: MemorySummary) -> str:
         of_what = f"allocated in {place}" if place else first
         most = f", {percent(kinds[first] / summary.peak_allocated)} of it {of_what}"
     if not history:
-        return f"The snapshot shows a single moment: {size(summary.peak_allocated)} in use{most}"
+        reserved = f" of {size(summary.peak_reserved)} reserved" if summary.peak_reserved else ""
+        return f"The snapshot shows a single moment: {size(summary.peak_allocated)} in use{reserved}{most}"
     return f"Memory peaks at {size(summary.peak_allocated)}{most}"
 
 

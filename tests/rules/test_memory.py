@@ -94,12 +94,12 @@ def test_what_was_held_before_and_freed_meanwhile_is_older_whatever_freed_it(tmp
 @pytest.mark.parametrize("recorded", [False, True])
 def test_a_snapshot_without_history_tells_of_no_peak(recorded: bool, tmp_path: Path) -> None:
     snapshot = Snapshot()
-    snapshot.segment(0, (100 * MB, True))
+    snapshot.segment(0, (100 * MB, True), (50 * MB, False))
     if recorded:
         snapshot.event("alloc", 200 * MB, 8 * MB, 20, OWN)
     trace = written(tmp_path, snapshot)
     said = "\n".join(memory_lines(memory_of(Analysis(trace))[0], Analysis(trace)))
-    without = "The snapshot shows a single moment: 105 MB in use"
+    without = "The snapshot shows a single moment: 105 MB in use of 157 MB reserved"
     assert (verdict_of(trace) == without) is not recorded
     assert ("at most" in said) is recorded
     assert ("when it was saved" in said) is not recorded

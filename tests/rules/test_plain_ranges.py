@@ -43,3 +43,23 @@ def test_ranges_that_take_hardly_any_of_the_time_are_not_told(
 
 def test_beside_anything_that_is_recognised_ranges_are_not_all(tmp_path: Path) -> None:
     assert "only ranges" not in said(tmp_path, ("aten::mm", 7, 0, 50), ("aten::mm", 7, 50, 90), cat="cpu_op")
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("attend_0", "attend_1", "attend_2", "feed"), "90 % of the time in attend_0 and 2 like it"),
+        (("attend_a", "attend_b", "attend_c", "feed"), "30 % of the time in attend_a"),
+    ],
+)
+def test_names_that_differ_in_their_numbers_alone_are_told_together(
+    tmp_path: Path, names: tuple[str, ...], told: str
+) -> None:
+    ends = (0, 30, 60, 90, 100)
+    spans = [(name, 7, ends[place], ends[place + 1]) for place, name in enumerate(names)]
+    assert said(tmp_path, *spans).endswith(told)
+
+
+@pytest.mark.parametrize(("name", "waits"), [("NEGOTIATE_ALLREDUCE", True), ("ALLREDUCE", False)])
+def test_negotiating_in_horovod_is_waiting_for_the_last_rank(tmp_path: Path, name: str, waits: bool) -> None:
+    assert ("waits for the last rank" in said(tmp_path, (name, 7, 0, 90))) is waits

@@ -40,7 +40,7 @@ class MemorySnapshot:
     files: ClassVar[str] = "snapshots of the caching allocator (_dump_snapshot)"
     suffixes: ClassVar[tuple[str, ...]] = (".pickle", ".pkl")
     priority: ClassVar[int] = 30
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     def recognises(self, source: Source) -> bool:
         return _PICKLE.match(source.head) is not None or _JSON.match(source.head) is not None

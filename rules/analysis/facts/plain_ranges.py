@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import EventKind, LaneKind, Trace, derived
+from parsers.model import F64, EventKind, LaneKind, Trace, derived
 from parsers.model.arrays import rows_by
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 from rules.analysis.arithmetic.innermost import Innermost
+
+_NUMBER = regex(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class PlainRange:
-    """The ranges of one name on the busiest thread: ns in which one of them is the innermost, of the recording's ns."""
+    """The ranges of one name on the busiest thread: ns in which one of them is the innermost, of the recording's ns.
+
+    Names that differ in their numbers alone, as those of a model's layers do, count as one; ``others``: how many more.
+    """
 
     name: str
     ns: int
     whole_ns: int
+    others: int = 0
 
     @property
     def share(self) -> float:
@@ -39,7 +46,16 @@ def longest_plain_range(trace: Trace) -> PlainRange | None:
         named = inside.event >= 0
         spent = np.bincount(table.name[inside.event[named]], length[named], len(trace.strings))
         if (busy := int(spent.sum())) > busiest:
-            first = int(spent.argmax())
-            busiest = busy
-            longest = PlainRange(trace.strings[first], int(spent[first]), trace.duration)
+            busiest, longest = busy, _longest(trace, spent)
     return longest
+
+
+def _longest(trace: Trace, spent: F64) -> PlainRange:
+    """Of ns by name."""
+    names = np.flatnonzero(spent).tolist()
+    alike: dict[str, list[int]] = {}
+    for name in names:
+        alike.setdefault(_NUMBER.sub("#", trace.strings[name]), []).append(name)
+    most = max(alike.values(), key=lambda each: spent[each].sum())
+    first = max(most, key=lambda name: spent[name])
+    return PlainRange(trace.strings[first], int(spent[most].sum()), trace.duration, len(most) - 1)
