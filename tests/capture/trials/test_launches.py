@@ -174,6 +174,16 @@ def test_the_same_seeds_give_the_same_losses_and_what_is_always_on_is_on_from_th
     assert runs.states()[5]["autocast"] is True
 
 
+def test_a_step_that_nobody_times_costs_few_calls_however_many_modules_there_are(runs: Runs) -> None:
+    request = runs.request("trial_calls.py", BLOCKS="20")
+    Launcher(request, runs.folder, runs.lines.append, print).launch(order(skip=1000))
+    (state,) = runs.states()
+    assert 0 < state["called"] <= 60
+    assert state["watched"] == ["Net", "ReLU", "Sequential", "GRU"], (
+        "parts are not; what was called by itself is"
+    )
+
+
 @pytest.mark.thorough
 def test_a_script_that_ends_by_itself_leaves_what_is_known(runs: Runs) -> None:
     launched = runs.launch(order("foreach-optimizer"), STEPS="30", EXIT_CODE="3")

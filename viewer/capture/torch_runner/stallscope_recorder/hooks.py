@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import threading
-from typing import Any, Callable
+from typing import Any, Callable, Iterable, Iterator
 
 from .ranges import Ranges, unwrapped_class_name
 from .steps import StepFinder
@@ -34,9 +35,9 @@ def _watched_call(
         finder.forward(id(self), self.training and torch.is_grad_enabled())
         inside.a_module = True
         try:
+            if hooks.calls is not None:
+                return hooks.calls.forward(original, self, args, kwargs)
             with ranges.around("forward: " + unwrapped_class_name(self)):
-                if hooks.calls is not None:
-                    return hooks.calls.forward(original, self, args, kwargs)
                 return original(self, *args, **kwargs)
         finally:
             inside.a_module = False
@@ -53,6 +54,8 @@ class Hooks:
         self._region = region
         self._undo: list[Callable[[], Any]] = []
         self._off = False
+        self._original_call: Any = None
+        self._outermost: set[Any] = set()
         self.roots: list[Any] = []
         self.on_new_root: Any = None
         #: makes the calls of outermost modules in the place of these hooks
@@ -89,6 +92,8 @@ class Hooks:
         def __next__(iterator: Any) -> Any:
             finder.fetch(id(iterator))
             try:
+                if not ranges.on:
+                    return original(iterator)
                 with ranges.around("data"):
                     return original(iterator)
             except StopIteration:
@@ -99,7 +104,7 @@ class Hooks:
 
     def _watch_forward(self) -> None:
         module_class = importlib.import_module("torch.nn").Module
-        original = module_class.__call__
+        original = self._original_call = module_class.__call__
         is_compiling = getattr(
             getattr(importlib.import_module("torch"), "compiler", None), "is_compiling", bool
         )
@@ -110,6 +115,7 @@ class Hooks:
 
     def meet(self, module: Any) -> None:
         """An outermost module is called."""
+        self._outermost.add(type(module))
         if self.on_new_root is None:
             return
         for root in self.roots:
@@ -118,6 +124,19 @@ class Hooks:
         self.roots.append(module)
         self.on_new_root(module)
 
+    def spare(self, models: Iterable[Any]) -> None:
+        """Call what is only ever a part of these models as if nobody watched.
+
+        Those are classes without modules of their own, or two levels and more inside a model. A class that was
+        called by itself, or that one derives from, stays watched.
+        """
+        owner = importlib.import_module("torch.nn").Module
+        watched, original = owner.__call__, self._original_call
+        for cls in {type(part) for model in models for part in _only_parts(model)}:
+            if cls.__call__ is watched and not any(issubclass(each, cls) for each in self._outermost):
+                cls.__call__ = original
+                self._undo.append(functools.partial(delattr, cls, "__call__"))
+
     def _watch_backward(self) -> None:
         autograd = importlib.import_module("torch.autograd")
         original = autograd.backward
@@ -125,6 +144,8 @@ class Hooks:
 
         def backward(*args: Any, **kwargs: Any) -> Any:
             finder.backward()
+            if not ranges.on:
+                return original(*args, **kwargs)
             with ranges.around("backward"):
                 return original(*args, **kwargs)
 
@@ -142,7 +163,7 @@ class Hooks:
         self._replace(module.Optimizer, "__init__", __init__)
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if not self._off:
+            if ranges.on and not self._off:
                 ranges.open(("optimizer", id(optimizer)), "optimizer")
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -174,3 +195,12 @@ class Hooks:
                 return push(message, *args)
 
             self._replace(nvtx, "range_push", range_push)
+
+
+def _only_parts(model: Any) -> Iterator[Any]:
+    """The modules inside a model that nobody would call by themselves."""
+    outer = {id(model), *map(id, model.children())}
+    for part in model.modules():
+        alone = id(part) in outer or type(part).__module__ == "torch.nn.modules.container"
+        if part is not model and not (alone and any(True for _ in part.children())):
+            yield part

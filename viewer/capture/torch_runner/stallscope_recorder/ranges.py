@@ -25,7 +25,8 @@ class Ranges:
     """Opens and closes named ranges on the calling thread, only while ``enabled``."""
 
     def __init__(self, push: Push, pop: Pop) -> None:
-        self._enabled = False
+        #: what ``enabled`` was set to, for what runs in every step
+        self.on = False
         self._watches: List[Watch] = []
         self._push = push
         self._pop = pop
@@ -35,19 +36,19 @@ class Ranges:
 
     @property
     def enabled(self) -> bool:
-        return self._enabled
+        return self.on
 
     @enabled.setter
     def enabled(self, enabled: bool) -> None:
-        if enabled != self._enabled:
-            self._enabled = enabled
+        if enabled != self.on:
+            self.on = enabled
             for each in self._watches:
                 each.install() if enabled else each.remove()
 
     def watch_with(self, watch: Watch) -> None:
         """Install this only while ranges are enabled: a program that is not being recorded pays nothing for it."""
         self._watches.append(watch)
-        if self._enabled:
+        if self.on:
             watch.install()
 
     def twin(self) -> Ranges:
@@ -56,7 +57,7 @@ class Ranges:
 
     def open(self, key: Any, name: str) -> None:
         """Open a range that ``close`` of the same key ends; nothing when switched off."""
-        if self.enabled:
+        if self.on:
             if self.note is not None and name != GarbageRanges.NAME:
                 self.note(name)
             self._stack().append((key, self._push(name)))
@@ -64,7 +65,7 @@ class Ranges:
     def close(self, key: Any) -> None:
         """Close the innermost range if it carries this key, and those left open inside it by an exception."""
         stack = self._stack()
-        if not any(entry[0] == key for entry in stack):
+        if not stack or not any(entry[0] == key for entry in stack):
             return
         while stack:
             opened, token = stack.pop()
@@ -74,7 +75,7 @@ class Ranges:
 
     def around(self, name: str) -> ContextManager[None]:
         """The range for the length of a block."""
-        return self._opened(name) if self._enabled else _NOTHING
+        return self._opened(name) if self.on else _NOTHING
 
     @contextlib.contextmanager
     def _opened(self, name: str) -> Iterator[None]:

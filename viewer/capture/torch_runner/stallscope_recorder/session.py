@@ -74,6 +74,7 @@ class Session:
         self.hooks = Hooks(self.finder, self.recorder.ranges, self.options.region)
         if isinstance(self.recorder, TrialRecorder):
             self.hooks.calls = self.recorder.calls
+            self.recorder.models_are_known = self.hooks.spare
             self.recorder.program.optimizer_stepped = lambda optimizer: self.finder.optimized(id(optimizer))
         self.hooks.install()
         ranges = self.recorder.ranges

@@ -76,7 +76,8 @@ class StepFinder:
         if new_epoch and self.source in ("", "dataloader"):
             self.counts["dataloader"] -= 1
             return
-        self._decide("dataloader")
+        if not self.source:
+            self._decide("dataloader")
         self._begin_or_end("dataloader", waits_for_fetch=False)
         self._fetched_in_step = True
 
@@ -91,13 +92,15 @@ class StepFinder:
         leads = self._leaders["forward"].is_led_by(model)
         if leads:
             self.counts["forward"] += 1
-            self._decide("forward")
+            if not self.source:
+                self._decide("forward")
         self._begin_or_end("forward" if leads else "another forward", waits_for_fetch=self._fetched_in_step)
 
     def backward(self) -> None:
         """A backward pass is about to run."""
         self.counts["backward"] += 1
-        self._decide("backward")
+        if not self.source:
+            self._decide("backward")
         self._begin_or_end("another backward", waits_for_fetch=self._fetched_in_step)
         if self.source == "backward":
             self._step_has_ended()
@@ -119,8 +122,6 @@ class StepFinder:
             self._boundary()
 
     def _decide(self, source: str) -> None:
-        if self._fixed or self.source:
-            return
         training = self.optimizer_exists and self.counts["backward"] > 0
         needed = PATIENCE if training else SIGHTINGS
         if source != "dataloader" and self.counts["dataloader"] > 0:

@@ -64,7 +64,6 @@ class Observation:
         """The outermost module is called."""
         program = self._program
         program.meet_model(module)
-        program.forwards_in_step += 1
         if self._looking:
             program.note_site("model")
             self._see_forward(torch_module(), module)
@@ -73,9 +72,10 @@ class Observation:
                 program.elements += elements_of(each)
             if kwargs:
                 program.elements += elements_of(kwargs)
-        if self.guard is None:
+        guard = self.guard
+        if guard is None or not guard.is_needed():
             return original(module, *args, **kwargs)
-        return self.guard.run(lambda: original(module, *args, **kwargs))
+        return guard.run(lambda: original(module, *args, **kwargs))
 
     def _see_forward(self, torch: Any, module: Any) -> None:
         saw = self._program.seen.add
@@ -163,10 +163,11 @@ class Observation:
             if scaler is not None:
                 tensors = scaler.scale(tensors)
 
-            def call() -> Any:
-                return original(tensors, *args, **kwargs)
-
-            made = call() if self.guard is None else self.guard.run_backward(call)
+            guard = self.guard
+            if guard is None or not guard.is_needed():
+                made = original(tensors, *args, **kwargs)
+            else:
+                made = guard.run_backward(lambda: original(tensors, *args, **kwargs))
             if scaler is not None and scaler is program.scaler and program.backwards_per_step <= 1:
                 for optimizer in program.optimizers:
                     with contextlib.suppress(RuntimeError):

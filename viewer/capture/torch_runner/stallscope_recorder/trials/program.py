@@ -25,7 +25,6 @@ class Program:
         self.backwards = 0
         self.backwards_in_step = 0
         self.backwards_per_step = 0
-        self.forwards_in_step = 0
         self.elements = 0
         self.seen: Set[str] = set()
         self.sites: Dict[Site, None] = {}
@@ -81,7 +80,7 @@ class Program:
             self.models.append(module)
 
     def meet_optimizer(self, optimizer: Any) -> None:
-        if not any(optimizer is known for known in self.optimizers):
+        if optimizer not in self.optimizers:
             self.optimizers.append(optimizer)
 
     def step_begins(self) -> None:
@@ -89,7 +88,6 @@ class Program:
         if self.backwards_in_step:
             self.backwards_per_step = self.backwards_in_step
         self.backwards_in_step = 0
-        self.forwards_in_step = 0
         self.repeats_in_step = 0
 
     def parallel_models(self) -> List[Any]:

@@ -114,14 +114,16 @@ class Guard:
         self._changes = changes
         self.failed: Optional[Callable[[str], None]] = None
 
+    def is_needed(self) -> bool:
+        """Whether anything is being tried that could make a call fail."""
+        return self.failed is not None and bool(self._changes.made)
+
     def run(self, call: Callable[[], Any]) -> Any:
         """What the call gives, if need be without the change."""
         done, given = self._tried(call)
         return given if done else call()
 
     def _tried(self, call: Callable[[], Any]) -> Tuple[bool, Any]:
-        if self.failed is None or not self._changes.made:
-            return True, call()
         try:
             return True, call()
         except Exception as error:
@@ -164,6 +166,8 @@ class TrialRecorder:
         self.complete = False
         self.program = Program()
         self.calls = Observation(self.program)
+        #: told the models once they are known
+        self.models_are_known: Callable[[List[Any]], None] = lambda models: None
         self._changes = Changes(self.program)
         self._starts = Changes(self.program)
         self._guard = Guard(self.program, self._changes)
@@ -210,6 +214,7 @@ class TrialRecorder:
             return
         if self._driver is None:
             self.calls.stop_looking()
+            self.models_are_known(self.program.models)
             self._driver = self._begin()
         self._driver.boundary()
         enough = len(program.losses) >= self._order.losses or bool(self._order.candidates)
