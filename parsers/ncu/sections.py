@@ -34,7 +34,8 @@ _KERNEL = regex(
     rf"  (?P<name>\S.*?)(?: (?P<grid>{_DIM})x(?P<block>{_DIM}))?(?:, \d{{4}}-\w{{3}}-\d\d \d\d:\d\d:\d\d)?"
     r"(?P<place>(?:, (?:Context|Stream|Device|CC|Invocations) [\d.]+)++)\s*$"
 )
-HEADING = regex(r"^  \S[^\n]{0,8000}, (?:Stream|Device|CC|Invocations) [\d.]+[ \t\r]*$", re.MULTILINE)
+_HEADING = regex(r"^  \S[^\n]{0,8000}, (?:Stream|Device|CC|Invocations) [\d.]+[ \t\r]*$", re.MULTILINE)
+_LAST_OF_HEADING = ", Stream ", ", Device ", ", CC ", ", Invocations "
 _MAX_LINE_LENGTH = 16_384  # characters; longer lines are the program's own
 _TELLING = 400  # characters at the beginning of a result, which say what rule it is of
 _PLACED = regex(r", (Context|Stream|Device|CC|Invocations) ([\d.]+)")
@@ -62,6 +63,11 @@ _RULES = (
     (r"L2 Compression unit", "MemoryL2Compression"),
 )
 _COLUMNS_OF_DETAILS, _COLUMNS_OF_SUMMARY = 3, 5
+
+
+def has_heading(text: str) -> bool:
+    """Whether a line of the text names a kernel and where it ran, as sections of a launch begin."""
+    return any(each in text for each in _LAST_OF_HEADING) and _HEADING.search(text) is not None
 
 
 class RowReader(Protocol):

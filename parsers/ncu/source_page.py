@@ -35,7 +35,8 @@ MAX_INSTRUCTIONS = 200_000  # of a kernel
 
 def is_source_page(head: str) -> bool:
     """Whether the first lines hold the header of such a page."""
-    return any(_is_header(_cells(line)) for line in head.splitlines() if f'"{_CODE}"' in line)
+    code = f'"{_CODE}"'
+    return code in head and any(_is_header(_cells(line)) for line in head.splitlines() if code in line)
 
 
 def profiles_of_source(lines: Iterable[str]) -> list[KernelProfile]:

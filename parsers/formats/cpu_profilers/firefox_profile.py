@@ -27,6 +27,7 @@ from parsers.stacks.timeline import (
 )
 
 _START = regex(rb"\s*\{")
+_LITERALS = b'"preprocessedProfileVersion"', b'"stackTable"', b'"stackwalk"', b'"gcpoison"'
 _KEYS = regex(
     rb'"preprocessedProfileVersion"\s*:\s*\d|"stackTable"\s*:\s*\{|"meta"\s*:\s*\{[^{}]*"(?:stackwalk|gcpoison)"\s*:'
 )
@@ -69,7 +70,10 @@ class FirefoxProfile:
     version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
-        return _START.match(source.head) is not None and _KEYS.search(source.head) is not None
+        head = source.head
+        if _START.match(head) is None or not any(each in head for each in _LITERALS):
+            return False
+        return _KEYS.search(head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
         profile = decoded_profile(

@@ -28,9 +28,8 @@ from parsers.stacks.timeline import (
 )
 
 _START = regex(rb"\s*\{")
-_KEYS = regex(
-    rb'speedscope\.app/file-format-schema|"profiles"\s*:\s*\[\s*\{[^{}\[\]]*"type"\s*:\s*"(?:sampled|evented)"'
-)
+_SCHEMA = b"speedscope.app/file-format-schema"
+_PROFILES = regex(rb'"profiles"\s*:\s*\[\s*\{[^{}\[\]]*"type"\s*:\s*"(?:sampled|evented)"')
 _BYTES_OF_SAMPLE = 200  # of memory: a list with its frames
 _UNITS = {"nanoseconds": 1.0, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9}  # ns
 _LATEST = 1 << 60  # ns
@@ -87,7 +86,10 @@ class Speedscope:
     version: ClassVar[int] = 4
 
     def recognises(self, source: Source) -> bool:
-        return _START.match(source.head) is not None and _KEYS.search(source.head) is not None
+        head = source.head
+        return _START.match(head) is not None and (
+            _SCHEMA in head or (b'"profiles"' in head and _PROFILES.search(head) is not None)
+        )
 
     def read(self, source: Source, progress: Progress) -> Trace:
         stated = decoded_profile(source, _File, b"[", _BYTES_OF_SAMPLE, _WHAT, _HINT, progress.part(0.0, 0.6))

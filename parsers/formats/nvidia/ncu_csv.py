@@ -15,7 +15,7 @@ from parsers.model import Effect, Malformed, Progress, QualityRecorder, Trace, T
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.ncu.blocks import UNPACKING_ERRORS
-from parsers.ncu.sections import HEADING
+from parsers.ncu.sections import has_heading
 from parsers.ncu.source_page import is_source_page, profiles_of_source
 from parsers.ncu.tables import Printed, encoding_of, find_tables, header_of, text_lines
 
@@ -56,7 +56,7 @@ class NsightComputeCsv:
             or re.match(r'\ufeff?"Kernel Name","', head)
             or is_source_page(head)
             or ("Section: " in head and _SPEED_OF_LIGHT.search(head))
-            or HEADING.search(head)
+            or has_heading(head)
         )
 
     def read(self, source: Source, progress: Progress) -> Trace:

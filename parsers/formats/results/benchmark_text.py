@@ -51,11 +51,10 @@ class BenchmarkText:
 
     def recognises(self, source: Source) -> bool:
         text = source.head.decode("utf-8", "replace")
-        lines = text.split("\n")
         return (
-            ("busbw" in text and any(map(_is_nccl_header, lines)))
-            or ("<torch.utils.benchmark" in text and any(map(_MEASUREMENT.fullmatch, lines)))
-            or ("threads: -" in text and any(_label_of(line) is not None for line in lines))
+            ("busbw" in text and any(map(_is_nccl_header, text.split("\n"))))
+            or ("<torch.utils.benchmark" in text and any(map(_MEASUREMENT.fullmatch, text.split("\n"))))
+            or ("threads: -" in text and any(_label_of(line) is not None for line in text.split("\n")))
         )
 
     def read(self, source: Source, progress: Progress) -> Trace:

@@ -44,7 +44,8 @@ class GenaiPerf:
     version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
-        return _START.match(source.head) is not None and _METRIC.search(source.head) is not None
+        head = source.head
+        return _START.match(head) is not None and b'"avg"' in head and _METRIC.search(head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as stream:

@@ -38,7 +38,7 @@ _NUMBER = regex(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 
 def has_rule(text: str) -> bool:
     """Whether a line of dashes under a header says where columns are."""
-    return any(map(_RULE.match, text.splitlines()))
+    return "---" in text and any(map(_RULE.match, text.splitlines()))
 
 
 def as_csv(lines: Sequence[str]) -> Iterator[str]:
