@@ -12,7 +12,8 @@ P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 _AT_ONCE = 2  # numpy moves numbers without holding the interpreter
-_M_ARENA_MAX = -8  # malloc.h of glibc
+_M_ARENA_MAX, _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -8, -1, -3  # malloc.h of glibc
+_KEPT_BYTES, _MAX_KEPT = 64 << 20, 32 << 20  # and the most that glibc takes for the latter
 _WORTH_GIVING_BACK = 1 << 20  # rows: fewer leave a few MB
 _WORTH_THREADS = 1 << 14  # events: what is to be done with fewer is done before a thread has started
 
@@ -41,6 +42,12 @@ def give_back(rows: int) -> None:
     """Return to the system what work on columns of so many rows left free between those that stay."""
     if rows >= _WORTH_GIVING_BACK:
         _tell_the_heap("malloc_trim", 0)
+
+
+def keep_memory() -> None:
+    """For a process that does much of the same: what one piece of work leaves free, the next one needs again."""
+    _tell_the_heap("mallopt", _M_MMAP_THRESHOLD, _MAX_KEPT)
+    _tell_the_heap("mallopt", _M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 def _tell_the_heap(function: str, *arguments: int) -> None:

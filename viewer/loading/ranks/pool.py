@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -13,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 from parsers.helper_process import end_with
 from parsers.model import Progress
+from parsers.model.threads import keep_memory
 from viewer.loading.ranks.reducing import reduce_rank
 from viewer.loading.ranks.wanted import Reduced, Wanted
 
@@ -51,6 +53,15 @@ def _said(done: int, count: int) -> str:
     return f"reading rank {done + 1:,} of {count:,}"
 
 
+def _reduced(wanted: Wanted) -> Reduced:
+    """What a process of the pool does; nobody looks for garbage again in what the first recording made it load."""
+    reduced = reduce_rank(wanted)
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
+    return reduced
+
+
 def _reduce_in_pool(
     wanted: Sequence[Wanted], numbers: Sequence[int], workers: int, answer: Answer, progress: Progress
 ) -> list[int]:
@@ -64,7 +75,7 @@ def _reduce_in_pool(
         while True:
             while len(running) < _AHEAD * workers and (number := next(left, None)) is not None:
                 try:
-                    running[pool.submit(reduce_rank, wanted[number])] = number
+                    running[pool.submit(_reduced, wanted[number])] = number
                 except BrokenProcessPool:
                     lost.append(number)
                     break
@@ -110,8 +121,9 @@ def _start_tracker() -> None:
 
 
 def _end_with_the_pool(asker: int) -> None:
-    """However the process that has the pool ends, its workers do, too."""
+    """However the process that has the pool ends, its workers do, too. They keep memory for the next rank."""
     end_with(asker)
+    keep_memory()
     owner = multiprocessing.parent_process()
     assert owner is not None
 
