@@ -13,6 +13,7 @@ import numpy as np
 from parsers.model import I64, Attribute, Cancelled, EventKind, LaneKind, Progress, Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
+from parsers.model.names.per_name import distinct
 from parsers.model.results import KERNEL_TIMES_TITLE
 from parsers.model.threads import give_back
 from rules.analysis.analysis import Analysis
@@ -164,7 +165,7 @@ def combined_ceiling(findings: Sequence[Finding]) -> int:
 def _unmet(analysis: Analysis) -> dict[Need, Words]:
     """The needs that are not met, and why not."""
     trace = analysis.trace
-    kinds = {kind for kind in EventKind if (trace.events.kind == kind).any()}
+    kinds = set(distinct(trace.events.kind).tolist())
     has_operations = len(trace.gpu_operations) > 0
     met = {
         Need.GPU_OPERATIONS: has_operations,

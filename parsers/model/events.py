@@ -105,7 +105,7 @@ class EventTable:
 
 
 def of_kinds(kind: U8, first: int, *others: int) -> BOOL:
-    """Which of a column of ``EventKind`` are one of these: compared with each, far quicker than looked up."""
+    """Which of a column of small numbers are one of these: compared with each, far quicker than looked up."""
     found = np.asarray(kind == first)
     for each in others:
         found |= kind == each

@@ -231,10 +231,15 @@ def rule(cls: R) -> R:
     return cls
 
 
-def rules(counters: bool = True) -> list[Rule]:
-    """Every rule of ``rules.catalog``, by id; those about hardware ``counters`` may be left out."""
+@cache
+def _load(counters: bool) -> None:
     for _ in loading(_CATALOG, lambda name: counters or not name.startswith(_OF_COUNTERS)):
         pass
+
+
+def rules(counters: bool = True) -> list[Rule]:
+    """Every rule of ``rules.catalog``, by id; those about hardware ``counters`` may be left out."""
+    _load(counters)
     return [_RULES[name] for name in sorted(_RULES)]
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, I8, I32, I64
+from parsers.model.arrays import BOOL, I8, I32, I64, U8
 from parsers.model.events import EventTable
 
 
@@ -23,8 +23,8 @@ class Named(Protocol):
         """Events, whose names are indices into the strings."""
 
 
-def distinct(names: I32) -> I64:
-    """The different names among these, ascending, without sorting them all."""
+def distinct(names: I32 | U8) -> I64:
+    """The different names, or other small numbers, among these, ascending, without sorting them all."""
     return np.flatnonzero(np.bincount(names)) if len(names) else np.empty(0, np.int64)
 
 

@@ -29,7 +29,7 @@ def operations(analysis: Analysis, device: int, *kinds: EventKind) -> I64:
 
 def of_family(analysis: Analysis, events: I64, *families: Family) -> I64:
     """Those of the operations that belong to these kernel families."""
-    return events[np.isin(analysis.family_of_string[analysis.trace.events.name[events]], families)]
+    return events[of_kinds(analysis.family_of_string, *families)[analysis.trace.events.name[events]]]
 
 
 def of_type(analysis: Analysis, events: I64, *types: str) -> BOOL:

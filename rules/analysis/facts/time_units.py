@@ -85,11 +85,13 @@ def _decades_apart(times: I64, others: I64, tolerance: float) -> int:
     """By how many decades two ascending columns of times that take the same course differ; 0 for any other pair."""
     if min(len(times), len(others)) < MIN_EVENTS:
         return 0
-    mine, theirs = (np.quantile(each, np.linspace(0.0, 1.0, 11)) for each in (times, others))
-    extents = mine[-1] - mine[0], theirs[-1] - theirs[0]
+    extents = [float(each[-1] - each[0]) for each in (times, others)]
     if min(extents) <= 0:
         return 0
     decades = _whole(float(np.log10(extents[0] / extents[1])), np.log10(1 + tolerance))
+    if not decades:
+        return 0
+    mine, theirs = (np.quantile(each, np.linspace(0.0, 1.0, 11)) for each in (times, others))
     course = [(each - each[0]) / extent for each, extent in zip((mine, theirs), extents, strict=True)]
     return decades if np.abs(course[0] - course[1]).max() <= SAME_COURSE else 0
 

@@ -173,9 +173,12 @@ class _Row(NamedTuple):
 
 def _first(rows: Sequence[_Row], otherwise: Cause | U8, event: I64) -> tuple[U8, I64]:
     """Cause and event by the first line that holds."""
-    masks = [row.holds for row in rows]
-    causes = np.select(masks, [np.uint8(row.cause) for row in rows], default=np.asarray(otherwise, np.uint8))
-    return causes.astype(np.uint8), np.select(masks, [row.event for row in rows], default=event)
+    causes, events = np.empty(len(event), np.uint8), event.copy()
+    causes[:] = otherwise
+    for row in reversed(rows):
+        np.copyto(causes, row.cause, where=row.holds, casting="unsafe")
+        np.copyto(events, row.event, where=row.holds)
+    return causes, events
 
 
 @dataclass(frozen=True, slots=True, eq=False)

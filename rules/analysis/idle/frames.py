@@ -8,6 +8,7 @@ import numpy as np
 
 from parsers.model import I64, EventKind, Trace
 from parsers.model.arrays import rows_by
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from rules.analysis.arithmetic.ascending_search import last_not_after
@@ -43,7 +44,7 @@ class UserFrames:
         """The frames of a thread whose names ``is_own`` accepts: those that are neither PyTorch's nor Python's own."""
         trace, table = threads.trace, threads.trace.events
         events = threads.events(thread)
-        frames = events[np.isin(table.kind[events], kinds)]
+        frames = events[of_kinds(table.kind[events], *kinds)]
         distinct, inverse = np.unique(table.name[frames], return_inverse=True)
         own = np.fromiter((is_own(trace.strings[name]) for name in distinct), bool, len(distinct))
         frames = frames[own[inverse]]

@@ -10,6 +10,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, U8, EventKind, LaneKind, Progress, Trace
 from parsers.model.arrays import rows_by
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
@@ -76,7 +77,7 @@ class ThreadActivity:
     @cached_property
     def user_regions(self) -> Innermost:
         """The same without the framework's."""
-        users = np.isin(self._role, (RegionRole.USER, RegionRole.INPUT))
+        users = of_kinds(self._role, RegionRole.USER, RegionRole.INPUT)
         return self._of(self._region & ~self._spans_all & users)
 
     @cached_property
@@ -146,7 +147,7 @@ class ThreadActivity:
     @cached_property
     def _spans_all(self) -> BOOL:
         """What spans nearly all that was recorded names no culprit where operators or frames beneath it do."""
-        if not np.isin(self.kind, (EventKind.CPU_OP, EventKind.PYTHON)).any():
+        if not of_kinds(self.kind, EventKind.CPU_OP, EventKind.PYTHON).any():
             return np.zeros(len(self.events), bool)
         operations = self.trace.gpu_operations
         if not len(operations):
@@ -214,11 +215,10 @@ class Threads:
 
     def calls(self, threads: list[int], *classes: Call) -> I64:
         """The API calls of these classes by these threads, as events sorted by start."""
-        wanted = np.isin(np.arange(len(Call)), classes)
         parts = [np.empty(0, np.int64)]
         for thread in threads:
             calls, classes_of_them = self.noted_calls(thread)
-            parts.append(calls[wanted[classes_of_them]])
+            parts.append(calls[of_kinds(classes_of_them, *classes)])
         if len(threads) == 1:
             return parts[-1]
         return by_start(self.trace, np.concatenate(parts))
@@ -255,7 +255,7 @@ class Threads:
     def _main_thread(self, drivers: list[int]) -> int:
         rank, process, _ = self.keys[drivers[0]]
         same = [index for index, key in enumerate(self.keys) if key[:2] == (rank, process)]
-        of_the_program = np.isin(self.roles, _OF_THE_PROGRAM)
+        of_the_program = of_kinds(self.roles, *_OF_THE_PROGRAM)
 
         def weight(thread: int) -> tuple[int, ...]:
             events, kind = self._events[thread], self.activity(thread).kind

@@ -54,7 +54,8 @@ class DeviceStates:
 
     def within(self, start: I64, end: I64) -> I64:
         """(spans, PARTS): ns of each part inside each [start, end); what is outside of the pieces is residual."""
-        found = self._until(end) - self._until(start)
+        before, until = np.split(self._until(np.concatenate((start, end))), 2)
+        found: I64 = until - before
         found[:, RESIDUAL] += np.maximum(end - start, 0) - found.sum(axis=1)
         return found
 
@@ -88,13 +89,15 @@ class DeviceStates:
 
     def _until(self, times: I64) -> I64:
         """(times, PARTS): ns of each part before each time."""
-        whole = np.zeros((len(self.part) + 1, PARTS), np.int64)
-        whole[np.arange(1, len(whole)), self.part] = np.diff(self.edge)
-        whole = np.cumsum(whole, axis=0)
         if not len(self.part):
             return np.zeros((len(times), PARTS), np.int64)
         at = np.clip(times, self.edge[0], self.edge[-1])
         piece = np.clip(np.searchsorted(self.edge, at, side="right") - 1, 0, len(self.part) - 1)
-        found: I64 = whole[piece]
+        asked = np.zeros(len(self.part), np.int64)
+        asked[piece] = 1
+        asked_so_far = np.cumsum(asked)  # what lies between two of these is only added up
+        whole = np.zeros((int(asked_so_far[-1]) + 1, PARTS), np.int64)
+        np.add.at(whole.reshape(-1), asked_so_far * PARTS + self.part, np.diff(self.edge))
+        found: I64 = np.cumsum(whole, axis=0)[asked_so_far[piece] - 1]
         found[np.arange(len(at)), self.part[piece]] += at - self.edge[piece]
         return found

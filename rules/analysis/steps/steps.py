@@ -10,6 +10,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace
 from parsers.model.arrays import merged, stable_order
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import distinct
@@ -108,7 +109,7 @@ def _cut_off(trace: Trace, steps: list[Step], lanes: BOOL) -> BOOL:
         return cut
     launches = trace.events.of_kind(EventKind.API)
     launches = launches[lanes[trace.events.lane[launches]]]
-    launching = np.isin(calls_of(trace), (Call.LAUNCH, Call.GRAPH_LAUNCH))
+    launching = of_kinds(calls_of(trace), Call.LAUNCH, Call.GRAPH_LAUNCH)
     launches = by_start(trace, launches[launching[trace.events.name[launches]]])
     at = trace.events.start[launches]
     ran = np.concatenate(([0], np.cumsum(trace.launched_something[launches])))
