@@ -32,7 +32,7 @@ BEGIN, END = (
     "<!-- end of what measure_bands.py writes -->\n",
 )
 HELD = 0.8  # of programs that a band was not made from
-OF_A_SIDE = 1 - (1 - HELD) / 2
+LESS = 0.08  # of these may gain less than it says: a promise that is not kept costs more than a cautious one
 MAX_REACH = 0.5  # margins: what is missed by more has a cause of its own, which no band can say
 MIN_PROGRAMS = 5  # of fewer nothing is told
 HEAD = (
@@ -124,16 +124,8 @@ def keep(found: Iterable[Known]) -> None:
         )
 
 
-def own(found: Iterable[Known]) -> list[Known]:
-    """Of several faults that one prediction is for, the one with the largest gain: it is what the prediction names."""
-    best: dict[tuple[str, str, str], Known] = {}
-    for each in sorted(found, key=lambda each: each.gave_high):
-        best[each.program, each.recorder, each.promise] = each
-    return list(best.values())
-
-
 def reach_of(found: Sequence[Known]) -> Reach:
-    """How far bands reach so that each side holds for ``OF_A_SIDE`` of the programs that are not among these.
+    """How far bands reach so that ``HELD`` of the programs that are not among these are inside, and ``LESS`` below.
 
     Bands that hold for ``HELD`` of these programs and one more stay as they are. A side becomes narrower by as much as
     the other becomes wider, at most: a band that is missed on one side moves.
@@ -142,20 +134,20 @@ def reach_of(found: Sequence[Known]) -> Reach:
     held = sum(1.0 / often[each.program] for each in found if each.holds(Reach()))
     if len(often) < MIN_PROGRAMS or held >= HELD * (len(often) + 1):
         return Reach()
-    lower, upper = (_missed(own(found), side) for side in ("below", "above"))
+    lower, upper = _missed(found, "below", 1 - LESS), _missed(found, "above", HELD + LESS)
     if max(lower, upper) <= 0:
         return Reach()
     return Reach(max(lower, -max(upper, 0.0)), max(upper, -max(lower, 0.0)))
 
 
-def _missed(found: Sequence[Known], side: str) -> float:
-    """By how many margins one side of the bands is missed in the program that ``OF_A_SIDE`` of others miss by less."""
+def _missed(found: Sequence[Known], side: str, wanted: float) -> float:
+    """By how many margins one side of the bands is missed where this part of other programs miss it by less."""
     often = Counter(each.program for each in found)
-    wanted, passed, missed = OF_A_SIDE * (len(often) + 1), 0.0, 0.0
+    enough, passed, missed = wanted * (len(often) + 1), 0.0, 0.0
     for each in sorted(found, key=lambda each: float(getattr(each, side))):
         missed = float(getattr(each, side))
         passed += 1.0 / often[each.program]
-        if passed >= wanted - 1e-9:
+        if passed >= enough - 1e-9:
             break
     return round(min(max(missed, -MAX_REACH), MAX_REACH), 2)
 

@@ -336,3 +336,29 @@ def test_rounds_that_send_what_the_one_before_read_back_may_need_it(
 
 def test_what_the_first_round_sends_was_read_by_none() -> None:
     assert handing_on(64, 64, first_sends=4096).low == pytest.approx(handing_on(64, 64).low, rel=0.05)
+
+
+ROWS = "void vectorized_gather_kernel<16, long>"
+FARTHEST = "void reduce_kernel<512, 1, ReduceOp<float, ArgMaxOps<float>>>"
+
+
+@pytest.mark.parametrize(
+    ("kernels", "found"),
+    [
+        ((ROWS, "void distance_kernel", "void minimum_kernel", FARTHEST), False),
+        (("void distance_kernel", "void minimum_kernel", FARTHEST, ROWS), True),
+        ((ROWS, "void distance_kernel", "void minimum_kernel", "void sum_kernel"), True),
+        (("void copy_kernel", "void distance_kernel", "void minimum_kernel", FARTHEST), True),
+    ],
+    ids=["what was found last", "picked in its own round", "nothing is found", "nothing is picked"],
+)
+def test_rounds_that_pick_what_the_one_before_found_are_no_items(
+    kernels: tuple[str, ...], found: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for round_ in range(12):
+            for place, name in enumerate(kernels):
+                trace.kernels(10 + round_ * 120 + place * 30, 1, 5, 30, name)
+        trace.kernels(1500, 1, 5, 30, "void last_kernel")
+
+    assert bool(of_body(body)) is found

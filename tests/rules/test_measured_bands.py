@@ -100,7 +100,7 @@ def test_more_programs_hold_in_bands_that_were_made_without_them(script: ModuleT
     assert held_out >= 0.8 * len(found)
 
 
-def test_each_side_holds_for_nine_of_ten_other_programs(script: ModuleType) -> None:
+def test_eight_of_ten_other_programs_hold_and_hardly_any_gives_less(script: ModuleType) -> None:
     (one, *_) = script.kept()
     fitting = [replace(one, program=f"p{number}", low=1.0, expected=2.0, high=3.0) for number in range(10)]
     fitting = [replace(each, gave_low=2.0, gave_high=2.0) for each in fitting]
@@ -118,8 +118,14 @@ def test_each_side_holds_for_nine_of_ten_other_programs(script: ModuleType) -> N
     assert asdict(script.reach_of(missed * 5 + fitting[2:])) == {"lower": -0.33, "upper": 0.33}
 
 
-def test_a_prediction_is_judged_by_the_largest_of_the_faults_that_it_stands_for(script: ModuleType) -> None:
+@pytest.mark.parametrize(("fewer", "lower"), [(9, 0.37), (7, -0.33)])
+def test_a_band_moves_down_where_more_than_one_in_twelve_gave_less(
+    script: ModuleType, fewer: int, lower: float
+) -> None:
     (one, *_) = script.kept()
-    large, small = replace(one, gave_high=3.0), replace(one, fault="another", gave_high=1.1)
-    elsewhere = replace(one, program="another", gave_high=1.2)
-    assert set(script.own([small, large, elsewhere])) == {large, elsewhere}
+    gains = [0.9] * fewer + [3.3] * 25 + [2.0] * (75 - fewer)
+    found = [
+        replace(one, program=f"p{number}", low=1.0, expected=2.0, high=3.0, gave_low=gain, gave_high=gain)
+        for number, gain in enumerate(gains)
+    ]
+    assert script.reach_of(found) == Reach(lower, 0.33)

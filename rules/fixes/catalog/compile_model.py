@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model.arrays import BOOL
+from parsers.model.arrays import BOOL, F64
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
@@ -26,6 +26,7 @@ from rules.fixes.forms.shifted_spectra import shifted_spectra
 from rules.fixes.forms.written import calls_of
 from rules.fixes.loops.item_loops import in_loops
 from rules.fixes.optimizers import optimizer_calls
+from rules.kernels.spread_out import spread_out
 from rules.remedies.kernels import fused_kernels
 from rules.replay.loops import loops_of
 from rules.replay.overlay import Overlay
@@ -41,6 +42,7 @@ OTHER_HOST, OTHER_HOST_AT_LEAST = 0.6, 0.8  # ... and for launching what the com
 FILLED = 0.97  # of the step: a GPU that is busier does not wait for launches
 MOSTLY = 0.5  # of the host's time for launching: what is launched apart has fixes of its own
 MIN_SHARE = 0.1  # of the GPU's time in such kernels, or of the launches
+SPREAD, SPREAD_AT_LEAST, SPREAD_AT_MOST = 0.15, 0.4, 0.05  # of kernels on what fusing never writes
 _LAUNCHES = (Call.LAUNCH, Call.MEMSET)
 _NOT_FUSED = ("multi_tensor", "embedding", "index")
 
@@ -58,8 +60,10 @@ When it applies
 What is changed in the replay
     Those kernels take what fusing neighbours in a chain would leave, less a fifth. The host needs 0.4 of the time to
     launch them and 0.6 to launch the others. Launches in loops over items or tensors stay, and so do copies for Fourier
-    transforms and for heads that share keys: those have their own fixes.
-    Products of unaligned data take 0.6 of their time, and 0.15 at best: the compiler pads them. With
+    transforms and for heads that share keys: those have their own fixes. Kernels on a tensor of eight times as many
+    elements as what it is made of and less when it is reduced, such as all differences between two lists, take 0.15 of
+    their time: fused, it is never written. Kernels on complex numbers stay as they are, except at best. Products of
+    unaligned data take 0.6 of their time, and 0.15 at best: the compiler pads them. With
     DistributedDataParallel or FSDP the compiler breaks the model where gradients or parameters are exchanged; then
     only what a model with graph breaks gains is expected.
 
@@ -85,12 +89,19 @@ What makes it more or less
         busy = float(np.bincount(device.stream, replay.usual.duration).max()) / max(replay.steps, 1)
         launching = busy < FILLED * replay.usual_ns and _of_model(replay, analysis) >= MOSTLY
         products = unaligned_products(analysis, replay) & (family == Family.GEMM)
+        compiled = fusable & ~named(trace, device.event, _is_complex)
+        spread = np.isin(device.event, spread_out(trace))
+
+        def fused(mine: BOOL, left: float, of_spread: float, host_time: tuple[float, float]) -> Change:
+            times = np.where(spread, np.minimum(of_spread, left), left)
+            return _compiled(replay, analysis, mine, times, host_time)
+
         likely = together(
-            _compiled(replay, analysis, fusable, LEFT * left, (FUSED_HOST, OTHER_HOST)),
+            fused(compiled, LEFT * left, SPREAD, (FUSED_HOST, OTHER_HOST)),
             durations_times(products, ALIGNED_AT_LEAST),
         )
-        least = _compiled(
-            replay, analysis, fusable, 1 - SAVED_AT_LEAST * saved, (FUSED_HOST_AT_LEAST, OTHER_HOST_AT_LEAST)
+        least = fused(
+            compiled, 1 - SAVED_AT_LEAST * saved, SPREAD_AT_LEAST, (FUSED_HOST_AT_LEAST, OTHER_HOST_AT_LEAST)
         )
         in_pieces = not {"DistributedDataParallel", "FSDP"}.isdisjoint(software_of(trace))
         owners = owners_of(analysis, replay, fusable)
@@ -104,7 +115,7 @@ What makes it more or less
             expected=least if in_pieces else likely,
             low=least,
             high=together(
-                _compiled(replay, analysis, fusable, LEFT_AT_MOST * left, (FUSED_HOST, OTHER_HOST)),
+                fused(fusable, LEFT_AT_MOST * left, SPREAD_AT_MOST, (FUSED_HOST, OTHER_HOST)),
                 _one_kernel_each_round(analysis, replay, fusable),
                 durations_times(products, ALIGNED_AT_MOST),
             ),
@@ -117,6 +128,10 @@ def _for_libraries(analysis: Analysis, replay: Replay) -> BOOL:
     """Copies that a library's transform or attention reads or has written: no compiler joins them with it."""
     copying = np.append(shifted_spectra(analysis), shared_heads(analysis).copying)
     return np.asarray(calls_of(analysis, copying)[replay.device.launch])
+
+
+def _is_complex(name: str) -> bool:
+    return "complex<" in name
 
 
 def _is_kept(name: str) -> bool:
@@ -169,7 +184,7 @@ def _apart(replay: Replay, analysis: Analysis) -> BOOL:
 
 
 def _compiled(
-    replay: Replay, analysis: Analysis, fusable: BOOL, time: float, host_time: tuple[float, float]
+    replay: Replay, analysis: Analysis, fusable: BOOL, time: F64, host_time: tuple[float, float]
 ) -> Change:
     nodes = np.zeros(len(replay.host), bool)
     nodes[replay.device.launch[fusable]] = True
@@ -177,7 +192,7 @@ def _compiled(
     own, others = short & nodes, short & ~nodes & np.isin(replay.host.call, _LAUNCHES)
 
     def change(overlay: Overlay) -> None:
-        overlay.duration[fusable] *= time
+        overlay.duration[fusable] *= time[fusable]
         for mine, factor in zip((own, others), host_time, strict=True):
             overlay.gap[mine] *= factor
             overlay.cost[mine] *= factor

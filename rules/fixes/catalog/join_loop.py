@@ -50,6 +50,7 @@ When it applies
     have their own sizes, each item has its own weights and takes its input out of a stack or ends with a different
     size than it begins with, or the CPU does something of its own only before every so many items that it sends and
     reads back. Loops in programs that are not Python usually step through time: each iteration needs the previous one.
+    So do iterations that begin by picking rows and end by finding the largest or smallest value.
 
 What is changed in the replay
     The CPU runs the body once. The GPU work of the other iterations remains, without the 1.5 us that each kernel

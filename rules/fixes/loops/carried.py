@@ -1,4 +1,4 @@
-"""Loops whose rounds hand values on through the CPU: each sends what the one before read back."""
+"""Loops whose rounds hand values on: through the CPU, where each sends what was read back, or on the GPU."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from parsers.model import Attribute, CopyKind
-from rules.fixes.changes import copies
+from parsers.model.names.per_name import named
+from rules.fixes.changes import copies, of_nodes
+from rules.fixes.loops.independent_rounds import picks_rows
 from rules.replay.loops import Loop
 from rules.replay.replay import Replay
 
@@ -31,3 +33,24 @@ def carry_through_the_cpu(replay: Replay, loops: Sequence[Loop]) -> bool:
         np.count_nonzero(carried[first : max(last - 1, first)]) >= loop.times - 1
         for loop, (first, last) in zip(loops, edges.tolist(), strict=True)
     )
+
+
+def picks_what_was_found(replay: Replay, loops: Sequence[Loop]) -> list[bool]:
+    """For each loop, whether its rounds begin by picking rows, and end by finding what is largest or smallest.
+
+    What is found is then used by the next round only, as where the next centre is the point farthest from those before.
+    """
+    picks, finds = (
+        of_nodes(replay, named(replay.analysis.trace, replay.device.event, each))
+        for each in (picks_rows, _finds)
+    )
+    found = []
+    for loop in loops:
+        body = slice(loop.first, loop.first + loop.body)
+        picked = np.flatnonzero(picks[body])
+        found.append(bool(len(picked)) and bool(finds[body][-1]) and not finds[body][: picked[-1]].any())
+    return found
+
+
+def _finds(name: str) -> bool:
+    return "ArgMax" in name or "ArgMin" in name

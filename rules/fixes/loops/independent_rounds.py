@@ -33,7 +33,7 @@ def independent_rounds(analysis: Analysis, replay: Replay, loops: Sequence[Loop]
     with another size than it begins with, or takes its input out of a stack, it is no layer, and where each has weights
     of its own, it is no step of a recurrence.
     """
-    picks = of_nodes(replay, named(analysis.trace, replay.device.event, _picks))
+    picks = of_nodes(replay, named(analysis.trace, replay.device.event, picks_rows))
     puts = of_nodes(replay, named(analysis.trace, replay.device.event, _puts))
     family = analysis.family_of_string[analysis.trace.events.name[replay.device.event]]
     samples = of_nodes(replay, np.isin(family, (Family.SORT, Family.SOFTMAX, Family.RANDOM)))
@@ -50,7 +50,8 @@ def independent_rounds(analysis: Analysis, replay: Replay, loops: Sequence[Loop]
     return found
 
 
-def _picks(name: str) -> bool:
+def picks_rows(name: str) -> bool:
+    """Whether a kernel of this name reads the rows that an index says."""
     return "gather" in name or "indexSelect" in name or "index_elementwise" in name
 
 

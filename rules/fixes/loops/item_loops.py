@@ -13,6 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.fixes.changes import copies, of_nodes
 from rules.fixes.counted_rows import counts_rows
+from rules.fixes.loops.carried import picks_what_was_found
 from rules.fixes.loops.independent_rounds import independent_rounds
 from rules.fixes.optimizers import optimizer_calls
 from rules.replay.loops import Loop, loops_of
@@ -47,11 +48,11 @@ def item_loops(analysis: Analysis, replay: Replay) -> tuple[Loop, ...]:
     independent = {loop.times for loop in loops if counting[loop.first : loop.last].any()}
     independent |= independent_rounds(analysis, replay, loops, products)
     found = []
-    for loop in loops:
+    for loop, carries in zip(loops, picks_what_was_found(replay, loops), strict=True):
         body = slice(loop.first, loop.first + loop.body)
         if operator[loop.first] >= 0 and operator[loop.first] == operator[loop.last - 1]:
             continue
-        if of_model[body].any() or optimizer[body].any() or _only_reads_back(replay, loop):
+        if carries or of_model[body].any() or optimizer[body].any() or _only_reads_back(replay, loop):
             continue
         pauses = around.silent_ns[loop.first + 1 : loop.last].sum()
         if pauses > MOSTLY_SILENT * host.gap[loop.first + 1 : loop.last].sum():
