@@ -69,6 +69,9 @@ scaler.step(optimizer)
 scaler.update()"""
 
 
+_ONLY_FP16 = "Use fp16 (CUDA_R_16F in cuBLAS): this GPU's tensor cores take neither TF32 nor bf16."
+
+
 def fused_kernels(trace: Trace) -> Remedy:
     """Neighbouring kernels that only move memory become one, in terms of the engine that was recorded."""
     by_engine = fusing_advice(trace)
@@ -118,7 +121,7 @@ def tensor_cores(trace: Trace, device: int, *, products: bool, convolutions: boo
         )
     return remedy(
         *map(for_python, advice),
-        native=(ours("$AllowTf32 16-bit types."),),
+        native=(ours("$AllowTf32 16-bit types.") if known or is_amd(trace) else _ONLY_FP16,),
         jax=(
             'Allow TF32: jax.config.update("jax_default_matmul_precision", "tensorfloat32"). Or compute in '
             "bfloat16.",

@@ -47,6 +47,26 @@ def test_only_what_the_gpu_knows_is_advised(
 
 
 @pytest.mark.parametrize(
+    ("gpu", "capability", "advice"),
+    [
+        ("TITAN V", (7, 0), "Use fp16 (CUDA_R_16F in cuBLAS)"),
+        ("NVIDIA A100-SXM4-80GB", (8, 0), "Let cuBLAS use TF32"),
+        ("AMD Instinct MI300X", (9, 4), "Use 16-bit types."),
+    ],
+)
+def test_programs_without_python_are_advised_what_the_gpu_knows(
+    gpu: str, capability: tuple[int, int], advice: str
+) -> None:
+    trace = TinyTrace(gpu=gpu, capability=capability)
+    for number in range(6):
+        trace.operation(2000.0 * number + 5, 2000.0 * number + 1900, SGEMM, 2000.0 * number)
+    (found,) = (
+        each for each in diagnose(trace.build()).findings if each.category is Category.NO_TENSOR_CORES
+    )
+    assert found.advice[0].startswith(advice)
+
+
+@pytest.mark.parametrize(
     ("gpu", "times"), [("NVIDIA A100-SXM4-80GB", 8.0), ("NVIDIA H200", 495 / 67), ("a new GPU", 8.0)]
 )
 def test_the_ceiling_of_double_precision_follows_from_the_gpu_s_rates(gpu: str, times: float) -> None:

@@ -31,6 +31,7 @@ from parsers.model.builder import MAX_TABLES, TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.results import Cell, rows_shown
+from parsers.nvprof_text import has_nvprof_tables, nvprof_as_csv
 
 _RULE = regex(r"^ ?-{3,}(?:  +-{3,})+ *$")
 _NUMBER = regex(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
@@ -102,6 +103,7 @@ KINDS = (
         _nothing,
     ),
     Kind(NVPROF, "Summary of nvprof", frozenset({"time%", "time", "calls", "avg", "name"}), _nothing),
+    Kind(NVPROF, "Summary of nvprof", frozenset({"time%", "timeus", "calls", "avgus", "name"}), _nothing),
     Kind(NVPROF, "Metrics of nvprof", frozenset({"kernel", "invocations", "metricname", "avg"}), _nothing),
     Kind("Ascend profiler", "Operators", frozenset({"optype", "count", "totaltimeus"}), _nothing),
     Kind("rocprof", "Summary of rocprof", frozenset({"name", "calls", "totaldurationns"}), _nanoseconds),
@@ -151,8 +153,10 @@ def _prints_several(head: bytes) -> bool:
 
 
 def _is_for_people(head: bytes) -> bool:
-    """Whether it has a table with columns under one another, as nsys prints behind the program's own output."""
+    """Whether it has a table with columns under one another, as nsys and nvprof print beside the program's output."""
     text = head.decode("latin-1")
+    if has_nvprof_tables(text):
+        return True
     if not has_rule(text):
         return False
     kinds = (kind_of(f"{line}\n".encode("latin-1")) for line in as_csv(text.splitlines()))
@@ -165,10 +169,12 @@ class ResultTables:
 
     format: ClassVar[str] = "result-csv"
     title: ClassVar[str] = "benchmarks"
-    files: ClassVar[str] = "CSV of nsys stats, nvprof, op_statistic, perf_analyzer and genai-perf"
+    files: ClassVar[str] = (
+        "CSV of nsys stats, nvprof (also its text), op_statistic, perf_analyzer and genai-perf"
+    )
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 58
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
 
     def recognises(self, source: Source) -> bool:
         return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source.head)
@@ -195,7 +201,7 @@ class ResultTables:
 def _printed(content: bytes, builder: TraceBuilder, progress: Progress) -> list[tuple[Kind, CsvTable]]:
     """The tables of a text in which each begins with its header and ends with an empty line or a remark."""
     found: list[tuple[Kind, CsvTable]] = []
-    lines, report, bad = list(as_csv(content.decode("latin-1").splitlines())), "", 0
+    lines, report, bad = list(as_csv([*nvprof_as_csv(content.decode("latin-1").splitlines())])), "", 0
     place = 0
     while place < len(lines):
         progress.step(place / len(lines), "reading the tables")

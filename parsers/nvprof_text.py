@@ -1,0 +1,75 @@
+"""What nvprof prints for people: its summaries and metrics, as lines of CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from parsers.model.late.regex import regex
+
+_SUMMARIES = ("Type Time(%) Time Calls Avg Min Max Name", "Time(%) Time Calls Avg Min Max Name")
+_METRICS = "Invocations Metric Name Metric Description Min Max Avg"
+_TYPES = ("GPU activities:", "API calls:")
+_TIME = regex(r"(\d{1,12}(?:\.\d{1,12})?(?:e[+-]\d\d)?)(ns|us|ms|s)")
+_US = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
+_OF_SUMMARY = ("Type", "Time(%)", "Time (us)", "Calls", "Avg (us)", "Min (us)", "Max (us)", "Name")
+_OF_METRICS = ("Kernel", "Invocations", "Metric Name", "Metric Description", "Min", "Max", "Avg")
+
+
+def has_nvprof_tables(text: str) -> bool:
+    """Whether a line of a text is the header of a table that nvprof prints."""
+    return any(_is_header(line) for line in text.splitlines() if "Avg" in line)
+
+
+def nvprof_as_csv(lines: Iterable[str]) -> Iterator[str]:
+    """The lines; those of nvprof's tables as CSV, times in us, with the kernel before each of its metrics."""
+    header = kind = kernel = ""
+    for line in lines:
+        if found := _is_header(line) if "Avg" in line else "":
+            header, kind, kernel = found, "", ""
+            yield _joined(_OF_METRICS if header == _METRICS else _OF_SUMMARY)
+            continue
+        text = line.strip()
+        if header == _METRICS and text.startswith("Kernel: "):
+            kernel = text.removeprefix("Kernel: ")
+        elif header == _METRICS and text.startswith('Device "'):
+            continue
+        elif header == _METRICS and len(cells := re.split("  +", text)) == len(_OF_METRICS) - 1:
+            yield _joined((kernel, *cells))
+        elif header in _SUMMARIES and (row := _row(text, kind)):
+            kind = row[0]
+            yield _joined(row)
+        else:
+            header = ""
+            yield line
+
+
+def _is_header(line: str) -> str:
+    """The header that a line is, its words one blank apart; empty for other lines."""
+    words = " ".join(line.split())
+    return words if words == _METRICS or words in _SUMMARIES else ""
+
+
+def _row(text: str, kind: str) -> tuple[str, ...]:
+    """The cells of a row of a summary, whose kind the row itself or one above it states; empty for other lines."""
+    stated = next((each for each in _TYPES if text.startswith(each)), "")
+    cells = text.removeprefix(stated).split(None, len(_OF_SUMMARY) - 2)
+    if len(cells) < len(_OF_SUMMARY) - 1 or not cells[0].endswith("%"):
+        return ()
+    times = [_in_us(cells[at]) for at in (1, 3, 4, 5)]
+    if not all(times):
+        return ()
+    return (stated.rstrip(":") or kind, cells[0].rstrip("%"), times[0], cells[2], *times[1:], cells[6])
+
+
+def _in_us(time: str) -> str:
+    found = _TIME.fullmatch(time)
+    return f"{float(found[1]) * _US[found[2]]:.9g}" if found else ""
+
+
+def _joined(cells: Sequence[str]) -> str:
+    row = io.StringIO()
+    csv.writer(row, lineterminator="").writerow(cells)
+    return row.getvalue()

@@ -1,0 +1,88 @@
+"""Summaries and metrics as nvprof prints them for people become tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parsers import open_trace
+from parsers.model import Trace, UnknownFormat
+
+SUMMARY = """==297== NVPROF is profiling process 297, command: ./nbody
+4096 Bodies: average 0.036 Billion Interactions / second
+==297== Profiling application: ./nbody
+==297== Profiling result:
+            Type  Time(%)      Time     Calls       Avg       Min       Max  Name
+ GPU activities:   75.00%  3.0000ms        10  300.00us  290.00us  310.00us  integrate(Body*, float, int)
+                   25.00%  1.0000ms         2  500.00us  400ns     1.2s  [CUDA memcpy HtoD]
+      API calls:  100.00%  160.34ms         1  160.34ms  160.34ms  160.34ms  cudaMallocManaged
+
+==297== Unified Memory profiling result:
+Total CPU Page faults: 2
+"""
+METRICS = """==7== Metric result:
+Invocations                 Metric Name            Metric Description         Min         Max         Avg
+Device "Tesla V100-PCIE-32GB (0)"
+    Kernel: gemm(float*, int)
+         18               inst_per_warp          Instructions per warp   42.000000   44.000000   43.000000
+         18          dram_utilization       Device Memory Utilization     Low (3)     Mid (5)     Low (3)
+    Kernel: relu(float*)
+          1       gld_throughput          Global Load Throughput  12.5GB/s  12.5GB/s  12.5GB/s
+==7== Warning: One or more metrics can't be profiled.
+"""
+
+
+def opened(tmp_path: Path, text: str) -> Trace:
+    path = tmp_path / "nvprof.txt"
+    path.write_text(text)
+    return open_trace([path])
+
+
+def test_a_summary_is_a_table_with_times_in_one_unit(tmp_path: Path) -> None:
+    trace = opened(tmp_path, SUMMARY)
+    (table,) = trace.tables
+    assert table.title == "Summary of nvprof"
+    assert table.column("Type") == ("GPU activities", "GPU activities", "API calls")
+    assert [row[2] for row in table.rows] == [3000.0, 1000.0, 160340.0]
+    assert table.column("Min") == (290.0, 0.4, 160340.0)
+    assert table.column("Max") == (310.0, 1_200_000.0, 160340.0)
+    assert {column.name: column.unit for column in table.columns}["Avg"] == "us"
+    assert table.column("Name") == ("integrate(Body*, float, int)", "[CUDA memcpy HtoD]", "cudaMallocManaged")
+    assert trace.inputs[0].producer == "nvprof"
+
+
+def test_summaries_of_several_programs_in_one_file_are_tables_of_their_own(tmp_path: Path) -> None:
+    older = SUMMARY.replace("            Type  Time(%)", "Time(%)").replace(" GPU activities:", "")
+    trace = opened(tmp_path, f"notes of mine\n{older}\n{SUMMARY}")
+    assert [len(table.column("Name")) for table in trace.tables] == [3, 3]
+    assert trace.tables[0].column("Type") == (None, None, "API calls")
+
+
+def test_metrics_name_the_kernel_that_they_are_of(tmp_path: Path) -> None:
+    (table,) = opened(tmp_path, METRICS).tables
+    assert table.title == "Metrics of nvprof"
+    assert table.column("Kernel") == ("gemm(float*, int)", "gemm(float*, int)", "relu(float*)")
+    assert table.column("Invocations") == (18.0, 18.0, 1.0)
+    assert table.column("Metric Description")[1] == "Device Memory Utilization"
+    assert table.column("Avg") == ("43.000000", "Low (3)", "12.5GB/s")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Usage: nvprof [options] [CUDA-application]\n  -s,  --print-summary  Print a summary, Time(%) and all.\n",
+        SUMMARY.replace("Time(%)      Time     Calls", "Time(%)      Time     Count"),
+        METRICS.replace("Invocations ", "Count "),
+    ],
+)
+def test_other_texts_are_none_of_nvprofs_tables(text: str, tmp_path: Path) -> None:
+    with pytest.raises(UnknownFormat):
+        opened(tmp_path, text)
+
+
+def test_what_is_no_row_ends_a_table_and_is_counted(tmp_path: Path) -> None:
+    row = METRICS.splitlines()[4]
+    trace = opened(tmp_path, METRICS.replace(row, f"{row}\nnot a row of it\n{row}"))
+    assert len(trace.tables[0].column("Kernel")) == 1
+    assert trace.quality.quarantined >= 1
