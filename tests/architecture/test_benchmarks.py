@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import floor, kineto_like, processes, window_loading
+from tests.benchmarks.published import PAGE, Table
 from tests.processes.recordings import Recordings
 
 
@@ -46,6 +47,28 @@ def test_a_window_that_opens_a_recording_is_watched_to_its_diagnosis(tmp_path: P
     assert taken.longest >= taken.own_work > 0
 
 
+def test_a_table_takes_the_place_of_the_one_of_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- BEGIN a -->\nold\n<!-- END a -->\nafter\n")
+    table = Table("a", ", by night", "work", "taken")
+    table.row("reading", r"\1 s")
+    table.publish(page)
+    rows = "| work | taken |\n| --- | --- |\n| reading | \\1 s |\n"
+    assert page.read_text().startswith("before\n<!-- BEGIN a -->\n")
+    assert page.read_text().endswith(f", by night:\n\n{rows}\n<!-- END a -->\nafter\n")
+    assert capsys.readouterr().out.endswith(rows), "as it was printed"
+    with pytest.raises(ValueError, match="no place for b"):
+        Table("b", "", "work").publish(page)
+
+
+def test_the_page_has_a_place_for_each_table() -> None:
+    page = PAGE.read_text("utf-8")
+    for name in ("asked", "ranks", "processes, a processor free", "processes, all processors busy"):
+        assert page.count(f"<!-- BEGIN {name} -->\n") == page.count(f"<!-- END {name} -->") == 1
+
+
 TINY = processes.Sizes(events=5_000, many_events=0, rows=2_000, ranks=8, operators=3)
 
 
@@ -55,7 +78,7 @@ def test_every_command_is_measured_as_a_process_of_the_wheel_and_leaves_nothing(
 ) -> None:
     monkeypatch.setattr(processes, "SHORT", TINY)
     monkeypatch.setattr(processes, "busy", nullcontext)
-    assert processes.report(tmp_path, is_short=True) == 0
+    assert processes.report(tmp_path, is_short=True)[1] == 0
     printed = capsys.readouterr().out
     for command in ("diagnose, JSON", "diagnose, gz", "diagnose, SQLite", "diagnose, ranks", "query, SQLite"):
         assert printed.count(command) == 2, "with a processor free, and with all of them busy"
@@ -74,5 +97,5 @@ def test_a_command_that_fails_makes_the_measurement_fail(
     monkeypatch.setattr(processes, "SHORT", TINY)
     monkeypatch.setattr(processes, "_read", read)
     monkeypatch.setattr(processes, "busy", nullcontext)
-    assert processes.report(tmp_path, is_short=True) == 1
+    assert processes.report(tmp_path, is_short=True)[1] == 1
     assert "FAULT: query: exit code 2" in capsys.readouterr().out

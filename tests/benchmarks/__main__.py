@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.benchmarks.published import Table
+
 SIZES = (100_000, 1_000_000, 5_000_000)
 DATABASE_SIZES = (1_000_000, 10_000_000)
 SNAPSHOT_SIZES = (100_000, 1_000_000)  # allocations
@@ -26,6 +28,11 @@ def main() -> None:
     )
     parser.add_argument("--short", action="store_true", help="of processes: on smaller recordings")
     parser.add_argument(
+        "--publish",
+        action="store_true",
+        help="of asked, processes and ranks: put the tables into docs/benchmarks.md in place of those it has",
+    )
+    parser.add_argument(
         "--peers",
         type=Path,
         metavar="PYTHON",
@@ -39,17 +46,20 @@ def main() -> None:
         if options.events[:1] == ["ranks"]:
             from tests.benchmarks import many_ranks
 
-            many_ranks.report(folder, tuple(map(int, options.events[1:])) or many_ranks.SIZES)
+            ranks = tuple(map(int, options.events[1:])) or many_ranks.SIZES
+            _published([many_ranks.report(folder, ranks)], options.publish)
             return
         if options.events[:1] == ["asked"]:
             from tests.benchmarks import asked
 
-            asked.report(folder, options.peers)
+            _published([asked.report(folder, options.peers)], options.publish)
             return
         from tests.benchmarks import processes
 
         if options.events[:1] == ["processes"]:
-            sys.exit(processes.report(folder, options.short))
+            tables, faults = processes.report(folder, options.short)
+            _published(tables, options.publish)
+            sys.exit(min(faults, 1))
         sizes = [int(each) for each in options.events]
         _measure_traces(sizes or SIZES, folder)
         _measure_databases(sizes or DATABASE_SIZES, folder)
@@ -65,7 +75,12 @@ def main() -> None:
         querying.report(sizes or querying.SIZES)
         starting.report()
         if not sizes:
-            sys.exit(processes.report(folder))
+            sys.exit(min(processes.report(folder)[1], 1))
+
+
+def _published(tables: Sequence[Table], wanted: bool) -> None:
+    for each in tables if wanted else ():
+        each.publish()
 
 
 def _rounds(size: int) -> int:

@@ -20,6 +20,7 @@ from tests.benchmarks import kineto_like
 from tests.benchmarks.floor import scan
 from tests.benchmarks.generate_nsys import write_export
 from tests.benchmarks.loading import forget_cached, peak_of_opening
+from tests.benchmarks.published import Table
 
 ROUNDS = 5
 EVENTS, LARGER, ROWS, RANKS = 1_000_000, 5_000_000, 10_000_000, 1_024
@@ -40,16 +41,13 @@ _ZOOM = """(async () => {
 })()"""
 
 
-def report(folder: Path, perfetto: Path | None) -> None:
+def report(folder: Path, perfetto: Path | None) -> Table:
     """Print the table as its rows become known."""
-    print("| work | measured | asked |\n|---|---|---|", flush=True)
-    for part in (_commands, _small, _memory, _windows, _drawing, _pages):
+    table = Table("asked", "", "work", "measured", "asked")
+    for part in (_commands, _small, _memory, _windows, _drawing, _pages, _ranks):
         for row in part(folder, perfetto):
-            print(f"| {' | '.join(row)} |", flush=True)
-    from tests.benchmarks import many_ranks
-
-    print(f"\n{RANKS:,} ranks: 12 s and linear are asked", flush=True)
-    many_ranks.report(folder, (RANKS // 4, RANKS))
+            table.row(*row)
+    return table
 
 
 def _median(
@@ -160,6 +158,17 @@ def _pages(folder: Path, _: Path | None) -> Iterator[Row]:
     yield "page: first picture, lanes drawn", f"{painted:.2f} s, {drawn:.2f} s", "1 s"
     p50, p99 = np.percentile(frames, (50, 99))
     yield f"page: {FRAMES} frames of a zoom by 10,000", f"p50 {p50:.1f} ms, p99 {p99:.1f} ms", "16 ms"
+
+
+def _ranks(folder: Path, _: Path | None) -> Iterator[Row]:
+    """Once each: most of the time goes into writing the recordings."""
+    from tests.benchmarks.many_ranks import diagnosed
+
+    some, many = (diagnosed(folder, ranks) for ranks in (RANKS // 4, RANKS))
+    taken, fewer = (each.reading + each.judging for each in (many, some))
+    told = f"{taken:.1f} s, {taken / fewer:.2f} times {some.ranks:,} ranks ({fewer:.1f} s)"
+    told += "" if some.named and many.named else "; NOT ALL that was put in is named"
+    yield f"{RANKS:,} ranks", told, "12 s, linear (4 times)"
 
 
 def _looked_at(browser: object, address: str) -> tuple[float, float, Sequence[float]]:

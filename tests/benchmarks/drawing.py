@@ -10,6 +10,7 @@ import argparse
 import gc
 import os
 import resource
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -97,7 +98,7 @@ def with_gaps(trace: Trace, count: int) -> Analysis:
 
 
 def measure(count: int, rounds: int = 1) -> Iterator[Times]:
-    """Frame times of one size at every zoom, so many times; also prints what the index cost."""
+    """Frame times of one size at every zoom, so many times; also tells, on standard error, what the index cost."""
     from PySide6.QtTest import QTest
     from PySide6.QtWidgets import QApplication
 
@@ -126,7 +127,8 @@ def measure(count: int, rounds: int = 1) -> Iterator[Times]:
     rows = sum(len(shown.placed.rows) for shown in view.canvas.shown())
     print(
         f"{len(trace.events):,} events: index {built:.2f} s, {index.nbytes / len(trace.events):.1f} bytes an event;"
-        f" {rows} rows visible"
+        f" {rows} rows visible",
+        file=sys.stderr,
     )
 
     gc.collect()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from parsers.model.late.dataclass import dataclass
+from tests.benchmarks.published import Table
 from tests.rank_runs import LAYERS, Run
 
 SIZES = (64, 256, 1_024)
@@ -95,35 +97,53 @@ def measure(run: Run, folder: Path, cache: Path, workers: int) -> Taken:
     )
 
 
-def report(folder: Path, sizes: tuple[int, ...] = SIZES) -> None:
-    """Print the table; the recordings of one size lie on the disk at a time (3 GB for 1,024 ranks)."""
-    import os
+def diagnosed(folder: Path, ranks: int, workers: int = 2) -> Taken:
+    """A diagnosis of so many ranks, whose recordings lie on the disk meanwhile (3 GB for 1,024 ranks)."""
+    run, where = simulated(ranks), folder / "ranks"
+    run.write(where)
+    try:
+        return measure(run, where, Path(os.environ["XDG_CACHE_HOME"]), workers)
+    finally:
+        shutil.rmtree(where)
 
-    cache = Path(os.environ["XDG_CACHE_HOME"])
-    print(f"Runs of many ranks, {EVENTS:,} events each, two processes")
-    print(f"     ranks  reading  / {sizes[0]:,} ranks   judging     peak   summary  lines  named")
+
+def report(folder: Path, sizes: tuple[int, ...] = SIZES) -> Table:
+    """Print the table, and what is measured of summaries alone."""
     first, told = None, ""
+    table = Table(
+        "ranks",
+        "",
+        "ranks",
+        "reading",
+        f"/ {sizes[0]:,} ranks",
+        "judging",
+        "memory",
+        "a summary",
+        "page",
+        "named",
+    )
     for ranks in sizes:
-        run = simulated(ranks)
-        where = folder / "ranks"
-        run.write(where)
-        taken = measure(run, where, cache, 2)
+        taken = diagnosed(folder, ranks)
         first = first or taken
         if ranks == COMPARED or sizes == (ranks,):
-            alone = measure(run, where, cache, 1)
+            alone = diagnosed(folder, ranks, workers=1)
             told = (
                 f"speed-up of two processes with {ranks:,} ranks: {alone.reading / taken.reading:.2f}, by the seconds "
                 f"of processors, which others on the machine change less: {alone.shared_cpu / taken.shared_cpu:.2f}; "
             )
-        print(
-            f"{ranks:>10,} {taken.reading:>6.1f} s {taken.reading / first.reading:>11.2f} {taken.judging:>7.2f} s"
-            f" {taken.peak / 1e9:>5.2f} GB {taken.summary / 1e3:>6.0f} kB {taken.lines:>6}"
-            f"  {'all' if taken.named else 'NOT ALL'}",
-            flush=True,
+        table.row(
+            f"{ranks:,}",
+            f"{taken.reading:.1f} s",
+            f"{taken.reading / first.reading:.2f}",
+            f"{taken.judging:.2f} s",
+            f"{taken.peak / 1e9:.2f} GB",
+            f"{taken.summary / 1e3:.0f} kB",
+            f"{taken.lines} lines",
+            "all three" if taken.named else "NOT ALL",
         )
-        shutil.rmtree(where)
-    print(f"{told}peak: this process and both others together, at most")
+    print(f"\n{told}memory: of this process and both others together, at most")
     _report_summaries()
+    return table
 
 
 def _report_summaries() -> None:

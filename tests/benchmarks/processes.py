@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from parsers.model.late.dataclass import dataclass
+from tests.benchmarks.published import Table
 from tests.processes.installed import install, installed_in
 from tests.processes.place import Hangs, Place, kill, processes_with
 from tests.processes.recordings import Recordings
@@ -28,6 +29,10 @@ COPY_BYTES = 8 << 20
 BUSY_LOOP = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))\n"
 FLOOR = "import pathlib, sys\nfrom {module} import scan\nscan(pathlib.Path(sys.argv[1]))"
 JSON, DATABASE = "tests.benchmarks.floor", "tests.benchmarks.database_loading"
+COLUMNS = (
+    "command", "file", "reading its bytes", "decoding it in Python", "first", "/ decoding", "again",
+    "processors, first", "/ decoding", "memory",
+)  # fmt: skip
 QUESTION = "SELECT name, sum(duration_ns) AS total FROM kernels GROUP BY name ORDER BY total DESC"
 
 
@@ -77,33 +82,24 @@ class Faults:
         print(f"  FAULT: {what}", flush=True)
 
 
-def report(folder: Path, is_short: bool = False) -> int:
-    """Print the tables; 1 when a command failed, had no end or left something."""
+def report(folder: Path, is_short: bool = False) -> tuple[list[Table], int]:
+    """Print the tables; and how often a command failed, had no end or left something."""
     sizes = SHORT if is_short else REAL
     shared = SharedFolder(f"stallscope-bench-{os.getpid()}")
-    faults = Faults()
+    faults, tables = Faults(), list[Table]()
     try:
         installed = installed_in(shared.once("installed", install))
         recordings = Recordings(shared)
         for state, around in (("a processor free", contextlib.nullcontext), ("all processors busy", busy)):
-            print(f"Commands of the installed wheel as processes, {state}")
-            print(
-                "                          size    bytes    floor    first  / floor    again  / first"
-                "     work  / floor    peak"
-            )
+            tables.append(Table(f"processes, {state}", f", {state}", *COLUMNS))
             with around():
                 for each in _read(recordings, sizes):
-                    _measure(each, Place(folder / "place", installed), faults)
+                    _measure(each, Place(folder / "place", installed), faults, tables[-1])
             print()
     finally:
         shared.leave()
-    print("bytes: the file read and dropped; floor: decoded in Python by a process of its own, nothing kept;")
-    print(
-        "again: with what the cache holds; work: the first time in seconds of processors, which others on the machine"
-    )
-    print("less; peak: memory of all processes together")
     print(f"{len(faults.found)} faults: commands that failed, had no end, or left processes or files")
-    return 1 if faults.found else 0
+    return tables, len(faults.found)
 
 
 def _read(recordings: Recordings, sizes: Sizes) -> Iterator[Recording]:
@@ -125,8 +121,8 @@ def _read(recordings: Recordings, sizes: Sizes) -> Iterator[Recording]:
         )
 
 
-def _measure(recording: Recording, place: Place, faults: Faults) -> None:
-    """One line: the command first and again, between floors taken on the same machine."""
+def _measure(recording: Recording, place: Place, faults: Faults, table: Table) -> None:
+    """One row: the command first and again, between floors taken on the same machine."""
     size = sum(each.stat().st_size for each in _files(recording.path))
     reading = _timed(lambda: _read_bytes(recording.path))
     floor = _timed(lambda: _scan(recording)) if recording.floor else None
@@ -142,17 +138,18 @@ def _measure(recording: Recording, place: Place, faults: Faults) -> None:
     finally:
         kill(processes_with(place.mark))
         shutil.rmtree(place.root)
-    print(
-        f"{recording.what:<19} {size / 1e6:>7,.0f} MB {reading.seconds:>6.2f} s {_or_none(floor and floor.seconds)} s"
-        f" {first.seconds:>6.2f} s {_or_none(floor and first.seconds / floor.seconds, 8)} {again.seconds:>6.2f} s"
-        f" {again.seconds / first.seconds:>8.2f} {first.work:>6.2f} s {_or_none(floor and first.work / floor.work, 8)}"
-        f" {max(first.peak, again.peak) / 1e9:>4.2f} GB",
-        flush=True,
+    table.row(
+        recording.what,
+        f"{size / 1e6:,.0f} MB",
+        f"{reading.seconds:.2f} s",
+        f"{floor.seconds:.2f} s" if floor else "",
+        f"{first.seconds:.2f} s",
+        f"{first.seconds / floor.seconds:.2f}" if floor else "",
+        f"{again.seconds:.2f} s",
+        f"{first.work:.2f} s",
+        f"{first.work / floor.work:.2f}" if floor else "",
+        f"{max(first.peak, again.peak) / 1e9:.2f} GB",
     )
-
-
-def _or_none(value: float | None, width: int = 6) -> str:
-    return "-".rjust(width) if value is None else f"{value:>{width}.2f}"
 
 
 def _taken(what: str, place: Place, words: list[str], faults: Faults) -> Taken:
