@@ -193,9 +193,63 @@ def test_a_late_rank_costs_what_the_others_wait_for_it(shared_data: Path) -> Non
     assert data.share > 0.5
 
 
-def test_no_sentence_promises_and_doubts(shared_data: Path) -> None:
+PROMISES = re.compile(r"\d(?:\.\d+)?x(?: to \d[\d.]*x)? faster")
+DOUBTS = re.compile(
+    r"of little use|hardly faster|no gain|costs? nothing|no difference|not worth|(?:no|not) faster|not help|"
+    r"nothing to gain",
+    re.IGNORECASE,
+)
+
+
+def is_contradictory(text: str) -> bool:
+    return bool(PROMISES.search(text) and DOUBTS.search(text))
+
+
+def promised_and_doubted(*files: Path) -> list[str]:
+    """What is told as worth mending and as useless at once: the first thing to do, and the card of each finding."""
+    analysis, diagnosis = analysed(*files), diagnosed(*files)
+    plan = plan_of(analysis)
+    changes = numbers_of_changes(plan.promises, Reader.of(analysis.trace))
+    told = [first_step(plan, diagnosis)]
+    for each in diagnosis.findings:
+        shown = card(each, gain(each, plan), gain(each, plan, short=True), changes)
+        texts = (shown.title, shown.gives, shown.explanation, *shown.advice, shown.code, shown.cannot_tell)
+        told.append(" ".join(texts))
+    return [each for each in told if is_contradictory(each)]
+
+
+@pytest.mark.parametrize(
+    ("text", "contradicts"),
+    [
+        ("Do this first, about 1.9x faster: allow TF32. It is of little use while the GPU waits.", True),
+        ("about 1.9x faster. Matrix products run without tensor cores.", False),
+        ("Tensor cores are of little use while the GPU waits.", False),
+        ("Do this first, 1.20x to 2.8x faster: compile the model, which makes no difference.", True),
+    ],
+)
+def test_a_promise_beside_a_doubt_is_found(text: str, contradicts: bool) -> None:
+    assert is_contradictory(text) is contradicts
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_nothing_is_promised_and_doubted_at_once(name: str) -> None:
+    assert promised_and_doubted(*RECORDINGS[name]) == []
+
+
+@pytest.mark.thorough
+def test_of_full_size_nothing_is_promised_and_doubted_at_once(shared_data: Path) -> None:
+    runs: dict[str, list[Path]] = {}
+    for path in sorted((shared_data / "real").glob("*")):
+        if path.name.endswith((".trace.json.gz", ".sqlite")):
+            runs.setdefault(path.name.split(".rank")[0], []).append(path)
+    told = {name: promised_and_doubted(*files) for name, files in runs.items()}
+    assert len(told) > 40
+    assert {name: texts for name, texts in told.items() if texts} == {}
+
+
+def test_tensor_cores_are_promised_without_a_doubt(shared_data: Path) -> None:
     path = shared_data / "real" / "lm.pt.trace.json.gz"
-    report = " ".join(as_text(analysed(path).trace, diagnosed(path), analysed(path)).split())
-    assert "of little use" not in report
+    assert promised_and_doubted(path) == []
+    report = as_text(analysed(path).trace, diagnosed(path), analysed(path))
     assert report.startswith("Matrix products without tensor cores: ")
     assert "Do this first, about" in report
