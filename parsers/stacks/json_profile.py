@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-import msgspec
-
+from parsers.decoders import from_json
 from parsers.files.base import Source
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream, require_memory
@@ -30,6 +29,6 @@ def decoded_profile(
         data = LimitedStream(packed, source, progress, "reading samples").whole(_MAX_BYTES, _SHORTER)
     require_memory(source.path, data.count(counted), bytes_each, _SHORTER)
     try:
-        return msgspec.json.decode(data, type=kind)
+        return from_json(data, kind)
     except UNREADABLE as error:
         raise Malformed(source.path, f"{what} cannot be read ({error}).", hint) from error

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from isal.isal_zlib import crc32
 
+from parsers.decoders import from_msgpack
 from parsers.files.private_folder import hold
 from parsers.model import U8, Array, Progress
 
@@ -114,7 +115,7 @@ def _read(whole: U8, path: str, progress: Progress) -> tuple[bytes, dict[str, Ar
     listed = whole[first : first + length].tobytes()
     if crc32(listed) != checksum:
         raise NotAsWritten(f"the directory of {path} has changed")
-    directory = msgspec.msgpack.decode(listed, type=_Directory)
+    directory = from_msgpack(listed, _Directory)
     mapped: dict[_Place, Array] = {}
     for name, place in directory.columns.items():
         if place not in mapped:

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from parsers.decoders import from_msgpack
 from parsers.files.private_folder import hold
 from parsers.model import (
     ArgumentSource,
@@ -146,7 +147,7 @@ def read(path: Path, sources: tuple[ArgumentSource | None, ...], progress: Progr
     encoded, columns = columns_file.read(path, progress)
     if not encoded.startswith(meaning().encode()):
         raise NotAsWritten(f"the numbers in {path} had other meanings when they were written")
-    words = msgspec.msgpack.decode(encoded[len(meaning()) :], type=Words)
+    words = from_msgpack(encoded[len(meaning()) :], Words)
     trace = Trace(
         strings=words.strings,
         events=EventTable(**{name: columns[f"event.{name}"] for name in COLUMNS}),

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from parsers.decoders import from_msgpack
 from parsers.model import I32, I64, Array, LaneKind, Trace
 from parsers.stored import columns as columns_file
 from viewer.timeline.geometry.drawing_index import DrawingIndex, index_of
@@ -64,7 +65,7 @@ def read_index(path: Path, trace: Trace) -> DrawingIndex:
     Raises ``OSError``, ``KeyError``, ``ValueError`` and ``msgspec.MsgspecError`` where it is not what was written.
     """
     encoded, columns = columns_file.read(path)
-    words = msgspec.msgpack.decode(encoded, type=_Words)
+    words = from_msgpack(encoded, _Words)
     events = trace.events
 
     def row(key: str, first: int, start: I64, end: I64, name: I32) -> Row:

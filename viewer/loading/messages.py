@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from parsers.decoders import from_json
 from parsers.model import Malformed, TraceError, UnknownFormat
 from parsers.stored.handover import Handover
 from viewer.query.errors import MemoryReached, QueryError
@@ -200,7 +201,7 @@ def order_of(line: bytes) -> Call | Stop | More:
 
 def _decoded(line: bytes, kind: Any) -> Any:
     try:
-        return msgspec.json.decode(line, type=kind)
+        return from_json(line, kind)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:  # halves of characters, which are bytes of a file's name

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from parsers.decoders import from_json
 from parsers.files.private_folder import PrivateFolder
 from parsers.model import Progress, Trace, TraceError
 from parsers.preview import PREVIEW_EVENTS
@@ -120,7 +121,7 @@ class LoadingProcess:
         assert isinstance(message, Analysed)
         try:
             _, columns = stored_columns.read(Path(message.columns))
-            plain = msgspec.json.decode(message.plain, type=FoundOut)
+            plain = from_json(message.plain, FoundOut)
             return known(trace, plain, columns, self.thresholds or DEFAULTS)
         except (OSError, ValueError, KeyError, msgspec.MsgspecError) as error:
             raise CannotLoadThere(str(error)) from error

@@ -10,6 +10,7 @@ import numpy as np
 from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns, Instant, Naming, Part, Track
 from parsers.chrome.decode.counters import Series
+from parsers.decoders import from_msgpack
 from parsers.model import I64, Array, Attribute, EventKind, LaneKind, QualityNote, QualityRecorder
 from parsers.model.attributes import TEXT_ATTRIBUTES
 
@@ -83,7 +84,7 @@ def packed(columns: Columns, series: Series) -> bytes:
 
 def unpack_into(data: bytes, columns: Columns, series: Series) -> None:
     """Add another process's share to ``columns`` and ``series``."""
-    parcel = msgspec.msgpack.decode(data, type=Parcel)
+    parcel = from_msgpack(data, Parcel)
     names = np.array([columns.names[name] for name in parcel.names], np.int32)
     tracks = np.array([columns.tracks[_track(*track)] for track in parcel.tracks], np.int32)
     kind = np.frombuffer(parcel.kind, np.uint8)

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 import msgspec
 import numpy as np
 
+from parsers.decoders import from_json
 from parsers.files.base import Source, parser
 from parsers.json_records import UNREADABLE
 from parsers.model import I32, Effect, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
@@ -136,7 +137,7 @@ def _readable(source: Source, stated: list[msgspec.Raw], builder: TraceBuilder) 
     wrong = ""
     for each in stated:
         try:
-            profiles.append(msgspec.json.decode(each, type=_Profile))
+            profiles.append(from_json(each, _Profile))
         except UNREADABLE as error:
             wrong = wrong or str(error)
             builder.quality.read(1)

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
+from parsers.decoders import from_json
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
@@ -53,7 +54,7 @@ class TrtexecProfile:
         with open_bytes(source) as stream:
             content = LimitedStream(stream, source, progress, "reading results").read(_MAX_BYTES)
         try:
-            stated = msgspec.json.decode(content, type=list[_Layer])
+            stated = from_json(content, list[_Layer])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise Malformed(
                 source.path, f"These layer times cannot be read ({error}).", "Write them again."

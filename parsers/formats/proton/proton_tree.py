@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from parsers.decoders import from_json
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream, require_memory
@@ -125,7 +126,7 @@ class ProtonTree:
         require_memory(source.path, content.count(b'"frame"'), _BYTES_OF_NODE, "Profile fewer scopes.")
         try:
             first, *rest = msgspec.json.decode(content, type=list[msgspec.Raw])
-            root = msgspec.json.decode(first, type=_Node)
+            root = from_json(first, _Node)
             devices = msgspec.json.decode(rest[0], type=dict[str, dict[str, dict[str, Any]]]) if rest else {}
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
             raise Malformed(source.path, f"This profile cannot be read ({error}).", _HINT) from error

@@ -8,6 +8,7 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
+from parsers.decoders import from_json
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
@@ -97,7 +98,7 @@ class TritonServerTrace:
             stream = LimitedStream(packed, source, progress.part(0.0, 0.4), "reading requests")
             content = stream.whole(_MAX_BYTES, "Trace fewer requests: --trace-config rate=1000.")
         try:
-            entries = msgspec.json.decode(content, type=list[_Entry])
+            entries = from_json(content, list[_Entry])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise Malformed(source.path, f"This request trace cannot be read ({error}).", _HINT) from error
         requests = _requests(entries, progress.part(0.4, 0.6))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from parsers.decoders import from_msgpack
 from parsers.stored import cache as stored_cache
 from parsers.stored import columns as stored_columns
 from parsers.stored.columns import NotAsWritten
@@ -34,7 +35,7 @@ def summary_of_bytes(content: bytes) -> RankSummary:
     words, columns = stored_columns.decoded(content)
     if not words.startswith(_meaning().encode()):
         raise NotAsWritten("its numbers had other meanings when it was written")
-    return RankSummary(msgspec.msgpack.decode(words[len(_meaning()) :], type=SummaryWords), columns)
+    return RankSummary(from_msgpack(words[len(_meaning()) :], SummaryWords), columns)
 
 
 def key_of(path: Path, thresholds: Mapping[str, float]) -> str | None:
