@@ -308,22 +308,21 @@ def _without_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Findin
     if not time.is_told:
         return finding
     scale = time.scale(key) if key in time.parts else time.fixed_scale
-    return _told_as(finding, finding.share * scale, scale, time.length_ns)
+    return _told_as(finding, finding.share * scale, scale, time)
 
 
 _KEYS = {Family.COPY: "copy", Family.COLLECTIVE: "communication"}
 
 
-def _told_as(finding: Finding, share: float, scale: float, length_ns: float) -> Finding:
+def _told_as(finding: Finding, share: float, scale: float, time: StepTime) -> Finding:
     share = min(share, 1.0)
     amount = finding.headline.amount
     if isinstance(amount, Part):
         amount = replace(amount, share=min(amount.share * scale, 1.0))
     account = finding.account
-    if abs(share - finding.share) >= OTHER_BASIS:
-        account = (
-            account + f" Without the profiler it is {_of_time(amount, share, length_ns, finding.window_ns)}."
-        )
+    if percent(share) != percent(finding.share):
+        told = _of_time(amount, share, time, finding.window_ns)
+        account = account + f" Without the profiler it is {told}."
     by_share = finding.severity is severity_of(finding.ceiling_ns, finding.window_ns)
     return replace(
         finding,
@@ -334,17 +333,21 @@ def _told_as(finding: Finding, share: float, scale: float, length_ns: float) -> 
     )
 
 
-def _of_time(amount: object, share: float, length_ns: float, window_ns: float) -> str:
-    """ "26.5 of the 46.4 ms of a step (57 %)", or the percentage alone where only some steps hold it.
+def _of_time(amount: object, share: float, time: StepTime, window_ns: float) -> str:
+    """ "26.5 of the 46.4 ms of a step (57 %)", or of a typical one where some were slow by chance.
 
-    So, too, where the usual step is longer than the mean one, which every other figure of a step is of.
+    The percentage alone where only some steps hold it. So, too, where the usual step is longer than the finding's own,
+    which its other figures are of.
     """
     if not isinstance(amount, Part):
         return f"{percent(share)} of the time"
+    length_ns = time.length_ns
     if amount.few or length_ns * amount.steps > window_ns:
         return f"{percent(amount.share)} of the time"
-    steps = min(amount.steps, 1)
-    return f"{part_of_steps(amount.share * length_ns, length_ns, steps)} ({percent(amount.share)})"
+    told = part_of_steps(amount.share * length_ns, length_ns, min(amount.steps, 1))
+    if not time.is_mean:
+        told = told.replace("of a step", "of a typical step")
+    return f"{told} ({percent(amount.share)})"
 
 
 def with_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Finding:

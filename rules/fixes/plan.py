@@ -17,7 +17,7 @@ from rules.fixes.measured_bands import NARROWEST, Reach, margin, measured_reache
 from rules.fixes.once import comes_once
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
-from rules.replay.replay import Change, Replay, replay_of, step_of
+from rules.replay.replay import Change, Replay, replay_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class Plan:
         mine = [each.proposal for each in self.chosen(ids)]
         replay = self.replay
         overlay, run = replay.run([each.expected for each in mine])
-        before, after = replay.usual_ns, step_of(run, overlay)
+        before, after = replay.usual_ns, replay.step_of(run, overlay)
         said = _band(replay, mine, before / after)
         low, high = _reaching(replay, mine, before / after, said, self.reaches)
         shortest = max(

@@ -15,7 +15,7 @@ from rules.analysis.idle.causes import Cause
 from rules.fixes.plan import Outcome, Plan
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
-from rules.replay.replay import Replay, step_of
+from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
 # an operation that was launched so long before the GPU fell idle waited for something else
@@ -171,7 +171,7 @@ def _typical(replay: Replay, device: int) -> int:
 
 def _replayed(replay: Replay, mine: BOOL, later: BOOL, overlay: Overlay, run: Run) -> StepTimeline:
     present = mine & overlay.present
-    whole = step_of(run, overlay)
+    whole = replay.step_of(run, overlay)
     found = _timeline(replay, present, later & overlay.present, run.start, run.end, whole)
     busy = clip(union(found.start, found.end), 0, found.length)
     return replace(found, idle=idle_by_cause(replay, overlay, run, present, busy, found.length))

@@ -36,7 +36,11 @@ Change = Callable[[Overlay], None]
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """A compiled recording. Times are ns for one step; ``reason`` is empty where predictions can be made."""
+    """A compiled recording; ``reason`` is empty where predictions can be made.
+
+    Times are ns for one step, on the scale of the analysed ones: replayed as they were recorded, they take ``mean_ns``,
+    so that a predicted step can stand beside every figure that is counted in the recording.
+    """
 
     analysis: Analysis
     program: Program | None
@@ -113,9 +117,20 @@ class Replay:
         """By how much the replay of the unchanged recording misses its length, as a part of it."""
         return _error(self.ready)
 
+    @property
+    def mean_ns(self) -> float:
+        """The mean steady step, as it was recorded."""
+        return self.analysis.window_ns / max(self.analysis.steps_in_window, 1)
+
+    @cached_property
+    def scale(self) -> float:
+        """How long a recorded step is beside a replayed one, which begins anew as soon as the last one has ended."""
+        run = self.ready.run(self.recorded, timeline=False)
+        return self.mean_ns / _step_of(run, self.recorded)
+
     @cached_property
     def recorded_ns(self) -> float:
-        """A typical step as recorded."""
+        """A typical step as recorded: the mean one, unless some were slow by chance."""
         return self._period(self.typical)
 
     @cached_property
@@ -161,11 +176,11 @@ class Replay:
     def gpu_work(self, changes: Sequence[Change] = ()) -> float:
         """What some changes leave to do in a step for the GPU that has most to do, ns; no step is shorter."""
         overlay = self.overlay(changes)
-        return self.ready.busy(overlay) / max(overlay.steps, 1e-9)
+        return self.scale * self.ready.busy(overlay) / max(overlay.steps, 1e-9)
 
     def limit(self, gpu_work: float) -> float:
         """How many times faster than recorded a step is at most while the GPU has so much to do (ns) in it."""
-        return self.recorded_ns / max(gpu_work, MIN_STEP_NS)
+        return self.recorded_ns / max(gpu_work, self.scale * MIN_STEP_NS)
 
     def gain(self, changes: Sequence[Change], host: float = 1.0) -> float:
         """How many times faster a step becomes; ``host`` as for ``overlay``."""
@@ -203,8 +218,12 @@ class Replay:
         earlier = np.clip(begin - (self.host.start - self.host.gap), 0.0, self.host.gap)
         return np.asarray(earlier / np.maximum(self.host.gap, 1.0))
 
+    def step_of(self, run: Run, overlay: Overlay) -> float:
+        """A step of a replay, ns: finite, and never less than its GPU's work or ``MIN_STEP_NS``."""
+        return self.scale * _step_of(run, overlay)
+
     def _period(self, overlay: Overlay) -> float:
-        return step_of(self.ready.run(overlay, timeline=False), overlay)
+        return self.step_of(self.ready.run(overlay, timeline=False), overlay)
 
     def _before(self, host: float) -> float:
         """A step on a faster or slower CPU without a change, computed once for each."""
@@ -217,8 +236,7 @@ class Replay:
         return {}
 
 
-def step_of(run: Run, overlay: Overlay) -> float:
-    """How long a replayed step takes, ns: finite, and never less than its GPU's work or ``MIN_STEP_NS``."""
+def _step_of(run: Run, overlay: Overlay) -> float:
     return max(run.period / max(overlay.steps, 1e-9), MIN_STEP_NS)
 
 

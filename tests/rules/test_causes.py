@@ -36,6 +36,7 @@ from rules.verdict.promises import first_step_in_a_line, step_with, worded
 from rules.verdict.verdict import verdict
 from rules.wording.headline import Headline, Part
 from rules.wording.phrases import part_of, part_of_steps
+from rules.wording.words import ours
 from tests.opened import diagnosed
 from tests.rules.builder import TinyTrace, steps
 
@@ -309,6 +310,23 @@ def test_all_shares_are_those_of_a_step_without_the_recorder(analysis: Analysis)
     )  # steps are shorter than the usual one
     (found,) = in_order(analysis, Plan(replay_of(analysis)), [short]).findings
     assert found.explanation.endswith(f"Without the profiler it is {percent(found.share)} of the time.")
+
+
+@pytest.mark.parametrize(("mean", "said"), [(1.0, " of a step ("), (1.2, " of a typical step (")])
+def test_a_step_that_is_not_the_mean_one_is_called_typical(
+    analysis: Analysis, mean: float, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (time,) = step_times(analysis).values()
+    assert time.is_mean
+    time = replace(time, mean_ns=mean * time.recorded_ns)
+    assert time.is_mean is (mean == 1.0)
+    monkeypatch.setattr("rules.causes.step_times", lambda _: {time.device: time})
+    whole = analysis.window_ns
+    launching = replace(finding(Category.LAUNCH_BOUND, 0.4), ceiling_ns=0.4 * whole, window_ns=whole)
+    launching = replace(launching, account=ours("Of a $CUDA graph."))
+    (found,) = in_order(analysis, Plan(replay_of(analysis)), [launching]).findings
+    assert found.explanation.startswith(launching.explanation + " Without the profiler it is ")
+    assert said in found.explanation.partition("Without the profiler it is ")[2]
 
 
 @pytest.mark.parametrize(("share", "kept"), [(NOTEWORTHY_IDLE + 0.01, True), (NOTEWORTHY_IDLE - 0.01, False)])

@@ -19,6 +19,7 @@ from viewer.look import theme
 from viewer.look.boxes import scrolling, vertical
 from viewer.look.headline import Headline
 from viewer.look.labels import Label
+from viewer.panels.charts.bar_key import BarKey
 from viewer.panels.charts.budget_bar import BudgetBar, Part
 from viewer.timeline.overview import Glow
 
@@ -51,9 +52,11 @@ class VerdictStrip(QWidget):
         self.headline.without_recorder.toggled.connect(lambda on: document.show_recorder(not on))
         self._bars_area = scrolling()
         self.bars: list[BudgetBar] = []
+        self.key = BarKey()
         layout = vertical(self, (14, 9, 14, 9), 6)
         layout.addWidget(self.headline)
         layout.addWidget(self._bars_area)
+        layout.addWidget(self.key)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         document.stage_changed.connect(lambda _: self._say())
         document.diagnosis_changed.connect(lambda _: self._refresh())
@@ -156,12 +159,14 @@ class VerdictStrip(QWidget):
 
     def _recorder_pill(self, diagnosis: Diagnosis) -> tuple[str, str]:
         """Where the recorder takes much of a step, how much, and what the numbers are therefore of."""
-        share = max((each.recorder_share for each in diagnosis.step_times.values()), default=0.0)
-        if share <= LARGE:
+        times = diagnosis.step_times.values()
+        most = max(times, key=lambda each: each.recorder_share, default=None)
+        if most is None or most.recorder_share <= LARGE:
             return "", ""
         basis = "gains" if self._document.with_recorder else "shares and gains"
-        told = f"The profiler takes {percent(share)} of a recorded step; {basis} are without it."
-        return f"profiler: {percent(share)} of a step", told
+        share, typical = percent(most.recorder_share), "" if most.is_mean else "typical "
+        told = f"The profiler takes {share} of a {typical}recorded step; {basis} are without it."
+        return f"profiler: {share} of a {typical}step", told
 
     def _show_problem(self) -> None:
         from rules.verdict.verdict import first_problem
@@ -233,6 +238,7 @@ class VerdictStrip(QWidget):
         )
         self._bars_area.setFixedHeight(height + 4 * max(shown - 1, 0))
         self._bars_area.setVisible(bool(self.bars))
+        self.key.show_bars(self.bars)
 
     def _step_time(self, device: int) -> StepTime | None:
         """The typical step that all shares are of, where the recorder takes a part of it and no step is chosen."""
@@ -259,9 +265,11 @@ class VerdictStrip(QWidget):
         button.setChecked(not self._document.with_recorder)
         if steps:
             most = max(steps, key=lambda each: each.recorder_share)
+            chance = f" Slow steps make the mean {duration(most.mean_ns)}." if not most.is_mean else ""
             button.setToolTip(
-                f"The profiler takes {duration(most.recorder_ns)} ({percent(most.recorder_share)}) of a recorded "
-                f"step of {duration(most.recorded_ns)}. Switch off to see it as a part of its own."
+                f"The profiler takes {duration(most.recorder_ns)} ({percent(most.recorder_share)}) of a "
+                f"{'' if most.is_mean else 'typical '}recorded step of {duration(most.recorded_ns)}.{chance} "
+                "Switch off to see it as a part of its own."
             )
 
     def _memory_bars(self, analysis: Analysis) -> list[BudgetBar]:
