@@ -10,7 +10,7 @@ from parsers.model import F64, I64, U8, EventKind, derived
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.replay.program import Program
-from rules.replay.replay import replay_of
+from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
 
 
@@ -31,7 +31,7 @@ class PathKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CriticalPath:
-    """Disjoint pieces in order of time, as long as the replayed steps; times in ns as recorded.
+    """Disjoint pieces in order of time, as long as the replayed steps are on average; times in ns as recorded.
 
     ``event`` is the call or operation of a piece, ``lane`` its lane; -1 for host time before the first call.
     """
@@ -58,12 +58,15 @@ def critical_path_of(analysis: Analysis) -> CriticalPath:
         return CriticalPath(none, none, np.empty(0, np.uint8), none, none, 0)
     around = surroundings_of(analysis)
     own = np.minimum(around.silent_ns + around.input_ns, replay.host.gap)
-    return _walk(analysis, replay.program, own)
+    return _walk(replay, replay.program, own)
 
 
-def _walk(analysis: Analysis, program: Program, own: F64) -> CriticalPath:
-    """Back from the last end, at every operation and call to whatever it had to wait for longest."""
-    host, device, waits = program.host, program.device, program.waits
+def _walk(replay: Replay, program: Program, own: F64) -> CriticalPath:
+    """Back from the last end, at every operation and call to whatever it had to wait for longest.
+
+    The last end is that of the GPU's work, or of the steps where the CPU goes on after it.
+    """
+    analysis, host, device, waits = replay.analysis, program.host, program.device, program.waits
     kinds = _kinds_of(analysis, program)
     needs: dict[int, list[int]] = {}
     for source, dependent in zip(device.depends.tolist(), device.dependent.tolist(), strict=True):
@@ -71,18 +74,25 @@ def _walk(analysis: Analysis, program: Program, own: F64) -> CriticalPath:
     members: dict[int, list[int]] = {}
     for place in np.flatnonzero(device.meeting >= 0).tolist():
         members.setdefault(int(device.meeting[place]), []).append(place)
-    latest = int(device.end.argmax())
-    length = max(span.end - span.start for span in program.spans)
-    begin = max(min(span.start for span in program.spans), int(device.end.max()) - length)
+    last_span = max(range(len(program.spans)), key=lambda number: program.spans[number].end)
+    operation, node = int(device.end.argmax()), -1
+    at = max(int(device.end[operation]), program.spans[last_span].end)
+    begin = at - round(replay.steps * replay.mean_ns)
     pieces: list[tuple[int, int, int, int]] = []  # start, end, kind, event
-    at, operation, node = int(device.end[latest]), latest, -1
 
     def add(since: float, kind: int, event: int) -> None:
         nonlocal at
-        start = max(int(since), begin)
-        if start < at:
-            pieces.append((start, at, kind, event))
+        start, end = max(int(since), begin), at
+        if start < end:
+            if pieces and pieces[-1][0] == end and pieces[-1][2:] == (kind, event):
+                end = pieces.pop()[1]
+            pieces.append((start, end, kind, event))
             at = start
+
+    if at > device.end[operation]:
+        leads = np.flatnonzero(host.leads & (host.span_of_thread == last_span))
+        operation, node = -1, int(host.first[int(leads[0]) + 1]) - 1
+        add(host.end[node], PathKind.HOST, int(host.event[node]))
 
     while at > begin:
         if operation >= 0:
@@ -128,8 +138,8 @@ def _walk(analysis: Analysis, program: Program, own: F64) -> CriticalPath:
     columns = np.array(pieces, np.int64).reshape(-1, 4)
     events = columns[:, 3]
     lane = np.where(events >= 0, analysis.trace.events.lane[np.maximum(events, 0)], -1).astype(np.int64)
-    steps = max((span.count for span in program.spans), default=0)
-    return CriticalPath(columns[:, 0], columns[:, 1], columns[:, 2].astype(np.uint8), events, lane, steps)
+    kind = columns[:, 2].astype(np.uint8)
+    return CriticalPath(columns[:, 0], columns[:, 1], kind, events, lane, replay.steps)
 
 
 def _last_to_come(start: I64, members: dict[int, list[int]], meeting: int, operation: int) -> int:

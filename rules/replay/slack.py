@@ -15,7 +15,10 @@ _CALL_STARTS, _CALL_RETURNS, _ENDS = range(3)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slack:
-    """``ns`` for each ``event`` (ascending): calls that drive a GPU, and GPU operations."""
+    """``ns`` for each ``event`` (ascending): calls that drive a GPU, and GPU operations.
+
+    A step at most: what could be later than that would meet the same of the next step.
+    """
 
     event: I64
     ns: I64
@@ -30,15 +33,15 @@ class Slack:
 @derived
 def slack_of(analysis: Analysis) -> Slack:
     """The slack of everything that is replayed; empty for a recording that cannot be."""
-    program = replay_of(analysis).program
-    if program is None:
+    replay = replay_of(analysis)
+    if (program := replay.program) is None:
         return Slack(np.empty(0, np.int64), np.empty(0, np.int64))
     calls, operations = _latest(program)
     host, device = program.host, program.device
     ns = np.concatenate((calls - host.start, (operations - device.end)[device.member_of]))
     event = np.concatenate((host.event, device.members))
     order = np.argsort(event, kind="stable")
-    return Slack(event[order], np.maximum(ns[order], 0).astype(np.int64))
+    return Slack(event[order], np.clip(ns[order], 0, replay.mean_ns).astype(np.int64))
 
 
 def _latest(program: Program) -> tuple[F64, F64]:

@@ -131,12 +131,21 @@ def test_a_step_is_never_shorter_than_its_busiest_stream(recorded: Replay) -> No
     assert recorded.time([no_host]) >= busy * (1 - 1e-9)
 
 
+def test_replayed_as_recorded_a_step_takes_the_mean_of_the_analysed_ones(recorded: Replay) -> None:
+    analysis = recorded.analysis
+    start, end = analysis.window
+    assert recorded.mean_ns * max(analysis.steps_in_window, 1) == pytest.approx(end - start)
+    run = recorded.ready.run(recorded.recorded, timeline=False)
+    assert recorded.step_of(run, recorded.recorded) == pytest.approx(recorded.mean_ns)
+    assert recorded.scale == pytest.approx(1.0, abs=0.1)
+    assert recorded.recorded_ns <= recorded.mean_ns * (1 + 1e-9)
+
+
 def test_the_critical_path_covers_the_steps_without_a_hole(recorded: Replay) -> None:
     path = critical_path_of(recorded.analysis)
     assert np.array_equal(path.start[1:], path.end[:-1])
-    longest = max(span.end - span.start for span in recorded.spans)
-    assert path.end[-1] - path.start[0] == pytest.approx(longest, rel=0.02)
-    assert sum(path.share().values()) == pytest.approx(longest / recorded.steps, rel=0.02)
+    assert path.end[-1] - path.start[0] == pytest.approx(recorded.steps * recorded.mean_ns, abs=1)
+    assert sum(path.share().values()) == pytest.approx(recorded.mean_ns, abs=len(path.share()))
 
 
 def one_step(trace: TinyTrace, _: int) -> None:

@@ -17,6 +17,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import plan_of
 from rules.replay.critical_path import PathKind, critical_path_of
+from rules.replay.replay import replay_of
 from rules.replay.slack import slack_of
 from viewer.look import theme
 from viewer.panels.findings.share_bar import ShareBar
@@ -194,10 +195,11 @@ def test_a_selected_event_says_how_much_later_it_could_be(slow: MainWindow, qtbo
     analysis = slow.document.analysis
     assert analysis is not None
     slack = slack_of(analysis)
+    assert slack.ns.max() <= replay_of(analysis).mean_ns, "later than that the next step has its turn"
     show_tab(slow, qtbot, "Selection")
     panel = slow.panels.tabs.currentWidget()
     for event, text in (
-        (int(slack.event[slack.ns.argmax()]), "later would make no step longer"),
+        (int(slack.event[slack.ns.argmax()]), "later without making a step longer"),
         (int(slack.event[slack.ns.argmin()]), "none: it is on the critical path"),
     ):
         slow.document.select_event(event)

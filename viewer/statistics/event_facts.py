@@ -64,7 +64,8 @@ class Fact:
 def fact_of_slack(ns: int) -> Fact:
     """How much later something could be."""
     none = "none: it is on the critical path"
-    return Fact("Slack", f"{duration(ns)} later would make no step longer" if ns >= MIN_SLACK_NS else none)
+    could = f"could be {duration(ns)} later without making a step longer"
+    return Fact("Slack", could if ns >= MIN_SLACK_NS else none)
 
 
 def _named(trace: Trace, label: str, event: int) -> Fact:

@@ -211,8 +211,10 @@ def what(trace: Trace, path: CriticalPath, piece: int) -> str:
         around := _region(trace, event, int(path.start[piece] + path.end[piece]) // 2)
     ):
         return f"{PATH_NAMES[kind]}, in {around}"
-    before = "before " if kind is PathKind.HOST else ""
-    return f"{PATH_NAMES[kind]}: {before}{style.shown(name) if on_gpu else plain_name(name)}"
+    beside = ""
+    if kind is PathKind.HOST:
+        beside = "after " if path.start[piece] >= trace.events.end[event] else "before "
+    return f"{PATH_NAMES[kind]}: {beside}{style.shown(name) if on_gpu else plain_name(name)}"
 
 
 def _region(trace: Trace, event: int, when: int) -> str:
