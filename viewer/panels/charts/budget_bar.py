@@ -153,6 +153,11 @@ class PartButton(QAbstractButton):
             12 if self.height() >= BAR_HEIGHT else theme.SECONDARY_PX - 1, QFont.Weight.DemiBold
         )
 
+    @property
+    def name(self) -> str:
+        """What stands in it at its width; empty where nothing fits."""
+        return self.shown_name(self.width() - 12)
+
     def shown_name(self, room: int) -> str:
         """The most that can be said of this part in so many pixels."""
         bare = self.part.label.removeprefix("waiting for ").removeprefix("the ")
@@ -163,7 +168,7 @@ class PartButton(QAbstractButton):
         return next((text for text in texts if metrics.horizontalAdvance(text) <= room), "")
 
     def _paint_name(self, painter: QPainter, ground: QColor) -> None:
-        text = self.shown_name(self.width() - 12)
+        text = self.name
         if not text:
             return
         painter.setFont(self._font)
