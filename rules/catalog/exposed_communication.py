@@ -183,8 +183,8 @@ def _explanation(analysis: Analysis, ranks: Ranks[RecordedRun], worst: int, part
             "sent while the backward pass is still computing."
         )
     if ranks.late and share(analysis, ranks.lost_to_late) >= analysis.thresholds[MIN_SHARE]:
-        lost = a_step(ranks.lost_to_late, analysis.steps_in_window)
-        text += f" Time the others spend waiting for {late_names(ranks)} ({lost}) is not counted here."
+        lost = a_step(ranks.most_waiting, analysis.steps_in_window)
+        text += f" Time the others spend waiting for {late_names(ranks)}, up to {lost}, is not counted here."
     elif waiting := _taking_turns(analysis, ranks):
         text += f" A rank waits {a_step(waiting, analysis.steps_in_window)} for another to arrive; they take turns."
     if _on_the_compute_stream(analysis, events, worst):

@@ -9,11 +9,10 @@ import numpy as np
 
 from parsers.model import EventKind
 from parsers.model.names.kernels import kernel_name
-from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, union
-from rules.analysis.facts.inside_window import busiest_device, of_family, operations, total
+from rules.analysis.facts.inside_window import busiest_device, of_family, operations
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, rule
 from rules.losses.lost_time import event_evidence, kernel_culprit
@@ -63,7 +62,6 @@ When it is wrong
         if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return
         longest = int(events[np.argmax(durations(trace, events))])
-        kernels = total(analysis, operations(analysis, worst, EventKind.KERNEL))
         yield self.finding(
             analysis,
             headline=Headline(
@@ -71,9 +69,7 @@ When it is wrong
             ),
             account=(
                 f"Tensors are only rearranged in {counted(analysis, len(events), 'kernel')} such as "
-                f"{shortened(kernel_name(trace.name(longest)), 70)}: "
-                f"{part_of_step(analysis, ceiling)}, {percent(total(analysis, events) / max(kernels, 1))} of "
-                "the kernels' time."
+                f"{shortened(kernel_name(trace.name(longest)), 70)}: {part_of_step(analysis, ceiling)}."
             ),
             remedy=CHANNELS_LAST,
             ceiling_ns=ceiling,

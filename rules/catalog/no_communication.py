@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.cpu_time import collectives_on_cpu
 from rules.analysis.facts.inside_window import operations
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import event_evidence
@@ -33,7 +34,8 @@ Why it costs time
     It may cost no time at all, but it is suspicious: ranks that train one model must exchange gradients.
 
 How it decides
-    At least two ranks have GPU work, and no kernel's name belongs to NCCL, RCCL, NVSHMEM or another known library.
+    At least two ranks have GPU work, no kernel's name belongs to NCCL, RCCL, NVSHMEM or another known library, and no
+    collective ran on the CPU (gloo, MPI).
 
 What to try
     Check that the model is wrapped (DistributedDataParallel, FSDP) and that the recording contains whole steps.
@@ -45,7 +47,7 @@ When it is wrong
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
         ranks = {trace.devices[device].rank for device in analysis.active_devices} - {None}
-        if len(ranks) < 2 or len(trace.collective_kernels):
+        if len(ranks) < 2 or len(trace.collective_kernels) or len(collectives_on_cpu(trace)):
             return
         yield self.finding(
             analysis,

@@ -1,4 +1,4 @@
-"""What is no problem in a recording: parts of the time that no finding is about, with how little of it they are."""
+"""What is no problem in a recording: parts of the time that no finding or fix is about, with how little they are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family
 from rules.diagnosis import Diagnosis
+from rules.fixes.plan import plan_of
+from rules.verdict.promises import MIN_SPEEDUP
 from rules.verdict.verdict import BUDGET_LABELS, shows_no_run, time_parts
 from rules.wording.phrases import listed
 
@@ -19,7 +21,7 @@ _FAMILIES = {Family.COPY: "copy", Family.COLLECTIVE: "communication"}
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A part of the time without a finding; ``share`` is the largest of any GPU's step, between 0 and 1."""
+    """A part of the time without a finding or a fix; ``share`` is the largest of any GPU's step, between 0 and 1."""
 
     key: str
     label: str
@@ -31,7 +33,7 @@ def absent(analysis: Analysis, diagnosis: Diagnosis) -> tuple[Absent, ...]:
     capture = analysis.trace.capture
     if shows_no_run(analysis, diagnosis) or not analysis.active_devices or not capture.has_api_calls:
         return ()
-    about = {each.category.about for each in diagnosis.findings}
+    about = {each.category.about for each in diagnosis.findings} | _mended(analysis)
     labels = {cause.key: analysis.idle.label(cause) for cause in _CAUSES if cause not in about}
     labels |= {key: BUDGET_LABELS[key] for family, key in _FAMILIES.items() if family not in about}
     shares = dict.fromkeys(labels, 0.0)
@@ -44,6 +46,13 @@ def absent(analysis: Analysis, diagnosis: Diagnosis) -> tuple[Absent, ...]:
         shares.pop("communication", None)
     found = [Absent(key, labels[key], share) for key, share in shares.items() if share < MAX_SHARE]
     return tuple(sorted(found, key=lambda each: -each.share))
+
+
+def _mended(analysis: Analysis) -> set[object]:
+    """What fixes with a gain are for: whatever little time it takes, it holds something up."""
+    plan = plan_of.kept(analysis)
+    promises = [each for each in plan.promises if each.vague or each.expected >= MIN_SPEEDUP] if plan else []
+    return {category.about for each in promises for category in each.proposal.categories}
 
 
 def absent_in_a_line(analysis: Analysis, diagnosis: Diagnosis) -> str:

@@ -55,7 +55,7 @@ def explanation(ranks: AnyRanks, ceiling: int) -> str:
     spent = spends(ranks, ranks.reasons(first.rows), several)
     text = f"{_capital(first.name)} {spent}. {'They' if several else 'It'}" if spent else _capital(first.name)
     lasts, every = _lasts(ranks, first)
-    waiting = int(ranks.waiting[others].max())
+    waiting = ranks.most_waiting
     text += (
         f" {'arrive' if several else 'arrives'} last at {lasts:,} of {every:,} collectives, and "
         f"{_waiters(len(others))} for {'late ranks' if beside else 'them' if several else 'it'} there, up to "

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import resources
 from parsers.model.units import percent
+from rules.analysis.idle.causes import Cause
+from rules.findings.category import Category
+from rules.fixes.plan import plan_of
 from rules.verdict.absent import MAX_SHARE, MIN_SHARE, Absent, absent, absent_in_a_line
+from rules.verdict.promises import MIN_SPEEDUP
 from tests.opened import analysed, diagnosed
 
 PYTHON = resources.path("samples/cpu_python.pt.trace.json.gz")
@@ -46,3 +52,19 @@ def test_the_line_tells_the_small_ones_together(
     monkeypatch.setattr("rules.verdict.absent.absent", lambda *_: (Absent("input-bound", "waiting", share),))
     assert percent(MIN_SHARE) == "0.1 %"
     assert absent_in_a_line(analysed(PYTHON), diagnosed(PYTHON)) == f"No problem here: {said}."
+
+
+@pytest.mark.parametrize(("gain", "told"), [(MIN_SPEEDUP, False), (MIN_SPEEDUP - 0.001, True)])
+def test_what_a_fix_with_a_gain_is_for_is_not_called_no_problem(
+    gain: float, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = sorted(resources.path("samples/straggler_four_ranks").iterdir())
+    analysis, diagnosis = analysed(*ranks), diagnosed(*ranks)
+    plan = plan_of(analysis)
+    fixes = [each for each in plan.promises if Category.SYNCHRONIZATION in each.proposal.categories]
+    assert fixes
+    promises = tuple(replace(each, low=gain, expected=gain, high=gain) for each in fixes)
+    monkeypatch.setattr(plan_of, "kept", lambda _: replace(plan, promises=promises))
+    keys = {each.key for each in absent(analysis, diagnosis)}
+    assert (Cause.SYNCHRONIZATION.key in keys) is told
+    assert Cause.INPUT.key in keys

@@ -129,6 +129,11 @@ class Ranks(Generic[RunType]):
         """(rows): exposed time inside collectives before the transfer could start, inside the window."""
         return self.run.meetings.by_row(self.run.meetings.waiting).astype(np.int64)
 
+    @property
+    def most_waiting(self) -> int:
+        """What the row waits that waits longest for the late ones."""
+        return int(self.waiting[self.others].max())
+
     @cached_property
     def lost_to_late(self) -> int:
         """What the lateness of the late rows costs the others, mean over them.
@@ -151,7 +156,7 @@ class Ranks(Generic[RunType]):
         idler = max(float(idle[late].mean() - np.median(idle[others])), 0.0)
         lost = max(visible, int(min(idler, visible + slowed, waited)))
         clear = any(reason.share >= CLEARLY_MORE for reason in self.reasons(late))
-        return lost if clear else min(lost, 2 * int(self.waiting[others].max()))
+        return lost if clear else min(lost, 2 * self.most_waiting)
 
     @property
     def _transfers_of_late(self) -> int:

@@ -21,8 +21,12 @@ def share_in_words(finding: Finding) -> str:
     return str(amount) if isinstance(amount, Part) and amount.is_of_a_step else ""
 
 
-def _delays(finding: Finding) -> bool:
-    return finding.cost >= finding.share + OTHER_BASIS
+def _shares(finding: Finding) -> tuple[float, float]:
+    """The part of a step that the words beside the bar tell, and that with what it delays."""
+    amount = finding.headline.amount
+    if isinstance(amount, Part):
+        return amount.share, amount.with_delays
+    return finding.share, finding.cost if finding.cost >= finding.share + OTHER_BASIS else 0.0
 
 
 class ShareBar(QWidget):
@@ -36,9 +40,10 @@ class ShareBar(QWidget):
 
     def show_finding(self, finding: Finding) -> None:
         """The same finding in a step with the recorder, or without."""
-        self.share = min(max(finding.share, 0.0), 1.0)
-        self.with_delays = min(max(finding.cost, 0.0), 1.0) if _delays(finding) else self.share
-        self.setAccessibleName(f"At most {percent(self.with_delays)} of the time")
+        own, with_delays = _shares(finding)
+        self.share = min(max(own, 0.0), 1.0)
+        self.with_delays = min(max(with_delays, self.share), 1.0)
+        self.setAccessibleName(f"{percent(self.with_delays)} of the time")
         self.update()
 
     def paintEvent(self, _: QPaintEvent) -> None:
