@@ -11,6 +11,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
+import resources
 from parsers import open_trace
 from rules.analysis.analysis import Analysis
 from tests.opened import analysed
@@ -153,6 +154,19 @@ def test_collectives_say_their_step_what_is_exposed_and_for_whom_they_wait(share
     assert [step.rank for step in steps] == frame["rank"][frame["step"].notna()].tolist()
     shown = rows_of_kind(KINDS[0], analysis, 0, 10**12).frame
     assert np.all(np.diff(shown["exposed_ns"]) <= 0)
+
+
+def test_what_one_rank_alone_cannot_tell_of_a_collective_is_no_zero() -> None:
+    ranks = sorted(resources.path("samples/straggler_four_ranks").iterdir())
+    for files, is_told in ((ranks, True), (ranks[:1], False)):
+        analysis = analysed(*files)
+        shown = rows_of_kind(KINDS[0], analysis, 0, 10**12)
+        assert ("waiting_ns" in {column.key for column in shown.columns}) is is_told
+        frame = frame_of(analysis, "collectives")
+        assert frame["waiting_ns"].notna().any() == is_told
+        sizes = frame["message_bytes"].dropna()
+        assert len(sizes)
+        assert (sizes > 0).all()
 
 
 def test_waits_add_up_to_what_the_analysis_counts(fixtures: Path) -> None:

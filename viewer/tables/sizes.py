@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from parsers.model.units import BYTES, three_digits
 
 _SMALLEST = 0.0005  # of the unit: less than that would read as nothing
+_MAX_DIGITS = 13  # behind the point: a byte in the largest unit
 _FEW = 0.0995  # of the unit: less than that has a fixed number of decimals
 
 
@@ -27,14 +28,23 @@ class Sizes:
         read: dict[str, list[float]] = {}
         for value in known if not ending else ():
             read.setdefault(self._rounded(value), []).append(value)
-        self._exact = frozenset(value for same in read.values() if len(same) > 1 for value in same)
+        self._apart: dict[float, str] = {}
+        for same in read.values():
+            if len(same) > 1:
+                self._apart |= zip(same, self._told_apart(same), strict=True)
 
     def written(self, value: float) -> str:
-        """ "1,240 MB", "0.427 MB", "<0.001 MB"; with all its digits where another one would read like it."""
-        told = self._rounded(value)
-        if abs(value) in self._exact:
-            told = f"{value / self._factor:,.12f}".rstrip("0").rstrip(".")
-        return f"{told} {self._unit}{self._ending}"
+        """ "1,240 MB", "0.427 MB", "<0.001 MB"; with more digits where another one would read like it."""
+        told = self._apart.get(abs(value)) or self._rounded(value)
+        return f"{'-' if value < 0 and told[0] != '-' else ''}{told} {self._unit}{self._ending}"
+
+    def _told_apart(self, same: list[float]) -> list[str]:
+        """What reads the same otherwise, with as few more digits as tell all of it apart."""
+        for decimals in range(1, _MAX_DIGITS):
+            told = [f"{each / self._factor:,.{decimals}f}" for each in same]
+            if len(set(told)) == len(told):
+                break
+        return told
 
     def _rounded(self, value: float) -> str:
         part = value / self._factor

@@ -223,11 +223,11 @@ class Collectives(RowTable):
         Column("collective", "allreduce, allgather ...; empty where nothing tells"),
         Column("process_group", "process group, where recorded"),
         Column("instance", "the same number on every rank that took part"),
-        Column("message_bytes", "what one rank contributes"),
+        Column("message_bytes", "what one rank contributes, where recorded"),
         Column("ranks", "ranks of its group"),
         *TIMES,
         Column("transfer_ns", "its shortest participant: about the transfer itself"),
-        Column("waiting_ns", "before the transfer could start: waiting for others"),
+        Column("waiting_ns", "before the transfer could start: waiting for others, where these are recorded"),
         Column("exposed_ns", "part of it, inside the analysed time, that no compute covers"),
         Column("exposed_waiting_ns", "part of its waiting, inside the analysed time, that no compute covers"),
         Column("waits_for", "the rank that came last to it; empty where it came last itself"),
@@ -251,6 +251,9 @@ class Collectives(RowTable):
         waits_for = np.full(len(found.event), -1, np.int64)
         waits_for[run.places] = np.where(last == np.arange(len(last)), -1, row_ranks[meetings.row[last]])
         met = meetings.size
+        together = (
+            np.where(instance >= 0, met[instance], 0) if len(met) else np.zeros(len(instance), np.int64)
+        )
         size = np.where(found.group_size > 0, found.group_size, met[instance] if len(met) else 1)
         sizes = found.bytes.astype(np.float64)
         kinds = list(zip(found.collective, size.tolist(), strict=True))
@@ -265,12 +268,12 @@ class Collectives(RowTable):
                 "collective": np.array(found.collective, object),
                 "process_group": np.array(found.group, object),
                 "instance": known(instance),
-                "message_bytes": found.bytes,
+                "message_bytes": known(found.bytes, found.bytes <= 0),
                 "ranks": size,
                 "start_ns": found.start,
                 "end_ns": found.end,
                 "transfer_ns": transfer,
-                "waiting_ns": np.maximum(found.end - found.start - transfer, 0),
+                "waiting_ns": known(np.maximum(found.end - found.start - transfer, 0), together < 2),
                 "exposed_ns": _exposed(analysis, found.event, "communication"),
                 "exposed_waiting_ns": exposed_waiting,
                 "waits_for": known(waits_for),
