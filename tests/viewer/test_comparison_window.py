@@ -22,6 +22,7 @@ from tests.viewer.conftest import training_run, wait_until_laid_out
 from tests.viewer.every_window import WAIT_MS, until
 from tests.viewer.test_home import click, press
 from viewer.comparison.bridge_chart import rows_of
+from viewer.comparison.details import ROOM_FOR_THREE
 from viewer.comparison.finding_list import FindingRow
 from viewer.comparison.menus import title_of
 from viewer.comparison.step_dots import DotAxis
@@ -371,6 +372,28 @@ def test_all_that_is_different_is_readable_in_a_narrow_window(shared: Comparison
         assert reason.height() >= reason.heightForWidth(reason.width()) > 2 * reason.fontMetrics().height()
     finally:
         reason.setText(text)
+
+
+@pytest.mark.parametrize(("width", "apart"), [(ROOM_FOR_THREE - 1, True), (ROOM_FOR_THREE, False)])
+def test_findings_are_a_tab_of_their_own_where_names_of_kernels_would_be_cut_for_them(
+    shared: ComparisonWindow, qtbot: QtBot, width: int, apart: bool
+) -> None:
+    size, details = shared.size(), shared.details
+    try:
+        shared.resize(width, 700)
+        wait_until_laid_out(qtbot, details.kernels)
+        titles = [details.tabText(index) for index in range(details.count())]
+        assert titles[:2] == ["Side by side", "Findings" if apart else "Kinds of kernel"]
+        assert details.findings.isVisible() is not apart
+        if apart:
+            click(details.tabBar(), details.tabBar().tabRect(1).center())
+            wait_until_laid_out(qtbot, details.findings)
+            assert details.findings.isVisible()
+    finally:
+        details.setCurrentIndex(0)
+        shared.resize(size)
+        wait_until_laid_out(qtbot, details.findings)
+    assert details.findings.isVisible()
 
 
 def test_the_kernel_that_was_selected_is_marked_with_its_times_before_and_after(

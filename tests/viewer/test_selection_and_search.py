@@ -321,6 +321,7 @@ def test_only_long_words_may_be_broken(name: str, breaks: int) -> None:
 
 def test_values_stay_with_their_units() -> None:
     assert unbroken("28.5 of 46.4 ms, 26 % in 3 steps") == "28.5 of 46.4\u00a0ms, 26\u00a0% in 3 steps"
+    assert unbroken("142 → 60.1 ms a step, a → b") == "142\u00a0→\u00a060.1\u00a0ms a step, a → b"
 
 
 def test_a_click_in_the_flame_graph_widens_a_call_and_backspace_goes_back(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFont
+from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QSplitter, QTabWidget, QWidget
 
 from viewer.comparison import tables
@@ -19,6 +19,9 @@ from viewer.panels.tables.table_view import ROW_HEIGHT, TableView
 if TYPE_CHECKING:
     from rules.comparison.compare import Comparison
     from rules.comparison.kernel_rows import KernelChange
+
+
+ROOM_FOR_THREE = 1150  # pixels: for steps, kernels and findings beside one another
 
 
 class Details(QTabWidget):
@@ -44,8 +47,24 @@ class Details(QTabWidget):
         self.wanted = ""  # the full name of a kernel of the first recording whose row is to be marked
         self.addTab(self._side_by_side(), "Side by side")
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._place_findings()
+
+    def _place_findings(self) -> None:
+        """Beside the kernels, or where their names would be cut for it, in a tab of their own."""
+        apart = self.width() < ROOM_FOR_THREE
+        if apart == (self.indexOf(self._found) >= 0):
+            return
+        if apart:
+            self.insertTab(1, self._found, "Findings")
+        else:
+            self.removeTab(self.indexOf(self._found))
+            self._split.addWidget(self._found)
+            self._found.show()
+
     def _side_by_side(self) -> QWidget:
-        split = QSplitter(Qt.Orientation.Horizontal)
+        split = self._split = QSplitter(Qt.Orientation.Horizontal)
         steps = self._titled(self._measured, self._about_steps, self.measures, self.dots)
         said = ElidedLabel(
             "by name, or failing that by operator, shapes and place in the step", "secondary", pixels=12
@@ -55,8 +74,8 @@ class Details(QTabWidget):
             for title in ("Kernels matched across", "Findings")
         )
         self._matched = self._titled(middle, said, self.kernels)
-        findings = self._titled(third, self._about_findings, self.findings)
-        for index, (widget, least) in enumerate(((steps, 350), (self._matched, 405), (findings, 195))):
+        self._found = self._titled(third, self._about_findings, self.findings)
+        for index, (widget, least) in enumerate(((steps, 350), (self._matched, 405), (self._found, 195))):
             split.addWidget(widget)
             widget.setMinimumWidth(least)
             split.setStretchFactor(index, 3 if widget is self._matched else 1)

@@ -12,7 +12,7 @@ from rules.comparison.same_work import Answer
 from viewer.comparison.finding_list import Badge
 from viewer.look import theme
 from viewer.look.boxes import fill, horizontal, vertical
-from viewer.look.labels import Label
+from viewer.look.labels import Label, unbroken
 
 UNITED = "; "
 
@@ -55,8 +55,8 @@ class VerdictHead(QWidget):
         )
 
     def _say(self, sentence: str, badge: str = "", reason: str = "", answer: Answer = Answer.YES) -> None:
-        self.sentence.setText(sentence)
-        self.reason.setText(reason)
+        self.sentence.setText(unbroken(sentence))
+        self.reason.setText(unbroken(reason))
         if self._badge is not None:
             self._below.removeWidget(self._badge)
             self._badge.deleteLater()

@@ -21,11 +21,11 @@ def tooltip(text: str) -> str:
     return f'<p style="white-space:pre-wrap">{html.escape(shown)}</p>' if shown else ""
 
 
-_VALUE = regex(r"(?<=\d) (?=(?:%|ns|us|ms|s|B|KB|MB|GB|TB|x)(?![A-Za-z]))")
+_VALUE = regex(r"(?<=\d) (?=(?:%|ns|us|ms|s|B|KB|MB|GB|TB|x)(?![A-Za-z]))|(?<=\S) (?=→ \d)|(?<=→) (?=\d)")
 
 
 def unbroken(text: str) -> str:
-    """``text`` with values that are never parted from their unit at the end of a line."""
+    """``text`` in which no end of a line parts values from their unit, or from the arrow to another."""
     return _VALUE.sub("\u00a0", text)
 
 
