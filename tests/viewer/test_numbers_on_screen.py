@@ -16,17 +16,27 @@ from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause
 from rules.comparison.compare import compare
 from rules.fixes.step_time import MIN_RECORDER_SHARE
-from rules.verdict.promises import MIN_SPEEDUP, factor, promise_for, step_with, worded, worded_shortly
+from rules.verdict.promises import (
+    MIN_SPEEDUP,
+    about_replay,
+    factor,
+    promise_for,
+    step_with,
+    worded,
+    worded_shortly,
+)
 from rules.wording.headline import Part
 from tests.opened import opened
 from viewer.look.labels import unbroken
 from viewer.panels import tabs
+from viewer.panels.findings.share_bar import ShareBar
 from viewer.panels.panel import Panel
+from viewer.panels.tabs.critical_path import CriticalPathPanel
 from viewer.reports.diagnosis_report import as_html
 from viewer.reports.json_report import as_json
 from viewer.window.main_window import MainWindow
 
-from .conftest import wait_until_laid_out, wait_until_ready
+from .conftest import show_tab, wait_until_laid_out, wait_until_ready
 from .page_tags import Tags
 from .test_home import click
 
@@ -43,14 +53,23 @@ USUAL = 1  # so many are looked at in every run
 ELSEWHERE = (  # below the shared data: one of each kind of recording that is no sample
     ("real/lm.pt.trace.json.gz",),
     ("ddp/straggler_cpu.rank*.pt.trace.json.gz",),
+    ("ddp/straggler_gpu.rank*.pt.trace.json.gz",),
     ("nsys/sync_item.sqlite",),
+    ("nsys/launch_bound.sqlite",),  # some steps of it are slow by chance
     ("serve/engine.pt.trace.json.gz", "serve/engine.requests.jsonl"),
     ("public/chrome/tracelens__traces__mi300__resnet_act_checkpoint.json.gz",),
     ("real/jax_eager.xplane.pb",),
     ("real/memory_growing.pt.trace.json.gz", "real/memory_growing.snapshot.pickle.gz"),
 )
 RECORDED = re.compile(r"of the ([\d.]+ (?:us|ms|s)) of a step")
-WITHOUT = re.compile(r"Without the profiler it is .* of the ([\d.]+ (?:us|ms|s)) of a step \(([\d.]+ %)\)")
+WITHOUT = re.compile(
+    r"Without the profiler it is .* of the ([\d.]+ (?:us|ms|s)) of a (?:typical )?step \(([\d.]+ %)\)"
+)
+OWN = re.compile(r": ([\d.]+(?: (?:us|ms|s))?) of the ([\d.]+ (?:us|ms|s)) of a step")
+PROFILER = re.compile(
+    r"takes ([\d.]+ (?:us|ms|s)) \(([\d.]+ %)\) of a recorded step of ([\d.]+ (?:us|ms|s))\."
+)
+UNITS = {"us": 1e3, "ms": 1e6, "s": 1e9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +125,63 @@ def shown_numbers(window: MainWindow) -> list[Shown]:
         assert gain == worded(first_promise)
         assert worded_shortly(first_promise) in gain or first_promise.vague or first_promise.proposal.redesign
     return rows
+
+
+def nanoseconds(told: str) -> float:
+    """ "30.6 ms" as a number."""
+    number, unit = told.split(" ")
+    return float(number) * UNITS[unit]
+
+
+def told_of_the_profiler(window: MainWindow) -> list[Shown]:
+    """What the switch, the pill and the fixes say of the profiler, where the recorded step is the mean one."""
+    diagnosis, strip = window.document.diagnosis, window.verdict.headline
+    assert diagnosis is not None
+    times = [each for each in diagnosis.step_times.values() if each.is_told]
+    if not times or not all(each.is_mean for each in times):
+        return []
+    found = PROFILER.search(strip.without_recorder.toolTip().replace("\u00a0", " "))
+    assert found is not None
+    taken, share, step = found.groups()
+    several = len(window.verdict.bars) > 1
+    steps = {f" of {each.device}" if several else "" for each in times}
+    rows = [Shown("switch", step, f"recorded step{whose}") for whose in steps]
+    rows.append(Shown("switch", share, "share of the profiler"))
+    without = next(iter({duration(each.length_ns) for each in times}))
+    assert nanoseconds(step) - nanoseconds(taken) == pytest.approx(nanoseconds(without), rel=0.01)
+    pills = [each.text() for each in strip.pills if each.text().startswith("profiler: ")]
+    rows += [Shown("pill", each[10:].removesuffix(" of a step"), "share of the profiler") for each in pills]
+    plan = window.document.plan
+    assert plan is not None
+    about = re.search(r"About ([\d.]+ %) of a step is profiler overhead", about_replay(plan))
+    return [*rows, Shown("fixes", about[1], "share of the profiler")] if about else rows
+
+
+def require_shares_of_their_own_figures(window: MainWindow) -> None:
+    """Raises where a card's title tells another share than its sentence, unless that names the other basis."""
+    for card in window.diagnosis.cards:
+        amount, text = card.finding.headline.amount, unbroken(card.finding.explanation).replace("\u00a0", " ")
+        bars = card.findChildren(ShareBar)
+        if isinstance(amount, Part) and bars:
+            assert bars[0].share == pytest.approx(amount.share)
+            assert bars[0].with_delays == pytest.approx(max(amount.with_delays, amount.share))
+        found = OWN.search(text)
+        whole = window.document.analysis.window_ns if window.document.analysis is not None else 0
+        if found is None or not isinstance(amount, Part) or card.finding.window_ns != whole:
+            continue
+        part, step = found.groups()
+        share = nanoseconds(part if " " in part else f"{part} {step.split(' ')[1]}") / nanoseconds(step)
+        if WITHOUT.search(text) is None and abs(card.finding.recorded_share - share) < 0.01 * share:
+            assert share == pytest.approx(card.finding.share, abs=0.01 * share + 0.0006), text
+
+
+def require_a_path_as_long_as_a_step(window: MainWindow, qtbot: QtBot) -> None:
+    """Raises where the times of the critical path do not add up to the recorded step."""
+    show_tab(window, qtbot, "Critical path")
+    panel, plan = window.panels.tabs.currentWidget(), window.document.plan
+    assert isinstance(panel, CriticalPathPanel)
+    assert plan is not None
+    assert panel.table.rows.shown("time").sum() == pytest.approx(plan.replay.mean_ns, rel=0.001)
 
 
 def told_in_words(window: MainWindow) -> list[Shown]:
@@ -185,9 +261,11 @@ def test_other_kinds_of_recordings_tell_one_thing_in_one_way(
     window.open(paths)
     wait_until_ready(qtbot, window)
     qtbot.waitUntil(lambda: document.plan is not None)
-    rows = [*shown_numbers(window), *told_in_words(window)]
+    rows = [*shown_numbers(window), *told_in_words(window), *told_of_the_profiler(window)]
     assert len(rows) > 2
     require_agreement(rows)
+    require_shares_of_their_own_figures(window)
+    require_a_path_as_long_as_a_step(window, qtbot)
 
 
 def test_kernels_and_two_recordings_of_one_program_tell_one_thing_in_one_way(
@@ -223,7 +301,10 @@ def test_no_two_figures_on_the_screen_contradict_each_other(
     qtbot.waitUntil(lambda: document.plan is not None)
     rows = shown_numbers(window)
     assert {row.place for row in rows} >= {"headline", "card 0"}
-    require_agreement([*rows, *told_in_words(window), *told_by_reports(window)])
+    rows += [*told_in_words(window), *told_by_reports(window), *told_of_the_profiler(window)]
+    require_agreement(rows)
+    require_shares_of_their_own_figures(window)
+    require_a_path_as_long_as_a_step(window, qtbot)
 
     diagnosis, plan = document.diagnosis, document.plan
     assert diagnosis is not None
