@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from parsers.decoders import from_json
 from parsers.files.base import Source
+from parsers.files.decoders import from_json
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream, require_memory
 from parsers.json_records import UNREADABLE

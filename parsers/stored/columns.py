@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from isal.isal_zlib import crc32
 
-from parsers.decoders import from_msgpack
+from parsers.files.decoders import from_msgpack
 from parsers.files.private_folder import hold
 from parsers.model import U8, Array, Progress
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from parsers.decoders import from_msgpack
+from parsers.files.decoders import from_msgpack
 from parsers.files.private_folder import hold
 from parsers.model import (
     ArgumentSource,

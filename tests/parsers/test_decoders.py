@@ -13,7 +13,7 @@ from dataclasses import field, make_dataclass
 
 import msgspec
 
-from parsers.decoders import from_json, from_msgpack
+from parsers.files.decoders import from_json, from_msgpack
 
 sys.setswitchinterval(1e-6)
 THREADS = 8

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from parsers.decoders import from_msgpack
+from parsers.files.decoders import from_msgpack
 from parsers.model import I32, I64, Array, LaneKind, Trace
 from parsers.stored import columns as columns_file
 from viewer.timeline.geometry.drawing_index import DrawingIndex, index_of

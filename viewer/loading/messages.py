@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from parsers.decoders import from_json
+from parsers.files.decoders import from_json
 from parsers.model import Malformed, TraceError, UnknownFormat
 from parsers.stored.handover import Handover
 from viewer.query.errors import MemoryReached, QueryError

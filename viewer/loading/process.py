@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parsers.decoders import from_json
+from parsers.files.decoders import from_json
 from parsers.files.private_folder import PrivateFolder
 from parsers.model import Progress, Trace, TraceError
 from parsers.preview import PREVIEW_EVENTS

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 import msgspec
 import numpy as np
 
-from parsers.decoders import from_json
 from parsers.files.base import Source, parser
+from parsers.files.decoders import from_json
 from parsers.json_records import UNREADABLE
 from parsers.model import I32, Effect, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder

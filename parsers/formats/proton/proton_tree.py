@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from parsers.decoders import from_json
 from parsers.files.base import Source, parser
+from parsers.files.decoders import from_json
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream, require_memory
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput

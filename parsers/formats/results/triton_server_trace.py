@@ -8,8 +8,8 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from parsers.decoders import from_json
 from parsers.files.base import Source, parser
+from parsers.files.decoders import from_json
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace, TraceInput

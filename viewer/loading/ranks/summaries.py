@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from parsers.decoders import from_msgpack
+from parsers.files.decoders import from_msgpack
 from parsers.stored import cache as stored_cache
 from parsers.stored import columns as stored_columns
 from parsers.stored.columns import NotAsWritten
