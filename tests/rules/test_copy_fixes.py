@@ -66,12 +66,21 @@ def test_data_that_the_host_needs_is_at_least_copied_faster(gpu: str, pageable: 
     assert promise.expected == pytest.approx(4.0, rel=0.15), "at best nothing is copied"
 
 
-@pytest.mark.parametrize("operator", ["aten::copy_", "aten::item"])
-def test_a_value_that_is_read_back_is_one_wait(operator: str) -> None:
+@pytest.mark.parametrize(
+    ("operator", "frame", "told"),
+    [
+        ("aten::copy_", "", "a small copy makes"),
+        ("aten::item", "", "aten::item makes"),
+        ("aten::item", "train.py(7): step", "aten::item in step (train.py:7) makes"),
+    ],
+)
+def test_a_value_that_is_read_back_is_one_wait(operator: str, frame: str, told: str) -> None:
     """Its copy and what waits for that are two calls; other waits are none of values."""
 
     def body(trace: TinyTrace, _: int) -> None:
         at = 10.0
+        if frame:
+            trace.frame(5, 1_060, frame)
         for _value in range(4):
             trace.operation(at + 5, at + 205, "sm90_gemm_64x64_tn", at)
             trace.op(at + 10, at + 240, operator)
@@ -80,5 +89,7 @@ def test_a_value_that_is_read_back_is_one_wait(operator: str) -> None:
             at += 260
 
     plan = plan_of_body(body, length=1_100)
-    (told,) = [each.proposal for each in plan.promises if each.proposal.fix == "remove-read-backs"]
-    assert told.title.endswith(" makes the CPU wait 4 times in a step")
+    (made,) = [each.proposal for each in plan.promises if each.proposal.fix == "remove-read-backs"]
+    assert (
+        made.title == f"Stop reading single values back from the GPU: {told} the CPU wait 4 times in a step"
+    )

@@ -330,3 +330,24 @@ def test_no_compiler_joins_copies_for_a_library(called: Sequence[Called]) -> Non
     whole = 600 + 20
     saved = whole * (1 - 1 / alone.expected)
     assert both.expected == pytest.approx((whole + copied) / (whole + copied - saved), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("around", "where"),
+    [("", ""), ("frame", " in each (train.py:7)"), ("range", " in “scoring”")],
+    ids=["nothing is known", "a function", "a range"],
+)
+def test_a_loop_is_told_with_where_it_stands(around: str, where: str) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        if around == "frame":
+            trace.frame(2, 2_940, "train.py(7): each")
+        if around == "range":
+            trace.region(2, 2_940, "scoring")
+        for row in range(48):
+            for place in range(5):
+                at = 10 + (row * 5 + place) * 12
+                trace.operation(at + 6, at + 8, f"void pass_{'abcde'[place]}", at)
+        trace.kernels(2_950, 5, 20, 40)
+
+    titles = {each.proposal.fix: each.proposal.title for each in plan_of_body(body, length=3_300).promises}
+    assert f": a loop of 48 iterations{where} makes 235 launches in a step" in titles["join-loop"]

@@ -16,6 +16,7 @@ from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, less_host_time, of_nodes, together, without_calls, without_waiting
+from rules.fixes.forms.owners import place_of
 from rules.fixes.loops.carried import carry_through_the_cpu
 from rules.fixes.loops.filled import filled, joined
 from rules.fixes.loops.item_loops import (
@@ -112,10 +113,12 @@ def _proposal(
         items, loop = f"{most} items", f"a loop of {most} iterations"
     what = "Update all tensors together" if tensors else f"Process {items} at once"
     low, expected, high = _changes(analysis, replay, loops, reading, later)
+    place = place_of(analysis, later.astype(np.float64))
+    where = f" in {place}" if place else ""
     return Proposal(
         fix=JoinLoop.id,
         key=str(most),
-        title=f"{what}: {loop} make{'s' if alike else ''} {launches:,.0f} launches {replay.in_step}",
+        title=f"{what}: {loop}{where} make{'s' if alike else ''} {launches:,.0f} launches {replay.in_step}",
         categories=tuple(categories),
         culprit=loop,
         remedy=joined_loop(tensors=tensors),

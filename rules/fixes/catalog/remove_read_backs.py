@@ -17,6 +17,7 @@ from rules.fixes.catalog.stop_checking_for_nan import nan_checks
 from rules.fixes.changes import copies, together, without_calls, without_waiting
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.counted_rows import COUNTING, SMALL_BYTES, counting_runs
+from rules.fixes.forms.owners import place_of
 from rules.fixes.round_trips import round_trips
 from rules.remedies.waiting import fewer_waits
 from rules.replay.replay import Replay
@@ -72,7 +73,14 @@ What makes it more or less
             often = np.count_nonzero(nodes & counted) / max(replay.steps, 1) / len(replay.spans)
             yield Proposal(
                 key=name,
-                title=_title(name, counts, values, often, replay.in_step),
+                title=_title(
+                    name,
+                    place_of(analysis, (nodes & counted).astype(np.float64)),
+                    counts,
+                    values,
+                    often,
+                    replay.in_step,
+                ),
                 categories=(Category.SYNCHRONIZATION,),
                 culprit=name or "synchronisation",
                 remedy=fewer_waits(trace, counts_rows=counts, reads_values=values),
@@ -98,12 +106,14 @@ def _by_place(around: Surroundings, nodes: BOOL, counting: BOOL) -> dict[str, BO
     return found
 
 
-def _title(name: str, counts: bool, reads: bool, often: float, in_step: str) -> str:
+def _title(name: str, place: str, counts: bool, reads: bool, often: float, in_step: str) -> str:
     count = f"{often:,.0f}" if often == round(often) else three_digits(often)
     often_said = "once" if count == "1" else f"{count} times"
     times = f"{often_said} {in_step}" if often >= 1 else "now and then"
+    where = f" in {place}" if place else ""
     if counts:
-        return f"Pick rows without counting them: {name} makes the CPU wait for the GPU {times}"
+        return f"Pick rows without counting them: {name}{where} makes the CPU wait for the GPU {times}"
     if reads:
-        return f"Stop reading single values back from the GPU: {name or 'a small copy'} makes the CPU wait {times}"
-    return f"Remove the synchronisations: the CPU stops for the GPU {times}"
+        what = f"{name or 'a small copy'}{where}"
+        return f"Stop reading single values back from the GPU: {what} makes the CPU wait {times}"
+    return f"Remove the synchronisations: the CPU stops for the GPU {times}{where}"

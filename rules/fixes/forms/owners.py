@@ -32,13 +32,19 @@ def owners_of(analysis: Analysis, replay: Replay, operations: BOOL) -> str:
     np.add.at(ns, node, device.duration[operations])
     operators = _most(_by_name(trace, called_operators(analysis), ns), MAX_OPERATORS)
     told = listed([quoted(shortened(each.removeprefix(_ATEN), MAX_NAME)) for each in operators])
-    if frame := _most(_by_name(trace, calling_frames(analysis), ns), 1):
+    return " in ".join(each for each in (told, place_of(analysis, ns)) if each)
+
+
+def place_of(analysis: Analysis, weight: F64) -> str:
+    """ "forward (train.py:18)": the program's function, or else its range, that most of these calls belong to.
+
+    ``weight`` is a value for each host node. Empty where none holds most of them.
+    """
+    if frame := _most(_by_name(analysis.trace, calling_frames(analysis), weight), 1):
         function, file, line = frame_parts(frame[0])
-        place = f"{shortened(function, MAX_NAME)} ({short_place(file)}:{line})"
-    else:
-        region = _most(_by_name(trace, calling_ranges(analysis), ns), 1)
-        place = quoted(shortened(region[0], MAX_NAME)) if region else ""
-    return " in ".join(each for each in (told, place) if each)
+        return f"{shortened(function, MAX_NAME)} ({short_place(file)}:{line})"
+    region = _most(_by_name(analysis.trace, calling_ranges(analysis), weight), 1)
+    return quoted(shortened(region[0], MAX_NAME)) if region else ""
 
 
 def _by_name(trace: Trace, events: I64, ns: F64) -> dict[str, float]:
