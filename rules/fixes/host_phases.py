@@ -16,7 +16,7 @@ from rules.fixes.round_trips import round_trips
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings
 from rules.replay.work_places import place_of_work
-from rules.terms.culprit import Culprit
+from rules.terms.culprit import Culprit, CulpritKind
 
 LONG_NS = 250_000.0  # host time before a call that no launching explains
 TOO_LONG_FOR_LAUNCHING_NS = 1_000_000.0  # operators that launch nothing for longer calculate on the CPU
@@ -35,7 +35,7 @@ class HostPhase:
 
     ``nodes`` are its calls, ``own`` how much of the time before each (ns, for all nodes) is its work. ``place`` is the
     range, frame or operator around most of it, None where none is known; ``when`` tells nameless ones apart. It comes
-    in ``steps`` of each rank.
+    in ``steps`` of each rank. ``elsewhere`` says that most of it lies in other ranges than the one around the longest.
     """
 
     place: Culprit | None
@@ -43,6 +43,7 @@ class HostPhase:
     steps: int
     nodes: BOOL
     own: F64
+    elsewhere: bool = False
 
 
 def own_work(replay: Replay, around: Surroundings) -> F64:
@@ -241,6 +242,12 @@ class _Place:
     own: F64
     steps: set[int]
     groups: list[int]
+    inside: float = 0.0  # ns of it in ranges of the place's name, where that is a range
+
+    @property
+    def is_elsewhere(self) -> bool:
+        is_range = self.place is not None and self.place.kind is CulpritKind.REGION
+        return is_range and self.inside < MOSTLY * self.whole
 
     @property
     def name(self) -> str:
@@ -279,7 +286,8 @@ def _places(replay: Replay, around: Surroundings, pieces: _Pieces, beside: BOOL)
     for each in joined:
         its = np.isin(group, each.groups) & ~beside[pieces.node]
         own = each.own + _meanwhile(replay, beside, pieces.node[its], pieces.begin[its], pieces.end[its])
-        found.append(HostPhase(each.place, each.when, len(each.steps), each.nodes | (own > 0), own))
+        nodes = each.nodes | (own > 0)
+        found.append(HostPhase(each.place, each.when, len(each.steps), nodes, own, each.is_elsewhere))
     return found
 
 
@@ -306,6 +314,18 @@ def _named(replay: Replay, around: Surroundings, pieces: _Pieces, group: I64) ->
         found = places[key]
         found.nodes[pieces.node[its]] = True
         np.add.at(found.own, pieces.node[its], pieces.own[its])
+        found.inside += _inside(replay, pieces, mine, int(threads[longest]), found.name)
         found.steps.update(pieces.step[its & (pieces.own > 0)].tolist())
         found.groups.append(number)
     return list(places.values())
+
+
+def _inside(replay: Replay, pieces: _Pieces, mine: I64, thread: int, name: str) -> float:
+    """How much work of these pieces lies in the program's ranges of a name (ns)."""
+    trace = replay.analysis.trace
+    regions = replay.analysis.threads.activity(thread).user_regions
+    numbers, which = np.unique(regions.event[:-1], return_inverse=True)
+    of_name = np.array([at >= 0 and trace.name(at) == name for at in numbers.tolist()], bool)[which]
+    ranges = regions.edges[:-1][of_name], regions.edges[1:][of_name]
+    covered = measure(ranges, pieces.begin[mine], pieces.end[mine])
+    return float(np.minimum(covered, pieces.own[mine]).sum())

@@ -10,6 +10,7 @@ from rules.analysis.facts.completeness import completeness_of, ends_early, is_cu
 from rules.analysis.facts.device_log import log_summary
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.plain_ranges import longest_plain_range
+from rules.analysis.facts.sampled_stacks import most_sampled
 from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.idle.device_time import Budget
@@ -29,6 +30,7 @@ from rules.wording.phrases import of_every_step, shortened, without_times
 MAJORITY = 0.5  # of the profiled time
 NEARLY_ALL = 0.95  # of what the GPU computes
 NOTEWORTHY_RANGE = 0.05  # of the recorded time: ranges of one name that take less are not told
+MAX_FUNCTION_LENGTH = 40
 BUDGET_LABELS = {
     "compute": "compute",
     "communication": "exposed communication",
@@ -206,7 +208,11 @@ def _of_plain_ranges(trace: Trace) -> str:
     """What to say where nothing is recognised as work of a GPU, or of a CPU's operators."""
     longest = longest_plain_range(trace)
     if longest is None or longest.share < NOTEWORTHY_RANGE:
-        return "No GPU activity was recorded"
+        sampled = most_sampled(trace)
+        if sampled is None or sampled.share < NOTEWORTHY_RANGE:
+            return "No GPU activity was recorded"
+        share, function = percent(sampled.share), shortened(sampled.function, MAX_FUNCTION_LENGTH)
+        return f"No GPU activity was recorded: {share} of the CPU's samples are in {function}"
     like = f" and {longest.others} like it" if longest.others else ""
     waits = " (Horovod waits for the last rank)" if longest.name.startswith("NEGOTIATE_") else ""
     return (

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from parsers.model import EventKind, Lane, LaneKind
+from parsers.model.builder import TraceBuilder
 from parsers.model.quality import GPU_WITHOUT_TIMES, Effect, QualityRecorder
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
@@ -126,3 +129,22 @@ def test_a_single_batch_that_takes_most_of_the_time_is_told_as_the_loaders(name:
     finding = told(trace)
     assert ("in the data loader" in finding.title) is loads
     assert any("num_workers" in each for each in finding.advice) is loads
+
+
+@pytest.mark.parametrize(
+    ("functions", "said"),
+    [
+        ({"spin": 60, "parse": 40}, ": 60 % of the CPU's samples are in spin"),
+        ({"spin": 59, "parse": 40}, ""),
+        ({"0xffffffff8f400b90": 60, "parse": 40}, ""),
+        ({"(sample without a call chain)": 60, "parse": 40}, ""),
+    ],
+)
+def test_samples_that_are_moments_say_where_the_cpu_was(functions: dict[str, int], said: str) -> None:
+    builder = TraceBuilder()
+    lane = builder.lane(Lane(LaneKind.SAMPLES, "python", thread=7))
+    names = [builder.string(name) for name, count in functions.items() for _ in range(count)]
+    moments = np.arange(len(names), dtype=np.int64) * 1_000_000
+    builder.add(moments, moments, np.array(names, np.int32), lane, EventKind.SAMPLE)
+    trace = builder.build()
+    assert verdict(Analysis(trace), diagnose(trace)) == f"No GPU activity was recorded{said}"

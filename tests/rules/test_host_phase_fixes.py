@@ -300,6 +300,22 @@ def test_work_beside_loading_is_not_called_loading(name: str, named: bool) -> No
     assert named or "unnamed Python work" in moved.title
 
 
+@pytest.mark.parametrize(("first", "alone"), [(2_400, True), (600, False)])
+def test_work_that_lies_mostly_in_other_ranges_says_so(first: int, alone: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 100
+        for name, length in (("tokenise", first), ("score", 500), ("rank", 500)):
+            trace.region(at, at + length, name)
+            trace.kernels(at + length, 2, 20, 40)
+            at += length + 100
+        trace.kernels(at, 25, 20, 40)
+
+    made = plan_of_body(body, length=first + 2700).promises
+    (moved,) = (each.proposal for each in made if each.proposal.fix == "move-host-phase")
+    assert moved.title.startswith("Move the work of “tokenise” off the critical path") is alone
+    assert moved.title.startswith("Move the work of “tokenise” and other ranges off") is not alone
+
+
 @pytest.mark.parametrize(
     ("direction", "size", "named", "told"),
     [

@@ -6,13 +6,21 @@ from collections import Counter
 
 import numpy as np
 
-from parsers.model import BOOL, I64, LaneKind, Trace, derived
+from parsers.model import BOOL, I64, EventKind, LaneKind, Trace, derived
 from parsers.model.arrays import Array
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import distinct, named
-from parsers.model.names.source_files import NO_FOLDERS, frame_parts, is_own_frame, programs_packages
+from parsers.model.names.source_files import (
+    NO_FOLDERS,
+    frame_parts,
+    is_address,
+    is_own_frame,
+    programs_packages,
+)
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.stretches.program_frames import program_script
+
+MIN_SAMPLES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,28 @@ def sampled(trace: Trace) -> I64:
     """The calls of sampled stacks, in table order."""
     lanes = np.array([lane.kind is LaneKind.SAMPLED_STACKS for lane in trace.lanes], bool)
     return np.flatnonzero(lanes[trace.events.lane]) if lanes.any() else np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class MostSampled:
+    """The function that most samples are in, and its share of all."""
+
+    function: str
+    share: float
+
+
+@derived
+def most_sampled(trace: Trace) -> MostSampled | None:
+    """Of samples that are moments, as Nsight Systems takes them; None for few, or where most are without a name."""
+    names = trace.events.name[trace.events.kind == EventKind.SAMPLE]
+    if len(names) < MIN_SAMPLES:
+        return None
+    found, count = np.unique(names, return_counts=True)
+    first = int(count.argmax())
+    function = trace.strings[found[first]]
+    if is_address(function) or function.startswith("("):
+        return None
+    return MostSampled(function, float(count[first] / len(names)))
 
 
 @derived

@@ -39,8 +39,8 @@ _INPUT_WORDS = regex(
     re.IGNORECASE,
 )
 _NOT_INPUT = regex(
-    r"(to[_( ]?(device|gpu|cuda)|transfer|copy|h2d|d2h|upload|state|checkpoint|weights?|model|params?|module|kernel|"
-    r"parallel|gradients?|ckpt)(?![a-z])",
+    r"((?<![a-z])(layers?|layer_?norm|experts?|kv)|to[_( ]?(device|gpu|cuda)|transfer|copy|h2d|d2h|upload|state|"
+    r"checkpoint|weights?|model|params?|module|kernel|parallel|gradients?|ckpt)(?![a-z])",
     re.IGNORECASE,
 )
 _FRAMEWORK = regex(

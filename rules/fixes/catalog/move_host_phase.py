@@ -142,7 +142,7 @@ def _proposal(
     data = copied & ~made if reads else made & prepares
     around = _of_data(replay, data, reads=bool(reads)) if place is None else ""
     what = (
-        f"the work of {_told(place)}"
+        f"the work of {_told(place)}{_and_others(phase)}"
         if place is not None
         else f"unnamed {host_code(analysis.trace).removeprefix('the ')} work{_WHEN[phase.when]}"
     )
@@ -162,7 +162,8 @@ def _proposal(
         if plans
         else (by_name(place) if place is not None else None)
         or beside_launches(
-            off_the_path(_told(place) if place is not None else ""), is_known=is_known
+            off_the_path(f"{_told(place)}{_and_others(phase)}" if place is not None else ""),
+            is_known=is_known,
         ).and_then(*(() if name or is_known else (_NAMELESS,))),
         expected=together(less_host_time(nodes, (1 - left) * own), *gone, without_calls(replay, told)),
         low=together(less_host_time(nodes, least * own), *gone) if least < 1 or told.any() else None,
@@ -192,6 +193,10 @@ def _of_data(replay: Replay, nodes: BOOL, *, reads: bool) -> str:
     return (
         f", around copies of {size(usual)} from the GPU" if reads else f", making {size(usual)} for the GPU"
     )
+
+
+def _and_others(phase: HostPhase) -> str:
+    return " and other ranges" if phase.elsewhere else ""
 
 
 def _told(place: Culprit) -> str:
