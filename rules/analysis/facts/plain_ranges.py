@@ -44,11 +44,9 @@ def longest_plain_range(trace: Trace) -> PlainRange | None:
         inside = Innermost.of(trace, events[rows])
         length = np.diff(inside.edges, append=inside.edges[-1:])
         named = inside.event >= 0
-        spent = np.bincount(
-            table.name[inside.event[named]], length[named].astype(np.float64), len(trace.strings)
-        )
+        spent = np.bincount(table.name[inside.event[named]], length[named], len(trace.strings))
         if (busy := int(spent.sum())) > busiest:
-            busiest, longest = busy, _longest(trace, spent)
+            busiest, longest = busy, _longest(trace, spent.astype(np.float64))
     return longest
 
 
