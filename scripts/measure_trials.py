@@ -33,24 +33,27 @@ def by_hand(python: str, name: str) -> tuple[str, list[float]]:
     return told["torch"], [(a + b) / (c + d) for a, b, c, d in pairs]
 
 
-def tried(python: str, name: str, limit: float) -> list[dict[str, Any]]:
-    """What the trial of a program's changes found."""
+def tried(python: str, name: str, limit: float) -> dict[str, Any]:
+    """What the trial of a program's changes found, as JSON."""
     words = [sys.executable, "-m", "stallscope", "try", "--json", "--no-losses", "--time-limit", f"{limit:g}"]
     for change in FAULTS[name]:
         words += ["--fix", change]
     words += ["--python", python, "--", "python", str(PROGRAMS), name]
-    found: list[dict[str, Any]] = json.loads(
+    found: dict[str, Any] = json.loads(
         subprocess.run(words, check=False, capture_output=True, text=True).stdout
-    )["trials"]
+    )
     return found
 
 
 def main() -> None:
     python, limit = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
-    measured: dict[str, Any] = {"controls": [], "faults": []}
+    measured: dict[str, Any] = {"controls": [], "restless": [], "faults": []}
     for name in FAULTS:
         version, rounds = by_hand(python, name)
-        trials = tried(python, name, limit)
+        found = tried(python, name, limit)
+        trials = found["trials"]
+        if found["restless"]:
+            measured["restless"].append(name)
         rounds += by_hand(python, name)[1]
         for each in trials:
             if each["kind"] == "control":

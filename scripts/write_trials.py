@@ -23,6 +23,7 @@ CLOSE = 0.1  # of what mending by hand gave
 MIN_GAIN = 1.05
 WIDE = 3.0  # times as much; a band that is wider tells next to nothing
 EARLIER = " (earlier)"
+WHOLE = {"train_lm": "a small language model", "train_cnn": "a ResNet-50"}
 HEAD = "| program | fault | by hand (its rounds) | change | trial | |\n|---|---|---|---|---|---|\n"
 
 
@@ -78,12 +79,16 @@ def table(measured: dict[str, Any]) -> str:
     new = " of the trials not marked earlier" * any("earlier" in fault for fault in faults)
     cores = f"{measured.get('machine')} of a busy CPU (load average {measured.get('load')})"
     machine = f"an {measured['gpu']}" if "gpu" in measured else cores
+    cheap = "fault" if len(idle) == 1 else "faults"
+    restless = ", ".join(f"`{name}`" for name in measured.get("restless", ()))
+    noisy = f" The machine was too noisy to tell about {restless}." if restless else ""
     said = (
         f"On {machine} with torch {measured['torch']}: of {len(faults)} trials ",
         f"{sum(map(is_right, words))} measured within {CLOSE:.0%} of what mending the fault by hand gave, or had that ",
         f"inside their band. Ceilings above it: {ceilings}. Bands more than {WIDE:.0f} times as high as low: {wide}. ",
-        f"{held} of {len(controls)} controls{new} held 1. Of {len(idle)} faults that cost ",
-        f"less than {MIN_GAIN - 1:.0%} in every round by hand, {sum(map(is_gain, idle))} were called a gain.\n\n",
+        f"{held} of {len(controls)} controls{new} held 1. Of {len(idle)} {cheap} that cost ",
+        f"less than {MIN_GAIN - 1:.0%} in every round by hand, {sum(map(is_gain, idle))} were called a gain.",
+        f"{noisy}\n\n",
         f"{HEAD}{''.join(map(row, faults))}\n",
     )
     return "".join(said)
@@ -101,17 +106,19 @@ def whole(measured: dict[str, Any], name: str, what: str) -> str:
         ended = f"the winners measured together{compared}" if found else "the winners not measured together"
     if len(won) == 1:
         ended = f"one made it faster{', and its losses were compared' * bool(won[0]['loss'])}"
+    if name not in measured["whole_again"]:
+        ended += "; earlier"
     return f"{measured['whole_seconds'][name]} s for {what} ({len(reached)} of {len(tried)} changes measured, {ended})"
 
 
-def idle_gain(measured: dict[str, Any]) -> Gain:
-    """How many times as fast a step is while the recorder waits: of rounds of two blocks without it and two with it."""
-    without, with_recorder = measured["idle"]["without"], measured["idle"]["with_recorder"]
+def slowdown(sides: dict[str, list[list[float]]], name: str) -> Gain:
+    """How many times as long a step is in the blocks of ``name`` as in the plain ones: ms, a list for each process."""
     gain = gain_of(
         [
-            Block("waiting", changed, 1, took * 1e6)
-            for at in range(0, len(without), 2)
-            for changed, side in ((False, without), (True, with_recorder))
+            Block(name, changed, 1, took * 1e6)
+            for plain, other in zip(sides["plain"], sides[name], strict=True)
+            for at in range(0, len(plain) - 1, 2)
+            for changed, side in ((True, plain), (False, other))
             for took in side[at : at + 2]
         ]
     )
@@ -119,17 +126,23 @@ def idle_gain(measured: dict[str, Any]) -> Gain:
     return gain
 
 
+def times(gain: Gain) -> str:
+    return f"{gain.value:.3f} times ({gain.low:.3f} to {gain.high:.3f})"
+
+
 def idle(measured: dict[str, Any]) -> str:
     """What it costs where nothing is timed."""
     found = measured["idle"]
     gpu = measured["gpu"].split()[1]
-    if "launches" in found:
-        ratio = idle_gain(measured)
-        without = found["without"]
-        factor = f"{1 / ratio.value:.4f} times as long with it ({1 / ratio.high:.4f} to {1 / ratio.low:.4f})"
+    if "within" in found:
+        within, between = found["within"], found["between"]
+        step = statistics.median(took for blocks in within["plain"] for took in blocks)
         return (
-            f"On the {gpu}, a step of {statistics.median(without):.2f} ms took {factor}: {len(found['rounds'])} rounds "
-            f"of two blocks each way, in {found['launches']} pairs of launches side by side."
+            f"On the {gpu}, a step of {step:.1f} ms took {times(slowdown(within, 'waiting'))} as long with it, "
+            f"switched on and off in turns in {len(within['plain'])} processes; comparing off with off gave "
+            f"{times(slowdown(within, 'again'))}. Between {len(between['plain'])} pairs of processes, of which one had "
+            f"it, a step took {times(slowdown(between, 'waiting'))} as long; between as many pairs without it, "
+            f"{times(slowdown(between, 'again'))}."
         )
     without, with_recorder = (statistics.median(found[key]) for key in ("without", "with_recorder"))
     spread = max(found["without"]) / min(found["without"]) - 1
@@ -143,15 +156,14 @@ def idle(measured: dict[str, Any]) -> str:
 def main() -> None:
     machines = [json.loads(path.read_text("utf-8")) for path in MEASURED]
     written = "".join(map(table, machines))
-    written += "Earlier, with" if machines[0].get("whole_earlier") else "With"
-    written += " its own recording and a limit of 120 s, a trial of all changes that apply took "
-    written += whole(machines[0], "train_lm", "a small language model") + " and "
-    written += whole(machines[0], "train_cnn", "a ResNet-50") + ".\n\n"
+    written += "With its own recording and a limit of 120 s, a trial of all changes that apply took "
+    written += " and ".join(whole(machines[0], name, what) for name, what in WHOLE.items()) + ".\n\n"
     idles = [idle(each) for each in machines if "idle" in each]
-    gains = [idle_gain(each) for each in machines if "launches" in each.get("idle", {})]
-    free = all(gain.low <= 1 <= gain.high for gain in gains)
+    found = [each["idle"] for each in machines if "within" in each.get("idle", {})]
+    costs = [slowdown(sides, "waiting") for each in found for sides in each.values()]
+    seen = any(gain.is_seen for gain in costs)
     price = (
-        "Waiting costs nothing measurable." if free else "Waiting is not free where launches are the limit."
+        "Waiting is not free where launches are the limit." if seen else "Waiting costs nothing measurable."
     )
     written += f"{price} {' '.join(idles)}\n"
     before, _, rest = DOCUMENT.read_text("utf-8").partition(BEGIN)
