@@ -125,6 +125,7 @@ class Stretching:
     def __init__(self, former: Mapping[Hashable, Strip], view: Grid) -> None:
         self._view = view
         self._exact = {name: strip.source or strip for name, strip in former.items()}
+        self._places: dict[tuple[float, float, int, int], I64 | None] = {}
         self._nearest: dict[tuple[float, float], I64 | None] = {}  # by zoom: columns nearest to the view's
         spans = [strip.spans for strip in self._exact.values()]
         ends = np.cumsum([each.shape[1] for each in spans]).tolist()
@@ -138,19 +139,27 @@ class Stretching:
     def strip(self, name: Hashable, row: Row) -> Strip | None:
         """The columns of a row; None where none of its strips near this zoom reaches far enough."""
         exact, view = self._exact.get(name), self._view
-        nearest = self._nearest_to(exact.zoom) if exact is not None and exact.row is row else None
-        if exact is None or nearest is None:
-            return None
-        place = nearest - exact.first
-        if place[0] < 0 or place[-1] >= exact.last - exact.first:
+        place = self._nearest_of(exact) if exact is not None and exact.row is row else None
+        if exact is None or place is None:
             return None
         part, columns = self._part[name], exact.columns
         seen, wide, edges = self._seen[part], columns.wide, [each[part] for each in self._edges]
         if not seen.all():
-            wide, edges = wide[seen], [each[seen] for each in edges]
-        made = Columns(columns.coverage[place], columns.event[place], wide, *edges)
-        colors = exact.colors[place] if exact.colors is not None else None
+            some = seen.nonzero()[0]
+            wide, edges = wide.take(some), [each.take(some) for each in edges]
+        made = Columns(columns.coverage.take(place), columns.event.take(place), wide, *edges)
+        colors = exact.colors.take(place) if exact.colors is not None else None
         return Strip(row, view, view.first, view.last, made, exact.empty, colors, source=exact)
+
+    def _nearest_of(self, exact: Strip) -> I64 | None:
+        """Places in a strip of the columns nearest to the view's; strips worked out together share them."""
+        key = exact.zoom.step, exact.zoom.phase, exact.first, exact.last
+        if key not in self._places:
+            nearest = self._nearest_to(exact.zoom)
+            place = None if nearest is None else nearest - exact.first
+            reaches = place is not None and place[0] >= 0 and place[-1] < exact.last - exact.first
+            self._places[key] = place if reaches else None
+        return self._places[key]
 
     def _nearest_to(self, zoom: Grid) -> I64 | None:
         key, view = (zoom.step, zoom.phase), self._view
