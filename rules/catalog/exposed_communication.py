@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import I64, EventKind, Trace
+from parsers.model import I64, Attribute, EventKind, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.names.devices import device_name
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis
@@ -19,7 +20,7 @@ from rules.analysis.ranks.adapters import busiest_adapter
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.late import CollectiveRow, Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
-from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.concentration import extent
 from rules.losses.lost_time import event_evidence
 from rules.remedies.communication import EQUAL_WORK, hidden_communication
@@ -28,9 +29,13 @@ from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.late_ranks import late_names
 from rules.wording.phrases import a_step, counted, share
-from rules.wording.words import Words
+from rules.wording.words import Words, for_python
 
 MOSTLY_WAITING = 0.5  # of the exposed communication
+BEYOND_THE_OTHERS, MANY_OTHERS = (
+    10,
+    4,
+)  # times what the others usually take, and how many collectives tell that
 FEW_LARGE_BYTES = 200_000_000  # one message this large cannot start before nearly all gradients are there
 
 
@@ -52,6 +57,9 @@ How it decides
     It takes the union of all communication kernels on a GPU and subtracts every moment in which another kernel ran.
     With several ranks, one of which is late, the late rank shows the transfers alone: anything the others expose
     beyond that is waiting, which is another finding. The rest, averaged over the GPUs, is the ceiling.
+
+    One collective that takes half of this time and ten times as long as the others, in a recording whose steps do not
+    repeat, is told as what it is.
 
 What to try
     Start the transfers earlier: several gradient buckets instead of one, reduction during the backward pass instead
@@ -83,21 +91,63 @@ When it is wrong
         events = _kernels(analysis, ranks, worst)
         alone = clip(analysis.time(worst).communication, *analysis.window)
         found_in = extent(analysis, alone, worst)
+        once = _one_long(analysis, events, length(alone))
         yield self.finding(
             analysis,
-            headline=Headline("Communication is not overlapped", found_in.share(ceiling)),
-            account=_explanation(analysis, ranks, worst, found_in.part(ceiling)),
-            remedy=hidden_communication(analysis, worst).after(
-                *_first_of_all(analysis, ranks, events, worst)
-            ),
-            ceiling_ns=ceiling,
+            headline=Headline(f"One long {once.kind}", found_in.share(once.ns))
+            if once
+            else Headline("Communication is not overlapped", found_in.share(ceiling)),
+            account=_explanation(analysis, ranks, worst, found_in.part(ceiling))
+            + (once.text if once else ""),
+            remedy=_LATER_STEPS
+            if once
+            else hidden_communication(analysis, worst).after(*_first_of_all(analysis, ranks, events, worst)),
+            ceiling_ns=once.ns if once else ceiling,
+            of_recording=once is not None,
             culprit=_culprit(trace, ranks, events),
             device=worst,
             evidence=event_evidence(trace, events),
             intervals=pairs(alone),
             unknown=(_cannot_tell(ranks),),
-            confidence="high" if len(ranks.run.meetings.row) and not ranks.unrecorded else "medium",
+            confidence="low"
+            if once
+            else "high"
+            if len(ranks.run.meetings.row) and not ranks.unrecorded
+            else "medium",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _OneLong:
+    """A collective that takes most of the exposed time, as no other does, in a recording without repeated steps."""
+
+    kind: str
+    ns: int
+    text: str
+
+
+def _one_long(analysis: Analysis, events: I64, exposed_ns: int) -> _OneLong | None:
+    took = durations(analysis.trace, events)
+    if analysis.steps_in_window > 1 or len(took) < MANY_OTHERS:
+        return None
+    longest = int(took.argmax())
+    ns, usual = int(took[longest]), int(np.median(np.delete(took, longest)))
+    if ns < MOSTLY_WAITING * exposed_ns or ns < BEYOND_THE_OTHERS * usual:
+        return None
+    kind = analysis.trace.text_attribute(Attribute.COLLECTIVE, int(events[longest])) or "collective"
+    return _OneLong(
+        kind,
+        ns,
+        f" One {kind} takes {duration(ns)} of this, and the others usually {duration(usual)}: it waits for a rank that "
+        "starts later, or hands out what is sent once, such as the parameters.",
+    )
+
+
+_LATER_STEPS = remedy(
+    "Record later steps, several of them: what happens once at the start says nothing about the others.",
+    "If it is as long in later steps, record every rank and open all files together: they show which one comes last.",
+    code=for_python("""schedule = torch.profiler.schedule(wait=5, warmup=2, active=5)   # on every rank"""),
+)
 
 
 def _kernels(analysis: Analysis, ranks: Ranks[RecordedRun], device: int) -> I64:

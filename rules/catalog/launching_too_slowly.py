@@ -10,16 +10,18 @@ import numpy as np
 from parsers.model import I64, EventKind
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import WORK_CALLS
+from parsers.model.names.per_name import named
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import intersect, length, union
 from rules.analysis.facts.gpu_vendor import has_graphs
 from rules.analysis.facts.inside_window import api_calls, operations
 from rules.analysis.facts.training import is_training
 from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category, Finding, Need, Remedy, Rule, remedy, rule
 from rules.losses.lost_time import IdleTime, idle_finding
-from rules.remedies.compiling import JIT_THE_STEP
+from rules.remedies.compiling import JIT_THE_STEP, PRECOMPILED_OPERATORS
 from rules.remedies.engines import launch_advice, queueing_advice
 from rules.remedies.launching import CAPTURE, FUSED_OPTIMIZER, captured, joined_loop, replayed_graph
 from rules.terms.culprit import Culprit, CulpritKind
@@ -40,6 +42,8 @@ GRAPH_GAP_NS = 1_500  # between two kernels of a replayed CUDA graph on current 
 ENOUGH_GAPS = 20_000  # of more, every second or third tells as much
 
 
+MOSTLY_COMPILING = 0.5  # of the idle time
+_COMPILES = "aclopCompileAndExecute"  # of Ascend's runtime
 _COMPILE = "Fuse operators and cut launches: torch.compile with the backend of this accelerator."
 
 
@@ -53,6 +57,7 @@ class _Launches:
     optimizer_share: float  # of the idle time
     training: bool
     graphs: bool
+    compiling_ns: int  # of the idle time, in a call that compiles an operator
 
 
 @rule
@@ -76,6 +81,8 @@ How it decides
     shorter than {launch-pause} or ten times the usual distance. Waiting for data, Python, a synchronisation or memory
     is counted separately.
 
+    If half of the time lies in calls of Ascend's runtime that compile an operator, it says so.
+
 What to try
     Launch fewer, larger kernels: torch.compile, fused or foreach optimizers, larger batches. Or launch many at
     once: CUDA graphs, torch.compile(mode="reduce-overhead").
@@ -91,12 +98,22 @@ When it is wrong
             return
         facts = _launches(analysis, waiting)
         culprit = waiting.culprit
+        compiling = facts.compiling_ns >= MOSTLY_COMPILING * waiting.worst_ns
         yield idle_finding(
             self,
             waiting,
-            what="The CPU launches too slowly",
-            account=_explanation(analysis, waiting, facts),
-            remedy=_remedy(analysis, facts, culprit),
+            what="Operators are compiled as they are launched"
+            if compiling
+            else "The CPU launches too slowly",
+            account=_explanation(analysis, waiting, facts)
+            + (
+                f" {waiting.extent.told(facts.compiling_ns)} of this are in {_COMPILES}, which compiles an operator "
+                "for the shapes that it gets."
+                if compiling
+                else ""
+            ),
+            remedy=PRECOMPILED_OPERATORS if compiling else _remedy(analysis, facts, culprit),
+            category=Category.RECOMPILATION if compiling else None,
             unknown=(
                 for_python(
                     "How much of the launch time is profiler overhead: record once without shapes and stacks and "
@@ -125,7 +142,15 @@ def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
         optimizer_share=in_optimizer / max(waiting.worst_ns, 1),
         training=is_training(analysis),
         graphs=bool((trace.events.kind[operations(analysis, waiting.device)] == EventKind.GRAPH).any()),
+        compiling_ns=_compiling_ns(waiting),
     )
+
+
+def _compiling_ns(waiting: IdleTime) -> int:
+    events = waiting.analysis.trace.events
+    calls = events.of_kind(EventKind.API)
+    calls = calls[named(waiting.analysis.trace, calls, lambda name: name.endswith(_COMPILES))]
+    return length(intersect(union(events.start[calls], events.end[calls]), waiting.intervals))
 
 
 def _interval(analysis: Analysis, waiting: IdleTime, starts: I64) -> float:

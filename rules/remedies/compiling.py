@@ -18,6 +18,12 @@ COMPILE_ONCE = remedy(
 step = torch.compile(step, dynamic=True)      # all sizes may
 # TORCH_LOGS=recompiles python train.py       # prints each reason as it happens"""),
 )
+PRECOMPILED_OPERATORS = remedy(
+    "Use the operators that come compiled, and compile none for a shape: torch_npu.npu.set_compile_mode("
+    "jit_compile=False).",
+    "If few shapes occur, let the first steps compile them, and record later ones.",
+    code=for_python("""torch_npu.npu.set_compile_mode(jit_compile=False)   # before the model is built"""),
+)
 JIT_THE_STEP = remedy(
     for_jax(
         "Put the whole step, with its gradient and the optimizer's update, into one jax.jit: every operation "

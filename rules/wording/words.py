@@ -91,7 +91,7 @@ _TERMS = {
 }
 _OF_OTHERS = {
     "CUDA": "device",
-    "CUDA_API": "the runtime's",
+    "CUDA_API": "runtime",
     "NVTX": "marked",
     "tensor": "matrix",
     "Tensor": "Matrix",

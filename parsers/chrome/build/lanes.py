@@ -19,6 +19,7 @@ from parsers.model.late.regex import regex
 _NUMBERED_THREAD = regex(r"^thread (-?\d+) \((?P<name>.*)\)$")
 _STREAM = regex(r"^Stream #?(\d{1,9})\b", re.IGNORECASE)
 _THREAD = regex(r"^(?:NVTX|CUDA API|OSRT|NVTX Kernel) Thread (\d{1,9})$")  # nsys2chrome's, one for each table
+_CANN, _PYTHON = "CANN", "Python"
 _SUFFIX = {
     LaneKind.REGION: "regions",
     LaneKind.PYTHON: "Python",
@@ -39,6 +40,13 @@ class Names:
     def of_xprof(self) -> bool:
         """Whether the processes are called as JAX and TensorFlow call the machine's parts."""
         return "/host:CPU" in self.processes.values()
+
+    def program(self, pid: Any) -> Any:
+        """The process that a process is part of: Ascend's profiler gives the calls of CANN one of their own."""
+        if self.processes.get(pid) != _CANN:
+            return pid
+        found = {str(each): each for each, name in self.processes.items() if name == _PYTHON}
+        return next(iter(found.values())) if len(found) == 1 else pid
 
     @staticmethod
     def of(metadata: Iterable[Naming]) -> Names:
@@ -100,6 +108,7 @@ class LaneMaker:
         return Lane(kind, name, self.rank, device=self.device(number), stream=queue)
 
     def _thread_lane(self, kind: LaneKind, pid: Any, tid: Any) -> Lane:
+        pid = self.names.program(pid)
         process = self.names.processes.get(pid) or (
             pid if isinstance(pid, str) and whole_number(pid) is None else ""
         )

@@ -41,6 +41,24 @@ def test_calls_of_an_npu_launch_its_kernels_and_its_lanes_are_not_called_cuda(tm
     assert trace.lanes[trace.events.lane[launch]].name == "Thread 9 API calls"
 
 
+@pytest.mark.parametrize(("programs", "is_part"), [(1, True), (2, False)])
+def test_what_ascend_s_runtime_does_belongs_to_the_program(
+    tmp_path: Path, programs: int, is_part: bool
+) -> None:
+    called = [(pid, "Python") for pid in range(1, 1 + programs)] + [(102, "CANN"), (8, "Ascend Hardware")]
+    events: list[Event] = [
+        {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}} for pid, name in called
+    ]
+    events += [
+        {"ph": "X", "pid": 1, "tid": 9, "cat": "cpu_op", "name": "aten::mul", "ts": "1.000", "dur": 9},
+        {"ph": "X", "pid": 102, "tid": 9, "name": "AscendCL@aclnnMul", "ts": "2.000", "dur": 4},
+        {"ph": "X", "pid": 8, "tid": 3, "name": "aclnnMul_MulAiCore_Mul", "ts": "9.000", "dur": 2},
+    ]
+    trace = opened(tmp_path, text_of(events))
+    of_event = {trace.name(event): trace.lanes[trace.events.lane[event]].process for event in range(3)}
+    assert (of_event["AscendCL@aclnnMul"] == of_event["aten::mul"]) is is_part
+
+
 def test_what_the_queue_of_torch_npu_does_launches_where_ascend_s_calls_were_not_recorded(
     tmp_path: Path,
 ) -> None:
