@@ -5,12 +5,12 @@ from __future__ import annotations
 from parsers.model.memory import AFTER, BEFORE
 from parsers.model.units import duration, percent, size
 from rules.analysis.analysis import Analysis
-from rules.memory.account import DeviceMemory
+from rules.memory.account import DeviceMemory, Site
 from rules.memory.kinds import KINDS, Kind
 from rules.memory.summary import MemorySummary
 from rules.wording.phrases import short_place
 
-_MOSTLY = 0.9  # of what is of no known kind
+_MOSTLY = 0.5  # of what is of no known kind
 _MIN_SHARE = 0.01  # of the peak; smaller kinds are not told
 
 
@@ -33,24 +33,25 @@ def peak_sentence(summary: MemorySummary) -> str:
     history = summary.account.has_history
     most = ""
     if first is not None and (history or first is not Kind.OLDER):
-        place = _made_in(summary.account, summary.peak_at, kinds[first]) if first is Kind.UNKNOWN else ""
-        of_what = f"allocated in {place}" if place else first
-        most = f", {percent(kinds[first] / summary.peak_allocated)} of it {of_what}"
+        held, of_what = kinds[first], str(first)
+        made = _made_in(summary.account, summary.peak_at, held) if first is Kind.UNKNOWN else None
+        if made is not None:
+            held = made.bytes
+            of_what = f"allocated in {made.frame.function} ({short_place(made.frame.file)}:{made.frame.line})"
+        most = f", {percent(held / summary.peak_allocated)} of it {of_what}"
     if not history:
         reserved = f" of {size(summary.peak_reserved)} reserved" if summary.peak_reserved else ""
         return f"The snapshot shows a single moment: {size(summary.peak_allocated)} in use{reserved}{most}"
     return f"Memory peaks at {size(summary.peak_allocated)}{most}"
 
 
-def _made_in(account: DeviceMemory, when: int, held: int) -> str:
-    """The line that made most of what is of no known kind; empty where no line did."""
+def _made_in(account: DeviceMemory, when: int, held: int) -> Site | None:
+    """The line that made most of what is of no known kind; None where no line did."""
     table = account.memory.allocations
     told = (table.start != BEFORE) | (table.end == AFTER)  # else the stack is of where it was freed
     unknown = account.alive(when) & told & (account.kind == KINDS.index(Kind.UNKNOWN))
     largest = next(iter(account.by_site(unknown)), None)
-    if largest is None or largest.bytes < _MOSTLY * held:
-        return ""
-    return f"{largest.frame.function} ({short_place(largest.frame.file)}:{largest.frame.line})"
+    return largest if largest is not None and largest.bytes >= _MOSTLY * held else None
 
 
 def given_back_sentence(times: int) -> str:

@@ -73,7 +73,21 @@ def test_what_is_made_while_weights_are_loaded_are_parameters(tmp_path: Path, fu
 def test_where_no_kind_is_known_the_line_that_made_most_of_it_is_told(tmp_path: Path) -> None:
     unwinding = {"name": "torch::unwind::unwind()", "filename": "??", "line": 0}
     cache = {"name": "grow", "filename": "/home/me/cache.py", "line": 40}
-    assert of_one_block(tmp_path, unwinding, cache).endswith("100 % of it allocated in grow (cache.py:40)")
+    assert of_one_block(tmp_path, unwinding, cache).endswith("93 % of it allocated in grow (cache.py:40)")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [((60, 50), "55 % of it allocated in train (train.py:1)"), ((40, 35, 35), "100 % of it unknown")],
+)
+def test_the_line_that_made_half_of_what_is_of_no_kind_is_told_with_its_own_part(
+    tmp_path: Path, sizes: tuple[int, ...], said: str
+) -> None:
+    snapshot = Snapshot()
+    for line, megabytes in enumerate(sizes, 1):
+        frames = ({"name": "train", "filename": "/home/me/train.py", "line": line},)
+        snapshot.event("alloc", 200 * MB * line, megabytes * MB, 10 * line, frames)
+    assert verdict_of(written(tmp_path, snapshot)).endswith(said)
 
 
 def test_a_place_where_memory_was_freed_is_not_told_as_where_it_was_made(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -32,38 +31,7 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.results import Cell, rows_shown
 from parsers.nvprof_text import has_nvprof_tables, nvprof_as_csv
-
-_RULE = regex(r"^ ?-{3,}(?:  +-{3,})+ *$")
-_NUMBER = regex(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-
-
-def has_rule(text: str) -> bool:
-    """Whether a line of dashes under a header says where columns are."""
-    return "---" in text and any(map(_RULE.match, text.splitlines()))
-
-
-def as_csv(lines: Sequence[str]) -> Iterator[str]:
-    """The lines; those of a table with a rule under its header as CSV, up to the next empty line, without the rule."""
-    places: list[slice] = []
-    for number, line in enumerate(lines):
-        if _RULE.match(line):
-            continue
-        if number + 1 < len(lines) and _RULE.match(lines[number + 1]):
-            edges = [found.start() for found in re.finditer("-+", lines[number + 1])]
-            places = [slice(start, end) for start, end in zip(edges, [*edges[1:], None], strict=True)]
-        elif not line.strip():
-            places = []
-        yield _joined(line, places) if places else line
-
-
-def _joined(line: str, places: Sequence[slice]) -> str:
-    row = io.StringIO()
-    csv.writer(row, lineterminator="").writerow([_cell(line[place].strip()) for place in places])
-    return row.getvalue()
-
-
-def _cell(text: str) -> str:
-    return text.replace(",", "") if _NUMBER.fullmatch(text) else text
+from parsers.printed_tables import as_csv, has_rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +58,7 @@ def _nothing(_: str) -> str:
     return ""
 
 
-NSYS_STATS, NVPROF, GENAI_PERF = "nsys stats", "nvprof", "genai-perf"
+NSYS_STATS, NVPROF, TORCH, GENAI_PERF = "nsys stats", "nvprof", "torch.profiler", "genai-perf"
 KINDS = (
     Kind(NSYS_STATS, "Summary of nsys stats", frozenset({"time%", "totaltimens", "name"}), _nothing),
     Kind(NSYS_STATS, "Summary of nsys stats", frozenset({"time%", "totaltimens", "operation"}), _nothing),
@@ -105,6 +73,7 @@ KINDS = (
     Kind(NVPROF, "Summary of nvprof", frozenset({"time%", "time", "calls", "avg", "name"}), _nothing),
     Kind(NVPROF, "Summary of nvprof", frozenset({"time%", "timeus", "calls", "avgus", "name"}), _nothing),
     Kind(NVPROF, "Metrics of nvprof", frozenset({"kernel", "invocations", "metricname", "avg"}), _nothing),
+    Kind(TORCH, "Operators of torch.profiler", frozenset({"name", "selfcpu%", "cputotal"}), _nothing),
     Kind("Ascend profiler", "Operators", frozenset({"optype", "count", "totaltimeus"}), _nothing),
     Kind("rocprof", "Summary of rocprof", frozenset({"name", "calls", "totaldurationns"}), _nanoseconds),
     Kind(
@@ -153,14 +122,14 @@ def _prints_several(head: bytes) -> bool:
 
 
 def _is_for_people(head: bytes) -> bool:
-    """Whether it has a table with columns under one another, as nsys and nvprof print beside the program's output."""
+    """Whether it has a table with columns under one another, as profilers print behind the program's own output."""
     text = head.decode("latin-1")
     if has_nvprof_tables(text):
         return True
     if not has_rule(text):
         return False
     kinds = (kind_of(f"{line}\n".encode("latin-1")) for line in as_csv(text.splitlines()))
-    return any(kind is not None and kind.producer == NSYS_STATS for kind in kinds)
+    return any(kind is not None and kind.producer in (NSYS_STATS, TORCH) for kind in kinds)
 
 
 @parser
@@ -174,7 +143,7 @@ class ResultTables:
     )
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 58
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
 
     def recognises(self, source: Source) -> bool:
         return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source.head)

@@ -1,0 +1,53 @@
+"""Tables that tools print for people, with a rule of dashes under their header, as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from parsers.model.late.regex import regex
+
+_RULE = regex(r"^ ?-{3,}(?:  +-{3,})+ *$")
+_NUMBER = regex(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+
+
+def has_rule(text: str) -> bool:
+    """Whether a line of dashes under a header says where columns are."""
+    return "---" in text and any(map(_RULE.match, text.splitlines()))
+
+
+def as_csv(lines: Sequence[str]) -> Iterator[str]:
+    """The lines; those of a printed table as CSV, up to an empty line or a rule that ends it, without the rules."""
+    places: list[slice] = []
+    header = -1
+    for number, line in enumerate(lines):
+        if _RULE.match(line):
+            if places and number != header + 1:
+                places = []
+                yield ""
+            continue
+        if not places and _is_header(lines, number):
+            edges = [found.start() for found in re.finditer("-+", lines[number + 1])]
+            places = [slice(start, end) for start, end in zip(edges, [*edges[1:], None], strict=True)]
+            header = number
+        elif not line.strip():
+            places = []
+        yield _row(_cell(line[place].strip()) for place in places) if places else line
+
+
+def _is_header(lines: Sequence[str], number: int) -> bool:
+    """Whether a rule follows a line, and is not the one above the next line's table."""
+    below = lines[number + 1 : number + 4]
+    return bool(below) and _RULE.match(below[0]) is not None and below[0] not in below[2:]
+
+
+def _row(cells: Iterable[str]) -> str:
+    row = io.StringIO()
+    csv.writer(row, lineterminator="").writerow(list(cells))
+    return row.getvalue()
+
+
+def _cell(text: str) -> str:
+    return text.replace(",", "") if _NUMBER.fullmatch(text) else text
