@@ -91,8 +91,18 @@ def has_tf32(trace: Trace, device: int) -> bool:
     return not is_amd(trace) and (capability is None or capability[0] >= TF32_CAPABILITY)
 
 
-def tensor_cores(trace: Trace, device: int, *, products: bool, convolutions: bool) -> Remedy:
-    """What moves matrix products, convolutions or both to the tensor cores of a device."""
+_BF16_CODE = """with torch.inference_mode(), torch.autocast("cuda", dtype=torch.bfloat16):
+    output = model(batch)"""
+_IN_BF16 = 'Use mixed precision: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.'
+
+
+def tensor_cores(
+    trace: Trace, device: int, *, products: bool, convolutions: bool, halves: bool = False
+) -> Remedy:
+    """What moves matrix products, convolutions or both to the tensor cores of a device.
+
+    ``halves``: what counts is that tensors get half the size, which TF32 does not give.
+    """
     known = has_tf32(trace, device)
     advice: tuple[str, ...]
     if is_amd(trace):
@@ -104,6 +114,11 @@ def tensor_cores(trace: Trace, device: int, *, products: bool, convolutions: boo
         advice = (
             'Use mixed precision: torch.autocast("cuda", dtype=torch.float16) around the forward pass, with a '
             "GradScaler when training. This GPU supports neither TF32 nor bf16.",
+        )
+    elif halves:
+        advice = (
+            _IN_BF16,
+            "Or keep the model itself in 16 bits, where nothing is trained: model.bfloat16().",
         )
     else:
         advice = (
@@ -117,7 +132,7 @@ def tensor_cores(trace: Trace, device: int, *, products: bool, convolutions: boo
                 if convolutions
                 else []
             ),
-            'Or use mixed precision: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.',
+            f"Or {_IN_BF16[0].lower()}{_IN_BF16[1:]}",
         )
     return remedy(
         *map(for_python, advice),
@@ -126,7 +141,7 @@ def tensor_cores(trace: Trace, device: int, *, products: bool, convolutions: boo
             'Allow TF32: jax.config.update("jax_default_matmul_precision", "tensorfloat32"). Or compute in '
             "bfloat16.",
         ),
-        code=for_pytorch(_TF32_CODE if known else _FP16_CODE),
+        code=for_pytorch(_BF16_CODE if halves and known else _TF32_CODE if known else _FP16_CODE),
     )
 
 

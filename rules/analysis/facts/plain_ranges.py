@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import F64, EventKind, LaneKind, Trace, derived
+from parsers.model import Array, EventKind, LaneKind, Trace, derived
 from parsers.model.arrays import rows_by
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -50,7 +50,7 @@ def longest_plain_range(trace: Trace) -> PlainRange | None:
     return longest
 
 
-def _longest(trace: Trace, spent: F64) -> PlainRange:
+def _longest(trace: Trace, spent: Array) -> PlainRange:
     """Of ns by name."""
     names = np.flatnonzero(spent).tolist()
     alike: dict[str, list[int]] = {}

@@ -77,9 +77,13 @@ What makes it more or less
         most = together(faster(replay, single | attention, ratio * twice), halves)
         training = is_training(analysis)
         moved = 0.0 if training else total(replay, moving) / whole
+        mostly_moves = moved > share  # then 16 bits give more than faster products do
         also = f", and 16 bits halve what {percent(moved)} of it moves" if moved >= NOTEWORTHY else ""
         yield Proposal(
-            title=f"Use the tensor cores: {percent(share)} of the GPU's time is single-precision products{also}",
+            title=f"Compute in 16 bits: they halve what {percent(moved)} of the GPU's time moves"
+            if mostly_moves
+            else f"Use the tensor cores: {percent(share)} of the GPU's time is single-precision products{also}",
+            problem="Tensors are kept in single precision" if mostly_moves else "",
             categories=(Category.NO_TENSOR_CORES,),
             culprit=trace.name(int(device.members[np.flatnonzero(single)[0]])),
             remedy=tensor_cores(
@@ -87,6 +91,7 @@ What makes it more or less
                 int(device.device[0]),
                 products=bool((single & (families[names] == Family.GEMM)).any()),
                 convolutions=bool((single & (families[names] == Family.CONVOLUTION)).any()),
+                halves=mostly_moves,
             ),
             expected=tf32 if training else in_16_bits,
             low=faster(replay, single, ratio * REACHED_AT_LEAST),
