@@ -30,7 +30,7 @@ from rules.remedies.host_work import (
 )
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.thresholds import MIN_SHARE
-from rules.wording.phrases import share
+from rules.wording.phrases import has_stacks, share
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours
 
 MOSTLY_COMPILING = 0.5  # of the waiting
@@ -205,7 +205,7 @@ _OF_CALLS = (
 
 
 def _cannot_tell(trace: Trace, culprit: Culprit) -> str:
-    if trace.capture.with_stack:
+    if has_stacks(trace):
         return f"Which lines of {culprit.said} are slow: use a CPU profiler such as py-spy on this process."
     if culprit.is_in(CulpritKind.OUTSIDE):
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from parsers.model import Trace
+from parsers.model import EventKind, Trace
 from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
 from rules.wording.headline import Part
@@ -99,4 +99,10 @@ def short_place(place: str) -> str:
 
 def without_stacks(trace: Trace, words: Words) -> Words:
     """The words, or none where Python's stacks were recorded."""
-    return "" if trace.capture.with_stack else words
+    return "" if has_stacks(trace) else words
+
+
+def has_stacks(trace: Trace) -> bool:
+    """Whether Python's stacks were recorded: the recording says so, or says nothing and has frames."""
+    stated = trace.capture.with_stack
+    return EventKind.PYTHON in trace.kinds if stated is None else stated

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,19 @@ def test_anomaly_detection_is_told_where_it_is_on(
 ) -> None:
     found = diagnosed(fixtures / "cpu" / f"{program}{ending}.pt.trace.json.gz").findings
     assert ("anomaly-detection" in {each.rule for each in found}) is checks
+
+
+@pytest.mark.parametrize(("ending", "stated"), [(".stacks", True), (".stacks", False), ("", False)])
+def test_stacks_are_asked_for_where_no_frames_were_recorded(
+    fixtures: Path, tmp_path: Path, ending: str, stated: bool
+) -> None:
+    text = gzip.decompress((fixtures / "cpu" / f"layers{ending}.pt.trace.json.gz").read_bytes())
+    (tmp_path / "layers.pt.trace.json").write_bytes(
+        text if stated else re.sub(rb'"(with_stack|record_shapes|profile_memory)": 1,', b"", text)
+    )
+    (found,) = [
+        each
+        for each in diagnosed(tmp_path / "layers.pt.trace.json").findings
+        if each.rule == "cpu-small-operators"
+    ]
+    assert any("--stacks" in each for each in found.unknown) is (ending == "")
