@@ -1,25 +1,28 @@
-"""From the step before to the step after in parts that add up: of the budget, by kind of kernel, by region."""
+"""From the step before to the step after in parts that add up: of the budget, by kind of kernel, region, function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from parsers.model.late.dataclass import dataclass
+from parsers.model.names.source_files import frame_parts
 from rules.analysis.arithmetic.intervals import length
 from rules.analysis.facts.cpu_time import CpuTime, cpu_time
+from rules.analysis.facts.sampled_stacks import OwnTime, own_time
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import classify
 from rules.comparison.calls import Calls
 from rules.comparison.side import Side
+from rules.wording.phrases import short_place
 
 MIN_SHOWN = 0.001  # of the longer step: smaller changes are put together
 # of the GPU's time in ranges, on both sides: below it, ranges do not tell where time went
 MIN_EXPLAINED = 0.5
 SMALLER = "smaller changes"
 ELSEWHERE = "outside of ranges"
-BUDGET, KINDS, REGIONS = "parts of the budget", "kinds of kernel", "regions"
+BUDGET, KINDS, REGIONS, FUNCTIONS = "parts of the budget", "kinds of kernel", "regions", "functions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +57,21 @@ def bridges(
     first: Side, second: Side, steps: tuple[float, float], calls: tuple[Calls, Calls], regions: list[str]
 ) -> tuple[Bridge, ...]:
     """All that can be told; ``steps`` are mean steps (or windows), ns; ``regions`` the texts of the calls' codes."""
+    sampled = [own_time(side.trace) for side in (first, second)]
+    if all(each.sampled_ns for each in sampled) and not any(side.gpus for side in (first, second)):
+        return (
+            _bridge(
+                FUNCTIONS,
+                (sampled[0].sampled_ns, sampled[1].sampled_ns),
+                [_sampled(each) for each in sampled],
+            ),
+        )
     alone = [cpu_time(side.analysis) for side in (first, second)]
     if alone[0] is not None and alone[1] is not None:
-        return tuple(_bridge(title, steps, [of(each) for each in alone if each]) for title, of in _OF_CPUS)
+        times = [each for each in alone if each]
+        if all(not each.computes and len(each.activity.functions.edges) for each in times):
+            return (_bridge(FUNCTIONS, steps, [_functions(each) for each in times]),)
+        return tuple(_bridge(title, steps, [of(each) for each in times]) for title, of in _OF_CPUS)
     found = [
         _bridge(BUDGET, steps, [_budget(side) for side in (first, second)]),
         _bridge(KINDS, steps, [_kinds(side) for side in (first, second)]),
@@ -164,6 +179,28 @@ def _cpu_regions(time: CpuTime) -> Shares:
         name = time.trace.name(event)
         found[name, name] = ns / max(time.window_ns, 1)
     found[ELSEWHERE, ELSEWHERE] = 1.0 - sum(found.values())
+    return found
+
+
+def _functions(time: CpuTime) -> Shares:
+    """Each moment belongs to the innermost function, whatever its line."""
+    spent = ((time.trace.name(event), ns) for event, ns in time.shares(time.activity.functions))
+    found = _by_function((frame_parts(name)[:2], ns / max(time.window_ns, 1)) for name, ns in spent)
+    return {**found, ("other", "in no function"): 1.0 - sum(found.values())}
+
+
+def _sampled(time: OwnTime) -> Shares:
+    """What all threads were seen in: the deepest function of the program's own, else the innermost one."""
+    return _by_function(
+        ((each.function, each.file), each.ns / time.sampled_ns) for each in (*time.frames, *time.foreign)
+    )
+
+
+def _by_function(shares: Iterable[tuple[tuple[str, str], float]]) -> dict[tuple[str, str], float]:
+    found: dict[tuple[str, str], float] = {}
+    for (function, file), share in shares:
+        label = f"{function} ({short_place(file)})" if file else function
+        found["other", label] = found.get(("other", label), 0.0) + share
     return found
 
 

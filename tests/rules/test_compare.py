@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from parsers import open_trace
 from parsers.model import Trace, TraceError
 from parsers.model.names.kernels import comparable_name
 from parsers.model.results import REQUEST_LOG, ResultTable
-from rules.comparison.bridge import BUDGET, REGIONS
+from rules.comparison.bridge import BUDGET, FUNCTIONS, REGIONS
 from rules.comparison.compare import compare
 from rules.comparison.findings import Change, compare_findings
 from rules.comparison.kernel_rows import Match
@@ -269,3 +271,33 @@ def test_two_recordings_without_a_gpu_are_compared_by_region_and_by_what_the_thr
     assert bridges[BUDGET]["operators"] == pytest.approx(-2_000_000)
     assert "kernel" not in as_text(result).lower()
     assert not any(measure.name.startswith("kernel") for measure in result.measures)
+
+
+def functions_of(small: float) -> Trace:
+    """One thread in ``main``, most of the time in functions that it calls."""
+    trace = TinyTrace()
+    trace.frame(0, 10_000, "train.py(3): main")
+    trace.frame(1_000, 1_000 + small, "train.py(9): load")
+    trace.frame(7_000, 7_500, "train.py(12): load")
+    return trace.build()
+
+
+def test_two_recordings_of_functions_alone_are_compared_by_function() -> None:
+    (bridge,) = compare(functions_of(5_000), functions_of(1_000)).bridges
+    assert bridge.title == FUNCTIONS
+    changes = {part.label: part.change for part in bridge.parts}
+    assert changes == {
+        "load (train.py)": pytest.approx(-4_000_000),
+        "main (train.py)": pytest.approx(4_000_000),
+    }
+    assert bridge.unexplained == pytest.approx(0, abs=1)
+
+
+def test_two_recordings_of_samples_are_compared_by_the_programs_functions(fixtures: Path) -> None:
+    one, other = (
+        open_trace([fixtures / "stacks" / f"feed.{each}.json"]) for each in ("speedscope", "chrome")
+    )
+    (bridge,) = compare(one, other).bridges
+    assert bridge.title == FUNCTIONS
+    assert "compress (feed.py)" in {part.label for part in bridge.parts}
+    assert bridge.unexplained == pytest.approx(0, abs=1)
