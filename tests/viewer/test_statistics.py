@@ -12,7 +12,7 @@ from parsers.model import Attribute, CopyKind, Device, EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Evidence
-from tests.opened import opened
+from tests.opened import analysed, opened
 from viewer.panels.tabs.memory import curves_of
 from viewer.statistics.area import area_table, devices_in, events_in, instances
 from viewer.statistics.budget_intervals import foremost
@@ -26,6 +26,7 @@ from viewer.statistics.kernels import (
     grouped,
     kernel_table,
 )
+from viewer.statistics.operator_roofs import roof_table
 from viewer.statistics.operators import operator_table, operator_times
 from viewer.statistics.steps import step_table
 
@@ -381,3 +382,14 @@ def test_only_memory_of_the_gpu_is_told_as_a_part_of_it() -> None:
         "GPU 0 allocated memory: peak 3.47 GB (2.3 % of 150 GB)"
     ]
     assert "GPU 0 pinned memory: peak 8 B" in told
+
+
+def test_kernels_and_operators_tell_shares_of_the_same_time() -> None:
+    analysis = analysed(resources.path("samples/sync_item.pt.trace.json.gz"))
+    kernels = kernel_table(analysis.trace, analysis, *analysis.window)
+    roofs = roof_table(analysis.trace, *analysis.window)
+    whole = {round(table["total_ns"].sum() / table["gpu_time_share"].sum()) for table in (kernels, roofs)}
+    assert max(whole) - min(whole) <= len(kernels)
+    assert 0 < roofs["gpu_time_share"].sum() < kernels["gpu_time_share"].sum(), (
+        "copies are no operators' kernels"
+    )

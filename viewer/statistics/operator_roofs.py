@@ -20,10 +20,11 @@ def roof_table(trace: Trace, t0: int, t1: int) -> pd.DataFrame:
     """
     import pandas as pd
 
-    kernels = trace.events.of_kind(EventKind.KERNEL)
-    start = trace.events.start[kernels]
-    kernels = kernels[(start >= t0) & (start < t1)]
-    whole = max(int(trace.events.duration[kernels].sum()), 1)
+    operations = trace.gpu_operations
+    start = trace.events.start[operations]
+    operations = operations[(start >= t0) & (start < t1)]
+    whole = max(int(trace.events.duration[operations].sum()), 1)
+    kernels = operations[trace.events.kind[operations] == EventKind.KERNEL]
     rows = operator_roofs(trace, kernels)
     return pd.DataFrame(
         {
