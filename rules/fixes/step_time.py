@@ -8,7 +8,6 @@ import numpy as np
 
 from parsers.model import derived
 from parsers.model.late.dataclass import dataclass
-from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length
 from rules.analysis.idle.causes import Cause
@@ -35,6 +34,7 @@ class StepTime:
 
     device: int
     mean_ns: float  # the mean steady step as recorded
+    is_mean: bool  # whether ``recorded_ns`` reads the same
     recorded_ns: float
     length_ns: float
     recorded: Mapping[str, float]
@@ -60,11 +60,6 @@ class StepTime:
     def is_told(self) -> bool:
         """Whether shares are told of this step: the recorder takes enough of the recorded one to matter."""
         return self.recorder_share >= MIN_RECORDER_SHARE
-
-    @property
-    def is_mean(self) -> bool:
-        """Whether the recorded step reads as the mean one: none was so slow by chance that it tells."""
-        return duration(round(self.recorded_ns)) == duration(round(self.mean_ns))
 
     @property
     def fixed_scale(self) -> float:
@@ -113,7 +108,9 @@ def _step_time(analysis: Analysis, budget: Budget, recorder: Removal, span: int)
     # where the recorder may be all that kept the GPU waiting, or kernels overlap more in the replay
     fits = replay.usual_ns / max(sum(usual.values()), 1.0)
     usual = {key: ns * fits for key, ns in usual.items()}
-    return StepTime(budget.device, replay.mean_ns, replay.recorded_ns, replay.usual_ns, recorded, usual)
+    return StepTime(
+        budget.device, replay.mean_ns, replay.is_mean, replay.recorded_ns, replay.usual_ns, recorded, usual
+    )
 
 
 def _distributed(

@@ -9,6 +9,7 @@ import numpy as np
 
 from parsers.model import F64, EventKind, derived
 from parsers.model.late.dataclass import dataclass
+from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.repeats import repeats
 from rules.analysis.facts.subject import SubjectKind, subject_of
@@ -132,6 +133,11 @@ class Replay:
     def recorded_ns(self) -> float:
         """A typical step as recorded: the mean one, unless some were slow by chance."""
         return self._period(self.typical)
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether a typical step reads as the mean one: none was so slow by chance that it tells."""
+        return duration(round(self.recorded_ns)) == duration(round(self.mean_ns))
 
     @cached_property
     def usual_ns(self) -> float:

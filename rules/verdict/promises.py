@@ -173,12 +173,13 @@ def first_step_in_a_line(plan: Plan, diagnosis: Diagnosis) -> str:
 def step_with(promise: Promise, plan: Plan) -> str:
     """ "142 → 78.2 ms a step" without the recorder, or "142 ms → 60.1 to 120 ms a step" of a wide band.
 
-    Empty where a fix is a redesign or by itself gives nothing.
+    "In a typical step" where some were slow by chance. Empty where a fix is a redesign or by itself gives nothing.
     """
     before = plan.replay.usual_ns
     if promise.proposal.redesign or (promise.expected < MIN_SPEEDUP and not promise.vague):
         return ""
-    of = " a step" if plan.replay.analysis.steps_in_window else ""
+    one = "a step" if plan.replay.is_mean else "in a typical step"
+    of = f" {one}" if plan.replay.analysis.steps_in_window else ""
     if promise.vague:
         least, most = (duration(round(before / max(each, 1.0))) for each in (promise.high, promise.low))
         return f"{duration(round(before))} → {least} to {most}{of}"

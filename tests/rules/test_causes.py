@@ -277,6 +277,15 @@ def test_the_first_step_in_a_line_tells_a_step_before_and_after(analysis: Analys
     assert first_step_in_a_line(Plan(replay), Diagnosis((first,))) == ""
 
 
+@pytest.mark.parametrize(("is_mean", "said"), [(True, " ms a step"), (False, " ms in a typical step")])
+def test_a_fix_says_whether_its_step_is_the_mean_one(
+    analysis: Analysis, is_mean: bool, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Replay, "is_mean", is_mean)
+    told = step_with(promise(1, 1.5, Category.COPY_D2H), Plan(replay_of(analysis)))
+    assert told.replace(" us", " ms").endswith(said)
+
+
 def test_what_others_wait_for_a_late_rank_is_a_part_of_their_step_and_not_of_its_own(
     shared_data: Path,
 ) -> None:
@@ -312,14 +321,13 @@ def test_all_shares_are_those_of_a_step_without_the_recorder(analysis: Analysis)
     assert found.explanation.endswith(f"Without the profiler it is {percent(found.share)} of the time.")
 
 
-@pytest.mark.parametrize(("mean", "said"), [(1.0, " of a step ("), (1.2, " of a typical step (")])
+@pytest.mark.parametrize(("is_mean", "said"), [(True, " of a step ("), (False, " of a typical step (")])
 def test_a_step_that_is_not_the_mean_one_is_called_typical(
-    analysis: Analysis, mean: float, said: str, monkeypatch: pytest.MonkeyPatch
+    analysis: Analysis, is_mean: bool, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (time,) = step_times(analysis).values()
     assert time.is_mean
-    time = replace(time, mean_ns=mean * time.recorded_ns)
-    assert time.is_mean is (mean == 1.0)
+    time = replace(time, is_mean=is_mean)
     monkeypatch.setattr("rules.causes.step_times", lambda _: {time.device: time})
     whole = analysis.window_ns
     launching = replace(finding(Category.LAUNCH_BOUND, 0.4), ceiling_ns=0.4 * whole, window_ns=whole)

@@ -111,7 +111,7 @@ def test_the_verdict_names_cause_and_culprit_and_then_what_to_do_and_what_it_giv
     said = f"{window.verdict.sentence.text()} {window.verdict.where.text()}"
     assert "Python" in said
     assert "tokenize" in said
-    assert " ms a step · about " in said
+    assert "\u00a0ms a step · about " in said
     assert window.diagnosis.cards[0].ceiling.startswith("about ")
 
 

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
-from viewer.look.labels import Label, tooltip
+from viewer.look.labels import Label, tooltip, unbroken
 
 
 class Sentence(Label):
@@ -59,7 +59,7 @@ class Headline(QWidget):
     def say(self, sentence: str, where: str = "", pills: tuple[tuple[str, str], ...] = ()) -> None:
         """Show both lines, and a pill for each (word, sentence) that says something."""
         self.sentence.setText(sentence)
-        self.where.setText(where)
+        self.where.setText(unbroken(where))
         self.where.setVisible(bool(where))
         for former in self.pills:
             self._beside.removeWidget(former)

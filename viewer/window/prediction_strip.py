@@ -14,6 +14,7 @@ from viewer.look import theme
 from viewer.look.boxes import vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.look.palette import HATCHED
+from viewer.panels.charts.budget_bar import name_that_fits
 
 if TYPE_CHECKING:
     from viewer.statistics.what_if import Prediction
@@ -107,8 +108,7 @@ class StepBars(QWidget):
             if key in HATCHED:
                 painter.setBrush(QBrush(QColor(fill), Qt.BrushStyle.BDiagPattern))
                 painter.drawRect(box)
-            text = f"{label} {percent(ns / whole)}"
-            if metrics.horizontalAdvance(text) + 12 <= box.width():
+            if text := name_that_fits(key, label, percent(ns / whole), metrics, box.width() - 12):
                 painter.setBrush(ground)
                 painter.drawRect(
                     QRectF(box.left() + 4, top + 2, metrics.horizontalAdvance(text) + 6, BAR_HEIGHT - 4)

@@ -16,6 +16,7 @@ from parsers.model.builder import TraceBuilder
 from rules.analysis.steps.steps import Step
 from tests.viewer.conftest import wait_until_ready
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, x_of
+from viewer.look.labels import unbroken
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.geometry.step_rows import StepRow, step_rows
 from viewer.timeline.names_column import NAMES_WIDTH
@@ -184,7 +185,7 @@ def test_the_first_view_of_a_run_with_a_late_rank_says_why_and_shows_that_rank(
     assert late.rule == "late-rank"
     assert followed(window) == late.rank
     assert late.because.startswith(f"Rank {late.rank} ")
-    assert window.verdict.where.text().startswith(late.because)
+    assert window.verdict.where.text().startswith(unbroken(late.because))
     visible = {each.placed.track.device for each in window.timeline.canvas.shown()}
     assert late.device in visible
 

@@ -160,12 +160,8 @@ class PartButton(QAbstractButton):
 
     def shown_name(self, room: int) -> str:
         """The most that can be said of this part in so many pixels."""
-        bare = self.part.label.removeprefix("waiting for ").removeprefix("the ")
         share = percent(self.share) if self.part.memory is None else self.part.told
-        short = SHORT_NAMES.get(self.part.key, bare)
-        metrics = QFontMetrics(self._font)
-        texts = (f"{self.part.label} {share}", f"{short} {share}", short)
-        return next((text for text in texts if metrics.horizontalAdvance(text) <= room), "")
+        return name_that_fits(self.part.key, self.part.label, share, QFontMetrics(self._font), room)
 
     def _paint_name(self, painter: QPainter, ground: QColor) -> None:
         text = self.name
@@ -220,6 +216,13 @@ class BudgetBar(QWidget):
         for button, width in zip(self.buttons, widths, strict=True):
             button.setGeometry(left, 0, width, self.height())
             left += width
+
+
+def name_that_fits(key: str, label: str, share: str, metrics: QFontMetrics, room: float) -> str:
+    """A part's label and share, a shorter name with it or without, whichever so many pixels hold; else nothing."""
+    short = SHORT_NAMES.get(key, label.removeprefix("waiting for ").removeprefix("the "))
+    texts = (f"{label} {share}", f"{short} {share}", short)
+    return next((text for text in texts if metrics.horizontalAdvance(text) <= room), "")
 
 
 def shared_widths(shares: Sequence[float], room: int) -> list[int]:
