@@ -61,7 +61,7 @@ def test_ctrl_q_closes_all_windows_and_ends_the_program(
     ended = subprocess.run(
         [sys.executable, "-c", PROGRAM, moment, *files],
         cwd=repository,
-        env={**os.environ, "QT_QPA_PLATFORM": "offscreen", "TMPDIR": str(temporary)},
+        env={**os.environ, "LC_ALL": "C.UTF-8", "QT_QPA_PLATFORM": "offscreen", "TMPDIR": str(temporary)},
         capture_output=True,
         check=False,
     )
