@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+from parsers.model import Attribute
 from rules.analysis.names.families import Family, classify
 from rules.fixes.plan import Plan, Promise
 from tests.rules.builder import TinyTrace
@@ -362,3 +364,43 @@ def test_rounds_that_pick_what_the_one_before_found_are_no_items(
         trace.kernels(1500, 1, 5, 30, "void last_kernel")
 
     assert bool(of_body(body)) is found
+
+
+FUNCTION = "autograd::engine::evaluate_function: MulBackward0"
+
+
+def rounds_and_their_backward(*, numbered: bool, of_items: bool = True) -> float:
+    """What joining twelve items gives whose backward passes differ from one another."""
+
+    def body(trace: TinyTrace, step: int) -> None:
+        at, number = 10.0, 100 * step
+        numbers = []
+        for _item in range(12):
+            number += 1
+            operator = trace.op(at, at + 50, "aten::mul")
+            if numbered:
+                trace.builder.attribute(Attribute.SEQUENCE, np.array([operator]), number if of_items else 99)
+            numbers.append(number)
+            for name in ("multiply", "add"):
+                trace.kernels(at + 2, 1, 5, 30, f"void {name}_kernel")
+                at += 25
+        for number in reversed(numbers):
+            function = trace.op(at, at + 90, FUNCTION)
+            if numbered:
+                trace.builder.attribute(Attribute.SEQUENCE, np.array([function]), number)
+            for place in range(3):
+                trace.kernels(at + 2 + 30 * place, 1, 5, 30, f"void backward{chr(97 + number % 100)}_kernel")
+            at += 90
+        trace.kernels(at, 1, 5, 10, "void last_kernel")
+
+    (found,) = of_body(body, length=1750)
+    return found.expected
+
+
+def test_the_backward_passes_of_joined_rounds_are_joined_however_they_differ() -> None:
+    assert rounds_and_their_backward(numbered=True) > 2 * rounds_and_their_backward(numbered=False)
+
+
+def test_the_backward_pass_of_something_else_stays() -> None:
+    of_others = rounds_and_their_backward(numbered=True, of_items=False)
+    assert of_others == pytest.approx(rounds_and_their_backward(numbered=False))

@@ -70,6 +70,8 @@ def test_four_batches_become_one() -> None:
         ({"calls": (7, 7, 7, 7)}, False),
         ({"calls": (24, 23, 24, 24)}, True),
         ({"calls": (24, 20, 24, 24)}, False),
+        ({"calls": (18, 24, 24, 24)}, True),
+        ({"calls": (16, 24, 24, 24)}, False),
     ],
     ids=[
         "two batches",
@@ -81,6 +83,8 @@ def test_four_batches_become_one() -> None:
         "shorter ones",
         "nearly alike",
         "not alike",
+        "the first adds no gradients",
+        "the first is another one",
     ],
 )
 def test_which_batches_are_parts_of_one(told: dict[str, object], found: bool) -> None:

@@ -191,12 +191,17 @@ def test_all_phases_of_a_compiler_are_promised_together_and_nowhere_else() -> No
 # ---- launches that wait ----------------------------------------------------------------------------------------------
 
 
-def waiting_launches(waiting: int, kernel: float = 50.0, after: float = 10.0, count: int = 20) -> Plan:
+def waiting_launches(
+    waiting: int, kernel: float = 50.0, after: float = 10.0, count: int = 20, *, training: bool = False
+) -> Plan:
     def body(trace: TinyTrace, _: int) -> None:
         at = 10.0
+        if training:
+            trace.region(1, 2, "Optimizer.step#SGD.step")
         for number in range(count):
             took = kernel + 6 + after if number < waiting else 5.0
-            trace.operation(at + 6, at + 6 + kernel, "void some_kernel", at, launch_us=took)
+            name = f"void {chr(97 + number)}_kernel" if training else "void some_kernel"
+            trace.operation(at + 6, at + 6 + kernel, name, at, launch_us=took)
             at += kernel + 40
 
     return plan_of_body(body, length=count * (kernel + 40) + 100)
@@ -225,6 +230,14 @@ def waiting_launches(waiting: int, kernel: float = 50.0, after: float = 10.0, co
 )
 def test_launches_that_wait_for_their_kernel_are_told(given: dict[str, float], found: bool) -> None:
     assert ("launch-ahead" in promised(waiting_launches(**given))) is found  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("waiting", "graph"), [(25, False), (0, True)])
+def test_launches_that_wait_are_mended_before_a_training_step_becomes_a_graph(
+    waiting: int, graph: bool
+) -> None:
+    plan = waiting_launches(waiting, kernel=20.0, after=-5.0 if graph else 10.0, count=25, training=True)
+    assert ("replay-cuda-graph" in promised(plan)) is graph
 
 
 def test_what_waiting_launches_cost_is_the_cpus_time_beside_the_gpus() -> None:

@@ -134,3 +134,26 @@ def test_a_program_whose_workers_start_anew_says_so_first_and_promises_what_it_g
     assert first.low < 1.72 < first.high
     assert diagnose(trace).findings[0].rule == "workers-started-anew"
     assert "spread-slow-steps" not in promised(plan)
+
+
+@pytest.mark.parametrize(("starts_us", "saves_us", "spread"), [(6_000, 4_000, False), (2_000, 8_000, True)])
+def test_a_slow_step_is_mostly_its_workers_or_something_else(
+    starts_us: float, saves_us: float, spread: bool
+) -> None:
+    trace = TinyTrace()
+    at = 0.0
+    for step in range(10):
+        trace.shift = at
+        slow = step in (2, 6)
+        length = 4_300 + (starts_us + saves_us + 200 if slow else 0)
+        trace.step(0, length, f"ProfilerStep#{step + 1}")
+        if slow:
+            one_pass(trace, starts_us)
+            trace.kernels(length - 90, 2, 20, 40)
+        else:
+            trace.kernels(200, 100, 20, 40)
+        at += length
+    trace.shift = 0.0
+    made = promised(make_plan(Analysis(trace.build())))
+    assert "keep-workers" in made
+    assert ("spread-slow-steps" in made) is spread

@@ -14,6 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
+from rules.fixes.backward import backward_of
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, less_host_time, of_nodes, together, without_calls, without_waiting
 from rules.fixes.forms.owners import place_of
@@ -55,7 +56,8 @@ When it applies
 
 What is changed in the replay
     The CPU runs the body once. The GPU work of the other iterations remains, without the 1.5 us that each kernel
-    takes to start; at most, only as far as its blocks fill the GPU. Values they read back and wait for are gone, and
+    takes to start; at most, only as far as its blocks fill the GPU. The same goes for their backward passes, which are
+    known by sequence numbers where they are no loops themselves. Values they read back and wait for are gone, and
     so is the work that assembles the gradients of the parts into one. Gone are also a loop behind it that reads its
     results one by one, and Python behind it that calls an operator for each item.
 
@@ -88,6 +90,15 @@ def _later(replay: Replay, loops: Iterable[Loop]) -> BOOL:
     return found
 
 
+def _backward(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> BOOL:
+    """The calls of the backward passes of all rounds but the first, where these are no loops themselves."""
+    rounds = ((loop.first + loop.body - 1, loop.last - 1) for loop in loops)
+    found = backward_of(analysis, replay, rounds)
+    for loop in loops:
+        found[loop.first : loop.last] = False
+    return found
+
+
 def _proposal(
     analysis: Analysis,
     replay: Replay,
@@ -112,7 +123,9 @@ def _proposal(
     else:
         items, loop = f"{most} items", f"a loop of {most} iterations"
     what = "Update all tensors together" if tensors else f"Process {items} at once"
-    low, expected, high = _changes(analysis, replay, loops, reading, later)
+    low, expected, high = _changes(
+        analysis, replay, loops, reading, later | _backward(analysis, replay, loops)
+    )
     place = place_of(analysis, later.astype(np.float64))
     where = f" in {place}" if place else ""
     return Proposal(

@@ -37,7 +37,8 @@ class SpreadSlowSteps:
     explanation: ClassVar[str] = """
 When it applies
     Fewer than half of the steps take more than 1.5 times the median, and they make different calls or work longer on
-    the CPU. Steps of which each takes longer than the one before have no extra work: what they work on grows.
+    the CPU. Steps of which each takes longer than the one before have no extra work: what they work on grows. Waiting
+    for a batch, evaluating, and starting the data loader's workers anew have fixes of their own.
 
 What is changed in the replay
     These steps are left out: the run continues with its typical steps.
@@ -57,8 +58,10 @@ What makes it more or less
             return  # these steps wait for their batch: that is a fix of its own
         lengths = _lengths(replay)
         longer = float(np.mean(lengths[slow]) - np.median(lengths))
-        if evaluation_ns(replay) >= MOSTLY * longer * count:
-            return  # so is an evaluation
+        around = surroundings_of(analysis)
+        started = float(around.worker_starts_ns.sum() + around.first_batches_ns.sum()) / len(replay.spans)
+        if max(evaluation_ns(replay), started) >= MOSTLY * longer * count:
+            return  # so is an evaluation, and so are workers that start anew
         nodes = slow[host.step]
         operations = nodes[device.launch]
         meetings = np.unique(device.meeting[operations & (device.meeting >= 0)])

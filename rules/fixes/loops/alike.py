@@ -26,11 +26,16 @@ def number_of(steps: Sequence[Rounds]) -> str:
     return f"{most}" if fewest == most else f"up to {most}"
 
 
-def make_the_same_calls(kinds: I64, starts: I64, ends: I64) -> bool:
-    """Whether calls of the same kinds are made between each of these starts and its end (exclusive)."""
+def make_the_same_calls(kinds: I64, starts: I64, ends: I64, first: float = ALIKE) -> bool:
+    """Whether calls of the same kinds are made between each of these starts and its end (exclusive).
+
+    ``first``: how much of the calls of the first round and the usual one have to be the same.
+    """
     calls = [np.bincount(kinds[start:end] - kinds.min()) for start, end in zip(starts, ends, strict=True)]
     width = max(map(len, calls))
     counts = np.array([np.pad(each, (0, width - len(each))) for each in calls])
     usual = np.median(counts, axis=0)
     same = np.minimum(counts, usual).sum(axis=1)
-    return not bool((same < ALIKE * np.maximum(counts.sum(axis=1), usual.sum())).any())
+    least = np.full(len(counts), ALIKE)
+    least[0] = first
+    return not bool((same < least * np.maximum(counts.sum(axis=1), usual.sum())).any())
