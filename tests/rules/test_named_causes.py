@@ -8,6 +8,7 @@ import pytest
 
 from parsers import open_trace
 from rules.analysis.analysis import Analysis
+from rules.fixes.catalog.keep_activations import computed_again
 from rules.fixes.plan import Plan, make_plan
 from rules.wording.words import Reader
 from tests.rules.builder import AUTOGRAD, TinyTrace
@@ -287,14 +288,29 @@ def test_anomaly_detection_is_told_by_its_name(functions: int, asking: int, foun
 # ---- checkpointing ---------------------------------------------------------------------------------------------------
 
 
-def recomputed(again: float, filled: float = 0.0, operator: str = "aten::linear") -> Plan:
-    """A backward pass that first computes the forward pass again, for ``again`` us."""
+def recomputed(
+    again: float,
+    filled: float = 0.0,
+    operator: str = "aten::linear",
+    before: bool = False,
+    after: bool = False,
+) -> Plan:
+    """A backward pass that first computes the forward pass again, for ``again`` us.
+
+    In the same function another operator runs right before that, or right behind it.
+    """
 
     def body(trace: TinyTrace, _: int) -> None:
         for number in range(20):
             trace.op(5 + number * 100, 95 + number * 100, "aten::linear")
             trace.operation(20 + number * 100, 90 + number * 100, "void gemm", 10 + number * 100)
         trace.op(2_100, 2_100 + 1_600, FUNCTION, AUTOGRAD)
+        if before:
+            trace.op(2_101, 2_108, "aten::gather", AUTOGRAD)
+            trace.operation(2_112, 2_120, "void gather", 2_102, thread=AUTOGRAD)
+        if after:
+            trace.op(2_205, 2_215, "aten::gather", AUTOGRAD)
+            trace.operation(2_127 + again, 2_137 + again, "void gather", 2_206, thread=AUTOGRAD)
         trace.op(2_110, 2_150, operator, AUTOGRAD)
         trace.operation(2_125, 2_125 + again / 2, "void gemm", 2_115, thread=AUTOGRAD)
         trace.operation(2_125 + again / 2, 2_125 + again, "void add", 2_155, thread=AUTOGRAD)
@@ -330,6 +346,17 @@ def test_a_forward_pass_inside_the_backward_pass_is_told_as_a_whole() -> None:
 )
 def test_what_counts_as_computed_again(changed: dict[str, float], found: bool) -> None:
     assert ("keep-activations" in promised(recomputed(**changed))) is found  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "calls"), [(False, False, 3), (True, False, 4), (False, True, 3)]
+)
+def test_what_a_function_calls_before_its_activations_are_there_computes_them(
+    before: bool, after: bool, calls: int
+) -> None:
+    plan = recomputed(400, before=before, after=after)
+    again = computed_again(plan.replay.analysis, plan.replay)
+    assert again.sum() == calls * plan.replay.steps
 
 
 # ---- sparse optimizers -----------------------------------------------------------------------------------------------

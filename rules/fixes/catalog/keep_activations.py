@@ -37,7 +37,7 @@ When it applies
     the GPU's memory, if it was recorded, is at most 70 % full.
 
 What is changed in the replay
-    Everything between the first and the last of these operators in each function is gone.
+    Everything up to the last of these operators in each function is gone.
 
 What makes it more or less
     Whether the GPU's memory has room for the activations.
@@ -70,17 +70,18 @@ What makes it more or less
 
 
 def computed_again(analysis: Analysis, replay: Replay) -> BOOL:
-    """Which calls belong to a forward pass inside the backward pass."""
+    """Which calls belong to a forward pass inside the backward pass.
+
+    A function of the backward pass asks for its activations first: what it calls until they are there computes them.
+    """
     function, host = autograd_functions(analysis), replay.host
     forward = (function >= 0) & surroundings_of(analysis).inside(FORWARD.__contains__)
     found = np.zeros(len(function), bool)
     if not forward.any():
         return found
     functions, which = np.unique(function[forward], return_inverse=True)
-    first, last = np.full(len(functions), np.iinfo(np.int64).max), np.zeros(len(functions), np.int64)
-    np.minimum.at(first, which, host.start[forward])
+    last = np.zeros(len(functions), np.int64)
     np.maximum.at(last, which, host.start[forward])
     mine = np.flatnonzero(np.isin(function, functions))
-    of = np.searchsorted(functions, function[mine])
-    found[mine] = (host.start[mine] >= first[of]) & (host.start[mine] <= last[of])
+    found[mine] = host.start[mine] <= last[np.searchsorted(functions, function[mine])]
     return found

@@ -66,7 +66,7 @@ What makes it more or less
         most = np.maximum(tf32 / recorded, HALF_THE_BYTES)
         products = convolution | product
         yield Proposal(
-            title=f"Use 32-bit numbers: {percent(share)} of the GPU's time computes in 64 bits",
+            title=f"Use 32-bit numbers: {percent(share)} of the GPU's time computes in double precision",
             categories=(Category.FP64,),
             culprit=trace.name(int(device.members[np.flatnonzero(double)[0]])),
             remedy=single_precision(trace, then_tf32=bool(products.any())),
