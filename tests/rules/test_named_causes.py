@@ -382,6 +382,8 @@ def test_a_sparse_optimizer_is_not_told_to_be_fused(optimizer: str) -> None:
     ("program", "fix", "gave"),
     [
         ("adapt", "keep-on-gpu", 6.26),
+        ("ads", "fuse-optimizer", 1.53),
+        ("recipes", "share-key-heads", 2.57),
         ("clusters", "multiply-for-distances", 2.5),
         ("spectra", "fold-shifts", 1.33),
         ("leaves", "launch-ahead", 2.45),
@@ -433,3 +435,10 @@ def test_what_a_compiler_would_join_is_told_by_the_programs_own_function(fixture
     plan = make_plan(Analysis(open_trace([fixtures / "causes" / "scores.pt.trace.json.gz"])))
     title = titles(plan)["compile-model"]
     assert title.endswith(", mostly cross_entropy_loss, “to” and “slice” in forward (words_predicted.py:75)")
+
+
+def test_launches_that_wait_are_named_where_stacks_were_recorded(fixtures: Path) -> None:
+    plan = make_plan(Analysis(open_trace([fixtures / "causes" / "galaxies.pt.trace.json.gz"])))
+    assert titles(plan)["launch-ahead"].startswith(
+        "Stop launches from blocking: 100 % of them wait for their own kernel"
+    )

@@ -116,4 +116,4 @@ def _title(name: str, place: str, counts: bool, reads: bool, often: float, in_st
     if reads:
         what = f"{name or 'a small copy'}{where}"
         return f"Stop reading single values back from the GPU: {what} makes the CPU wait {times}"
-    return f"Remove the synchronisations: the CPU stops for the GPU {times}{where}"
+    return f"Remove the synchronisations: the CPU stops for the GPU{where} {times}"
