@@ -20,8 +20,8 @@ from parsers.model import (
     TraceError,
     UnknownFormat,
 )
-from parsers.stored import cache
-from parsers.stored.file_arguments import with_origin
+from parsers.storage import cache
+from parsers.storage.file_arguments import with_origin
 
 MAX_RECORDINGS = 1_024
 
@@ -57,7 +57,7 @@ def open_run(paths: Sequence[Path], progress: Progress | None, keep: bool) -> Tr
 
 
 def _merged(traces: Sequence[Trace]) -> Trace:
-    from parsers.runs.merge import merge
+    from parsers.ranks.merge import merge
 
     return merge(traces)
 

@@ -15,8 +15,8 @@ from parsers.model import Effect, EventTable, Links, Progress, Quality, QualityR
 from parsers.model.attributes import AttributeColumn
 from parsers.model.events import COLUMNS
 from parsers.model.quality import PREVIEW
-from parsers.stored import cache
-from parsers.stored.file_arguments import with_origin
+from parsers.storage import cache
+from parsers.storage.file_arguments import with_origin
 
 PREVIEW_EVENTS = 150_000
 # of the unpacked file for each event of the preview: a twentieth of what reading all takes

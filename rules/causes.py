@@ -8,11 +8,11 @@ from dataclasses import replace
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.cpu_time import cpu_time
-from rules.analysis.facts.longest_kernel import LongestKernel, longest_kernel
-from rules.analysis.facts.subject import subject_of
+from rules.analysis.cpu.cpu_time import cpu_time
+from rules.analysis.gpu.longest_kernel import LongestKernel, longest_kernel
 from rules.analysis.idle.causes import Cause as IdleCause
 from rules.analysis.names.families import Family
+from rules.analysis.recording.subject import subject_of
 from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.fixes.plan import Plan, Promise, plan_of
 from rules.fixes.removal import removal_of, removed_share

@@ -20,11 +20,11 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains, of_pairs
 from rules.analysis.beside.gpu_metrics import has_gpu_metrics
 from rules.analysis.beside.recorded_work import has_execution_trace
-from rules.analysis.facts.clocks import has_clocks
-from rules.analysis.facts.compilations import has_compiler_log
-from rules.analysis.facts.device_log import device_logs
-from rules.analysis.facts.subject import subject_of
+from rules.analysis.logs.clocks import has_clocks
+from rules.analysis.logs.compilations import has_compiler_log
+from rules.analysis.logs.device_log import device_logs
 from rules.analysis.ranks.flight_recorders import recorded
+from rules.analysis.recording.subject import subject_of
 from rules.causes import Cause, in_order
 from rules.findings.base import Finding, Need, NeedsMore, counter_rules, rules
 from rules.fixes.plan import Plan, make_plan, plan_of

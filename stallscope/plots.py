@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from viewer.look import palette
+from viewer.appearance import palette
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,11 +16,11 @@ from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 import resources
+from viewer.appearance import theme
+from viewer.appearance.tab_order import tell_roles
 from viewer.desktop.ending import SIGNALLED, end_tidily_when_told, ending_at_once
 from viewer.desktop.jobs import end_all
 from viewer.loading.apart import keep_one_ready
-from viewer.look import theme
-from viewer.look.tab_order import tell_roles
 
 if TYPE_CHECKING:
     from viewer.desktop.single_instance import Request
@@ -143,7 +143,7 @@ def run(paths: Sequence[Path], at: int | None = None, separate: bool = False) ->
         if not separate and not instance.start(request):
             return 0
         from viewer.dialogs.problem import install
-        from viewer.kept.preferences import Preferences
+        from viewer.user_data.preferences import Preferences
 
         sys.setswitchinterval(GIL_SWITCH_S)
         install()

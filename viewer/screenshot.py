@@ -68,9 +68,9 @@ def _render(options: argparse.Namespace, settings: Path) -> int:
 
     from parsers.model.units import parse_duration
     from viewer.app import application
+    from viewer.appearance import theme
     from viewer.documents.document import Stage
-    from viewer.kept.preferences import Preferences
-    from viewer.look import theme
+    from viewer.user_data.preferences import Preferences
     from viewer.window.main_window import MainWindow
 
     app = application()

@@ -11,7 +11,7 @@ from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.inside_window import api_calls, total
+from rules.analysis.gpu.inside_window import api_calls, total
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.host_language import Audience, program_of
 from rules.findings.base import Category, Finding, Need, Rule, rule

@@ -12,7 +12,7 @@ from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, subtract, union
-from rules.analysis.facts.cpu_time import CpuTime, cpu_time
+from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
 from rules.analysis.names.operators import AUTOGRAD_FUNCTION
 from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.lost_time import event_evidence

@@ -15,8 +15,8 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
-from rules.analysis.facts.inside_window import of_family, of_type, operations, operator_of, total
-from rules.analysis.facts.launch_sizes import nearly_empty
+from rules.analysis.gpu.inside_window import of_family, of_type, operations, operator_of, total
+from rules.analysis.gpu.launch_sizes import nearly_empty
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.lost_time import event_evidence, kernel_culprit

@@ -9,7 +9,7 @@ from parsers.model.names.per_name import named
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs, union
-from rules.analysis.facts.compilations import CompiledFunction, compiled_functions, compiling
+from rules.analysis.logs.compilations import CompiledFunction, compiled_functions, compiling
 from rules.findings.base import Category, Finding, Need, Rule, Severity, rule, severity_of
 from rules.losses.lost_time import evidence_of
 from rules.remedies.compiling import advice_on, not_again

@@ -8,7 +8,7 @@ from typing import ClassVar
 from parsers.model import CopyKind
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
-from rules.analysis.facts.copies import Copies, worst_copies
+from rules.analysis.gpu.copies import Copies, worst_copies
 from rules.findings.base import Category, Finding, Rule, rule
 from rules.losses.concentration import Extent, extent
 from rules.losses.host_link import (

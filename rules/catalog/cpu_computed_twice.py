@@ -13,7 +13,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, clip, union
-from rules.analysis.facts.cpu_time import CpuTime, cpu_time
+from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
 from rules.analysis.names.operators import AUTOGRAD_FUNCTION, FORWARD
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines

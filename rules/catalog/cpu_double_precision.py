@@ -12,7 +12,7 @@ from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.cpu_time import cpu_time
+from rules.analysis.cpu.cpu_time import cpu_time
 from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, named_shares, own_lines
 from rules.losses.lost_time import evidence_of

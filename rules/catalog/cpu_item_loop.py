@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.cpu_time import cpu_time
+from rules.analysis.cpu.cpu_time import cpu_time
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.cpu_loops import MIN_TIMES, MIN_TIMES_ALIKE, item_loops
 from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines

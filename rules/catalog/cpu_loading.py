@@ -10,7 +10,7 @@ import numpy as np
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.cpu_time import cpu_time
+from rules.analysis.cpu.cpu_time import cpu_time
 from rules.analysis.names.regions import is_loader
 from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.cpu_work import MAX_NAMED, culprit_of, inside, own_lines

@@ -11,7 +11,7 @@ from parsers.model import EventKind
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length
-from rules.analysis.facts.cpu_time import LONG_GAP_NS, CpuTime, cpu_time
+from rules.analysis.cpu.cpu_time import LONG_GAP_NS, CpuTime, cpu_time
 from rules.analysis.stretches.library_calls import is_sleep
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, libraries, named_shares, own_lines

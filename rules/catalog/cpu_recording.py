@@ -11,7 +11,7 @@ from parsers.model import EventKind, Trace
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import complement, length, union
-from rules.analysis.facts.cpu_time import CpuTime, Shares, cpu_time
+from rules.analysis.cpu.cpu_time import CpuTime, Shares, cpu_time
 from rules.analysis.idle.threads import ThreadActivity
 from rules.analysis.names.regions import is_loader
 from rules.analysis.names.software import software_of

@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.cpu_time import TRIVIAL_PERCENTILE, cpu_time
+from rules.analysis.cpu.cpu_time import TRIVIAL_PERCENTILE, cpu_time
 from rules.analysis.idle.threads import READ_BACKS
 from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.cpu_loops import in_optimizer, item_loops

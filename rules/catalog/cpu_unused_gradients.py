@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, union
-from rules.analysis.facts.cpu_time import cpu_time
+from rules.analysis.cpu.cpu_time import cpu_time
 from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.cpu_work import MAX_NAMED

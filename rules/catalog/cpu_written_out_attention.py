@@ -13,7 +13,7 @@ from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
-from rules.analysis.facts.cpu_time import CpuTime, cpu_time
+from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
 from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines
 from rules.losses.lost_time import evidence_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.device_log import device_logs, log_summary
+from rules.analysis.logs.device_log import device_logs, log_summary
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.wording.headline import Headline
 from rules.wording.words import ours

@@ -13,7 +13,7 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
-from rules.analysis.facts.inside_window import busiest_device, of_family, of_type, operations
+from rules.analysis.gpu.inside_window import busiest_device, of_family, of_type, operations
 from rules.analysis.names.families import Family, is_product_with_a_vector
 from rules.analysis.names.host_language import is_python
 from rules.findings.base import Category, Finding, Rule, rule

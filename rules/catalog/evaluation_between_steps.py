@@ -9,7 +9,7 @@ import numpy as np
 
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, pairs, union
-from rules.analysis.facts.cpu_time import cpu_time
+from rules.analysis.cpu.cpu_time import cpu_time
 from rules.analysis.stretches.evaluations import evaluations
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.concentration import extent

@@ -15,7 +15,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
-from rules.analysis.facts.inside_window import operations
+from rules.analysis.gpu.inside_window import operations
 from rules.analysis.ranks.adapters import busiest_adapter
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.late import CollectiveRow, Ranks

@@ -12,7 +12,7 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations, time_by_name
-from rules.analysis.facts.inside_window import of_family, of_type, operations
+from rules.analysis.gpu.inside_window import of_family, of_type, operations
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.device_time import Budget
 from rules.analysis.names.families import Family

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.compilations import BrokenGraph, broken_at, broken_graphs
+from rules.analysis.logs.compilations import BrokenGraph, broken_at, broken_graphs
 from rules.findings.base import Category, Finding, Need, Rule, Severity, remedy, rule
 from rules.losses.lost_time import evidence_of
 from rules.terms.culprit import Culprit, CulpritKind, SourceLine

@@ -15,10 +15,10 @@ from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import intersect, length, union
-from rules.analysis.facts.gpu_vendor import has_graphs
-from rules.analysis.facts.inside_window import api_calls, operations
-from rules.analysis.facts.training import is_training
+from rules.analysis.gpu.gpu_vendor import has_graphs
+from rules.analysis.gpu.inside_window import api_calls, operations
 from rules.analysis.idle.causes import Cause
+from rules.analysis.recording.training import is_training
 from rules.findings.base import Category, Finding, Need, Remedy, Rule, remedy, rule
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.compiling import JIT_THE_STEP, PRECOMPILED_OPERATORS

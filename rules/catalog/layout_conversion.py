@@ -12,7 +12,7 @@ from parsers.model.names.kernels import kernel_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, union
-from rules.analysis.facts.inside_window import busiest_device, of_family, operations
+from rules.analysis.gpu.inside_window import busiest_device, of_family, operations
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, rule
 from rules.losses.lost_time import event_evidence, kernel_culprit

@@ -14,8 +14,8 @@ from parsers.model.units import percent, rate
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
-from rules.analysis.facts.inside_window import operator_of
-from rules.analysis.facts.memory_bound import MemoryBound, memory_bound
+from rules.analysis.gpu.inside_window import operator_of
+from rules.analysis.gpu.memory_bound import MemoryBound, memory_bound
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, rule
 from rules.kernels.gpu_peaks import peaks_of

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.cpu_time import collectives_on_cpu
-from rules.analysis.facts.inside_window import operations
+from rules.analysis.cpu.cpu_time import collectives_on_cpu
+from rules.analysis.gpu.inside_window import operations
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import event_evidence
 from rules.remedies.communication import BESIDE_COMPUTATION

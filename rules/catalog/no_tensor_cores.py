@@ -13,8 +13,8 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
-from rules.analysis.facts.gpu_vendor import is_amd
-from rules.analysis.facts.inside_window import busiest_device, of_family, operations, total
+from rules.analysis.gpu.gpu_vendor import is_amd
+from rules.analysis.gpu.inside_window import busiest_device, of_family, operations, total
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, rule
 from rules.losses.lost_time import event_evidence, kernel_culprit

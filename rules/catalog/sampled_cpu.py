@@ -11,7 +11,7 @@ import numpy as np
 from parsers.model.names.source_files import is_address
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.sampled_stacks import OwnFrame, OwnTime, own_time
+from rules.analysis.cpu.sampled_stacks import OwnFrame, OwnTime, own_time
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import evidence_of
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind, SourceLine

@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model import I64, EventKind
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.inside_window import api_calls
+from rules.analysis.gpu.inside_window import api_calls
 from rules.analysis.idle.blocking import read_back_calls, scalar_read_backs
 from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category, Finding, Need, Rule, rule

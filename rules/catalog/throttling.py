@@ -8,7 +8,7 @@ from typing import ClassVar
 from parsers.model.names.devices import device_name
 from parsers.model.units import percent, three_digits
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.clocks import ClockFacts, Limit, clock_facts
+from rules.analysis.logs.clocks import ClockFacts, Limit, clock_facts
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import any_stream
 from rules.remedies.clocks import LOG_CLOCKS, higher_clock

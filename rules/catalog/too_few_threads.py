@@ -13,8 +13,8 @@ from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, subtract, union
-from rules.analysis.facts.inside_window import busiest_device, operations
-from rules.analysis.facts.launch_sizes import SCHEDULERS, lanes_of, multiprocessors_of, nearly_empty
+from rules.analysis.gpu.inside_window import busiest_device, operations
+from rules.analysis.gpu.launch_sizes import SCHEDULERS, lanes_of, multiprocessors_of, nearly_empty
 from rules.analysis.names.host_language import is_python
 from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.lost_time import event_evidence

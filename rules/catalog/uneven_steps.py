@@ -14,7 +14,7 @@ from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.facts.inside_window import operations
+from rules.analysis.gpu.inside_window import operations
 from rules.analysis.idle.causes import Cause
 from rules.analysis.steps.growth import grow
 from rules.analysis.steps.steps import Step

@@ -9,10 +9,10 @@ from parsers.model import Attribute, EventKind
 from parsers.model.units import duration, percent, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
-from rules.analysis.facts.completeness import gpus_missing
-from rules.analysis.facts.subject import MIN_OPERATIONS, Subject, SubjectKind, subject_of
-from rules.analysis.facts.time_units import other_units
 from rules.analysis.names.software import is_serving_engine
+from rules.analysis.recording.completeness import gpus_missing
+from rules.analysis.recording.subject import MIN_OPERATIONS, Subject, SubjectKind, subject_of
+from rules.analysis.recording.time_units import other_units
 from rules.analysis.steps.analysed_time import SetAside
 from rules.findings.base import Category, Evidence, Finding, Need, Remedy, Rule, remedy, rule
 from rules.losses.lost_time import any_stream, evidence_of

@@ -9,8 +9,8 @@ import numpy as np
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.source_files import frame_parts
 from rules.analysis.arithmetic.intervals import length
-from rules.analysis.facts.cpu_time import CpuTime, cpu_time
-from rules.analysis.facts.sampled_stacks import OwnTime, own_time
+from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
+from rules.analysis.cpu.sampled_stacks import OwnTime, own_time
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import classify
 from rules.comparison.calls import Calls

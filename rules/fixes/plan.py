@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from parsers.model import Cancelled, Progress, derived
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.recording_costs import MAX_OF_GAP
+from rules.analysis.recording.recording_costs import MAX_OF_GAP
 from rules.findings.base import MAX_SPEEDUP
 from rules.fixes.base import Proposal, fixes
 from rules.fixes.measured_bands import NARROWEST, Reach, margin, measured_reaches, widest

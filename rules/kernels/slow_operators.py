@@ -8,7 +8,7 @@ from parsers.model import I64, EventKind, derived_by
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.inside_window import operations
+from rules.analysis.gpu.inside_window import operations
 from rules.kernels.operator_roofs import OperatorRoof, launched_by, operator_roofs
 from rules.terms.thresholds import Unit, threshold
 

@@ -10,7 +10,7 @@ from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.rounds import Rounds, rounds_in
-from rules.analysis.facts.cpu_time import CpuTime
+from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.idle.threads import READ_BACKS
 from rules.analysis.names.operators import AUTOGRAD_FUNCTION
 

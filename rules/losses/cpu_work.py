@@ -15,7 +15,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, length
-from rules.analysis.facts.cpu_time import CpuTime, Shares
+from rules.analysis.cpu.cpu_time import CpuTime, Shares
 from rules.analysis.stretches.program_frames import is_program_frame, program_frames
 from rules.kernels.operator_roofs import work_of
 from rules.kernels.operator_work import PRODUCTS

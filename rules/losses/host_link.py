@@ -6,7 +6,7 @@ from parsers.model import Attribute, Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import percent, rate, size
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.facts.copies import Copies
+from rules.analysis.gpu.copies import Copies
 from rules.kernels.gpu_peaks import peaks_of
 from rules.losses.concentration import Extent
 

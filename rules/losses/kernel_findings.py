@@ -18,7 +18,7 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs, union
-from rules.analysis.facts.gpu_vendor import is_amd
+from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.findings.base import Category, Finding, Need, NeedsMore, Rule, Severity, rules, severity_of
 from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.result import KernelRuleResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import intersect, length, union
-from rules.analysis.facts.lock_waits import busiest_frame, lock_waits
+from rules.analysis.cpu.lock_waits import busiest_frame, lock_waits
 from rules.losses.lost_time import IdleTime
 from rules.wording.phrases import shortened
 

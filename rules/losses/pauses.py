@@ -7,7 +7,7 @@ from collections.abc import Callable
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, union
-from rules.analysis.facts.cpu_time import cpu_time
+from rules.analysis.cpu.cpu_time import cpu_time
 from rules.losses.concentration import Extent, extent
 
 

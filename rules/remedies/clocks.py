@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rules.analysis.facts.clocks import Limit
+from rules.analysis.logs.clocks import Limit
 from rules.remedies.remedy import Remedy
 from rules.wording.words import Words, ours
 

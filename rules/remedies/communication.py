@@ -9,13 +9,13 @@ import numpy as np
 
 from parsers.model.late.regex import regex
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.training import is_training
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.software import names_that_ran
 from rules.analysis.ranks.collectives import CollectiveColumns
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.reasons import Reason, Why
 from rules.analysis.ranks.recorded import ranks_of
+from rules.analysis.recording.training import is_training
 from rules.remedies.remedy import Remedy, remedy
 from rules.terms.culprit import quoted
 from rules.wording.words import Words, for_python, for_pytorch, ours

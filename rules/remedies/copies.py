@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parsers.model import Trace
-from rules.analysis.facts.copies import Copies
+from rules.analysis.gpu.copies import Copies
 from rules.remedies.engines import directive_advice
 from rules.remedies.host_work import by_name
 from rules.remedies.remedy import Remedy, remedy

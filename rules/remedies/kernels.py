@@ -6,7 +6,7 @@ import re
 
 from parsers.model import Trace
 from parsers.model.late.regex import regex
-from rules.analysis.facts.gpu_vendor import is_amd
+from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.names.host_language import Audience, program_of
 from rules.analysis.names.software import is_compiled
 from rules.remedies.engines import fusing_advice

@@ -10,7 +10,7 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import measure, union
-from rules.analysis.facts.recording_costs import (
+from rules.analysis.recording.recording_costs import (
     FRAME_FACTOR,
     INSIDE_CALL_NS,
     MAX_FRAME_SHARE,

@@ -11,8 +11,8 @@ from parsers.model import F64, EventKind, derived
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.repeats import repeats
-from rules.analysis.facts.subject import SubjectKind, subject_of
+from rules.analysis.recording.repeats import repeats
+from rules.analysis.recording.subject import SubjectKind, subject_of
 from rules.replay.chance import by_chance
 from rules.replay.device import DeviceNodes, device_nodes
 from rules.replay.host import HostNodes, host_nodes

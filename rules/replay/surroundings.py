@@ -15,7 +15,7 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, measure, subtract, union
-from rules.analysis.facts.lock_waits import lock_waits
+from rules.analysis.cpu.lock_waits import lock_waits
 from rules.analysis.idle.frames import UserFrames
 from rules.analysis.idle.threads import ThreadActivity
 from rules.analysis.names.regions import is_collection

@@ -12,8 +12,6 @@ import numpy.typing as npt
 from parsers.model import I64, Array, EventKind, Progress, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, of_pairs, union
-from rules.analysis.facts.completeness import completeness_of
-from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.device_time import idle_parts
@@ -26,6 +24,8 @@ from rules.analysis.ranks.recorded import (
     step_numbers,
 )
 from rules.analysis.ranks.states import DeviceStates
+from rules.analysis.recording.completeness import completeness_of
+from rules.analysis.recording.subject import subject_of
 from rules.diagnosis import Diagnosis
 from rules.findings.base import Finding
 from rules.replay.late_ranks import LONG_SILENCE

@@ -6,15 +6,15 @@ from parsers.model import Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.completeness import completeness_of, ends_early, is_cut, lacks_a_part
-from rules.analysis.facts.device_log import log_summary
-from rules.analysis.facts.gpu_vendor import is_amd
-from rules.analysis.facts.plain_ranges import longest_plain_range
-from rules.analysis.facts.sampled_stacks import most_sampled
-from rules.analysis.facts.subject import subject_of
+from rules.analysis.cpu.sampled_stacks import most_sampled
+from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.idle.device_time import Budget
 from rules.analysis.inference.serving import serving_of
+from rules.analysis.logs.device_log import log_summary
+from rules.analysis.recording.completeness import completeness_of, ends_early, is_cut, lacks_a_part
+from rules.analysis.recording.plain_ranges import longest_plain_range
+from rules.analysis.recording.subject import subject_of
 from rules.causes import NOTEWORTHY_IDLE, computing, is_small_beside_computing, leading, limiting_kernel
 from rules.causes import first_problem as first_of
 from rules.diagnosis import Diagnosis

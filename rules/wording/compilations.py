@@ -5,7 +5,7 @@ from __future__ import annotations
 from parsers.model import Trace
 from parsers.model.units import duration, how_many
 from rules.analysis.arithmetic.intervals import length, union
-from rules.analysis.facts.compilations import broken_graphs, compiled_functions, compiling
+from rules.analysis.logs.compilations import broken_graphs, compiled_functions, compiling
 
 
 def why(reason: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from parsers.model import Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
-from rules.analysis.facts.gpu_vendor import Vendor, vendor_of
+from rules.analysis.gpu.gpu_vendor import Vendor, vendor_of
 from rules.analysis.names.host_language import Audience, program_of
 
 

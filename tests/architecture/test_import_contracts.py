@@ -72,7 +72,7 @@ def test_rules_see_the_model_and_no_file_format(repository: Path) -> None:
         ("def f():\n    import parsers", {"parsers"}),
         ("from parsers import open_trace", {"parsers.open_trace"}),
         ("from parsers.formats.chrome_trace import x", {"parsers.formats.chrome_trace.x"}),
-        ("import viewer.look.theme", {"viewer.look.theme"}),
+        ("import viewer.appearance.theme", {"viewer.appearance.theme"}),
         ("from PySide6.QtCore import QTimer", {"PySide6.QtCore.QTimer"}),
     ],
 )

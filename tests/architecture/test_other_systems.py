@@ -16,14 +16,14 @@ import pytest
 from parsers import helper_process, program_search
 from parsers.files import private_folder
 from parsers.model import threads
+from viewer.appearance.key_names import key_names
 from viewer.capture import commands, interpreters, left_there, process_tree, tools
 from viewer.desktop import editors
 from viewer.desktop.single_instance import SingleInstance
-from viewer.kept import recent
 from viewer.loading.ranks import pool
-from viewer.look.key_names import key_names
 from viewer.query import limits
 from viewer.terminal import memory_limit
+from viewer.user_data import recent
 
 ASKS = re.compile(r"\bsys\.platform\b|\bos\.name\b|\bplatform\.system\(")
 Pretend = Callable[[Any, str], None]

@@ -102,7 +102,7 @@ def measure(count: int, rounds: int = 1) -> Iterator[Times]:
     from PySide6.QtTest import QTest
     from PySide6.QtWidgets import QApplication
 
-    from viewer.look import theme
+    from viewer.appearance import theme
     from viewer.timeline.geometry.drawing_index import build_index
     from viewer.timeline.scene import Scene
     from viewer.timeline.view import TimelineView

@@ -16,7 +16,7 @@ import platformdirs
 
 from parsers import open_trace
 from parsers.model.late.dataclass import dataclass
-from parsers.stored import cache
+from parsers.storage import cache
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import make_plan

@@ -47,7 +47,7 @@ def watch(path: Path) -> WindowLoading:
     from PySide6.QtCore import Qt, QTimer
 
     from viewer.app import GIL_SWITCH_S, application, open_window
-    from viewer.look import theme
+    from viewer.appearance import theme
 
     app = application()
     theme.apply(app, "dark")

@@ -18,6 +18,7 @@ from parsers import open_trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from tests.capture.pretend import PretendTools, alive, annotations, script_request
+from viewer.appearance import theme
 from viewer.capture.commands import FILE_NAME
 from viewer.capture.form.dialog import CaptureDialog
 from viewer.capture.request import (
@@ -31,7 +32,6 @@ from viewer.capture.request import (
     Window,
 )
 from viewer.capture.storage import LAST_USED, History, Presets
-from viewer.look import theme
 
 MakeDialog = Callable[[CaptureRequest | None], CaptureDialog]
 

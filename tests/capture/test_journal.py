@@ -22,7 +22,7 @@ from viewer.capture.storage import History as Runs
 from viewer.capture.storage import Run
 from viewer.capture.trials.journal import keep_in_journal, program_of, run_that_made
 from viewer.commands.capture import diagnose_and_keep
-from viewer.kept.history import History, Series
+from viewer.user_data.history import History, Series
 
 Analysed = tuple[Analysis, Diagnosis]
 

@@ -22,7 +22,7 @@ from viewer.capture.torch_runner.stallscope_recorder.slow_steps import (
     SlowSteps,
 )
 from viewer.cli import main
-from viewer.kept.history import History, Series
+from viewer.user_data.history import History, Series
 
 
 class Clock:

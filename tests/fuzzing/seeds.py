@@ -14,8 +14,8 @@ from pathlib import Path
 from parsers.files.base import parser_of
 from parsers.files.source import identify
 from tests.fuzzing.small_seeds import small_seeds
-from tests.parsers.stored.readings import FIXTURES, GOLDEN, NO_RECORDINGS
-from viewer.kept.session import Session
+from tests.parsers.storage.readings import FIXTURES, GOLDEN, NO_RECORDINGS
+from viewer.user_data.session import Session
 
 SQLITE = b"SQLite format 3\0"
 SESSION, ARCHIVE, MADE = "session", "archive", "made"

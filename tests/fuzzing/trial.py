@@ -11,11 +11,11 @@ from parsers.model import Trace, TraceError
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from tests.fuzzing.seeds import SESSION
-from viewer.kept.session import Session
-from viewer.kept.storage import SessionError
 from viewer.reports.diagnosis_report import as_html
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
+from viewer.user_data.session import Session
+from viewer.user_data.storage import SessionError
 
 MAX_SECONDS = 10.0  # of processor time, and by the clock
 MAX_BYTES = 1 << 30  # of memory, above what the process took before

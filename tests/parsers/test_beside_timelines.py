@@ -8,8 +8,8 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import LaneKind, Trace
-from parsers.runs.joining import complete_each_other, goes_beside
-from parsers.runs.rank_choice import MAX_PAUSE_NS
+from parsers.ranks.joining import complete_each_other, goes_beside
+from parsers.ranks.rank_choice import MAX_PAUSE_NS
 from tests.parsers.flight_dumps import START, entry, pickled
 
 STACKS = "run (a.py:1);go (b.py:4) 2\n"

@@ -10,7 +10,7 @@ import pytest
 from parsers import open_trace
 from parsers.chrome.build.device_clock import APART_NS, LATEST_START_NS, move_device_clock
 from parsers.model import Effect, EventKind, QualityRecorder, Trace
-from parsers.runs.rank_clocks import CLEAR_SKEW_NS, SKEW_TO_SPREAD, ClockOffset, Collectives, offset_between
+from parsers.ranks.rank_clocks import CLEAR_SKEW_NS, SKEW_TO_SPREAD, ClockOffset, Collectives, offset_between
 from tests.parsers.chrome.traces import kernel, note, text_of
 
 BASE = 1_700_000_000_000_000_000

@@ -24,7 +24,7 @@ from parsers.memory.event_runs import EventRuns
 from parsers.memory.history import History
 from parsers.model import Cancelled, Progress, Trace, TraceError
 from parsers.model.memory import AFTER, BEFORE, UNTIMED
-from parsers.stored import traces
+from parsers.storage import traces
 from rules.analysis.analysis import Analysis
 from rules.memory.summary import memory_of
 from rules.wording.memory import memory_lines

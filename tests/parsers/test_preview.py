@@ -12,7 +12,7 @@ from parsers import open_trace
 from parsers.model import Attribute, Counter, Device, Effect, EventKind, Lane, LaneKind, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.preview import open_preview, with_common_end
-from parsers.stored import cache
+from parsers.storage import cache
 from tests.benchmarks import kineto_like
 from tests.benchmarks.generate_nsys import write_export
 

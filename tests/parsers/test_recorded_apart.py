@@ -8,8 +8,8 @@ import pytest
 
 from parsers.model import Trace
 from parsers.model.lanes import TraceInput
-from parsers.runs.merge import merge
-from parsers.runs.rank_choice import LEFT_OUT, NO_RANKS, Member, members_of_one_run
+from parsers.ranks.merge import merge
+from parsers.ranks.rank_choice import LEFT_OUT, NO_RANKS, Member, members_of_one_run
 from tests.rules.builder import TinyTrace
 
 SECOND = 1_000_000_000

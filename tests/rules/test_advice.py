@@ -7,7 +7,7 @@ import re
 import pytest
 
 from parsers.model import Trace
-from parsers.runs.merge import merge
+from parsers.ranks.merge import merge
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Category

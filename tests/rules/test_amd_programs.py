@@ -10,7 +10,7 @@ import pytest
 from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.gpu_vendor import is_amd
+from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.findings.base import Category, Finding, Severity
 from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline

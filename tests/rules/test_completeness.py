@@ -12,7 +12,7 @@ from parsers import open_trace
 from parsers.model import EventKind, Lane, LaneKind, Trace
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.completeness import (
+from rules.analysis.recording.completeness import (
     MIN_LAUNCHES,
     Completeness,
     completeness_of,

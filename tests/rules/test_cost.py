@@ -11,7 +11,7 @@ import pytest
 
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.cost import idle_cost, money
+from rules.analysis.gpu.cost import idle_cost, money
 from tests.opened import diagnosed
 from tests.rules.builder import TinyTrace
 from viewer.cli import main

@@ -9,7 +9,7 @@ import pytest
 from parsers.model import Trace
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.cpu_time import CpuTime, cpu_time
+from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
 from rules.losses import cpu_loops
 from rules.losses.cpu_loops import item_loops
 from rules.losses.cpu_work import products_of

@@ -9,7 +9,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Trace
-from parsers.runs.merge import merge
+from parsers.ranks.merge import merge
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
 from rules.losses.flight_recorders import ranks_in_words

@@ -7,7 +7,7 @@ import pytest
 from parsers.model import EventKind
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.gpu_vendor import has_graphs
+from rules.analysis.gpu.gpu_vendor import has_graphs
 from rules.fixes.plan import Promise, make_plan
 from rules.replay.loops import loops_of
 from tests.rules.builder import TinyTrace, steps

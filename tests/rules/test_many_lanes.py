@@ -10,8 +10,8 @@ from parsers.model import EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
-from rules.analysis.facts.cpu_time import cpu_time
-from rules.analysis.facts.sampled_stacks import own_time
+from rules.analysis.cpu.cpu_time import cpu_time
+from rules.analysis.cpu.sampled_stacks import own_time
 from rules.analysis.idle.threads import ThreadActivity, Threads
 from rules.kernels.checks.result import first_number, numbers
 from tests.rules.builder import TinyTrace

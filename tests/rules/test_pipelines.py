@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parsers.model import Trace
-from parsers.runs.merge import merge
+from parsers.ranks.merge import merge
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.stages import stages_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from parsers.model import Trace
-from parsers.runs.merge import merge
+from parsers.ranks.merge import merge
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.collectives import bus_factor, whole_message

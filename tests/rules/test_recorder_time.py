@@ -8,7 +8,7 @@ import pytest
 
 from parsers.model import EventKind, LaneKind
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.recording_costs import MAX_FRAME_SHARE, MAX_OF_GAP, USUAL_FRAME_NS
+from rules.analysis.recording.recording_costs import MAX_FRAME_SHARE, MAX_OF_GAP, USUAL_FRAME_NS
 from rules.findings.base import Category
 from rules.replay.recorder import ENOUGH_FRAMES, buffer_requests
 from rules.replay.replay import Replay, replay_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parsers.runs.merge import merge
+from parsers.ranks.merge import merge
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Severity
 from rules.fixes.plan import make_plan

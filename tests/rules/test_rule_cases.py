@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from parsers.model import Attribute, Trace
-from parsers.runs.merge import merge
+from parsers.ranks.merge import merge
 from rules import Finding, diagnose
 from rules.findings.base import Need, rules
 from tests.rules.builder import TinyTrace, steps

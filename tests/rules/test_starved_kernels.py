@@ -7,8 +7,8 @@ import pytest
 from parsers.model import Trace
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.launch_sizes import MOSTLY_EMPTY, nearly_empty
-from rules.analysis.facts.subject import MAJORITY, subject_of
+from rules.analysis.gpu.launch_sizes import MOSTLY_EMPTY, nearly_empty
+from rules.analysis.recording.subject import MAJORITY, subject_of
 from rules.catalog.kernel_idle_sms import KernelIdleSms
 from rules.kernels.checks.speed_of_light import speed_of_light
 from rules.verdict.verdict import verdict

@@ -167,7 +167,7 @@ def test_a_step_without_gpu_work_is_not_steady() -> None:
 
 
 def test_each_rank_has_its_own_steps() -> None:
-    from parsers.runs.merge import merge
+    from parsers.ranks.merge import merge
 
     traces = [steps(3, 1000, train, into=TinyTrace(rank=rank)).build() for rank in range(3)]
     every = find_steps(merge(traces))

@@ -17,7 +17,7 @@ from parsers import open_trace
 from parsers.model import Counter, Trace, TraceError
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.time_units import MIN_EVENTS, other_units
+from rules.analysis.recording.time_units import MIN_EVENTS, other_units
 from rules.fixes.plan import plan_of
 from rules.verdict.promises import first_step
 from rules.verdict.verdict import verdict

@@ -24,14 +24,14 @@ from rules import Diagnosis
 from rules.analysis.analysis import Analysis
 from rules.terms.thresholds import DEFAULTS, Thresholds
 from tests import opened as recordings
+from viewer.appearance import theme
 from viewer.documents import document
 from viewer.documents.document import Stage
-from viewer.kept.preferences import Preferences
 from viewer.loading import analysing, recording_process
 from viewer.loading.apart import is_for_another_process
 from viewer.loading.loader import Opened
-from viewer.look import theme
 from viewer.panels.tabs import query
+from viewer.user_data.preferences import Preferences
 from viewer.window.main_window import MainWindow
 
 MS = 1_000_000

@@ -38,7 +38,7 @@ from viewer.dialogs.problem import ProblemDialog
 from viewer.dialogs.trials.session import Subject
 from viewer.dialogs.trials.window import TrialsWindow
 from viewer.documents.document import Stage
-from viewer.kept.preferences import Preferences
+from viewer.user_data.preferences import Preferences
 from viewer.window.main_window import MainWindow
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "fixtures" / "programs"

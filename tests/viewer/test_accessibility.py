@@ -10,8 +10,8 @@ from PySide6.QtGui import QAccessible, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from viewer.look import theme
-from viewer.look.tab_order import tell_roles
+from viewer.appearance import theme
+from viewer.appearance.tab_order import tell_roles
 
 from .every_window import WINDOWS, controls, opened, pages
 

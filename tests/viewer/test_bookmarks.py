@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers.model import Trace
-from viewer.kept.session import Session
+from viewer.user_data.session import Session
 from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready

@@ -21,6 +21,7 @@ from rules.terms.thresholds import DEFAULTS
 from tests.viewer.conftest import training_run, wait_until_laid_out
 from tests.viewer.every_window import WAIT_MS, until
 from tests.viewer.test_home import click, press
+from viewer.appearance import theme
 from viewer.comparison.bridge_chart import rows_of
 from viewer.comparison.details import ROOM_FOR_THREE
 from viewer.comparison.finding_list import FindingRow
@@ -29,7 +30,6 @@ from viewer.comparison.step_dots import DotAxis
 from viewer.comparison.twins import Alignment
 from viewer.comparison.window import ComparisonWindow, compare_with
 from viewer.documents.document import Stage
-from viewer.look import theme
 from viewer.reports.comparison_report import finding_sides
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.names_column import NAMES_WIDTH

@@ -16,7 +16,7 @@ from parsers.model import EventKind, Lane, LaneKind, Progress, Trace, TraceError
 from parsers.model.builder import TraceBuilder
 from rules import Diagnosis, diagnosis_of
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.sampled_stacks import own_time
+from rules.analysis.cpu.sampled_stacks import own_time
 from rules.verdict.verdict import verdict
 from tests.opened import analysed, diagnosed, opened
 from viewer.cli import main

@@ -17,7 +17,7 @@ import pytest
 from parsers import open_trace
 from parsers.files.private_folder import PREFIX
 from parsers.model import TraceError
-from rules.analysis.facts.time_units import other_units
+from rules.analysis.recording.time_units import other_units
 from viewer.doctor import examination
 from viewer.doctor.examination import ROOM, examine, sizes_up_to
 from viewer.doctor.made_up import MADE_UP

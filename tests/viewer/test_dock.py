@@ -18,10 +18,9 @@ from pytestqt.qtbot import QtBot
 
 import viewer.panels.tabs
 from parsers.model import EventKind, Trace
+from viewer.appearance import theme
 from viewer.desktop.jobs import Jobs
 from viewer.documents.document import Document
-from viewer.kept.preferences import Preferences
-from viewer.look import theme
 from viewer.panels import panel
 from viewer.panels.dock import PADDING, TIGHT
 from viewer.panels.panel import Panel, tabs
@@ -29,6 +28,7 @@ from viewer.panels.tables.table_view import EASY_NAME_WIDTH, MAX_NAME
 from viewer.panels.tabs.kernels import KernelsPanel
 from viewer.panels.tabs.selection import SelectionPanel
 from viewer.timeline.selection import Area
+from viewer.user_data.preferences import Preferences
 from viewer.window.main_window import MainWindow
 
 from .conftest import MS, show_tab, training_run, wait_until_laid_out, wait_until_ready

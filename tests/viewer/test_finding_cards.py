@@ -18,7 +18,7 @@ from rules.remedies.remedy import remedy
 from rules.verdict.absent import absent_in_a_line
 from rules.verdict.promises import advice_on, gain
 from rules.wording.headline import Part
-from viewer.look.labels import unbroken
+from viewer.appearance.labels import unbroken
 from viewer.panels.findings.check_list import CheckList, check_name
 from viewer.panels.findings.share_bar import MIN_WIDTH, ShareBar
 from viewer.panels.tabs.query import QueryPanel

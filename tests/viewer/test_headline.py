@@ -14,7 +14,7 @@ import resources
 from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause
 from tests.viewer.conftest import wait_until_laid_out, wait_until_ready
-from viewer.look.headline import Headline
+from viewer.appearance.headline import Headline
 from viewer.window.main_window import MainWindow
 
 

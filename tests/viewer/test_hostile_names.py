@@ -31,9 +31,9 @@ from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 from tests.parsers.test_ncu_csv import raw_page
 from viewer.cli import main
 from viewer.dialogs.page_dialog import QualityDialog
-from viewer.kept.session import Session
 from viewer.panels.tables.table_model import csv_text
 from viewer.panels.tables.table_view import TableView
+from viewer.user_data.session import Session
 from viewer.window.main_window import MainWindow
 from viewer.window.palette import Mode
 

@@ -19,7 +19,7 @@ from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.comparison.compare import compare
 from rules.verdict.verdict import BUDGET_LABELS, verdict
-from viewer.look import palette, theme
+from viewer.appearance import palette, theme
 from viewer.reports.comparison_blocks import comparison_report
 from viewer.reports.comparison_report import kernel_titles
 from viewer.reports.diagnosis_report import as_html

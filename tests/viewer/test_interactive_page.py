@@ -16,8 +16,8 @@ import resources
 from parsers import open_trace
 from parsers.model import LaneKind, Trace, units
 from rules.analysis.analysis import Analysis
-from viewer.look import theme
-from viewer.look.lane_colors import PageColors
+from viewer.appearance import theme
+from viewer.appearance.lane_colors import PageColors
 from viewer.reports.interactive.packing import (
     EventRow,
     columns_of,

@@ -19,11 +19,11 @@ from tests.limits import room_in_a_file
 from viewer.capture.request import CaptureRequest, Target, Tool
 from viewer.capture.storage import History as Runs
 from viewer.capture.storage import Presets
-from viewer.kept import own_questions, recent
-from viewer.kept.history import Entry, History, Series
-from viewer.kept.preferences import Preferences
-from viewer.kept.session import Session, SessionError
-from viewer.kept.storage import data_folder
+from viewer.user_data import own_questions, recent
+from viewer.user_data.history import Entry, History, Series
+from viewer.user_data.preferences import Preferences
+from viewer.user_data.session import Session, SessionError
+from viewer.user_data.storage import data_folder
 
 YEAR_S = 365 * 86_400.0
 

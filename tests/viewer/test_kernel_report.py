@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers.model import KernelProfile
-from viewer.look import theme
+from viewer.appearance import theme
 from viewer.panels.charts.bar_chart import shortest_whole
 from viewer.panels.charts.memory_flow import MemoryDiagram
 from viewer.panels.kernel.kernel_report import ROOM_FOR_ROOFLINE

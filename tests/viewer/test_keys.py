@@ -14,10 +14,10 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QLineEdit, QMen
 from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, Trace
+from viewer.appearance import theme
 from viewer.comparison.twins import TwinTimelines
 from viewer.dialogs.page_dialog import ShortcutSheet
 from viewer.dialogs.preferences_dialog import PreferencesDialog
-from viewer.look import theme
 from viewer.window.commands import Command
 from viewer.window.main_window import MainWindow
 from viewer.window.palette import Mode

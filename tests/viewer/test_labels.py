@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtGui import QFontMetricsF
 
-from viewer.look import theme
-from viewer.look.labels import elided_inside
-from viewer.look.painted_text import TextCache
+from viewer.appearance import theme
+from viewer.appearance.labels import elided_inside
+from viewer.appearance.painted_text import TextCache
 
 LONG = "nvjet_sm90_tst_128x128_64x6_2x1_v_bz_bias_TNT"
 

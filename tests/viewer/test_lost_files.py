@@ -26,8 +26,8 @@ from tests.parsers.nsys_exports import call, export
 from tests.parsers.nsys_exports import kernel as nsys_kernel
 from viewer.cli import main
 from viewer.dialogs.page_dialog import QualityDialog
-from viewer.kept.session import Session, SessionError, session_path
 from viewer.panels.tables.table_view import Column, TableView
+from viewer.user_data.session import Session, SessionError, session_path
 from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab, wait_until_ready
@@ -236,7 +236,7 @@ def test_a_copy_of_a_session_that_cannot_be_written_leaves_the_old_file(
         part.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("viewer.kept.session.shutil.copyfile", full_disk)
+    monkeypatch.setattr("viewer.user_data.session.shutil.copyfile", full_disk)
     with pytest.raises(SessionError, match="No space left"):
         session.copy_to(target)
     assert target.read_bytes() == before
@@ -354,7 +354,7 @@ def test_a_load_that_is_killed_leaves_nothing_that_hurts_the_next_one(
 def test_the_cache_of_a_reader_in_a_folder_that_may_not_be_written_is_no_obstacle(
     empty_window: MainWindow, qtbot: QtBot, recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from parsers.stored import cache
+    from parsers.storage import cache
 
     monkeypatch.setattr(cache, "MIN_EVENTS", 1)
     monkeypatch.setattr(cache, "folder", lambda: Path("/proc/no such folder"))

@@ -14,14 +14,14 @@ from pytestqt.qtbot import QtBot
 import resources
 from parsers.model import Cancelled, Progress, Trace
 from rules.findings.base import Category
+from viewer.appearance import theme
 from viewer.dialogs.preferences_dialog import PreferencesDialog
 from viewer.dialogs.problem import ProblemDialog, report_of
 from viewer.documents.document import Stage
-from viewer.kept.preferences import Preferences
-from viewer.kept.recent import recent_files
-from viewer.kept.storage import data_folder
-from viewer.look import theme
 from viewer.panels.tabs.selection import SelectionPanel
+from viewer.user_data.preferences import Preferences
+from viewer.user_data.recent import recent_files
+from viewer.user_data.storage import data_folder
 from viewer.window.main_window import MIN_SIZE, MainWindow
 
 from .conftest import KERNELS, MS, STEPS, training_run, wait_until_ready

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from rules.memory.kinds import Kind
 from rules.memory.summary import memory_of
-from viewer.look import theme
+from viewer.appearance import theme
 from viewer.timeline.memory.colors import color_of
 from viewer.timeline.memory.painting import beside_line
 from viewer.window.main_window import MainWindow

@@ -27,7 +27,7 @@ from rules.verdict.promises import (
 )
 from rules.wording.headline import Part
 from tests.opened import opened
-from viewer.look.labels import unbroken
+from viewer.appearance.labels import unbroken
 from viewer.panels import tabs
 from viewer.panels.findings.share_bar import ShareBar
 from viewer.panels.panel import Panel

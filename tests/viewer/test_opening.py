@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from viewer.kept.recent import RECENT_LIMIT, OpenNote, forget_recent, left_open, recent_files, remember
-from viewer.kept.storage import data_folder
 from viewer.start.opening import has_display, samples
+from viewer.user_data.recent import RECENT_LIMIT, OpenNote, forget_recent, left_open, recent_files, remember
+from viewer.user_data.storage import data_folder
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 from pytestqt.qtbot import QtBot
 
-from viewer.look.painted_chart import PaintedChart
+from viewer.appearance.painted_chart import PaintedChart
 
 
 class Levels(PaintedChart):

@@ -12,8 +12,8 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers.model import Counter, Trace
-from viewer.look import theme
-from viewer.look.labels import ElidedLabel
+from viewer.appearance import theme
+from viewer.appearance.labels import ElidedLabel
 from viewer.panels.charts.plot import Plot
 from viewer.window.main_window import MainWindow
 

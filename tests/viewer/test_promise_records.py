@@ -10,8 +10,8 @@ import pytest
 from rules.trials.kept import KeptTrial
 from rules.trials.record import MIN_TRIALS
 from viewer.cli import main
-from viewer.kept.history import Entry, History, Series
 from viewer.reports.promise_records import NOTHING
+from viewer.user_data.history import Entry, History, Series
 
 
 def keep(store: Path, name: str, gain: float) -> None:

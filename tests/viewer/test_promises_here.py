@@ -18,7 +18,7 @@ import resources
 from rules.trials.kept import KeptTrial
 from rules.trials.record import MIN_TRIALS
 from viewer.cli import main
-from viewer.kept.history import Entry, History, Series
+from viewer.user_data.history import Entry, History, Series
 
 SAMPLE = resources.path("samples") / "elementwise_chain.pt.trace.json.gz"
 FIX = "compile-model"

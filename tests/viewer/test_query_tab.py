@@ -14,10 +14,9 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, Trace
-from viewer.kept.own_questions import asked_lately, own_questions
+from viewer.appearance import theme
+from viewer.appearance.theme import contrast
 from viewer.loading.recording_process import asked as answering
-from viewer.look import theme
-from viewer.look.theme import contrast
 from viewer.panels.query.answer import shown_columns
 from viewer.panels.tables.table_model import Show
 from viewer.panels.tabs.query import QueryPanel
@@ -27,6 +26,7 @@ from viewer.query.questions import questions
 from viewer.timeline.geometry.scale import Scale, covered_pixels
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.selection import Area
+from viewer.user_data.own_questions import asked_lately, own_questions
 from viewer.window.main_window import MainWindow
 
 from .conftest import KERNELS, MS, STEPS, US, wait_until_laid_out, wait_until_ready

@@ -10,7 +10,7 @@ import pytest
 from parsers.model import Device, EventKind, Lane, LaneKind, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.results import ResultColumn, ResultTable
-from parsers.runs.merge import merge
+from parsers.ranks.merge import merge
 from rules.analysis.analysis import Analysis
 from tests.rules.builder import TinyTrace, steps
 from viewer.statistics.rank_map import Measure, Order

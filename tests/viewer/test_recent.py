@@ -14,10 +14,10 @@ from pytestqt.qtbot import QtBot
 import resources
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
-from viewer.kept.recent import COLUMNS, Summary, forget, recent_files, remember, when
 from viewer.start.opening import samples
 from viewer.start.tile import RecentTile, RunPicture, shares
 from viewer.statistics.run_summary import summarise
+from viewer.user_data.recent import COLUMNS, Summary, forget, recent_files, remember, when
 from viewer.window.main_window import MainWindow
 
 from .conftest import MS, STEP, STEPS, wait_until_ready

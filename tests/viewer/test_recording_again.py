@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 import resources
 from viewer.capture.request import CaptureRequest, Target
 from viewer.capture.storage import History as Runs
-from viewer.kept.history import History, Series
+from viewer.user_data.history import History, Series
 from viewer.window.main_window import MainWindow
 
 REQUEST = CaptureRequest(target=Target(program="/a/train.py"))

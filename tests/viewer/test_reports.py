@@ -24,9 +24,9 @@ from rules.comparison.gate import Decision
 from rules.gates.judging import Answer
 from rules.gates.limits import limit_of
 from rules.verdict.verdict import verdict
+from viewer.appearance import theme
 from viewer.cli import main
 from viewer.dialogs.report_export import write_report
-from viewer.look import theme
 from viewer.reports.charts import bridge_chart, steps_chart
 from viewer.reports.comparison_blocks import comparison_report
 from viewer.reports.diagnosis_report import diagnosis_report

@@ -20,7 +20,7 @@ from rules.analysis.inference.phases import Phase
 from rules.analysis.inference.requests import AllowedTimes, requests_of
 from tests.rules.builder import TinyTrace, ns
 from tests.viewer.timeline.mouse import drag
-from viewer.look import theme
+from viewer.appearance import theme
 from viewer.panels.tables.table_view import TableView
 from viewer.panels.tabs.serving import ServingPanel
 from viewer.statistics.serving import places_of_steps, serving_tables

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from viewer.kept.session import Session, SessionError, is_session, session_path, shared_session
-from viewer.kept.storage import data_folder
+from viewer.user_data.session import Session, SessionError, is_session, session_path, shared_session
+from viewer.user_data.storage import data_folder
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from parsers.model.units import percent
-from viewer.look import theme
+from viewer.appearance import theme
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import (
     BAR_WIDTH,

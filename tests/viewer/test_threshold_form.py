@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from rules.terms.thresholds import DEFAULTS, MIN_SHARE, Thresholds
 from viewer.dialogs.preferences_dialog import PreferencesDialog, ThresholdField
 from viewer.documents.document import Stage
-from viewer.kept.preferences import Preferences
+from viewer.user_data.preferences import Preferences
 from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready

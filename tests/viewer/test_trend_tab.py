@@ -8,8 +8,8 @@ import numpy as np
 from pytestqt.qtbot import QtBot
 
 from rules.gates.figures import figures_of
-from viewer.kept.history import Entry, History
 from viewer.panels.tabs.trend import OPEN, TrendPanel
+from viewer.user_data.history import Entry, History
 from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab

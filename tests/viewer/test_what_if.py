@@ -19,7 +19,7 @@ from rules.fixes.plan import plan_of
 from rules.replay.critical_path import PathKind, critical_path_of
 from rules.replay.replay import replay_of
 from rules.replay.slack import slack_of
-from viewer.look import theme
+from viewer.appearance import theme
 from viewer.panels.findings.share_bar import ShareBar
 from viewer.panels.fixes.fix_card import FixCard, GainRange
 from viewer.panels.tables.facts import LinkButton

@@ -20,7 +20,7 @@ from rules.verdict.verdict import beside_the_verdict, first_problem, verdict
 from rules.wording.headline import Headline
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import COMPUTE, MEMORY, kernel, trace_of
-from viewer.look.naming import place_name
+from viewer.appearance.naming import place_name
 from viewer.reports.diagnosis_report import as_html
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text

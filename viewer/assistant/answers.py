@@ -12,9 +12,9 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.names.software import software_of
 from rules.findings.base import rules
 from rules.fixes.plan import plan_of
+from viewer.appearance.plain_text import safe
 from viewer.assistant.recordings import Refused
 from viewer.capture.trials.records import trial_records
-from viewer.look.plain_text import safe
 from viewer.query.database import database_of
 from viewer.query.errors import MAX_WORD, QueryError, shortened
 from viewer.query.questions import questions, sql_of

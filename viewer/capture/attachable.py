@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from parsers.model.late.dataclass import dataclass
+from viewer.appearance.plain_text import one_line
 from viewer.capture.process_tree import state_and_parent
 from viewer.capture.torch_runner.stallscope_recorder.attaching import environment_of
-from viewer.look.plain_text import one_line
 
 SWITCH = "KINETO_USE_DAEMON"
 _MAX_LETTERS = 80

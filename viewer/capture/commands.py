@@ -20,7 +20,7 @@ from viewer.capture.request import (
     without_secrets,
 )
 from viewer.capture.target_words import starts_python_itself
-from viewer.kept.storage import in_one_piece
+from viewer.user_data.storage import in_one_piece
 
 RUNNER = Path(__file__).parent / "torch_runner"
 """The folder that the target's interpreter runs."""

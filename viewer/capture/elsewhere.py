@@ -20,10 +20,10 @@ from viewer.capture.plan import SUFFIXES, Plan, command_for, made_folder
 from viewer.capture.request import CaptureRequest
 from viewer.capture.running import FollowedProgram, Running
 from viewer.capture.target_words import how_often, starts_python_itself
-from viewer.places.far import Far, free_path, is_plain_name
-from viewer.places.names import PlaceProblem, Unreachable
-from viewer.places.remembered import find_place
-from viewer.places.transfer import fetch
+from viewer.remote.far import Far, free_path, is_plain_name
+from viewer.remote.names import PlaceProblem, Unreachable
+from viewer.remote.remembered import find_place
+from viewer.remote.transfer import fetch
 
 JOB = "1"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from parsers.model.late.dataclass import dataclass
 from viewer.capture.request import CaptureRequest
 from viewer.capture.storage import data_folder
-from viewer.kept.storage import write_text
+from viewer.user_data.storage import write_text
 
 _A_DAY = 86_400.0
 

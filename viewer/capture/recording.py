@@ -26,7 +26,7 @@ from viewer.capture.plan import Plan
 from viewer.capture.request import FOUND_NOTHING, CaptureRequest, TargetKind, Tool, retry_after
 from viewer.capture.running import Running
 from viewer.capture.storage import LAST_USED, History, Presets, Run, data_folder
-from viewer.places.names import HERE, Unreachable
+from viewer.remote.names import HERE, Unreachable
 
 _LOG = logging.getLogger(__name__)
 LOG_BYTES = 32 << 20

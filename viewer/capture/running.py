@@ -11,8 +11,8 @@ from typing import Protocol
 
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.output_stream import Event
-from viewer.places.far import Far, FarState, Speaking
-from viewer.places.names import PlaceProblem, Unreachable
+from viewer.remote.far import Far, FarState, Speaking
+from viewer.remote.names import PlaceProblem, Unreachable
 
 RECONNECT_SECONDS = 1800.0
 _FIRST_PAUSE, _MAX_PAUSE = 0.5, 15.0

@@ -12,7 +12,7 @@ from typing import Any
 
 from parsers.model.late.dataclass import dataclass
 from viewer.capture.request import CaptureRequest
-from viewer.kept.storage import write_text
+from viewer.user_data.storage import write_text
 
 KEPT_RUNS = 50
 """History entries kept; older ones lose their saved output, never their recordings."""

@@ -12,7 +12,7 @@ from viewer.terminal.exit_codes import DONE, GATE_FAILED
 from viewer.terminal.option_values import add_gates, add_store, add_thresholds, thresholds_of
 
 if TYPE_CHECKING:
-    from viewer.kept.history import Entry, History
+    from viewer.user_data.history import Entry, History
 
 
 def declare(commands: Any) -> None:
@@ -45,7 +45,7 @@ def declare(commands: Any) -> None:
 
 
 def _history(options: argparse.Namespace) -> History:
-    from viewer.kept.history import History
+    from viewer.user_data.history import History
 
     return History(options.store)
 
@@ -56,8 +56,8 @@ def _save(options: argparse.Namespace) -> int:
     from rules.comparison.gate import Outcome
     from rules.gates.against_kept import judgement_on
     from rules.gates.limits import Gates
-    from viewer.kept.history import Entry, Series
     from viewer.reports.series_report import bounds
+    from viewer.user_data.history import Entry, Series
 
     history, thresholds, progress = _history(options), thresholds_of(options), terminal_progress()
     files = [options.paths, *options.repeat]
@@ -83,7 +83,7 @@ def _save(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from viewer.kept.history import Series, names_of
+    from viewer.user_data.history import Series, names_of
 
     entries = _history(options).entries(Series.BASELINE)
     for name in names_of(entries):
@@ -94,7 +94,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _remove(options: argparse.Namespace) -> int:
-    from viewer.kept.history import Series
+    from viewer.user_data.history import Series
 
     history = _history(options)
     history.latest(Series.BASELINE, options.name)
@@ -104,7 +104,7 @@ def _remove(options: argparse.Namespace) -> int:
 
 def _line(entry: Entry) -> str:
     from parsers.model.units import duration
-    from viewer.look.plain_text import one_line
+    from viewer.appearance.plain_text import one_line
     from viewer.reports.series_report import Point
 
     step = Point(entry.name, entry.runs).step_ns

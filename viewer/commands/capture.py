@@ -25,8 +25,8 @@ def diagnose_and_keep(paths: Sequence[Path], journal: str) -> int:
     """Print the diagnosis, then what the journal says; a journal that cannot be written costs nothing but itself."""
 
     def keep(analysis: Analysis, diagnosis: Diagnosis) -> None:
+        from viewer.appearance.plain_text import one_line
         from viewer.capture.trials.journal import keep_in_journal, run_that_made
-        from viewer.look.plain_text import one_line
 
         run = run_that_made(paths)
         if run is None:

@@ -148,7 +148,7 @@ def _compared(
     from rules.comparison.compare import compare
     from rules.gates.against_kept import compare_with_kept
     from rules.gates.judging import judge
-    from viewer.kept.history import History, Series
+    from viewer.user_data.history import History, Series
 
     count = len(sides.before) + len(sides.after)
     parts = iter([progress.part(number / count, (number + 1) / count) for number in range(count)])

@@ -264,7 +264,7 @@ def _many_ranks(options: argparse.Namespace, progress: Progress) -> ManyRanks | 
     """The run of so many ranks that it is judged by summaries, or of any number where that is asked; else None."""
     from parsers.files.fetched import is_address
     from viewer.loading.ranks.asking import FULL_RANKS, may_be_many
-    from viewer.places.addresses import SSH, bring_here, path_of
+    from viewer.remote.addresses import SSH, bring_here, path_of
 
     paths = [path_of(name) for name in options.paths]
     at_services = [name for name in options.paths if is_address(name) and not name.startswith(f"{SSH}://")]

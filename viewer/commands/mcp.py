@@ -24,7 +24,7 @@ def declare(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until the assistant hangs up; the exit code."""
-    from viewer.places.addresses import bring_here
+    from viewer.remote.addresses import bring_here
 
     paths = inputs(options.paths)
     bring_here(paths)

@@ -31,16 +31,16 @@ def declare(commands: Any) -> None:
 
 
 def _save(options: argparse.Namespace) -> int:
-    from viewer.places.names import place_of
-    from viewer.places.remembered import remember
+    from viewer.remote.names import place_of
+    from viewer.remote.remembered import remember
 
     remember(options.name, place_of(options.place, options.setup))
     return DONE
 
 
 def _list(options: argparse.Namespace) -> int:
-    from viewer.look.plain_text import one_line
-    from viewer.places.remembered import remembered
+    from viewer.appearance.plain_text import one_line
+    from viewer.remote.remembered import remembered
 
     known = remembered()
     for name, place in known.items():
@@ -51,9 +51,9 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from viewer.places.far import Far
-    from viewer.places.names import PlaceProblem
-    from viewer.places.remembered import find_place
+    from viewer.remote.far import Far
+    from viewer.remote.names import PlaceProblem
+    from viewer.remote.remembered import find_place
 
     place = find_place(options.place)
     if not place.steps:
@@ -69,7 +69,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _remove(options: argparse.Namespace) -> int:
-    from viewer.places.remembered import forget
+    from viewer.remote.remembered import forget
 
     if not forget(options.name):
         complain(f"There is no place called {options.name}.")

@@ -89,12 +89,12 @@ def run(options: argparse.Namespace) -> int:
         raise TraceError(
             options.out, "The ending of the file says its format.", "Use .csv, .json or .parquet."
         )
-    from viewer.kept.storage import write_pieces
     from viewer.loading.recording_process import AskedRecording
-    from viewer.places.addresses import bring_here
     from viewer.query.errors import LimitReached, QueryError
     from viewer.query.limits import Limits
     from viewer.query.questions import sql_of
+    from viewer.remote.addresses import bring_here
+    from viewer.user_data.storage import write_pieces
 
     progress = terminal_progress()
     paths = inputs(words[:-1])
@@ -180,7 +180,7 @@ def _json(result: Result) -> Iterator[bytes]:
 
 
 def _table(result: Result) -> Iterator[bytes]:
-    from viewer.look.plain_text import one_line
+    from viewer.appearance.plain_text import one_line
     from viewer.query.result import in_text
 
     rows = _rows_of(in_text(result.frame))

@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     from viewer.loading.ranks.far_ranks import framed
     from viewer.loading.ranks.pool import processes, reduce_here
     from viewer.loading.ranks.wanted import Wanted
-    from viewer.places.addresses import bring_here
+    from viewer.remote.addresses import bring_here
 
     if sys.stdout.isatty():
         raise TraceError(

@@ -11,7 +11,7 @@ from viewer.terminal.exit_codes import DONE
 from viewer.terminal.option_values import add_reports, add_store, files_asked_for, write_reports
 
 if TYPE_CHECKING:
-    from viewer.kept.history import History
+    from viewer.user_data.history import History
 
 
 def declare(commands: Any) -> None:
@@ -41,11 +41,11 @@ def declare(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the trend; the exit code."""
-    from viewer.kept.history import History, Series, names_of
-    from viewer.look.plain_text import one_line
+    from viewer.appearance.plain_text import one_line
     from viewer.reports.comparison_blocks import trend_report
     from viewer.reports.rendering.terminal_report import as_terminal_text
     from viewer.reports.series_report import points_of, series_json
+    from viewer.user_data.history import History, Series, names_of
 
     history = History(options.store)
     if options.promises:
@@ -75,8 +75,8 @@ def _print_incidents(options: argparse.Namespace, history: History) -> int:
     """When steps of one program, or of all, were slow, and how slow."""
     from datetime import datetime
 
-    from viewer.kept.history import Series
-    from viewer.look.plain_text import one_line
+    from viewer.appearance.plain_text import one_line
+    from viewer.user_data.history import Series
 
     entries = history.entries(Series.INCIDENT, options.name)
     if options.json:
@@ -93,9 +93,9 @@ def _print_incidents(options: argparse.Namespace, history: History) -> int:
 def _print_promises(options: argparse.Namespace, history: History) -> int:
     """How well promises held in the trials of one program, or of all."""
     from rules.trials.record import records_by_fix
-    from viewer.kept.history import Series
     from viewer.reports.promise_records import records_json, records_report
     from viewer.reports.rendering.terminal_report import as_terminal_text
+    from viewer.user_data.history import Series
 
     entries = history.entries(Series.TRIAL, options.name)
     records = records_by_fix(trial for entry in entries for trial in entry.trials)

@@ -26,11 +26,11 @@ from PySide6.QtWidgets import (
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, percent
 from rules.comparison.bridge import BUDGET, MIN_SHOWN, REGIONS, Bridge, BridgePart
+from viewer.appearance import theme
+from viewer.appearance.boxes import SPRING, fill, horizontal, vertical
+from viewer.appearance.labels import ElidedLabel, tooltip
+from viewer.appearance.painted_chart import PaintedChart
 from viewer.comparison.ribbons import region_color
-from viewer.look import theme
-from viewer.look.boxes import SPRING, fill, horizontal, vertical
-from viewer.look.labels import ElidedLabel, tooltip
-from viewer.look.painted_chart import PaintedChart
 
 ROW = 27
 MAX_PARTS = 9

@@ -8,8 +8,8 @@ from PySide6.QtCore import QCoreApplication, QEvent, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QComboBox, QMenu, QSizePolicy, QToolButton, QWidget
 
-from viewer.look.boxes import SPRING, fill, horizontal
-from viewer.look.labels import Label, tooltip
+from viewer.appearance.boxes import SPRING, fill, horizontal
+from viewer.appearance.labels import Label, tooltip
 
 
 class ControlBar(QWidget):

@@ -9,11 +9,11 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QSplitter, QTabWidget, QWidget
 
+from viewer.appearance.boxes import fill, horizontal, vertical
+from viewer.appearance.labels import ElidedLabel, Label
 from viewer.comparison import tables
 from viewer.comparison.finding_list import FindingList
 from viewer.comparison.step_dots import StepDots
-from viewer.look.boxes import fill, horizontal, vertical
-from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.tables.table_view import ROW_HEIGHT, TableView
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from PySide6.QtGui import QColor, QFont, QKeyEvent, QMouseEvent, QPainter, QPain
 from PySide6.QtWidgets import QScrollArea, QWidget
 
 from rules.comparison.findings import Change, FindingChange
-from viewer.look import theme
-from viewer.look.boxes import fill, horizontal, vertical
-from viewer.look.labels import Label
-from viewer.look.tab_order import LIST_ITEM
+from viewer.appearance import theme
+from viewer.appearance.boxes import fill, horizontal, vertical
+from viewer.appearance.labels import Label
+from viewer.appearance.tab_order import LIST_ITEM
 
 _SHOWN = {
     Change.GONE: "gone",

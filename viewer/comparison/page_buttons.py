@@ -9,8 +9,8 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QPushButton, QWidget
 
-from viewer.kept.storage import write_bytes
-from viewer.look.boxes import horizontal
+from viewer.appearance.boxes import horizontal
+from viewer.user_data.storage import write_bytes
 
 if TYPE_CHECKING:
     from rules.comparison.compare import Comparison

@@ -10,7 +10,7 @@ from parsers.model import I64, Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
-from rules.analysis.facts.cpu_time import CpuTime
+from rules.analysis.cpu.cpu_time import CpuTime
 from rules.comparison.calls import Calls
 
 MIN_PHASE = 0.01  # of the step: shorter ones belong to what surrounds them

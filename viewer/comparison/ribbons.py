@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from parsers.model import Lane, LaneKind
 from parsers.model.units import duration, three_digits
 from rules.comparison.bridge import ELSEWHERE
+from viewer.appearance import theme
+from viewer.appearance.painted_text import TextCache, painting
 from viewer.comparison.phases import REST, WHOLE, Phase, StepRun, paired
-from viewer.look import theme
-from viewer.look.painted_text import TextCache, painting
 from viewer.timeline.kinds.base import StyledRow, style_of
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
 from viewer.timeline.state import TimelineState

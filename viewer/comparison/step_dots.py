@@ -12,8 +12,8 @@ from parsers.model.arrays import F64
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration
 from rules.comparison.step_times import StepTimes
-from viewer.look import theme
-from viewer.look.painted_chart import PaintedChart
+from viewer.appearance import theme
+from viewer.appearance.painted_chart import PaintedChart
 
 ROW, AXIS = 25, 18
 LABEL = 64

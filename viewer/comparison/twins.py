@@ -9,19 +9,19 @@ from PySide6.QtWidgets import QWidget
 
 from parsers.model import I64, Trace
 from parsers.model.late.dataclass import dataclass
-from rules.analysis.facts.cpu_time import cpu_time_of_rank
+from rules.analysis.cpu.cpu_time import cpu_time_of_rank
 from rules.comparison.matched_steps import MatchedSteps
 from rules.comparison.side import Side
 from rules.findings.base import Evidence
+from viewer.appearance import theme
+from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
+from viewer.appearance.labels import ElidedLabel
 from viewer.comparison.phases import StepRun
 from viewer.comparison.ribbons import MIN_HEIGHT, Ribbons
-from viewer.kept.preferences import Preferences
-from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
-from viewer.look.labels import ElidedLabel
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.view import TimelineView
+from viewer.user_data.preferences import Preferences
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QWidget
 
 from rules.comparison.compare import Comparison
 from rules.comparison.same_work import Answer
+from viewer.appearance import theme
+from viewer.appearance.boxes import fill, horizontal, vertical
+from viewer.appearance.labels import Label, unbroken
 from viewer.comparison.finding_list import Badge
-from viewer.look import theme
-from viewer.look.boxes import fill, horizontal, vertical
-from viewer.look.labels import Label, unbroken
 
 UNITED = "; "
 

@@ -22,6 +22,10 @@ from parsers.model import Progress, Trace, TraceError
 from parsers.model.errors import SYSTEM_ERRORS, refused_by_system
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, how_many, percent, three_digits
+from viewer.appearance.boxes import NO_MARGINS, HorizontalLine, fill, horizontal, vertical
+from viewer.appearance.home_focus import HomeFocus
+from viewer.appearance.labels import ElidedLabel
+from viewer.appearance.tab_order import TabOrder
 from viewer.comparison.bridge_chart import BridgePanel
 from viewer.comparison.comparing import Compared, compared
 from viewer.comparison.control_bar import ControlBar
@@ -32,10 +36,6 @@ from viewer.comparison.twins import TwinTimelines
 from viewer.comparison.verdict_head import VerdictHead
 from viewer.desktop.jobs import Jobs
 from viewer.documents.document import Document
-from viewer.look.boxes import NO_MARGINS, HorizontalLine, fill, horizontal, vertical
-from viewer.look.home_focus import HomeFocus
-from viewer.look.labels import ElidedLabel
-from viewer.look.tab_order import TabOrder
 
 if TYPE_CHECKING:
     from rules.analysis.steps.steps import Step

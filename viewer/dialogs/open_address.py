@@ -20,11 +20,11 @@ from PySide6.QtWidgets import (
 from parsers.files.fetched import is_address, local_copy
 from parsers.model import Progress, TraceError
 from parsers.model.units import size
+from viewer.appearance.boxes import fill, horizontal, vertical
+from viewer.appearance.labels import Label
 from viewer.desktop.jobs import Jobs
-from viewer.look.boxes import fill, horizontal, vertical
-from viewer.look.labels import Label
-from viewer.places.addresses import Entry, store_of
-from viewer.places.remembered import remembered
+from viewer.remote.addresses import Entry, store_of
+from viewer.remote.remembered import remembered
 
 SIZE = (720, 480)
 MIN_RANKS = 3  # files that differ by a number alone, shown as one

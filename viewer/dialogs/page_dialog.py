@@ -18,12 +18,12 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model import Effect, Trace
-from viewer.kept.preferences import WHEELS, Preferences
-from viewer.kept.storage import data_folder
-from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
-from viewer.look.key_names import key_names
-from viewer.look.labels import Label
-from viewer.look.tab_order import TabOrder
+from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
+from viewer.appearance.key_names import key_names
+from viewer.appearance.labels import Label
+from viewer.appearance.tab_order import TabOrder
+from viewer.user_data.preferences import WHEELS, Preferences
+from viewer.user_data.storage import data_folder
 
 
 class PageDialog(QDialog):

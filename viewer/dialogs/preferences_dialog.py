@@ -24,8 +24,12 @@ from PySide6.QtWidgets import (
 
 from parsers.model.units import capital
 from rules.terms.thresholds import Threshold, Thresholds, known_thresholds
+from viewer.appearance import theme
+from viewer.appearance.boxes import MARGIN, NO_MARGINS, SPRING, Form, HorizontalLine, fill, vertical
+from viewer.appearance.key_names import key_names
+from viewer.appearance.labels import Label, tooltip
 from viewer.desktop.editors import EDITORS
-from viewer.kept.preferences import (
+from viewer.user_data.preferences import (
     COLOR_MODES,
     FIRST_VIEWS,
     LETTERS,
@@ -34,10 +38,6 @@ from viewer.kept.preferences import (
     WHEELS,
     Preferences,
 )
-from viewer.look import theme
-from viewer.look.boxes import MARGIN, NO_MARGINS, SPRING, Form, HorizontalLine, fill, vertical
-from viewer.look.key_names import key_names
-from viewer.look.labels import Label, tooltip
 
 FIELD_WIDTH = 96
 
@@ -224,6 +224,6 @@ def _choice(options: dict[str, str], current: str) -> QComboBox:
 
 
 def _forget_recent() -> None:
-    from viewer.kept.recent import forget_recent
+    from viewer.user_data.recent import forget_recent
 
     forget_recent()

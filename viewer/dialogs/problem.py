@@ -11,8 +11,8 @@ from types import TracebackType
 from PySide6.QtGui import QFont, QGuiApplication
 from PySide6.QtWidgets import QApplication, QDialog, QDialogButtonBox, QPlainTextEdit
 
-from viewer.look.boxes import fill, vertical
-from viewer.look.labels import Label
+from viewer.appearance.boxes import fill, vertical
+from viewer.appearance.labels import Label
 
 _LOG = logging.getLogger(__name__)
 _shown: list[QDialog] = []
@@ -53,7 +53,7 @@ class ProblemDialog(QDialog):
 
 def install() -> None:
     """Log to a file, and show unexpected exceptions instead of ending the program."""
-    from viewer.kept.storage import data_folder
+    from viewer.user_data.storage import data_folder
 
     try:
         handler: logging.Handler = logging.FileHandler(

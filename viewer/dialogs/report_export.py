@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from parsers.model import Progress
 from viewer.desktop.jobs import Jobs
-from viewer.kept.storage import write_bytes
 from viewer.reports.report_files import SUFFIXES, Makers, file_kinds, kind_for
+from viewer.user_data.storage import write_bytes
 
 Say = Callable[[str, str], None]
 Written = Callable[[Path], None]

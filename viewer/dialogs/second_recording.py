@@ -10,11 +10,11 @@ from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 
 from parsers.model import Trace
 from parsers.model.late.dataclass import dataclass
-from parsers.runs.joining import complete_each_other, may_join
+from parsers.ranks.joining import complete_each_other, may_join
+from viewer.appearance import theme
+from viewer.appearance.boxes import horizontal
+from viewer.appearance.labels import ElidedLabel
 from viewer.documents.document import Document
-from viewer.look import theme
-from viewer.look.boxes import horizontal
-from viewer.look.labels import ElidedLabel
 
 
 @dataclass(frozen=True, slots=True)

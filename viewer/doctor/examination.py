@@ -16,7 +16,7 @@ from parsers.helper_process import HelperProcess
 from parsers.model import TraceError
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, size
-from parsers.stored.cache import MIN_EVENTS
+from parsers.storage.cache import MIN_EVENTS
 from viewer.doctor.made_up import MADE_UP
 from viewer.doctor.trial import AGAIN, COMMAND, MAKING, READING, WAYS, WINDOW, Answered, Asked
 

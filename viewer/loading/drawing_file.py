@@ -10,7 +10,7 @@ import numpy as np
 
 from parsers.files.decoders import from_msgpack
 from parsers.model import I32, I64, Array, LaneKind, Trace
-from parsers.stored import columns as columns_file
+from parsers.storage import columns as columns_file
 from viewer.timeline.geometry.drawing_index import DrawingIndex, index_of
 from viewer.timeline.geometry.nested_calls import NestedCalls, ThreadRow, drawn_in_turn
 from viewer.timeline.geometry.row_index import Clock, Row

@@ -14,7 +14,7 @@ from parsers.model import Progress, Trace
 from parsers.model.late.dataclass import dataclass
 from viewer.loading.apart import is_for_another_process, may_cost_more_than_it_looks
 from viewer.loading.ranks.asking import may_be_many
-from viewer.places.addresses import bring_here
+from viewer.remote.addresses import bring_here
 
 if TYPE_CHECKING:
     from rules import Diagnosis
@@ -179,7 +179,7 @@ def load_ahead() -> None:
 
     from parsers.model import LaneKind
     from rules import documentation  # noqa: F401
-    from rules.analysis.facts import cost  # noqa: F401
+    from rules.analysis.gpu import cost  # noqa: F401
     from rules.findings.base import rules
     from viewer.capture import next_recording  # noqa: F401
     from viewer.panels.findings import finding_card  # noqa: F401

@@ -10,7 +10,7 @@ import msgspec
 
 from parsers.files.decoders import from_json
 from parsers.model import Malformed, TraceError, UnknownFormat
-from parsers.stored.handover import Handover
+from parsers.storage.handover import Handover
 from viewer.query.errors import MemoryReached, QueryError
 
 
@@ -49,7 +49,7 @@ class Read(msgspec.Struct, tag=True, frozen=True):
 
 
 class Analysed(msgspec.Struct, tag=True, frozen=True):
-    """The diagnosis is there: a ``rules.handover.FoundOut`` as JSON, and a file of ``parsers.stored.columns``."""
+    """The diagnosis is there: a ``rules.handover.FoundOut`` as JSON, and a file of ``parsers.storage.columns``."""
 
     plain: bytes
     columns: str

@@ -15,8 +15,8 @@ from parsers.files.decoders import from_json
 from parsers.files.private_folder import PrivateFolder
 from parsers.model import Progress, Trace, TraceError
 from parsers.preview import PREVIEW_EVENTS
-from parsers.stored import columns as stored_columns
-from parsers.stored.handover import Handover, take_over
+from parsers.storage import columns as stored_columns
+from parsers.storage.handover import Handover, take_over
 from viewer.loading.apart import is_large, reader
 from viewer.loading.messages import (
     Analysed,

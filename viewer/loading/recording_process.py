@@ -16,7 +16,7 @@ from parsers.helper_process import HelperProcess
 from parsers.model import Progress, TraceError, derived
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import size
-from parsers.stored.handover import CannotHandOver, Handover, hand_over
+from parsers.storage.handover import CannotHandOver, Handover, hand_over
 from viewer.loading.apart import reader
 from viewer.loading.messages import (
     Answered,

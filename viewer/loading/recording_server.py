@@ -83,7 +83,7 @@ def _analyses(wanted: Hold, progress: Progress) -> list[Analysis]:
 
     thresholds = Thresholds(wanted.thresholds)
     if wanted.handed is not None:
-        from parsers.stored.handover import take_over
+        from parsers.storage.handover import take_over
 
         return [Analysis(take_over(wanted.handed), thresholds)]
     from parsers import open_trace

@@ -21,7 +21,7 @@ from viewer.loading.speaking import Speaker, outcome
 
 if TYPE_CHECKING:
     from parsers.model import Progress, Trace
-    from parsers.stored.handover import Handover
+    from parsers.storage.handover import Handover
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def serve(request: bytes, pipe: IO[bytes]) -> None:
 def _work(wanted: Wanted, speaker: Speaker) -> None:
     from parsers import open_trace
     from parsers.model import Progress
-    from parsers.stored.handover import CannotHandOver, take_over
+    from parsers.storage.handover import CannotHandOver, take_over
 
     if wanted.handed is not None:
         _analyse_again(wanted.handed, wanted, speaker)
@@ -76,7 +76,7 @@ def _work(wanted: Wanted, speaker: Speaker) -> None:
 def _handed_over(trace: Trace, folder: Path, drawing: Progress | None) -> Read:
     """Write the columns; what ``drawing`` them takes is made meanwhile. Raises ``CannotHandOver``."""
     from parsers.model.threads import Threads
-    from parsers.stored.handover import hand_over
+    from parsers.storage.handover import hand_over
 
     if drawing is None:
         return Read(hand_over(trace, folder))
@@ -98,7 +98,7 @@ def _analyse_again(handed: Handover, wanted: Wanted, speaker: Speaker) -> None:
     import msgspec
 
     from parsers.model import Progress
-    from parsers.stored.handover import take_over
+    from parsers.storage.handover import take_over
 
     try:
         trace = take_over(handed)
@@ -111,7 +111,7 @@ def _analyse_again(handed: Handover, wanted: Wanted, speaker: Speaker) -> None:
 def _show_first(paths: list[Path], folder: Path, events: int, speaker: Speaker) -> None:
     """A preview that cannot be made is left out; the complete reading tells what is wrong."""
     from parsers.preview import open_preview
-    from parsers.stored.handover import hand_over
+    from parsers.storage.handover import hand_over
 
     try:
         first = open_preview(paths, most_events=events)
@@ -126,7 +126,7 @@ def _show_first(paths: list[Path], folder: Path, events: int, speaker: Speaker) 
 def _analyse(trace: Trace, wanted: Wanted, progress: Progress, speaker: Speaker) -> None:
     import msgspec
 
-    from parsers.stored import columns as stored_columns
+    from parsers.storage import columns as stored_columns
     from rules.handover import found_out
     from rules.terms.thresholds import Thresholds
     from viewer.loading.analysing import analysed

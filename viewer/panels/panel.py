@@ -14,9 +14,9 @@ from PySide6.QtWidgets import QWidget
 from parsers.model import Progress
 from parsers.model.catalogs import loading
 from parsers.model.units import duration
+from viewer.appearance.boxes import NO_MARGINS, vertical
+from viewer.appearance.labels import Label
 from viewer.documents.document import Document
-from viewer.look.boxes import NO_MARGINS, vertical
-from viewer.look.labels import Label
 from viewer.timeline.selection import Area
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from parsers.model.units import base_unit, duration, how_many, percent
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family
 from rules.verdict.promises import promise_for, worded_shortly
-from viewer.look.plain_text import one_line
+from viewer.appearance.plain_text import one_line
 from viewer.query.questions import Question
 
 if TYPE_CHECKING:

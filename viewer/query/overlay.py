@@ -16,7 +16,7 @@ from viewer.timeline.geometry.tracks import Track
 if TYPE_CHECKING:
     from PySide6.QtGui import QColor
 
-    from viewer.look.theme import Theme
+    from viewer.appearance.theme import Theme
 
 KEY = "query/"
 HEIGHT = 30

@@ -10,7 +10,7 @@ from parsers.model.arrays import F64
 from parsers.model.units import duration
 from rules.comparison.bridge import Bridge
 from rules.verdict.verdict import TimeParts, share_of
-from viewer.look import palette
+from viewer.appearance import palette
 from viewer.reports.pictures.drawing import INK, LETTER, Drawing
 from viewer.reports.series_report import Point, spans
 

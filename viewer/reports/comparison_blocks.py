@@ -11,7 +11,7 @@ from rules.comparison.compare import Comparison
 from rules.comparison.gate import Decision
 from rules.comparison.kernel_rows import KernelChange
 from rules.gates.judging import Answer, overall
-from viewer.look.plain_text import one_line
+from viewer.appearance.plain_text import one_line
 from viewer.reports.charts import bridge_chart, steps_chart, trend_chart
 from viewer.reports.comparison_report import (
     SIGNS,

@@ -24,8 +24,8 @@ from rules.verdict.verdict import (
 )
 from rules.wording.memory import memory_lines
 from rules.wording.words import Reader
-from viewer.look.naming import place_name
-from viewer.look.plain_text import one_line
+from viewer.appearance.naming import place_name
+from viewer.appearance.plain_text import one_line
 from viewer.reports.charts import budget_chart
 from viewer.reports.fixes_report import advice_beside, numbers_of_changes
 from viewer.reports.interactive.recording import packed_recording

@@ -11,7 +11,7 @@ from parsers.model import Trace
 from rules import Finding
 from rules.fixes.plan import Plan
 from rules.verdict.promises import gain, promise_for, worded
-from viewer.look.plain_text import one_line
+from viewer.appearance.plain_text import one_line
 from viewer.reports.diagnosis_report import card
 from viewer.reports.rendering.blocks import Points, Report, Text
 from viewer.reports.rendering.markdown_report import as_markdown

@@ -26,7 +26,7 @@ from rules.verdict.promises import (
 )
 from rules.wording.phrases import listed
 from rules.wording.words import Reader
-from viewer.look.plain_text import joined, one_line
+from viewer.appearance.plain_text import joined, one_line
 
 if TYPE_CHECKING:
     from rules.trials.record import FixRecord

@@ -11,12 +11,12 @@ from parsers.model import EventKind, Quality, Trace
 from rules import Diagnosis, Evidence, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
-from rules.analysis.facts.clocks import clock_facts
-from rules.analysis.facts.completeness import completeness_of
-from rules.analysis.facts.cost import idle_cost
-from rules.analysis.facts.subject import subject_of
+from rules.analysis.gpu.cost import idle_cost
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.device_time import Budget
+from rules.analysis.logs.clocks import clock_facts
+from rules.analysis.recording.completeness import completeness_of
+from rules.analysis.recording.subject import subject_of
 from rules.fixes.plan import plan_of
 from rules.fixes.step_time import StepTime
 from rules.memory.summary import MemorySummary, memory_of

@@ -10,7 +10,7 @@ from rules.comparison.gate import Decision
 from rules.diagnosis import Diagnosis
 from rules.findings.base import Severity
 from rules.gates.judging import Answer
-from viewer.look.plain_text import safe
+from viewer.appearance.plain_text import safe
 
 _NO_XML = regex("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from rules import Diagnosis, Finding, Severity
 from rules.findings.base import rules
+from viewer.appearance.plain_text import one_line
 from viewer.desktop.source_files import mapped
-from viewer.look.plain_text import one_line
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {

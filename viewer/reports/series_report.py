@@ -12,8 +12,8 @@ from parsers.model.units import duration, three_digits
 from rules.comparison.gate import Judgement, Outcome
 from rules.gates.against_kept import judgement_on
 from rules.gates.figures import RunFigures
-from viewer.kept.history import Entry
-from viewer.look.plain_text import one_line
+from viewer.appearance.plain_text import one_line
+from viewer.user_data.history import Entry
 
 SIGNS = {
     Outcome.FASTER: "faster",

@@ -8,16 +8,16 @@ from collections import Counter
 from parsers.model import EventKind, Trace
 from parsers.model.names.devices import device_name
 from parsers.model.units import duration, percent
-from parsers.runs.rank_choice import LEFT_OUT
+from parsers.ranks.rank_choice import LEFT_OUT
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.completeness import completeness_of, copies_asked_for, is_cut
-from rules.analysis.facts.cost import idle_cost
-from rules.analysis.facts.cpu_time import cpu_time
-from rules.analysis.facts.gpu_vendor import is_amd
+from rules.analysis.cpu.cpu_time import cpu_time
+from rules.analysis.gpu.cost import idle_cost
+from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.host_language import Audience, is_python, program_of
 from rules.analysis.names.software import software_of
+from rules.analysis.recording.completeness import completeness_of, copies_asked_for, is_cut
 from rules.fixes.plan import plan_of
 from rules.memory.summary import memory_of
 from rules.verdict.promises import first_step, gain
@@ -34,8 +34,8 @@ from rules.verdict.verdict import (
 )
 from rules.wording.memory import memory_lines
 from rules.wording.words import Reader
-from viewer.look.naming import place_name
-from viewer.look.plain_text import joined
+from viewer.appearance.naming import place_name
+from viewer.appearance.plain_text import joined
 from viewer.reports.fixes_report import NONE, Records, advice_beside, fixes_text, numbers_of_changes
 from viewer.reports.rendering.blocks import Table
 from viewer.reports.rendering.terminal_report import table_lines

@@ -7,7 +7,7 @@ from typing import Any
 
 from rules.trials.trial import Kind, Trial, Trials, Verdict
 from rules.verdict import trials as wording
-from viewer.look.plain_text import joined, one_line
+from viewer.appearance.plain_text import joined, one_line
 from viewer.reports.rendering.blocks import Block, Points, Report, Table, Text
 
 _COLUMNS = ("change", "tried", "promised", "result", "program")

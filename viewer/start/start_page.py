@@ -10,11 +10,11 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
-from viewer.kept.recent import Recent, forget, left_open, recent_files
-from viewer.look.boxes import NO_MARGINS, SPRING, fill, horizontal, vertical
-from viewer.look.labels import ElidedLabel, Label
+from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, horizontal, vertical
+from viewer.appearance.labels import ElidedLabel, Label
 from viewer.start.opening import Sample, formats, samples
 from viewer.start.tile import RecentTile, Tile
+from viewer.user_data.recent import Recent, forget, left_open, recent_files
 
 PAGE_WIDTH = 980
 NATURAL = 1366, 768  # px: on larger screens the page grows

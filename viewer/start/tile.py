@@ -17,11 +17,11 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model.units import duration
-from viewer.kept.recent import COLUMNS, WHOLE, Recent, Row, Summary, when
-from viewer.look import theme
-from viewer.look.boxes import horizontal, vertical
-from viewer.look.labels import ElidedLabel, Label, tooltip
-from viewer.look.palette import HATCHED
+from viewer.appearance import theme
+from viewer.appearance.boxes import horizontal, vertical
+from viewer.appearance.labels import ElidedLabel, Label, tooltip
+from viewer.appearance.palette import HATCHED
+from viewer.user_data.recent import COLUMNS, WHOLE, Recent, Row, Summary, when
 
 
 class Tile(QAbstractButton):

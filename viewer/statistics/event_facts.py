@@ -14,7 +14,7 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, how_many, percent, rate, size
 from rules.analysis.arithmetic.intervals import measure
 from rules.analysis.idle.causes import Cause, IdleTable
-from viewer.look.naming import plain_name, python_name
+from viewer.appearance.naming import plain_name, python_name
 from viewer.timeline.kinds.base import nested_styles, style_of
 
 if TYPE_CHECKING:

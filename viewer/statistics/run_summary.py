@@ -11,7 +11,7 @@ from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, covered_before
 from rules.analysis.idle.causes import Cause
-from viewer.kept.recent import COLUMNS, MAX_ROWS, WHOLE, Summary
+from viewer.user_data.recent import COLUMNS, MAX_ROWS, WHOLE, Summary
 
 
 def summarise(trace: Trace, analysis: Analysis) -> Summary:

@@ -23,7 +23,7 @@ from viewer.timeline.geometry.tracks import Track
 if TYPE_CHECKING:
     from PySide6.QtGui import QColor
 
-    from viewer.look.theme import Theme
+    from viewer.appearance.theme import Theme
 
 KEY = "requests/"
 MAX_REQUESTS = 100_000
@@ -265,7 +265,7 @@ def _curve_color(what: str, theme: Theme) -> list[QColor]:
 
 
 def _step_colors(theme: Theme) -> list[QColor]:
-    from viewer.look.theme import mixed
+    from viewer.appearance.theme import mixed
 
     prefill, decode = _hue(theme, "prefill"), _hue(theme, "decode")
     shades = [mixed(decode, theme.window, part) for part in DECODE_SHADES]
@@ -275,7 +275,7 @@ def _step_colors(theme: Theme) -> list[QColor]:
 
 def phase_colors(theme: Theme) -> list[QColor]:
     """A colour for each ``Phase``."""
-    from viewer.look.theme import mixed
+    from viewer.appearance.theme import mixed
 
     waits = _hue(theme, "waits")
     held_up = mixed(waits, theme.window, HELD_UP_SHARE)

@@ -18,7 +18,7 @@ from rules.fixes.simulation import Part, Simulation, StepTimeline, simulate
 from rules.fixes.step_time import step_times
 from rules.replay.critical_path import CriticalPath, PathKind
 from rules.verdict.verdict import budget_parts
-from viewer.look.naming import plain_name
+from viewer.appearance.naming import plain_name
 from viewer.statistics.event_facts import stack_at
 from viewer.timeline.geometry.derived import ABOVE_ALL, GHOST, PATH, Derived, Frame, derived_row
 from viewer.timeline.geometry.tracks import Track
@@ -27,7 +27,7 @@ from viewer.timeline.kinds.base import style_of
 if TYPE_CHECKING:
     from PySide6.QtGui import QColor
 
-    from viewer.look.theme import Theme
+    from viewer.appearance.theme import Theme
 
 MAX_NAMED = 500  # pieces of host time that are named by their region, the longest ones
 MAX_STREAMS = 3  # of a device, those with the most work

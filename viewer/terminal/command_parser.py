@@ -105,7 +105,7 @@ class NamesText(argparse.Action):
 
 def refuse_to_lose(options: argparse.Namespace) -> None:
     """Raise ``TraceError`` where a result would replace what the command reads, another result or a recording."""
-    from viewer.kept.storage import RecordingThere, no_recording, refuse_recordings
+    from viewer.user_data.storage import RecordingThere, no_recording, refuse_recordings
 
     outputs: Sequence[Output] = getattr(options, "outputs", ())
     written = {output.name for output in outputs}

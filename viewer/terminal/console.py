@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from parsers.model import Progress, TraceError
 from parsers.model.late.regex import regex
-from viewer.look.plain_text import one_line  # here: what cannot open a file can still complain
+from viewer.appearance.plain_text import one_line  # here: what cannot open a file can still complain
 from viewer.terminal import streams
 
 _HALVES = regex("[\ud800-\udfff]")  # of characters, which a strict reader of JSON refuses
@@ -71,7 +71,7 @@ def json_text(value: Mapping[str, Any], told: Callable[[Any], Any] | None = None
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a result in one piece; raises ``TraceError``."""
-    from viewer.kept import storage
+    from viewer.user_data import storage
 
     try:
         storage.write_bytes(path, content)

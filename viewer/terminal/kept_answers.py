@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parsers.model.late.dataclass import dataclass
-from parsers.stored.entries import Entries
-from viewer.kept.storage import RUNS_FILE, data_folder
+from parsers.storage.entries import Entries
 from viewer.terminal.console import complain
+from viewer.user_data.storage import RUNS_FILE, data_folder
 
 if TYPE_CHECKING:
     from parsers.model import Trace
@@ -64,7 +64,7 @@ class Question:
 
     def keep(self, answer: Answer, trace: Trace) -> None:
         """Keep the answer that was found in a trace, if the files are what they were when they were read."""
-        from parsers.stored.cache import changed_files
+        from parsers.storage.cache import changed_files
 
         read = {str(Path(each.file).resolve()) for each in trace.inputs if each.file}
         if read != self.files or changed_files(trace):

@@ -8,8 +8,8 @@ from PySide6.QtGui import QImage, QPainter, QPaintEvent, QRegion, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from parsers.model.late.dataclass import dataclass
-from viewer.look import theme
-from viewer.look.painted_text import painting
+from viewer.appearance import theme
+from viewer.appearance.painted_text import painting
 from viewer.timeline.frame import FramePainter, Options
 from viewer.timeline.geometry.layout import Placed
 from viewer.timeline.hover import event_text

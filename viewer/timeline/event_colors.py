@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor
 from parsers.model import I64, U8, U32, LaneKind, Trace
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
-from viewer.look import theme
+from viewer.appearance import theme
 from viewer.timeline.geometry.drawing_index import DrawingIndex
 from viewer.timeline.geometry.raster import density_table
 from viewer.timeline.geometry.row_index import Row

@@ -6,9 +6,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QLineEdit, QToolButton, QWidget
 
-from viewer.look import theme
-from viewer.look.boxes import fill, horizontal
-from viewer.look.labels import Label
+from viewer.appearance import theme
+from viewer.appearance.boxes import fill, horizontal
+from viewer.appearance.labels import Label
 from viewer.timeline.geometry.lane_filter import EXAMPLE
 from viewer.timeline.lane_history import LaneHistory
 from viewer.timeline.state import TimelineState

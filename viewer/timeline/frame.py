@@ -8,8 +8,8 @@ from PySide6.QtGui import QColor, QFont, QImage, QPainter
 
 from parsers.model.arrays import U32
 from parsers.model.late.dataclass import dataclass
-from viewer.look import theme
-from viewer.look.painted_text import MIN_NAME_WIDTH, TextCache, painting
+from viewer.appearance import theme
+from viewer.appearance.painted_text import MIN_NAME_WIDTH, TextCache, painting
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.gap_labels import GapLabels
 from viewer.timeline.geometry.columns import Columns, grid

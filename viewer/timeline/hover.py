@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QLabel, QWidget
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import capital, duration, size
 from rules.analysis.idle.causes import Cause
-from viewer.look import theme
-from viewer.look.boxes import vertical
+from viewer.appearance import theme
+from viewer.appearance.boxes import vertical
 from viewer.timeline.geometry.ticks import exact
 from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.kinds.base import lane_words, shown_value, style_of

@@ -13,8 +13,8 @@ from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPen
 from parsers.model import GPU_LANES
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
-from viewer.look import theme
-from viewer.look.painted_text import TextCache
+from viewer.appearance import theme
+from viewer.appearance.painted_text import TextCache
 from viewer.timeline.event_colors import DURATION_COLORS, DURATION_LABELS, rgb
 from viewer.timeline.geometry.hatching import hatching
 from viewer.timeline.geometry.raster import HATCHING, TINT, blended

@@ -8,8 +8,8 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPolygonF
 
 from parsers.model.units import size
-from viewer.look import theme
-from viewer.look.painted_text import TextCache
+from viewer.appearance import theme
+from viewer.appearance.painted_text import TextCache
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.kinds.base import shown_value
 from viewer.timeline.memory.colors import color_of

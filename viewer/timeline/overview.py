@@ -23,8 +23,8 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, how_many
 from rules.analysis.idle.causes import Cause
 from rules.memory.kinds import Kind
-from viewer.look import theme
-from viewer.look.painted_text import TextCache, painting
+from viewer.appearance import theme
+from viewer.appearance.painted_text import TextCache, painting
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.columns import Grid, columns, grid
 from viewer.timeline.geometry.raster import density_table, paint_row

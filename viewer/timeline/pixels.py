@@ -10,8 +10,8 @@ from PySide6.QtGui import QColor
 from parsers.model import U8, U32, Counter
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
-from viewer.look import theme
-from viewer.look.theme import Theme
+from viewer.appearance import theme
+from viewer.appearance.theme import Theme
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.columns import Columns, Grid, counter_columns
 from viewer.timeline.geometry.hatching import hatching

@@ -18,9 +18,9 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from parsers.model.units import duration
-from viewer.look import theme
-from viewer.look.labels import tooltip
-from viewer.look.painted_text import TextCache, painting
+from viewer.appearance import theme
+from viewer.appearance.labels import tooltip
+from viewer.appearance.painted_text import TextCache, painting
 from viewer.timeline.geometry.ticks import exact, ticks
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
 from viewer.timeline.selection import Area

@@ -10,10 +10,10 @@ from PySide6.QtGui import QImage, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QScrollBar, QWidget
 
 from parsers.model import Progress, Trace
+from viewer.appearance import theme
+from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
+from viewer.appearance.tab_order import CHART
 from viewer.desktop.jobs import Jobs
-from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
-from viewer.look.tab_order import CHART
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.filter_bar import FilterBar
 from viewer.timeline.geometry.arrangement import Arrangement

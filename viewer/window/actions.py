@@ -11,15 +11,15 @@ from PySide6.QtGui import QActionGroup, QGuiApplication
 from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit, QMenu
 
 from parsers.model.units import duration, parse_duration
-from parsers.runs.rank_choice import LEFT_OUT
+from parsers.ranks.rank_choice import LEFT_OUT
+from viewer.appearance import theme
+from viewer.appearance.labels import tooltip
 from viewer.desktop.file_types import file_filter
 from viewer.dialogs.open_address import OpenAddress
-from viewer.kept.preferences import COLOR_MODES, THEMES
-from viewer.kept.recent import recent_files
-from viewer.kept.storage import write_bytes
-from viewer.look import theme
-from viewer.look.labels import tooltip
 from viewer.start.opening import samples
+from viewer.user_data.preferences import COLOR_MODES, THEMES
+from viewer.user_data.recent import recent_files
+from viewer.user_data.storage import write_bytes
 from viewer.window.commands import Commands
 from viewer.window.palette import Mode
 from viewer.window.recording import WindowRecording
@@ -366,7 +366,7 @@ class WindowActions(QObject):
 
     def save_session(self) -> None:
         """Ask for a place and go on keeping bookmarks and notes there."""
-        from viewer.kept.session import SUFFIX, SessionError
+        from viewer.user_data.session import SUFFIX, SessionError
 
         session = self._parts.bookmarks.session
         if session is None:

@@ -9,10 +9,10 @@ from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QFont, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 
-from viewer.look import theme
-from viewer.look.boxes import horizontal, vertical
-from viewer.look.labels import Label
-from viewer.look.plain_text import one_line
+from viewer.appearance import theme
+from viewer.appearance.boxes import horizontal, vertical
+from viewer.appearance.labels import Label
+from viewer.appearance.plain_text import one_line
 
 
 class Banner(QWidget):

@@ -7,8 +7,8 @@ from typing import Final
 from PySide6.QtCore import QByteArray, QEvent, QObject, Qt
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QSizePolicy, QWidget
 
-from viewer.kept.preferences import Preferences
 from viewer.timeline.view import TimelineView
+from viewer.user_data.preferences import Preferences
 
 LAYOUT_VERSION: Final = 1
 DIAGNOSIS_WIDTH, MIN_DIAGNOSIS = 370, 290  # px

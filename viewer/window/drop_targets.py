@@ -11,9 +11,9 @@ from PySide6.QtGui import QFont, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
 from parsers.model.late.regex import regex
-from parsers.runs.joining import goes_beside, may_grow
+from parsers.ranks.joining import goes_beside, may_grow
+from viewer.appearance import theme
 from viewer.documents.document import Document, Stage
-from viewer.look import theme
 
 MARGIN, BETWEEN, MAX_HEIGHT = 40, 20, 220  # px
 VEIL = 0.86
@@ -70,7 +70,7 @@ class DropTargets(QWidget):
 
     def begin(self, paths: Sequence[Path]) -> None:
         """Offer what can be done with these files; a session, and a file over an empty window, is just opened."""
-        from viewer.kept.session import is_session
+        from viewer.user_data.session import is_session
 
         trace = self._document.trace
         self.targets = ()

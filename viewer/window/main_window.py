@@ -28,15 +28,12 @@ from PySide6.QtWidgets import (
 
 from parsers.files.fetched import address_of
 from parsers.model import Progress, Trace
+from viewer.appearance.boxes import NO_MARGINS, HorizontalLine, vertical
+from viewer.appearance.home_focus import HomeFocus
+from viewer.appearance.tab_order import TabOrder
 from viewer.desktop.jobs import Jobs
 from viewer.documents.document import Document, Stage
 from viewer.documents.what_if import WhatIf
-from viewer.kept.preferences import Preferences
-from viewer.kept.recent import OpenNote, Summary, remember
-from viewer.kept.storage import SessionError
-from viewer.look.boxes import NO_MARGINS, HorizontalLine, vertical
-from viewer.look.home_focus import HomeFocus
-from viewer.look.tab_order import TabOrder
 from viewer.panels.dock import BottomPanels
 from viewer.panels.findings.diagnosis import DiagnosisPanel
 from viewer.panels.fixes.what_if import WhatIfPanel
@@ -44,6 +41,9 @@ from viewer.panels.ranks.views import RankViews
 from viewer.panels.tabs.bookmarks import BookmarksPanel
 from viewer.start.start_page import StartPage
 from viewer.timeline.view import TimelineView
+from viewer.user_data.preferences import Preferences
+from viewer.user_data.recent import OpenNote, Summary, remember
+from viewer.user_data.storage import SessionError
 from viewer.window.actions import WindowActions
 from viewer.window.banner import Banner
 from viewer.window.command_list import window_commands
@@ -238,7 +238,7 @@ class MainWindow(QMainWindow):
         """Open files as one run; ``at`` is a moment to show (ns from the start)."""
         if not paths:
             return
-        from viewer.kept.session import is_session
+        from viewer.user_data.session import is_session
 
         self._keep_arrangement()
         self.banner.hide()
@@ -291,7 +291,7 @@ class MainWindow(QMainWindow):
             self.timeline.set_arrangement(kept)
 
     def _open_session(self, path: Path) -> None:
-        from viewer.kept.session import Session
+        from viewer.user_data.session import Session
 
         try:
             session = Session(path)

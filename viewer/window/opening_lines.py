@@ -11,7 +11,7 @@ from rules.terms.culprit import SourceLine
 from viewer.desktop.editors import NoEditor, open_line
 from viewer.desktop.source_files import excerpt, folders_of, found_here
 from viewer.documents.document import Document
-from viewer.kept.preferences import Preferences
+from viewer.user_data.preferences import Preferences
 
 OF_LINES = (
     "The percentages say for how much of the analysed time a thread was at that line, or in what it calls."

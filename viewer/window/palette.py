@@ -31,10 +31,10 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model.late.dataclass import dataclass
-from viewer.look import theme
-from viewer.look.boxes import vertical
-from viewer.look.key_names import key_names
-from viewer.look.labels import Label
+from viewer.appearance import theme
+from viewer.appearance.boxes import vertical
+from viewer.appearance.key_names import key_names
+from viewer.appearance.labels import Label
 
 Index = QModelIndex | QPersistentModelIndex
 

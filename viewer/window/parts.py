@@ -5,14 +5,14 @@ from __future__ import annotations
 from PySide6.QtWidgets import QDockWidget, QMainWindow
 
 from parsers.model.late.dataclass import dataclass
+from viewer.appearance.home_focus import HomeFocus
 from viewer.documents.document import Document
-from viewer.kept.preferences import Preferences
-from viewer.look.home_focus import HomeFocus
 from viewer.panels.dock import BottomPanels
 from viewer.panels.findings.diagnosis import DiagnosisPanel
 from viewer.panels.tabs.bookmarks import BookmarksPanel
 from viewer.start.start_page import StartPage
 from viewer.timeline.view import TimelineView
+from viewer.user_data.preferences import Preferences
 from viewer.window.banner import Banner
 from viewer.window.predicted_lanes import PredictedLanes
 from viewer.window.searching import Searching

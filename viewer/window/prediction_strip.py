@@ -9,11 +9,11 @@ from PySide6.QtGui import QBrush, QColor, QFont, QFontMetrics, QPainter, QPaintE
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import duration, percent
+from viewer.appearance import theme
+from viewer.appearance.boxes import vertical
+from viewer.appearance.labels import ElidedLabel, Label
+from viewer.appearance.palette import HATCHED
 from viewer.documents.what_if import WhatIf
-from viewer.look import theme
-from viewer.look.boxes import vertical
-from viewer.look.labels import ElidedLabel, Label
-from viewer.look.palette import HATCHED
 from viewer.panels.charts.budget_bar import name_that_fits
 
 if TYPE_CHECKING:

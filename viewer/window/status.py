@@ -7,9 +7,9 @@ from PySide6.QtWidgets import QProgressBar, QPushButton, QSizePolicy, QStatusBar
 
 from parsers.model import Trace
 from parsers.model.units import duration
+from viewer.appearance import theme
+from viewer.appearance.labels import ElidedLabel, Label, tooltip
 from viewer.documents.document import Document, Stage
-from viewer.look import theme
-from viewer.look.labels import ElidedLabel, Label, tooltip
 
 SHOW_PROGRESS_AFTER_MS = 150
 
@@ -100,7 +100,7 @@ class StatusBar(QStatusBar):
         self.machine.setText(machine_of(trace))
 
     def _fill_badge(self, trace: Trace) -> None:
-        from rules.analysis.facts.completeness import is_cut
+        from rules.analysis.recording.completeness import is_cut
 
         quality = trace.quality
         count = f"{quality.events_kept:,} events"

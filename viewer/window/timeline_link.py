@@ -10,8 +10,8 @@ from PySide6.QtCore import QObject
 
 from rules.findings.base import Category, Evidence
 from viewer.documents.document import Document
-from viewer.kept.preferences import Preferences
 from viewer.timeline.selection import Moment
+from viewer.user_data.preferences import Preferences
 from viewer.window.status import StatusBar
 
 if TYPE_CHECKING:

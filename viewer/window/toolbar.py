@@ -10,9 +10,9 @@ from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QComboBox, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from parsers.model.units import duration
+from viewer.appearance.boxes import NO_MARGINS, horizontal
+from viewer.appearance.labels import Label
 from viewer.documents.document import Document
-from viewer.look.boxes import NO_MARGINS, horizontal
-from viewer.look.labels import Label
 from viewer.window.palette import SearchField
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from parsers.model.names.devices import short_device_name
 from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family
+from viewer.appearance import theme
+from viewer.appearance.boxes import scrolling, vertical
+from viewer.appearance.headline import Headline
+from viewer.appearance.labels import Label
 from viewer.documents.document import Document, Stage
-from viewer.look import theme
-from viewer.look.boxes import scrolling, vertical
-from viewer.look.headline import Headline
-from viewer.look.labels import Label
 from viewer.panels.charts.bar_key import BarKey
 from viewer.panels.charts.budget_bar import BudgetBar, Part
 from viewer.timeline.overview import Glow
@@ -95,7 +95,7 @@ class VerdictStrip(QWidget):
         if document.many is not None:
             say(document.many.sentence.removesuffix("."))
             return
-        from rules.analysis.facts.cost import idle_cost, money
+        from rules.analysis.gpu.cost import idle_cost, money
         from rules.verdict.verdict import beside_the_verdict, verdict
 
         cost = idle_cost(analysis, self._price) if self._price else None
@@ -116,7 +116,7 @@ class VerdictStrip(QWidget):
         return replace(diagnosis, findings=tuple(map(self._document.told, diagnosis.findings)))
 
     def _details(self, trace: Trace) -> str:
-        from rules.analysis.facts.completeness import is_cut, lacks_a_part
+        from rules.analysis.recording.completeness import is_cut, lacks_a_part
         from rules.terms.culprit import CulpritKind
         from rules.verdict.promises import first_step, first_step_in_a_line, gain
         from rules.verdict.verdict import COPY_AGAIN, beside_the_verdict, first_problem, of_the_cpu_alone

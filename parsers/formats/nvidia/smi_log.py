@@ -14,7 +14,7 @@ from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import Counter, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
-from parsers.runs.log_alignment import ASSUMED_ZONE
+from parsers.ranks.log_alignment import ASSUMED_ZONE
 from parsers.smi.clock import NS, day_comes_first, local_ns, moment_of, zone_of
 from parsers.smi.columns import (
     Quantity,

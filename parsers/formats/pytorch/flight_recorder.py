@@ -31,7 +31,7 @@ from parsers.model.builder import MIN_GAP_NS, TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.collectives import UNFINISHED
-from parsers.runs.rank_choice import rank_in_name
+from parsers.ranks.rank_choice import rank_in_name
 
 if TYPE_CHECKING:
     from parsers.flight.dump import Entry

@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model import I64, Attribute, Progress, derived
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.cpu_time import CpuTime, collectives_on_cpu, cpu_time_of_rank
+from rules.analysis.cpu.cpu_time import CpuTime, collectives_on_cpu, cpu_time_of_rank
 from rules.analysis.ranks.collectives import CollectiveKind
 from rules.analysis.ranks.lateness import late_rows
 from rules.analysis.ranks.meetings import Entries, Meetings, meetings_of

@@ -18,8 +18,8 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, measure
-from rules.analysis.facts.clocks import logged
-from rules.analysis.facts.inside_window import operations
+from rules.analysis.gpu.inside_window import operations
+from rules.analysis.logs.clocks import logged
 from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.meetings import Entries

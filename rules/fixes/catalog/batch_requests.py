@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model import I64, Trace
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.training import is_training
+from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.replay.overlay import Overlay

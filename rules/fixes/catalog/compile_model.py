@@ -12,7 +12,7 @@ from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.memory_bound import POINTWISE, memory_bound
+from rules.analysis.gpu.memory_bound import POINTWISE, memory_bound
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import Audience, program_of
 from rules.analysis.names.software import software_of

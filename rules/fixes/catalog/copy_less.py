@@ -11,7 +11,7 @@ from parsers.model import BOOL, F64, Attribute, CopyKind, EventKind, MemoryKind
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.copies import worst_copies
+from rules.analysis.gpu.copies import worst_copies
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, Remedy, fix
 from rules.fixes.changes import copies, of_nodes, per_step, together, without_calls

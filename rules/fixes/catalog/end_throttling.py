@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.clocks import Limit, clock_facts
+from rules.analysis.logs.clocks import Limit, clock_facts
 from rules.analysis.names.families import Family
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix

@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model.arrays import BOOL
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.memory_bound import memory_bound
+from rules.analysis.gpu.memory_bound import memory_bound
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.align_shapes import unaligned_products

@@ -10,9 +10,9 @@ import numpy as np
 from parsers.model import BOOL
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.gpu_vendor import has_graphs
-from rules.analysis.facts.training import is_training
+from rules.analysis.gpu.gpu_vendor import has_graphs
 from rules.analysis.names.host_language import Audience, program_of
+from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.fuse_optimizer import FuseOptimizer

@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.lock_waits import busiest_frame, lock_waits
+from rules.analysis.cpu.lock_waits import busiest_frame, lock_waits
 from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix

@@ -10,9 +10,9 @@ import numpy as np
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.training import is_training
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
+from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import durations_times

@@ -9,9 +9,9 @@ import numpy as np
 
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.gpu_vendor import is_amd
-from rules.analysis.facts.training import is_training
+from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.names.families import Family
+from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import faster, together, total

@@ -19,8 +19,8 @@ from viewer.capture.trials.journal import keep_trials, program_of, was_tried
 from viewer.capture.trials.trying import Progress, Trying, Wish
 from viewer.cli import main
 from viewer.commands import try_
-from viewer.kept.history import History, Series
 from viewer.terminal.exit_codes import BAD_INPUT, DONE, GATE_INCONCLUSIVE
+from viewer.user_data.history import History, Series
 
 CONTROL = Candidate("control", Kind.CONTROL, "Nothing changed (control)")
 FUSED = Candidate(

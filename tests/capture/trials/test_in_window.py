@@ -12,9 +12,9 @@ from pytestqt.qtbot import QtBot
 
 from rules.trials.trial import Kind
 from tests.capture.pretend import script_request
+from viewer.appearance import theme
 from viewer.dialogs.trials.session import Subject
 from viewer.dialogs.trials.window import MIN_SECONDS, TrialsWindow
-from viewer.look import theme
 
 
 @pytest.mark.thorough  # every day the command tries this script, and the window one that is pretended

@@ -9,7 +9,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model.lanes import CallPlace
-from parsers.stored import traces
+from parsers.storage import traces
 from tests.parsers.chrome.traces import complete, text_of, trace_of
 
 EVENTS = [complete("data", 0, 10, "user_annotation"), complete("aten::mm", 20, 10)]

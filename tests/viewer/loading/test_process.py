@@ -14,7 +14,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Cancelled, Malformed, Progress, Trace, TraceError, UnknownFormat
-from parsers.stored import cache
+from parsers.storage import cache
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.terms.thresholds import MIN_SHARE, Thresholds

@@ -16,7 +16,7 @@ import pytest
 import resources
 from parsers import open_trace
 from parsers.model import Cancelled, Progress, TraceError
-from parsers.runs.merge import merge
+from parsers.ranks.merge import merge
 from rules import Diagnosis, Severity, diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.patterns import Pattern

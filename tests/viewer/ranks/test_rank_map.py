@@ -18,9 +18,9 @@ from tests.rank_runs import Run
 from tests.rank_summaries import summaries_of
 from tests.viewer.conftest import wait_until_ready
 from tests.viewer.test_home import click, press
+from viewer.appearance import theme
 from viewer.loading.ranks import opening
 from viewer.loading.ranks.opening import joined
-from viewer.look import theme
 from viewer.panels.ranks.callouts import Callout, placed
 from viewer.panels.ranks.heat import RankHeat
 from viewer.panels.ranks.shades import shades, write_values

@@ -10,7 +10,7 @@ from parsers.model import LaneKind, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from tests.viewer.conftest import show_tab, wait_until_laid_out, wait_until_ready
-from viewer.look import theme
+from viewer.appearance import theme
 from viewer.panels.charts.icicle import ROW_HEIGHT
 from viewer.panels.tabs.flame import FlamePanel
 from viewer.timeline.kinds.base import style_of

@@ -7,7 +7,7 @@ import pytest
 
 from parsers.model import Trace
 from tests.rules.builder import TinyTrace
-from viewer.look import theme
+from viewer.appearance import theme
 from viewer.timeline.geometry.columns import columns, grid
 from viewer.timeline.geometry.drawing_index import ALONE, WORK, build_index
 from viewer.timeline.geometry.raster import paint_shares

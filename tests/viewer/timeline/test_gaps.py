@@ -7,7 +7,7 @@ from PySide6.QtCore import QRectF
 
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.terms.culprit import Culprit, CulpritKind
-from viewer.look import theme
+from viewer.appearance import theme
 from viewer.timeline.gap_labels import GapLabels
 from viewer.timeline.geometry.columns import columns, grid
 from viewer.timeline.geometry.gaps import device_gaps

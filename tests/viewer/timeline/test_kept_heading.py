@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from tests.viewer.timeline.mouse import LEFT, NONE
 from tests.viewer.timeline.test_layout import several_ranks
-from viewer.look import theme
+from viewer.appearance import theme
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.geometry.layout import Placed
 from viewer.timeline.names_column import NAMES_WIDTH

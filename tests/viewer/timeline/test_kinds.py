@@ -9,7 +9,7 @@ import pytest
 
 from parsers.model import Counter, EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
-from viewer.look import theme
+from viewer.appearance import theme
 from viewer.statistics.event_facts import facts_of_event
 from viewer.timeline.event_colors import EventColors
 from viewer.timeline.geometry.arrangement import Arrangement

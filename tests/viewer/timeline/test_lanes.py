@@ -17,7 +17,7 @@ from rules.analysis.analysis import Analysis
 from rules.findings.base import Evidence
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, drag, kernel
 from tests.viewer.timeline.test_layout import several_ranks
-from viewer.look import theme
+from viewer.appearance import theme
 from viewer.timeline.event_colors import COLOR_MODES, DURATION_COLORS, EventColors
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.geometry.layout import Placed

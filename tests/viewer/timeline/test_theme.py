@@ -27,8 +27,8 @@ from pytestqt.qtbot import QtBot
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family
 from rules.findings.base import Severity
-from viewer.look import theme
-from viewer.look.theme import CONTRAST, DARK, LIGHT, Theme
+from viewer.appearance import theme
+from viewer.appearance.theme import CONTRAST, DARK, LIGHT, Theme
 from viewer.timeline.geometry.hatching import hatching
 
 EACH = pytest.mark.parametrize("colors", [DARK, LIGHT, CONTRAST], ids=["dark", "light", "contrast"])

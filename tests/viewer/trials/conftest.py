@@ -12,10 +12,10 @@ from pytestqt.qtbot import QtBot
 
 from tests.capture.pretend import script_request
 from tests.viewer.trials.pretended import GAINS, PretendedLaunches
+from viewer.appearance import theme
 from viewer.capture.trials.launch import Launcher
 from viewer.dialogs.trials.session import Subject
 from viewer.dialogs.trials.window import TrialsWindow
-from viewer.look import theme
 
 
 @pytest.fixture

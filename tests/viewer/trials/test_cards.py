@@ -22,7 +22,7 @@ from viewer.capture.form.dialog import CaptureDialog
 from viewer.capture.request import CaptureRequest, Target, TargetKind
 from viewer.capture.storage import History as Runs
 from viewer.capture.trials.journal import earlier_trials
-from viewer.kept.history import Entry, History, Series
+from viewer.user_data.history import Entry, History, Series
 from viewer.window.main_window import MainWindow
 from viewer.window.trials import RECORDS
 

@@ -20,10 +20,10 @@ from rules.trials.trial import Candidate, Kind, Promised, Trial, trial_of
 from rules.verdict import trials as wording
 from tests.capture.trials.test_trying import blocks
 from tests.viewer.trials.pretended import GAINS, PretendedLaunches, click, wait_until_ended
+from viewer.appearance import theme
 from viewer.dialogs.trials import window
 from viewer.dialogs.trials.rows import color_of
 from viewer.dialogs.trials.window import TrialsWindow
-from viewer.look import theme
 from viewer.panels.charts import gain_axis
 from viewer.panels.charts.gain_axis import GainAxis
 from viewer.reports.rendering.markdown_report import as_markdown

@@ -7,10 +7,10 @@ from dataclasses import replace
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
+from viewer.appearance.boxes import Form
+from viewer.appearance.labels import Label
 from viewer.capture.form.spins import number, seconds
 from viewer.capture.request import CaptureRequest, Tool, Window
-from viewer.look.boxes import Form
-from viewer.look.labels import Label
 
 MAX_STEPS = 1000
 

@@ -22,6 +22,18 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model import Progress
+from viewer.appearance import theme
+from viewer.appearance.boxes import (
+    MARGIN,
+    NO_MARGINS,
+    SPRING,
+    HorizontalLine,
+    fill,
+    horizontal,
+    scrolling,
+    vertical,
+)
+from viewer.appearance.labels import Label
 from viewer.capture import advice, commands, tools
 from viewer.capture.commands import FILE_NAME, save_runner
 from viewer.capture.failures import CaptureProblem
@@ -44,20 +56,8 @@ from viewer.capture.storage import History, Presets
 from viewer.capture.tools import ToolFound
 from viewer.capture.trials.launch import trial_request
 from viewer.desktop.jobs import Jobs
-from viewer.look import theme
-from viewer.look.boxes import (
-    MARGIN,
-    NO_MARGINS,
-    SPRING,
-    HorizontalLine,
-    fill,
-    horizontal,
-    scrolling,
-    vertical,
-)
-from viewer.look.labels import Label
-from viewer.places.names import PlaceProblem
-from viewer.places.remembered import find_place
+from viewer.remote.names import PlaceProblem
+from viewer.remote.remembered import find_place
 
 SIZE = (880, 744)
 CHOOSE_PRESET = "Presets"

@@ -19,9 +19,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, vertical
+from viewer.appearance.row_delegate import RowDelegate
 from viewer.capture.storage import History, Run
-from viewer.look.boxes import NO_MARGINS, SPRING, fill, vertical
-from viewer.look.row_delegate import RowDelegate
 
 COLUMNS = ("When", "Tool", "Program", "Result", "Took")
 SHOWN_OUTPUT = 400_000

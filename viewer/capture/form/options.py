@@ -18,12 +18,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from viewer.appearance import theme
+from viewer.appearance.boxes import NO_MARGINS, Form, beside, fill, horizontal, vertical
+from viewer.appearance.labels import Label, tooltip
 from viewer.capture.form.spins import number, seconds
 from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, TorchOptions
 from viewer.capture.tools import ToolFound
-from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, Form, beside, fill, horizontal, vertical
-from viewer.look.labels import Label, tooltip
 
 ABOUT = {
     Tool.TORCH: "Every operator and kernel of a few steps, and the Python that launched them. Needs only torch.",

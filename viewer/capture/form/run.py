@@ -10,6 +10,9 @@ from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QProgressBar, QPushBu
 
 from parsers.model import Progress
 from parsers.model.units import capital
+from viewer.appearance import theme
+from viewer.appearance.boxes import NO_MARGINS, fill, vertical
+from viewer.appearance.labels import Label
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.gpu_use import GpuUse, gpu_use
 from viewer.capture.left_there import FarRun
@@ -17,9 +20,6 @@ from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import CaptureRequest, Tool
 from viewer.desktop.jobs import Jobs
-from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, fill, vertical
-from viewer.look.labels import Label
 
 SHOWN_LINES = 5000
 GPU_EVERY_MS = 2000

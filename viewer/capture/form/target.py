@@ -18,6 +18,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from viewer.appearance.boxes import NO_MARGINS, Form, beside, fill, vertical
+from viewer.appearance.labels import Label
 from viewer.capture.attachable import attachable_programs
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.form.where import WhereField
@@ -30,8 +32,6 @@ from viewer.capture.target_words import (
     read_target,
 )
 from viewer.desktop.jobs import Jobs
-from viewer.look.boxes import NO_MARGINS, Form, beside, fill, vertical
-from viewer.look.labels import Label
 
 KINDS = {
     "Script": TargetKind.SCRIPT,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QInputDialog, QLineEdit, QPushButton, QWidget
 
-from viewer.look.boxes import NO_MARGINS, fill, horizontal
-from viewer.look.labels import Label
-from viewer.places.names import PlaceProblem, place_kinds, place_of
-from viewer.places.remembered import remember, remembered
+from viewer.appearance.boxes import NO_MARGINS, fill, horizontal
+from viewer.appearance.labels import Label
+from viewer.remote.names import PlaceProblem, place_kinds, place_of
+from viewer.remote.remembered import remember, remembered
 
 THIS_MACHINE = "This machine"
 

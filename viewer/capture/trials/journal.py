@@ -29,7 +29,7 @@ from viewer.capture.request import CaptureRequest
 from viewer.capture.storage import History as Runs
 from viewer.capture.storage import Run
 from viewer.capture.trials.launch import trial_request
-from viewer.kept.history import Entry, History, Series
+from viewer.user_data.history import Entry, History, Series
 
 _NUMBER = regex(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 MAX_NAME_LENGTH = 400

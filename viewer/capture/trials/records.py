@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from viewer.kept.storage import RUNS_FILE, data_folder
+from viewer.user_data.storage import RUNS_FILE, data_folder
 
 if TYPE_CHECKING:
     from parsers.model import Trace

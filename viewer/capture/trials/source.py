@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from parsers.model.late.dataclass import dataclass
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.torch_runner.stallscope_recorder.trials.sites import Edit, Site
-from viewer.kept.storage import write_bytes
+from viewer.user_data.storage import write_bytes
 
 if TYPE_CHECKING:
     from viewer.capture.trials.rewriting import Change

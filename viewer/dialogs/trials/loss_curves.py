@@ -10,8 +10,8 @@ from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import three_digits
 from rules.trials.trial import Kind, Trials
-from viewer.look import theme
-from viewer.look.painted_chart import PaintedChart
+from viewer.appearance import theme
+from viewer.appearance.painted_chart import PaintedChart
 
 LEGEND_SHARE, LINE_HEIGHT = 0.42, 16
 MAX_NAMED = 6

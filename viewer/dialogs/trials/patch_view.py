@@ -11,12 +11,12 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QPlainTextEdit, QPushBut
 
 from rules.trials.trial import Trials
 from rules.verdict import trials as wording
+from viewer.appearance import theme
+from viewer.appearance.boxes import horizontal, vertical
+from viewer.appearance.labels import Label
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.trials.source import Patch, Source
-from viewer.kept.storage import write_bytes
-from viewer.look import theme
-from viewer.look.boxes import horizontal, vertical
-from viewer.look.labels import Label
+from viewer.user_data.storage import write_bytes
 
 
 class DiffColors(QSyntaxHighlighter):

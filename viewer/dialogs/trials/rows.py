@@ -11,10 +11,10 @@ from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
 from parsers.model.units import three_digits
 from rules.trials.trial import Candidate, Kind, Trial, Trials, Verdict
 from rules.verdict import trials as wording
+from viewer.appearance import theme
+from viewer.appearance.boxes import NO_MARGINS, horizontal, vertical
+from viewer.appearance.labels import Label
 from viewer.capture.trials.source import Source
-from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
-from viewer.look.labels import Label
 from viewer.panels.charts.gain_axis import GainAxis
 
 PROMISED_WIDTH, FIGURE_WIDTH, SIDE = 132, 112, 12

@@ -12,6 +12,8 @@ from PySide6.QtWidgets import QDialog, QMessageBox, QProgressBar, QPushButton, Q
 
 from rules.trials.trial import Candidate, Kind, Trials
 from rules.verdict import trials as wording
+from viewer.appearance.boxes import HorizontalLine, horizontal, scrolling, vertical
+from viewer.appearance.labels import ElidedLabel, Label
 from viewer.capture.trials.launch import runs_for_real
 from viewer.capture.trials.trying import Progress
 from viewer.desktop.jobs import Jobs
@@ -20,8 +22,6 @@ from viewer.dialogs.trials.loss_curves import LossCurves, curves_of
 from viewer.dialogs.trials.patch_view import PatchView
 from viewer.dialogs.trials.rows import AxisRow, TrialRows
 from viewer.dialogs.trials.session import Subject, TrialSession, in_shown_order
-from viewer.look.boxes import HorizontalLine, horizontal, scrolling, vertical
-from viewer.look.labels import ElidedLabel, Label
 from viewer.reports.rendering.markdown_report import as_markdown
 from viewer.reports.trial_report import trials_report
 

@@ -18,9 +18,9 @@ from rules.terms.thresholds import Thresholds
 from viewer.loading.ranks import summaries
 from viewer.loading.ranks.asking import FULL_RANKS
 from viewer.loading.ranks.wanted import Reduced
-from viewer.places.addresses import DEEPEST, SSH, Entry, far_path, store_of
-from viewer.places.far import Far
-from viewer.places.names import PlaceProblem
+from viewer.remote.addresses import DEEPEST, SSH, Entry, far_path, store_of
+from viewer.remote.far import Far
+from viewer.remote.names import PlaceProblem
 
 PROGRAM = "stallscope"
 _LENGTH = struct.Struct("<I")

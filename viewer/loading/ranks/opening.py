@@ -13,8 +13,8 @@ from parsers.model import Malformed, Progress, Quality, QualityRecorder, TraceEr
 from parsers.model.late.dataclass import dataclass
 from parsers.model.quality import Effect
 from parsers.opening import recordings_of
-from parsers.runs.rank_choice import LEFT_OUT, Member, members_of_one_run
-from parsers.runs.rank_clocks import Collectives, Numbers, aligned
+from parsers.ranks.rank_choice import LEFT_OUT, Member, members_of_one_run
+from parsers.ranks.rank_clocks import Collectives, Numbers, aligned
 from rules.summaries.rank_summary import Placed, RankSummary
 from rules.summaries.run import ManyRanks
 from rules.terms.thresholds import DEFAULTS, Thresholds
@@ -23,7 +23,7 @@ from viewer.loading.ranks.asking import FULL_RANKS, MIN_RANKS, may_be_many
 from viewer.loading.ranks.far_ranks import reduced_there
 from viewer.loading.ranks.pool import processes, reduce_here
 from viewer.loading.ranks.wanted import Reduced, Wanted
-from viewer.places.addresses import bring_here
+from viewer.remote.addresses import bring_here
 
 
 def joined(
@@ -32,7 +32,7 @@ def joined(
     thresholds: Thresholds = DEFAULTS,
     progress: Progress | None = None,
 ) -> ManyRanks:
-    """The run of these ranks, on one clock as ``parsers.runs.merge`` would place them; others are named as unread."""
+    """The run of these ranks, on one clock as ``parsers.ranks.merge`` would place them; others are named as unread."""
     progress = progress or Progress()
     working = [each for each in summaries if each.words.devices]
     without = [

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from parsers.files.private_folder import PrivateFolder
 from parsers.model import Malformed
 from viewer.loading.ranks.wanted import Wanted
-from viewer.places.addresses import library, unreachable
+from viewer.remote.addresses import library, unreachable
 
 _COPY_BYTES = 4 << 20
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 
 from parsers.files.decoders import from_msgpack
-from parsers.stored import cache as stored_cache
-from parsers.stored import columns as stored_columns
-from parsers.stored.columns import NotAsWritten
-from parsers.stored.entries import Entries
-from parsers.stored.traces import described_type
+from parsers.storage import cache as stored_cache
+from parsers.storage import columns as stored_columns
+from parsers.storage.columns import NotAsWritten
+from parsers.storage.entries import Entries
+from parsers.storage.traces import described_type
 from rules.summaries.rank_summary import RankSummary, SummaryWords
 
 ENTRIES = Entries("summaries", most_bytes=1_000_000_000)

@@ -9,9 +9,9 @@ from PySide6.QtGui import QColor, QFontMetrics, QHelpEvent, QKeyEvent, QMouseEve
 from PySide6.QtWidgets import QToolTip
 
 from parsers.model.late.dataclass import dataclass
-from viewer.look import theme
-from viewer.look.labels import tooltip
-from viewer.look.painted_chart import PaintedChart
+from viewer.appearance import theme
+from viewer.appearance.labels import tooltip
+from viewer.appearance.painted_chart import PaintedChart
 
 ROW_HEIGHT = 22
 MIN_LABEL_SHARE, MAX_LABEL_SHARE = 0.36, 0.6

@@ -9,7 +9,7 @@ from PySide6.QtGui import QBrush, QColor, QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import percent
-from viewer.look import theme
+from viewer.appearance import theme
 from viewer.panels.charts.budget_bar import BudgetBar, Part, PartButton
 
 HEIGHT, SWATCH, GAP = 14, 9, 16

@@ -7,9 +7,9 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter
 
 from parsers.model.arrays import BOOL, I64
-from viewer.look import theme
-from viewer.look.labels import tooltip
-from viewer.look.painted_chart import PaintedChart
+from viewer.appearance import theme
+from viewer.appearance.labels import tooltip
+from viewer.appearance.painted_chart import PaintedChart
 
 SIDE, TOP, FOOT = 8, 6, 20  # pixels
 

@@ -24,10 +24,10 @@ from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, percent, size
 from rules.memory.kinds import Kind
-from viewer.look import theme
-from viewer.look.labels import tooltip
-from viewer.look.palette import HATCHED
-from viewer.look.theme import Theme
+from viewer.appearance import theme
+from viewer.appearance.labels import tooltip
+from viewer.appearance.palette import HATCHED
+from viewer.appearance.theme import Theme
 from viewer.timeline.memory.colors import color_of
 
 BAR_HEIGHT, THIN_HEIGHT = 22, 15

@@ -11,9 +11,9 @@ from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPen
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, how_many, three_digits
 from rules.analysis.inference.capacity import Capacity
-from viewer.look import theme
-from viewer.look.labels import tooltip
-from viewer.look.painted_chart import TEXT_HEIGHT, PaintedChart
+from viewer.appearance import theme
+from viewer.appearance.labels import tooltip
+from viewer.appearance.painted_chart import TEXT_HEIGHT, PaintedChart
 
 BEYOND = 1.2  # times the largest batch: the axis goes on to where nothing was tried
 FEW = 3  # steps: dots of fewer are hollow

@@ -10,7 +10,7 @@ from PySide6.QtGui import QPainter
 
 from parsers.model.arrays import F64, I64
 from parsers.model.units import duration
-from viewer.look import theme
+from viewer.appearance import theme
 from viewer.panels.charts.bars import FOOT, SIDE, Bars
 
 BINS = 28

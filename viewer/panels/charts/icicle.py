@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QToolTip, QWidget
 
 from parsers.model import Trace
 from parsers.model.units import duration, how_many, percent
-from viewer.look import theme
-from viewer.look.labels import tooltip
-from viewer.look.naming import plain_name, python_name
-from viewer.look.tab_order import CHART
+from viewer.appearance import theme
+from viewer.appearance.labels import tooltip
+from viewer.appearance.naming import plain_name, python_name
+from viewer.appearance.tab_order import CHART
 from viewer.statistics.call_tree import ROOT, CallTree
 from viewer.timeline.event_colors import EventColors
 

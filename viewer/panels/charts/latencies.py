@@ -11,9 +11,9 @@ from parsers.model.arrays import F64
 from parsers.model.units import duration
 from rules.analysis.inference.requests import AllowedTimes, Lateness, Requests
 from rules.analysis.inference.serving import percentiles
-from viewer.look import theme
-from viewer.look.boxes import fill, horizontal, vertical
-from viewer.look.labels import Label
+from viewer.appearance import theme
+from viewer.appearance.boxes import fill, horizontal, vertical
+from viewer.appearance.labels import Label
 from viewer.panels.charts.bars import Bars
 from viewer.panels.charts.histogram import Histogram
 

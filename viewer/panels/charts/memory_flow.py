@@ -6,8 +6,8 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPen, QPolygonF
 
 from parsers.model.units import percent, rate, size
-from viewer.look import theme
-from viewer.look.painted_chart import PaintedChart
+from viewer.appearance import theme
+from viewer.appearance.painted_chart import PaintedChart
 from viewer.statistics.kernel_report import Flow, Level, MemoryFlow
 
 BOX_WIDTH, MIN_BOX_WIDTH, BOX_HEIGHT = 84, 62, 62

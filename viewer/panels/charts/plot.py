@@ -6,7 +6,7 @@ from typing import Any
 
 import pyqtgraph as pg
 
-from viewer.look import theme
+from viewer.appearance import theme
 
 
 class Axis(pg.AxisItem):  # type: ignore[misc]

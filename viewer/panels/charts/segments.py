@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from parsers.model.arrays import BOOL, I64, U32
 from parsers.model.units import percent, size
 from rules.memory.kinds import KINDS, Kind
-from viewer.look import theme
-from viewer.look.painted_text import TextCache, painting
-from viewer.look.theme import Theme
+from viewer.appearance import theme
+from viewer.appearance.painted_text import TextCache, painting
+from viewer.appearance.theme import Theme
 from viewer.statistics.memory import Segments
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.hatching import PERIOD, hatching

@@ -10,9 +10,9 @@ from PySide6.QtGui import QMouseEvent, QPainter, QPen
 
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration
-from viewer.look import theme
-from viewer.look.labels import tooltip
-from viewer.look.painted_chart import TEXT_HEIGHT, PaintedChart
+from viewer.appearance import theme
+from viewer.appearance.labels import tooltip
+from viewer.appearance.painted_chart import TEXT_HEIGHT, PaintedChart
 
 ROOM_OF_LABEL = 70  # pixels that a name needs at least
 

@@ -10,9 +10,9 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QToolButton, QWidget
 
 from parsers.model.units import capital, how_many
-from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
-from viewer.look.labels import ElidedLabel, Label
+from viewer.appearance import theme
+from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
+from viewer.appearance.labels import ElidedLabel, Label
 
 _ABBREVIATIONS = {"gpu": "GPU", "sms": "SMs", "fp64": "FP64"}
 

@@ -9,9 +9,9 @@ from PySide6.QtGui import QFontDatabase, QFontMetricsF, QGuiApplication, QResize
 from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QSizePolicy
 
 from parsers.model.late.regex import regex
-from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, fill, vertical
-from viewer.look.labels import Label
+from viewer.appearance import theme
+from viewer.appearance.boxes import NO_MARGINS, fill, vertical
+from viewer.appearance.labels import Label
 
 FONT_PX = 12
 MARGIN = 8

@@ -10,10 +10,10 @@ from PySide6.QtWidgets import QMenu, QToolButton, QVBoxLayout, QWidget
 
 from parsers.model.units import how_many
 from rules.findings.base import Severity
+from viewer.appearance import theme
+from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, horizontal, scrolling, vertical
+from viewer.appearance.labels import ElidedLabel, Label
 from viewer.documents.document import Document, Stage
-from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, SPRING, fill, horizontal, scrolling, vertical
-from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.findings.check_list import CheckList, check_name
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from rules import Finding
 from rules.terms.culprit import SourceLine
 from rules.verdict.promises import advice_on, gain
 from rules.wording.phrases import short_place
-from viewer.look import theme
-from viewer.look.boxes import horizontal, vertical
-from viewer.look.labels import Figure, Label, breakable, tooltip, unbroken
-from viewer.look.tab_order import LIST_ITEM
+from viewer.appearance import theme
+from viewer.appearance.boxes import horizontal, vertical
+from viewer.appearance.labels import Figure, Label, breakable, tooltip, unbroken
+from viewer.appearance.tab_order import LIST_ITEM
 from viewer.panels.findings.code_box import CodeBox
 from viewer.panels.findings.share_bar import ShareBar, share_in_words
 from viewer.panels.findings.stairs import Stairs

@@ -10,7 +10,7 @@ from parsers.model.units import percent
 from rules import Finding
 from rules.causes import OTHER_BASIS
 from rules.wording.headline import Part
-from viewer.look import theme
+from viewer.appearance import theme
 
 MIN_WIDTH = 32  # pixels: of a shorter one nobody could tell a part
 

@@ -9,8 +9,8 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import size
-from viewer.look import theme
-from viewer.look.painted_text import TextCache
+from viewer.appearance import theme
+from viewer.appearance.painted_text import TextCache
 
 HEIGHT, TEXT = 84, 15
 MAX_STEPS = 12  # the last steps; more are too narrow to read

@@ -15,11 +15,11 @@ from rules.trials.trial import Promised
 from rules.verdict.promises import depends_on, factor, step_with, usually, worded, worded_shortly
 from rules.verdict.trials import beside_promise, kept_here
 from rules.wording.words import Reader
-from viewer.look import theme
-from viewer.look.boxes import fill, horizontal, vertical
-from viewer.look.headline import Pill
-from viewer.look.labels import ElidedLabel, Figure, Label, tooltip, unbroken
-from viewer.look.tab_order import LIST_ITEM
+from viewer.appearance import theme
+from viewer.appearance.boxes import fill, horizontal, vertical
+from viewer.appearance.headline import Pill
+from viewer.appearance.labels import ElidedLabel, Figure, Label, tooltip, unbroken
+from viewer.appearance.tab_order import LIST_ITEM
 from viewer.panels.charts.gain_axis import MARKED_ON_CARDS, OF_CARDS
 from viewer.panels.tables.facts import LinkButton
 

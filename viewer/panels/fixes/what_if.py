@@ -9,9 +9,9 @@ from PySide6.QtGui import QFont, QGuiApplication
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from parsers.model.units import duration, percent
+from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, horizontal, scrolling, vertical
+from viewer.appearance.labels import Label, tooltip, unbroken
 from viewer.documents.what_if import WhatIf
-from viewer.look.boxes import NO_MARGINS, SPRING, fill, horizontal, scrolling, vertical
-from viewer.look.labels import Label, tooltip, unbroken
 
 if TYPE_CHECKING:
     from rules.fixes.plan import Promise

@@ -25,9 +25,9 @@ from rules.kernels.checks.explanations import report_sections, stall_reasons
 from rules.kernels.checks.occupancy import ACHIEVED, LIMITERS, THEORETICAL, limiters, occupancy_verdict
 from rules.kernels.checks.speed_of_light import VERDICTS, speed_of_light
 from rules.kernels.checks.stalls import LARGE_STALL_SHARE, Stall, label_of, stalls
-from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, SPRING, fill, horizontal, scrolling, vertical
-from viewer.look.labels import ElidedLabel, Label
+from viewer.appearance import theme
+from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, horizontal, scrolling, vertical
+from viewer.appearance.labels import ElidedLabel, Label
 from viewer.panels.charts.bar_chart import Bar, BarChart
 from viewer.panels.charts.memory_flow import MemoryDiagram
 from viewer.panels.kernel.metric_table import MetricTable

@@ -9,7 +9,7 @@ from parsers.model import KernelProfile
 from parsers.model.names.kernels import kernel_name
 from rules.comparison.kernels import KernelComparison, compare_kernels
 from rules.kernels.checks.speed_of_light import VERDICTS, speed_of_light
-from viewer.look.boxes import NO_MARGINS, fill, vertical
+from viewer.appearance.boxes import NO_MARGINS, fill, vertical
 from viewer.panels.charts.roofline import RooflinePlot
 from viewer.panels.kernel.side_by_side import SideBySide
 

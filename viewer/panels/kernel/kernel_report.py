@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QCheckBox, QSplitter, QStackedWidget, QWidget
 
 from parsers.model import Trace
 from rules import Finding
+from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, horizontal, vertical
 from viewer.documents.document import Document
-from viewer.look.boxes import NO_MARGINS, SPRING, fill, horizontal, vertical
 from viewer.panels.kernel.kernel_details import KernelDetails
 from viewer.panels.kernel.kernel_pair import KernelPair
 from viewer.panels.tables.table_model import Column, Show

@@ -7,8 +7,8 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 from parsers.model import KernelProfile
 from parsers.ncu.labels import sections_of_metrics
 from rules.kernels.checks.explanations import explain_metric, report_sections
-from viewer.look.boxes import fill, vertical
-from viewer.look.labels import Label
+from viewer.appearance.boxes import fill, vertical
+from viewer.appearance.labels import Label
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 

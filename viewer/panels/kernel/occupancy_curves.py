@@ -10,10 +10,10 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QScrollArea, QWidget
 
 from parsers.model import F64, KernelProfile
-from viewer.look import theme
-from viewer.look.boxes import vertical
-from viewer.look.labels import Label
-from viewer.look.painted_chart import TEXT_HEIGHT, PaintedChart
+from viewer.appearance import theme
+from viewer.appearance.boxes import vertical
+from viewer.appearance.labels import Label
+from viewer.appearance.painted_chart import TEXT_HEIGHT, PaintedChart
 
 
 class StepCurve(PaintedChart):

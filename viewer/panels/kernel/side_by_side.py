@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QWidget
 
 from parsers.model.units import three_digits
 from rules.comparison.kernels import Row
-from viewer.look import theme
-from viewer.look.boxes import fill, vertical
-from viewer.look.labels import ElidedLabel, Label
+from viewer.appearance import theme
+from viewer.appearance.boxes import fill, vertical
+from viewer.appearance.labels import ElidedLabel, Label
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 

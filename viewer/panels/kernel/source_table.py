@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QComboBox, QWidget
 
 from parsers.model import KernelProfile
 from rules.kernels.checks.stalls import label_of
-from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
-from viewer.look.labels import Label
+from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
+from viewer.appearance.labels import Label
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 

@@ -22,8 +22,8 @@ from PySide6.QtWidgets import QAbstractItemView, QCompleter, QPlainTextEdit, QTe
 
 from parsers.model import Trace
 from parsers.model.late.regex import regex
-from viewer.look import theme
-from viewer.look.key_names import key_names
+from viewer.appearance import theme
+from viewer.appearance.key_names import key_names
 from viewer.query.completion import KEYWORDS, candidates, table_names
 
 POPUP_WIDTH, NAME_LETTERS = 640, 20  # pixels, letters of most names

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLineEdit, QTreeWidget, QTreeWidgetItem, QWidget
 
-from viewer.look import theme
-from viewer.look.boxes import fill, vertical
-from viewer.look.labels import tooltip
-from viewer.look.row_delegate import RowDelegate
+from viewer.appearance import theme
+from viewer.appearance.boxes import fill, vertical
+from viewer.appearance.labels import tooltip
+from viewer.appearance.row_delegate import RowDelegate
 from viewer.query.questions import OWN, Question
 
 WIDTH = 332  # the titles of ready-made questions fit

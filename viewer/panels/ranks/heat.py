@@ -23,9 +23,9 @@ from PySide6.QtWidgets import QWidget
 from parsers.model.arrays import I64
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.groups import NODE, RAIL, Dimension
-from viewer.look import theme
-from viewer.look.labels import tooltip
-from viewer.look.tab_order import CHART
+from viewer.appearance import theme
+from viewer.appearance.labels import tooltip
+from viewer.appearance.tab_order import CHART
 from viewer.panels.ranks.callouts import Callout, placed
 from viewer.panels.ranks.shades import compared_color, picture, write_values
 from viewer.statistics.rank_map import Measure, Order, RankMap, worst_of, zoomed

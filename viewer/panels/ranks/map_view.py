@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QButtonGroup, QPushButton, QWidget
 
 from parsers.model.arrays import I64
 from rules.summaries import page
+from viewer.appearance import theme
+from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, horizontal, vertical
+from viewer.appearance.labels import ElidedLabel, Label
 from viewer.documents.document import Document
-from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, SPRING, fill, horizontal, vertical
-from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.ranks.callouts import Callout
 from viewer.panels.ranks.heat import Cell, RankHeat
 from viewer.panels.ranks.shades import shades

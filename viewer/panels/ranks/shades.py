@@ -9,7 +9,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from parsers.model.arrays import F64
-from viewer.look import theme
+from viewer.appearance import theme
 
 MIN_WIDTH_FOR_TEXT = 54  # pixels of a cell
 UNKNOWN = 255  # the number of the colour of cells of which nothing is known

@@ -13,12 +13,12 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWi
 from parsers.model.units import duration, how_many
 from rules.summaries import page
 from rules.wording.late_ranks import doing
+from viewer.appearance import theme
+from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, scrolling, vertical
+from viewer.appearance.labels import Label, elided_inside
+from viewer.appearance.painted_chart import PaintedChart
+from viewer.appearance.tab_order import CHART
 from viewer.documents.document import Document
-from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, SPRING, fill, scrolling, vertical
-from viewer.look.labels import Label, elided_inside
-from viewer.look.painted_chart import PaintedChart
-from viewer.look.tab_order import CHART
 
 if TYPE_CHECKING:
     from rules.summaries.facts import CostlyRank, ManyRanksDiagnosis

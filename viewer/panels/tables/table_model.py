@@ -15,8 +15,8 @@ from PySide6.QtGui import QBrush, QColor
 from parsers.model import BOOL, I64, units
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import capital
-from viewer.look import plain_text, theme
-from viewer.look.labels import tooltip
+from viewer.appearance import plain_text, theme
+from viewer.appearance.labels import tooltip
 from viewer.tables.sizes import Sizes
 from viewer.tables.table import RowTable, Summary
 

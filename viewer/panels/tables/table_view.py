@@ -33,12 +33,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from viewer.kept.storage import write_bytes
-from viewer.look import theme
-from viewer.look.labels import elided_inside
-from viewer.look.row_delegate import RowDelegate
+from viewer.appearance import theme
+from viewer.appearance.labels import elided_inside
+from viewer.appearance.row_delegate import RowDelegate
 from viewer.panels.tables.table_model import BARS, LEFT, RAW_ROLE, TEXTS, Column, Index, Show, TableModel
 from viewer.panels.tables.widths import NOTHING, Wish, shared_width
+from viewer.user_data.storage import write_bytes
 
 if TYPE_CHECKING:
     import pandas as pd

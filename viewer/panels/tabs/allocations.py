@@ -15,9 +15,9 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model.units import duration, percent, size
-from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
-from viewer.look.labels import ElidedLabel
+from viewer.appearance import theme
+from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
+from viewer.appearance.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView

@@ -12,15 +12,15 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QInputDialog, QLabel, QPushButton, QWidget
 
+from viewer.appearance.boxes import horizontal
 from viewer.documents.document import Document
-from viewer.kept.storage import SessionError
-from viewer.look.boxes import horizontal
 from viewer.panels.panel import Panel, tab
+from viewer.user_data.storage import SessionError
 
 if TYPE_CHECKING:
     from parsers.model import Trace
-    from viewer.kept.session import Bookmark, Session
     from viewer.panels.tables.table_view import TableView
+    from viewer.user_data.session import Bookmark, Session
 
 _MAX_LABEL_LENGTH = 200
 _TITLE, _NOTE = 0, 3  # columns
@@ -95,7 +95,7 @@ class BookmarksPanel(Panel):
 
     def _session_of(self, paths: Sequence[Path]) -> Session:
         """The user's own, unless it holds no notes and somebody put one with notes beside the recording."""
-        from viewer.kept.session import Session, session_path, shared_session
+        from viewer.user_data.session import Session, session_path, shared_session
 
         own = Session(session_path(paths), paths)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from parsers.model.units import capital
-from viewer.look.labels import Label
+from viewer.appearance.labels import Label
 from viewer.panels.panel import Panel, tab
 
 if TYPE_CHECKING:

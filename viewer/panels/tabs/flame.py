@@ -8,9 +8,9 @@ from PySide6.QtWidgets import QComboBox, QPushButton
 
 from parsers.model import LaneKind, Trace
 from parsers.model.units import duration
-from viewer.look.boxes import fill, horizontal, scrolling
-from viewer.look.key_names import key_names
-from viewer.look.labels import ElidedLabel
+from viewer.appearance.boxes import fill, horizontal, scrolling
+from viewer.appearance.key_names import key_names
+from viewer.appearance.labels import ElidedLabel
 from viewer.panels.charts.icicle import IcicleView
 from viewer.panels.panel import Panel, tab
 from viewer.statistics.call_tree import ROOT, CallTree, call_tree, ran

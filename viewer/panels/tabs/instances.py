@@ -12,8 +12,8 @@ from parsers.model import EventKind
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, size
 from rules.analysis.idle.causes import Cause
-from viewer.look.boxes import fill, horizontal
-from viewer.look.labels import ElidedLabel
+from viewer.appearance.boxes import fill, horizontal
+from viewer.appearance.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView

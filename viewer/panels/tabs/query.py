@@ -20,13 +20,11 @@ from PySide6.QtWidgets import (
 
 from parsers.model import Progress, TraceError
 from rules.findings.base import Evidence
-from viewer.kept import own_questions
-from viewer.kept.storage import write_pieces
+from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
+from viewer.appearance.key_names import key_names
+from viewer.appearance.labels import ElidedLabel
 from viewer.loading.questions import ENDINGS, all_rows, costliest_condition, first_rows, how_many
 from viewer.loading.recording_process import asked
-from viewer.look.boxes import NO_MARGINS, fill, horizontal, vertical
-from viewer.look.key_names import key_names
-from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
 from viewer.panels.query.answer import Answer
 from viewer.panels.query.editor import Editor
@@ -34,6 +32,8 @@ from viewer.panels.query.question_list import WIDTH, QuestionList
 from viewer.panels.tables.table_model import Column
 from viewer.query.errors import QueryError
 from viewer.query.questions import OWN, Question, questions
+from viewer.user_data import own_questions
+from viewer.user_data.storage import write_pieces
 
 if TYPE_CHECKING:
     import pandas as pd

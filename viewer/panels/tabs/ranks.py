@@ -8,8 +8,8 @@ import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSplitter, QWidget
 
-from viewer.look.boxes import fill, vertical
-from viewer.look.labels import Label
+from viewer.appearance.boxes import fill, vertical
+from viewer.appearance.labels import Label
 from viewer.panels.panel import Panel, tab
 from viewer.panels.ranks.heat import Cell, RankHeat
 from viewer.panels.tables.table_model import described

@@ -19,11 +19,11 @@ from PySide6.QtWidgets import (
 
 from parsers.model import EventKind, Progress
 from parsers.model.units import duration
-from parsers.stored.cache import changed_files
+from parsers.storage.cache import changed_files
+from viewer.appearance.boxes import fill, vertical
+from viewer.appearance.labels import ElidedLabel, Label
+from viewer.appearance.naming import python_name
 from viewer.documents.document import Document
-from viewer.look.boxes import fill, vertical
-from viewer.look.labels import ElidedLabel, Label
-from viewer.look.naming import python_name
 from viewer.panels.charts.histogram import Histogram
 from viewer.panels.panel import Panel, tab
 from viewer.panels.selected_area import SelectedArea

@@ -24,10 +24,10 @@ from parsers.model.units import capital, duration, percent, three_digits
 from rules.analysis.inference.capacity import capacity_of
 from rules.analysis.inference.engine_steps import StepKind, engine_steps
 from rules.analysis.inference.requests import AllowedTimes, Lateness, RequestSource
+from viewer.appearance import theme
+from viewer.appearance.boxes import SPRING, fill, horizontal, scrolling, vertical
+from viewer.appearance.labels import Label
 from viewer.documents.document import Document, Stage
-from viewer.look import theme
-from viewer.look.boxes import SPRING, fill, horizontal, scrolling, vertical
-from viewer.look.labels import Label
 from viewer.panels.charts.capacity_chart import Batch, CapacityChart
 from viewer.panels.charts.latencies import LatencyCharts
 from viewer.panels.panel import Panel, tab
@@ -37,7 +37,7 @@ from viewer.panels.tables.table_view import TableView
 if TYPE_CHECKING:
     from rules.analysis.inference.engine_costs import EngineCosts
     from rules.analysis.inference.serving import Percentiles
-    from viewer.look.theme import Theme
+    from viewer.appearance.theme import Theme
     from viewer.statistics.serving import ServingTables
     from viewer.timeline.geometry.derived import Derived
 

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QComboBox
 
 from parsers.model import TraceError
 from parsers.model.late.dataclass import dataclass
-from viewer.look.boxes import fill, horizontal
-from viewer.look.labels import ElidedLabel
+from viewer.appearance.boxes import fill, horizontal
+from viewer.appearance.labels import ElidedLabel
 from viewer.panels.charts.trend_chart import TrendChart, TrendPoint
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rules.analysis.analysis import Analysis
     from rules.gates.figures import RunFigures
-    from viewer.kept.history import Entry
+    from viewer.user_data.history import Entry
 
 MAX_POINTS = 60  # the latest
 OPEN = "this recording"
@@ -73,7 +73,7 @@ class TrendPanel(Panel):
         self.document.trace_changed.connect(lambda _: self.names.clear())
 
     def has_data(self) -> bool:
-        from viewer.kept.history import History
+        from viewer.user_data.history import History
 
         trace = self.document.trace
         return trace is not None and len(trace.gpu_operations) > 0 and History().path.exists()
@@ -100,8 +100,8 @@ def _trend(analysis: Analysis, wanted: str) -> _Trend:
     import pandas as pd
 
     from rules.gates.figures import figures_of
-    from viewer.kept.history import History, Series, names_of
     from viewer.reports.series_report import SIGNS, Point, against, bounds, points_of, spans
+    from viewer.user_data.history import History, Series, names_of
 
     history = History()
     try:

@@ -19,9 +19,9 @@ from parsers.files.source import identify
 from parsers.model import EventKind, Lane, LaneKind, Progress, Trace, TraceError
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.steps import is_profiler_step
-from viewer.kept.storage import in_one_piece, refuse_recordings
 from viewer.reports.conversion.chrome_arguments import Arguments
 from viewer.reports.conversion.chrome_memory import memory_events, without_samples
+from viewer.user_data.storage import in_one_piece, refuse_recordings
 
 CHUNK = 50_000
 _BUFFER = 1 << 16

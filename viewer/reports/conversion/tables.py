@@ -15,8 +15,8 @@ from parsers.files.private_folder import PrivateFolder
 from parsers.model import EventKind, Progress, Trace, TraceError
 from parsers.model.attributes import TEXT_ATTRIBUTES
 from parsers.model.memory import AFTER, BEFORE
-from viewer.kept.storage import in_one_piece
-from viewer.look.plain_text import cell
+from viewer.appearance.plain_text import cell
+from viewer.user_data.storage import in_one_piece
 
 CHUNK = 100_000
 PIECE_BYTES = 1 << 20

@@ -15,8 +15,8 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.names.devices import device_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
-from viewer.look.lane_colors import PageColors
-from viewer.look.plain_text import safe
+from viewer.appearance.lane_colors import PageColors
+from viewer.appearance.plain_text import safe
 from viewer.reports.interactive.packing import (
     EventRow,
     columns_of,

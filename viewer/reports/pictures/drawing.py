@@ -6,7 +6,7 @@ import html
 from dataclasses import field
 
 from parsers.model.late.dataclass import dataclass
-from viewer.look.plain_text import one_line
+from viewer.appearance.plain_text import one_line
 
 INK = "currentColor"  # follows the page, light or dark
 LETTER = 6.1  # pixels that a letter of 11 pixels takes on average

@@ -14,7 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, covered_before, union
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family
-from viewer.look import palette
+from viewer.appearance import palette
 from viewer.reports.pictures.drawing import INK, Drawing
 
 WIDTH, LEFT, RIGHT = 940, 150, 12

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from parsers.model.late.regex import regex
-from viewer.look.plain_text import safe
+from viewer.appearance.plain_text import safe
 from viewer.reports.rendering.blocks import Block, Cards, Changes, Chart, Form, Points, Report, Table, Text
 
 MAX_CHANGES, MAX_FINDINGS = 5, 8

@@ -18,8 +18,8 @@ from markupsafe import Markup
 import resources
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
-from viewer.look import palette
-from viewer.look.plain_text import safe
+from viewer.appearance import palette
+from viewer.appearance.plain_text import safe
 from viewer.reports.pictures.drawing import INK
 from viewer.reports.rendering.blocks import Chart, Report
 

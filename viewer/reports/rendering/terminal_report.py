@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from viewer.look.plain_text import joined
+from viewer.appearance.plain_text import joined
 from viewer.reports.rendering.blocks import Block, Cards, Changes, Chart, Form, Points, Report, Table, Text
 
 WIDTH = 96

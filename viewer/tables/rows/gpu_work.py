@@ -13,7 +13,7 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.names.per_name import distinct, numbers_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import measure
-from rules.analysis.facts.copies import direction_by_name
+from rules.analysis.gpu.copies import direction_by_name
 from rules.analysis.names.families import Family
 from rules.analysis.ranks.collectives import bus_factor, whole_message
 from rules.analysis.ranks.recorded import ranks_of

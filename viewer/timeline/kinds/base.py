@@ -17,8 +17,8 @@ from parsers.model.catalogs import load_all
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import quantity
 from rules.analysis.idle.causes import Cause
-from viewer.look.lane_colors import C, LaneColors
-from viewer.look.naming import plain_name
+from viewer.appearance.lane_colors import C, LaneColors
+from viewer.appearance.naming import plain_name
 
 GREY = "#8b94a7"
 

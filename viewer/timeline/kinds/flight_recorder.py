@@ -7,7 +7,7 @@ from typing import ClassVar
 from parsers.model import LaneKind
 from parsers.model.names.collectives import UNFINISHED
 from rules.analysis.idle.causes import Cause
-from viewer.look.lane_colors import C, LaneColors
+from viewer.appearance.lane_colors import C, LaneColors
 from viewer.timeline.kinds.base import LaneStyle, StyledRow, Wish, lane_style
 
 _DID_NOT_END = "did not end"

@@ -7,7 +7,7 @@ from typing import ClassVar
 from parsers.model import Lane, LaneKind, Trace
 from parsers.model.names.kernels import kernel_name
 from rules.analysis.names.families import classify
-from viewer.look.lane_colors import C, LaneColors
+from viewer.appearance.lane_colors import C, LaneColors
 from viewer.timeline.kinds.base import LaneStyle, Place, StyledRow, Wish, lane_style
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from parsers.model import LaneKind
 from parsers.model.names.blocks import kernel_of_block
-from viewer.look.lane_colors import C, LaneColors
+from viewer.appearance.lane_colors import C, LaneColors
 from viewer.timeline.kinds.base import LaneStyle, StyledRow, Wish, lane_style, stable_number
 
 _COLORS = 10

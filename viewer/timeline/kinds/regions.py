@@ -10,7 +10,7 @@ from parsers.model import Lane, LaneKind
 from parsers.model.late.regex import regex
 from parsers.model.names.steps import step_number
 from rules.analysis.idle.causes import Cause
-from viewer.look.lane_colors import C, LaneColors
+from viewer.appearance.lane_colors import C, LaneColors
 from viewer.timeline.kinds.base import LaneStyle, Nested, Place, StyledRow, Wish, lane_style, stable_number
 
 _SERIES, _CAUSE = "series ", "cause "

@@ -7,10 +7,10 @@ from typing import ClassVar
 from parsers.model import Lane, LaneKind, Trace
 from parsers.model.late.regex import regex
 from parsers.model.names.calls import Call, call_of
-from rules.analysis.facts.gpu_vendor import Vendor, vendor_of
+from rules.analysis.gpu.gpu_vendor import Vendor, vendor_of
 from rules.analysis.idle.causes import Cause
-from viewer.look.lane_colors import C, LaneColors
-from viewer.look.naming import python_name
+from viewer.appearance.lane_colors import C, LaneColors
+from viewer.appearance.naming import python_name
 from viewer.timeline.kinds.base import LaneStyle, Nested, StyledRow, Wish, lane_style, stable_number
 
 _THREADS = ("#5f86cf", "#8f84cf", "#5aa39a", "#b07fae", "#8c9a5b", "#6f93b8")

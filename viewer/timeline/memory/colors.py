@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rules.memory.kinds import Kind
-from viewer.look.lane_colors import C, LaneColors
+from viewer.appearance.lane_colors import C, LaneColors
 
 _FAMILIES = {
     Kind.PARAMETERS: "gemm",

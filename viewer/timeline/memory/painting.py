@@ -12,9 +12,9 @@ from PySide6.QtGui import QFont, QPainter, QPen
 from parsers.model.arrays import BOOL, F64, I64, U32
 from parsers.model.units import duration, size
 from rules.memory.kinds import Kind
-from viewer.look import theme
-from viewer.look.painted_text import TextCache
-from viewer.look.theme import Theme
+from viewer.appearance import theme
+from viewer.appearance.painted_text import TextCache
+from viewer.appearance.theme import Theme
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.hatching import PERIOD, hatching
 from viewer.timeline.geometry.scale import Scale

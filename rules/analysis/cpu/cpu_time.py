@@ -1,0 +1,328 @@
+"""Where the time of a program without a GPU goes: loading, operators, and what lies between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from parsers.model import BOOL, I64, EventKind, Trace, derived
+from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
+from parsers.model.names.per_name import named
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.arithmetic.intervals import (
+    Intervals,
+    clip,
+    complement,
+    contains,
+    intersect,
+    length,
+    measure,
+    subtract,
+    union,
+)
+from rules.analysis.idle.threads import ThreadActivity
+from rules.analysis.names.waits import waits_for_a_lock
+from rules.analysis.recording.completeness import is_cut
+from rules.analysis.recording.recording_costs import FRAME_ALONE_NS, MAX_SHARE_ALONE, WRITING_ALONE_NS
+from rules.analysis.steps.garbage import collections_among
+from rules.analysis.stretches.worker_starts import worker_starts
+
+LONG_GAP_NS = 100_000  # between two operators: a shorter gap is what calling the next one takes
+TRIVIAL_PERCENTILE = 10  # of operators' durations: how long one takes that computes hardly anything
+MAX_CALL_NS = 10_000  # without what an operator computes
+USUALLY_SHORT = 0.5  # of a long gap: where half of the same gaps are shorter, the long ones are interruptions
+_ON_CPU = regex(r"(gloo|mpi|ucc):")  # the ranges that PyTorch opens while a collective runs on the CPU
+_OWN_RECORDER = regex(r"(.*[/\\])?stallscope_recorder[/\\](session|status)\.py")
+_OF_A_GPU = regex(r"cuda|cudnn|cublas|nccl|miopen|hipblas|\bhip|triton", re.IGNORECASE)
+_COMPILED_GRAPH = regex(
+    r"##? ?Call CompiledFxGraph"
+)  # runs kernels that Inductor wrote, which no operator shows
+_ASKS_ON_ANY_DEVICE = "aten::cudnn_is_acceptable"  # as recurrent networks do on the CPU, too
+
+Shares = list[tuple[int, int]]  # the longest event of each name, and ns in which that name is innermost
+
+
+@dataclass(frozen=True, eq=False)
+class CpuTime:
+    """The busiest thread of a recording without GPU work, inside ``window``; times in ns."""
+
+    thread: int
+    activity: ThreadActivity
+    window: tuple[int, int]
+    busy_ns: int
+    steps: int
+    collectives: Intervals  # that run on the CPU for this rank, on threads of their own
+    # while workers of a data loader end and start, or Python collects its garbage: faults of their own
+    pauses: Intervals
+
+    @property
+    def window_ns(self) -> int:
+        return self.window[1] - self.window[0]
+
+    @property
+    def trace(self) -> Trace:
+        return self.activity.trace
+
+    @cached_property
+    def starts_gpu_work(self) -> bool:
+        """Whether operators show that a GPU worked, which was not recorded."""
+        names = np.unique(self.trace.events.name[self._operators]).tolist()
+        return bool(self.trace.quality.operators_of_an_unrecorded_gpu) or any(
+            _OF_A_GPU.search(name) and name != _ASKS_ON_ANY_DEVICE
+            for name in map(self.trace.strings.__getitem__, names)
+        )
+
+    @cached_property
+    def is_all(self) -> bool:
+        """Whether operators were recorded, and nothing hints at a GPU that worked without being recorded."""
+        return len(self._operators) > 0 and not self.trace.devices and not self.starts_gpu_work
+
+    @property
+    def _operators(self) -> I64:
+        operators: I64 = self.activity.events[self.activity.kind == EventKind.CPU_OP]
+        return operators
+
+    @cached_property
+    def loading(self) -> Intervals:
+        """Inside a data loader, or a range named like one."""
+        return subtract(clip(_open(self.activity.inputs), *self.window), self.pauses)
+
+    @cached_property
+    def computing(self) -> Intervals:
+        """Inside operators and compiled graphs, loading left out."""
+        table, mine = self.trace.events, self.activity.events[self.activity.kind == EventKind.REGION]
+        graphs = mine[named(self.trace, mine, lambda name: _COMPILED_GRAPH.match(name) is not None)]
+        running = union(
+            *map(
+                np.concatenate,
+                zip(self.activity.running, (table.start[graphs], table.end[graphs]), strict=True),
+            )
+        )
+        return subtract(clip(running, *self.window), self.loading)
+
+    @property
+    def computes(self) -> float:
+        """The part of the window inside operators."""
+        return length(self.computing) / max(self.window_ns, 1)
+
+    @cached_property
+    def operators(self) -> I64:
+        """The outermost operators, by start, loading left out."""
+        table = self.trace.events
+        events = self.activity.events[self.activity.kind == EventKind.CPU_OP]
+        events = events[np.lexsort((-table.end[events], table.start[events]))]
+        start, end = table.start[events], table.end[events]
+        around = np.append(np.int64(-1), np.maximum.accumulate(end)[:-1])[: len(end)]
+        inside = (start >= self.window[0]) & (start < self.window[1]) & ~contains(self.loading, start)
+        return np.asarray(events[(start >= around) & inside])
+
+    @cached_property
+    def calling(self) -> Intervals:
+        """Short gaps between operators: what Python and PyTorch need to call the next one."""
+        (start, end), _ = self._idle
+        short = end - start < LONG_GAP_NS
+        return start[short], end[short]
+
+    @cached_property
+    def outside(self) -> Intervals:
+        """Long times in which neither operator, loader nor collective runs, and which are no chance."""
+        (start, end), interrupted = self._idle
+        long = (end - start >= LONG_GAP_NS) & ~interrupted
+        return subtract((start[long], end[long]), self.collectives)
+
+    @cached_property
+    def communicating(self) -> Intervals:
+        """Long times in which neither an operator nor a loader runs, and a collective does."""
+        (start, end), _ = self._idle
+        long = end - start >= LONG_GAP_NS
+        return intersect((start[long], end[long]), self.collectives)
+
+    @cached_property
+    def _idle(self) -> tuple[Intervals, BOOL]:
+        """Gaps, and which of them are long though most between the same two operators are short.
+
+        Without steps, what lies before the first and after the last operator is the profiler's start and end.
+        """
+        starts, ends = zip(self.computing, self.loading, self.pauses, strict=True)
+        busy = union(np.concatenate(starts), np.concatenate(ends))
+        if not len(busy[0]):
+            return complement(busy, *self.window), np.zeros(1, bool)
+        around = self.window if self.steps else (int(busy[0][0]), int(busy[1][-1]))
+        gaps = subtract(complement(busy, *around), self._recorder)
+        return gaps, self._interrupted(*gaps)
+
+    @cached_property
+    def _recorder(self) -> Intervals:
+        """When this program's own recorder wrote what it is doing, where stacks show it."""
+        table, frames = self.trace.events, self.activity.events[self.activity.kind == EventKind.PYTHON]
+        mine = frames[named(self.trace, frames, lambda name: _OWN_RECORDER.match(name) is not None)]
+        return union(table.start[mine], table.end[mine])
+
+    def _interrupted(self, start: I64, end: I64) -> BOOL:
+        """Whether a gap is much longer than usual between these two operators: something else had the CPU."""
+        table, operators = self.trace.events, self.operators
+        after = np.searchsorted(table.start[operators], end)
+        between = (after > 0) & (after < len(operators))
+        between[between] = table.start[operators[after[between]]] == end[between]
+        places = np.flatnonzero(between)
+        names = table.name[operators].astype(np.int64)
+        pair = names[after[places] - 1] << 32 | names[after[places]]
+        long = (end - start)[places]
+        order = np.lexsort((long, pair))
+        first = np.flatnonzero(np.append(True, np.diff(pair[order]) != 0))[: len(order)]
+        count = np.diff(np.append(first, len(order)))
+        usual = np.repeat(long[order][first + count // 2], count)
+        found = np.zeros(len(start), bool)
+        found[places[order]] = usual < USUALLY_SHORT * long[order]
+        return found & (end - start >= LONG_GAP_NS)
+
+    @cached_property
+    def loading_ns(self) -> int:
+        """Without the recorder, as the other figures below."""
+        return self.without_recorder(self.loading)
+
+    @cached_property
+    def outside_ns(self) -> int:
+        return self.without_recorder(self.outside)
+
+    @cached_property
+    def communicating_ns(self) -> int:
+        return self.without_recorder(self.communicating)
+
+    @cached_property
+    def step_ns(self) -> int:
+        """All of the window."""
+        rest = subtract(subtract(subtract(self._all, self.loading), self.outside), self.communicating)
+        apart = self.loading_ns + self.outside_ns + self.communicating_ns
+        return apart + self.without_recorder(rest)
+
+    def overhead_ns(self, *, in_full: bool = False) -> int:
+        """What calling operators costs: as long as the shortest ones take, for each, and the short gaps.
+
+        ``in_full``: all that short operators take, where none would be needed.
+        """
+        took = self.trace.events.duration[self.operators]
+        if not len(took):
+            return 0
+        shortest = min(int(np.percentile(took, TRIVIAL_PERCENTILE)), MAX_CALL_NS)
+        called = np.where(took < LONG_GAP_NS, took, shortest) if in_full else np.minimum(took, shortest)
+        spent = int(called.sum()) + length(self.calling)
+        return spent - min(WRITING_ALONE_NS * len(took), round(MAX_SHARE_ALONE * spent))
+
+    def shares(self, column: Innermost, within: Intervals | None = None) -> Shares:
+        """Time by name, longest first, in the window or the part of it that is ``within`` some intervals."""
+        return self.by_name(*self.spent(column, within))
+
+    def by_name(self, event: I64, spent: I64) -> Shares:
+        """What events spent in all (ns), by their names, longest first."""
+        if not len(event):
+            return []
+        trace = self.trace
+        _, first, name = np.unique(trace.events.name[event], return_index=True, return_inverse=True)
+        total = np.bincount(name, weights=spent).astype(np.int64)
+        order = np.lexsort((spent, name))
+        longest = event[order[np.searchsorted(name[order], np.arange(len(first)), side="right") - 1]]
+        by_size = np.argsort(-total, kind="stable")
+        return list(zip(longest[by_size].tolist(), total[by_size].tolist(), strict=True))
+
+    def spent(self, column: Innermost, within: Intervals | None = None) -> tuple[I64, I64]:
+        """Events that are innermost for some time, and for how many ns; one that is so again comes again."""
+        start = np.clip(column.edges, *self.window)
+        end = np.append(start[1:], self.window[1])
+        spent = end - start if within is None else measure(within, start, end)
+        inside = (column.event >= 0) & (spent > 0)
+        return column.event[inside].astype(np.int64), spent[inside]
+
+    @property
+    def _all(self) -> Intervals:
+        return np.array([self.window[0]], np.int64), np.array([self.window[1]], np.int64)
+
+    @cached_property
+    def _records(self) -> tuple[I64, I64]:
+        """When operators and ranges were written down, and when frames were."""
+        start, kind = self.trace.events.start[self.activity.events], self.activity.kind
+        costly = np.isin(kind, (EventKind.CPU_OP, EventKind.REGION))
+        return np.sort(start[costly]), np.sort(start[kind == EventKind.PYTHON])
+
+    def without_recorder(self, intervals: Intervals) -> int:
+        """How long some disjoint intervals are without what writing down their records took."""
+        whole = length(intervals)
+        records, frames = (int(contains(intervals, each).sum()) for each in self._records)
+        return whole - min(
+            WRITING_ALONE_NS * records + FRAME_ALONE_NS * frames, round(MAX_SHARE_ALONE * whole)
+        )
+
+
+def collectives_on_cpu(trace: Trace) -> I64:
+    """The ranges in which a collective runs on a CPU."""
+    ranges = trace.events.of_kind(EventKind.REGION)
+    return ranges[named(trace, ranges, lambda name: _ON_CPU.match(name) is not None)]
+
+
+@derived
+def cpu_time(analysis: Analysis) -> CpuTime | None:
+    """Of a recording that is whole and holds neither work of a GPU nor calls that launch any; None for others."""
+    return _busiest(analysis, range(len(analysis.threads.keys)))
+
+
+def cpu_time_of_rank(analysis: Analysis, rank: int | None) -> CpuTime | None:
+    """The same of the busiest thread of one rank."""
+    wanted = -1 if rank is None else rank
+    return _busiest(analysis, [index for index, key in enumerate(analysis.threads.keys) if key[0] == wanted])
+
+
+def _busiest(analysis: Analysis, among: Sequence[int]) -> CpuTime | None:
+    trace, threads, window = analysis.trace, analysis.threads, analysis.window
+    if len(trace.gpu_operations) or (trace.events.kind == EventKind.API).any() or is_cut(trace):
+        return None
+    found, activity, most = -1, None, 0
+    events = collectives_on_cpu(trace)
+    busy = np.setdiff1d(trace.events.of_kind(EventKind.CPU_OP, EventKind.REGION), events)
+    if not len(busy):
+        busy = trace.events.of_kind(EventKind.PYTHON)  # of a profiler that records functions alone
+    owner = threads.of_events(busy)
+    at_most = np.bincount(owner[owner >= 0], trace.events.duration[busy[owner >= 0]], len(threads.keys))
+    for thread in sorted(among, key=lambda each: -at_most[each]):
+        if at_most[thread] <= most:
+            break
+        each = threads.activity(thread)
+        if (busy_ns := _busy_ns(each, window)) > most:
+            found, activity, most = thread, each, busy_ns
+    if activity is None:
+        return None
+    mine = events[np.isin(trace.events.lane[events], _lanes_of_rank(trace, threads.keys[found][0]))]
+    collectives = union(trace.events.start[mine], trace.events.end[mine])
+    known = worker_starts(analysis, found).whole, collections_among(trace, threads.events(found))
+    pauses = clip(union(*(np.concatenate(edges) for edges in zip(*known, strict=True))), *window)
+    return CpuTime(found, activity, window, most, analysis.steps_in_window, collectives, pauses)
+
+
+def _lanes_of_rank(trace: Trace, rank: int) -> list[int]:
+    return [index for index, each in enumerate(trace.lanes) if each.rank == (None if rank < 0 else rank)]
+
+
+def _busy_ns(activity: ThreadActivity, window: tuple[int, int]) -> int:
+    within = clip(activity.running, *window), clip(_open(activity.regions), *window)
+    return max(map(length, within)) or _in_functions_ns(activity, window)
+
+
+def _in_functions_ns(activity: ThreadActivity, window: tuple[int, int]) -> int:
+    """How long Python's functions run, those left out that wait for other threads."""
+    column = activity.functions
+    took = np.diff(np.clip(column.edges, *window), append=window[1])
+    inside = column.event >= 0
+    waits = named(activity.trace, column.event[inside].astype(np.int64), waits_for_a_lock)
+    return int(took[inside][~waits].sum())
+
+
+def _open(column: Innermost) -> Intervals:
+    """When any of a column's events is open."""
+    if not len(column.edges):
+        return column.edges, column.edges
+    open_now = np.append(column.event[:-1] >= 0, False)
+    return union(column.edges[open_now], np.append(column.edges[1:], column.edges[-1])[open_now])

@@ -1,1 +1,0 @@
-"""What a recording is of and what happened in its window: budget, copies, traffic, vendor, language."""

@@ -1,0 +1,50 @@
+"""How much of the GPU a kernel can use by its launch alone: its blocks on the SMs, and its threads in their warps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parsers.model import F64, I64, Attribute, EventKind, Trace
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.gpu.gpu_vendor import is_amd
+from rules.analysis.gpu.inside_window import operations
+from rules.analysis.names.families import Family
+from rules.analysis.names.host_language import is_python
+
+# a shorter kernel takes as long as it takes to start and to end, however many threads it has; a library's need not be
+# called with more
+LONG_NS, LONG_OF_A_LIBRARY_NS = 20_000, 100_000
+SCHEDULERS = 4  # of a multiprocessor or compute unit, each with warps of its own
+MOSTLY_EMPTY = 0.5  # of the GPU
+MIN_SMS = 16  # of a GPU whose size is not recorded
+# what libraries divide by the shapes of tensors, of which other rules speak; a native program's own are like any kernel
+_DIVIDED_BY_SHAPE = (Family.GEMM, Family.CONVOLUTION)
+
+
+def multiprocessors_of(analysis: Analysis, device: int) -> int:
+    """The SMs or compute units of a device; few where that is not recorded."""
+    return analysis.trace.devices[device].sm_count or MIN_SMS
+
+
+def lanes_of(trace: Trace) -> int:
+    """Threads that work together."""
+    return 64 if is_amd(trace) else 32
+
+
+def nearly_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
+    """The long kernels of a device whose launch uses little of it, and the part (0 to 1) that each uses."""
+    trace = analysis.trace
+    kernels = operations(analysis, device, EventKind.KERNEL)
+    of_libraries = is_python(trace)
+    others = (Family.COLLECTIVE, *(_DIVIDED_BY_SHAPE if of_libraries else ()))
+    family = analysis.family_of_string[trace.events.name[kernels]]
+    long = LONG_OF_A_LIBRARY_NS if of_libraries else LONG_NS
+    kernels = kernels[(durations(trace, kernels) >= long) & ~np.isin(family, others)]
+    blocks, threads = trace.attribute(Attribute.GRID, kernels), trace.attribute(Attribute.BLOCK, kernels)
+    sms, lanes = multiprocessors_of(analysis, device), lanes_of(trace)
+    used = np.minimum(blocks / sms, 1.0) * np.minimum(threads / lanes, 1.0)
+    on_each = np.maximum(blocks / sms, 1.0) * threads
+    used *= np.minimum(np.maximum(on_each, lanes) / (SCHEDULERS * lanes), 1.0)
+    little = (blocks > 0) & (threads > 0) & ((used < MOSTLY_EMPTY) | (threads <= MOSTLY_EMPTY * lanes))
+    return kernels[little], used[little]

@@ -1,0 +1,100 @@
+"""What a log of GPUs tells where no timeline stands beside it: how busy they were, their power, clocks and limits."""
+
+from __future__ import annotations
+
+from parsers.model import Counter, Trace
+from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
+from parsers.model.units import duration, percent
+from rules.analysis.logs.clocks import Limit, held_share
+
+_OF_GPU = regex(r"(GPU \d{1,5}) (.+)$")
+_LOADS = ("GPU utilization", "SM utilization", "graphics activity", "SM activity", "gfx activity")
+_CLOCKS = ("SM clock", "sclk", "graphics clock")
+NOTEWORTHY_LIMIT = 0.01  # of the time
+FULL = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLog:
+    """One GPU's log: means and largest values of what was logged, and the share of the time of its main limit."""
+
+    gpu: str
+    length_ns: int
+    load: tuple[float, float] | None  # percent
+    power: tuple[float, float] | None  # W
+    clock: tuple[float, float] | None  # MHz
+    limit: Limit | None
+    limited: float
+
+    @property
+    def text(self) -> str:
+        """ "GPU 0 over 15.8 s: busy 65 % of the time (at most 100 %), 492 W (at most 701 W), ..."."""
+        if not self.length_ns:
+            return self._at_one_moment
+        parts = []
+        if self.load is not None:
+            parts.append(
+                f"busy {percent(self.load[0] / FULL)} of the time (at most {percent(self.load[1] / FULL)})"
+            )
+        if self.power is not None:
+            parts.append(f"{self.power[0]:.0f} W (at most {self.power[1]:.0f} W)")
+        if self.clock is not None:
+            parts.append(f"clock {self.clock[0]:.0f} MHz (at most {self.clock[1]:.0f} MHz)")
+        if self.limit is not None:
+            parts.append(f"slowed by {self.limit.words} {percent(self.limited)} of the time")
+        return f"{self.gpu} over {duration(self.length_ns)}: {', '.join(parts)}"
+
+    @property
+    def _at_one_moment(self) -> str:
+        parts = []
+        if self.load is not None:
+            parts.append(f"{percent(self.load[0] / FULL)} busy")
+        if self.power is not None:
+            parts.append(f"{self.power[0]:.0f} W")
+        return f"{self.gpu} at a single moment: {', '.join(parts)}"
+
+
+def device_logs(trace: Trace) -> tuple[DeviceLog, ...]:
+    """The log of each GPU, in the order of the counters; none without a log."""
+    counters: dict[str, dict[str, Counter]] = {}
+    for counter in trace.counters:
+        match = _OF_GPU.match(counter.name)
+        if match and len(counter.value):
+            counters.setdefault(match[1], {}).setdefault(match[2], counter)
+    return tuple(
+        _of(gpu, log) for gpu, log in counters.items() if any(name in log for name in (*_LOADS, "power"))
+    )
+
+
+def log_summary(trace: Trace) -> str:
+    """One sentence on logs alone; empty without a log."""
+    logs = device_logs(trace)
+    if not logs:
+        return ""
+    if len(logs) == 1:
+        return f"A log without a timeline: {logs[0].text}"
+    loads = [log.load[0] for log in logs if log.load is not None]
+    busy = f", busy {percent(min(loads) / FULL)} to {percent(max(loads) / FULL)} of the time" if loads else ""
+    return f"A log of {len(logs)} GPUs without a timeline{busy}"
+
+
+def _of(gpu: str, log: dict[str, Counter]) -> DeviceLog:
+    clock = next((log[name] for name in _CLOCKS if name in log), None)
+    any_counter = max(log.values(), key=lambda counter: len(counter.time))
+    limits = {} if clock is None else {limit: float(held_share(log, limit, clock).mean()) for limit in Limit}
+    worst = max(limits, key=lambda limit: limits[limit], default=None)
+    limited = limits[worst] if worst is not None else 0.0
+    return DeviceLog(
+        gpu,
+        int(any_counter.time[-1] - any_counter.time[0]),
+        _mean_and_most(next((log[name] for name in _LOADS if name in log), None)),
+        _mean_and_most(log.get("power")),
+        _mean_and_most(clock),
+        worst if limited >= NOTEWORTHY_LIMIT else None,
+        limited,
+    )
+
+
+def _mean_and_most(counter: Counter | None) -> tuple[float, float] | None:
+    return None if counter is None else (float(counter.value.mean()), float(counter.value.max()))
