@@ -214,8 +214,11 @@ def _is_quiet(promise: Promise) -> bool:
 
 
 def _banded(replay: Replay, promise: Promise) -> Promise:
-    low, high = _band(replay, [promise.proposal], promise.expected)
-    return replace(promise, low=low, high=high)
+    proposal = promise.proposal
+    if proposal.high is not None and replay.gpu_work([proposal.high]) <= 0:
+        proposal = replace(proposal, high=None)  # nobody can say how much faster a GPU without work is
+    low, high = _band(replay, [proposal], promise.expected)
+    return replace(promise, proposal=proposal, low=low, high=high)
 
 
 def _as_elsewhere(replay: Replay, promise: Promise, reaches: Mapping[str, Reach]) -> Promise:
