@@ -187,7 +187,7 @@ def _of_data(replay: Replay, nodes: BOOL, *, reads: bool) -> str:
     mine = copies(replay, CopyKind.D2H if reads else CopyKind.H2D) & nodes[replay.device.launch]
     amount = replay.analysis.trace.attribute(Attribute.BYTES, replay.device.event)
     in_steps = np.bincount(replay.host.step[replay.device.launch[mine]], amount[mine])
-    usual = float(np.median(in_steps[in_steps > 0])) if mine.any() else 0.0
+    usual = float(np.median(in_steps[in_steps > 0])) if in_steps.any() else 0.0
     if usual <= BATCH_BYTES:
         return ""
     return (
