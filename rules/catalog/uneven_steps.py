@@ -215,8 +215,9 @@ def _explained(analysis: Analysis, slow: list[Step], typical: list[Step]) -> tup
 
 def _explanation(analysis: Analysis, slow: list[Step], usual: float, reasons: list[str]) -> str:
     longest = max(slow, key=lambda step: step.duration)
+    whose = f" of rank {longest.rank}" if len({step.rank for step in analysis.steady_steps}) > 1 else ""
     text = (
-        f"{longest.name} takes {duration(longest.duration)}, "
+        f"{longest.name}{whose} takes {duration(longest.duration)}, "
         f"{three_digits(longest.duration / max(usual, 1))} times the "
         f"median ({duration(usual)}); {len(slow)} of {analysis.steps_in_window} steps "
         f"{'is' if len(slow) == 1 else 'are'} more than "
