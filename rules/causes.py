@@ -344,9 +344,8 @@ def _of_time(amount: object, share: float, time: StepTime, window_ns: float) -> 
     length_ns = time.length_ns
     if amount.few or length_ns * amount.steps > window_ns:
         return f"{percent(amount.share)} of the time"
-    told = part_of_steps(amount.share * length_ns, length_ns, min(amount.steps, 1))
-    if not time.is_mean:
-        told = told.replace("of a step", "of a typical step")
+    step = "a step" if time.is_mean else "a typical step"
+    told = part_of_steps(amount.share * length_ns, length_ns, min(amount.steps, 1), step)
     return f"{told} ({percent(amount.share)})"
 
 

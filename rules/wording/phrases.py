@@ -21,9 +21,9 @@ def part_of_step(analysis: Analysis, ns: float) -> str:
     return part_of_steps(ns, analysis.window_ns, analysis.steps_in_window)
 
 
-def part_of_steps(ns: float, window_ns: float, steps: int) -> str:
+def part_of_steps(ns: float, window_ns: float, steps: int, step: str = "a step") -> str:
     """The same of a window of so many steps; 0 where none were found."""
-    return f"{part_of(ns / steps, window_ns / steps)} of a step" if steps else part_of(ns, window_ns, "of")
+    return f"{part_of(ns / steps, window_ns / steps)} of {step}" if steps else part_of(ns, window_ns, "of")
 
 
 def part_of(part_ns: float, whole_ns: float, of: str = "of the") -> str:
