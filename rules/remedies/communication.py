@@ -136,6 +136,16 @@ _SHARDS = regex(r"_?(all_?gather|reduce_?scatter)", re.IGNORECASE)
 _NEIGHBOURS = regex(r"send|recv", re.IGNORECASE)
 
 
+ON_GPU = remedy(
+    for_pytorch(
+        'Let NCCL exchange tensors of GPUs: init_process_group("nccl"), or "cpu:gloo,cuda:nccl" where tensors of the '
+        "CPU are exchanged as well."
+    ),
+    "Reduce gradients where they are, on the GPU: gloo copies each tensor to the host and back.",
+    code=for_pytorch("""torch.cuda.set_device(local_rank)
+torch.distributed.init_process_group("nccl")"""),
+)
+
 LESS_ON_CPU = remedy(
     for_pytorch("Send less often: accumulate gradients over several batches, with model.no_sync()."),
     for_python(

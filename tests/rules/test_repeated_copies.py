@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rules.findings.category import Category
 from rules.fixes.plan import Plan
 from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body, promised
@@ -12,8 +13,10 @@ from tests.rules.test_named_causes import titles
 # ---- weights that are swapped in and out -----------------------------------------------------------------------------
 
 
-def swapped(layers: int = 4, sizes: tuple[int, ...] = (4_000, 400_000), back: float = 1.0) -> Plan:
-    """Layers whose weights come to the GPU before and go back behind each."""
+def swapped(
+    layers: int = 4, sizes: tuple[int, ...] = (4_000, 400_000), back: float = 1.0, inside: str = ""
+) -> Plan:
+    """Layers whose weights come to the GPU before and go back behind each; ``inside`` is a range between the copies."""
 
     def body(trace: TinyTrace, _: int) -> None:
         at = 10.0
@@ -25,6 +28,8 @@ def swapped(layers: int = 4, sizes: tuple[int, ...] = (4_000, 400_000), back: fl
                     at += 80
                 if direction == "HtoD":
                     trace.kernels(at, 2, 5, 10)
+                    if inside:
+                        trace.region(at, at + 20, inside)
                     at += 20
 
     return plan_of_body(body, length=layers * (2 * 80 * len(sizes) + 20) + 40)
@@ -47,6 +52,20 @@ def test_what_goes_both_ways_again_and_again_is_swapped(changed: dict[str, int],
         told.startswith("Leave data that does not change on the GPU: 1.62 MB go to the host and come back")
         is found
     )
+
+
+@pytest.mark.parametrize(("inside", "found"), [("gloo:all_reduce", True), ("reduce by hand", False)])
+def test_what_goes_both_ways_for_a_collective_on_the_cpu_is_exchanged_by_gpus(
+    inside: str, found: bool
+) -> None:
+    (promise,) = (each for each in swapped(inside=inside).promises if each.proposal.fix == "keep-on-gpu")
+    proposal = promise.proposal
+    assert (
+        proposal.title.startswith("Let NCCL exchange tensors between the GPUs: 1.62 MB go to the host")
+        is found
+    )
+    assert (Category.EXPOSED_COMMUNICATION in proposal.categories) is found
+    assert ("init_process_group" in str(proposal.remedy)) is found
 
 
 # ---- small copies in a row -------------------------------------------------------------------------------------------

@@ -10,11 +10,13 @@ import numpy as np
 from parsers.model import F64
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
+from rules.analysis.cpu.cpu_time import collectives_on_cpu
 from rules.findings.category import Category
 from rules.fixes.backward import optimizers_ns
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step, together, without_calls, without_waiting
 from rules.fixes.round_trips import RoundTrips, round_trips
+from rules.remedies.communication import ON_GPU
 from rules.remedies.copies import KEEP_ON_GPU, KEEP_WEIGHTS, OPTIMIZER_ON_GPU
 from rules.remedies.host_work import by_name
 from rules.replay.replay import Change, Replay
@@ -36,7 +38,8 @@ When it applies
     More than 1 MB per step is copied to the host, operators on the CPU compute on it for more than 1 ms, and copies
     of the same sizes go back before the GPU gets other work. Or the CPU works for more than 1 ms inside the backward
     pass or an optimizer, and copies of the same sizes go both ways in each step. Or at least eight copies of at least
-    two sizes go each way in a step, as weights do when they are swapped in and out.
+    two sizes go each way in a step, as weights do when they are swapped in and out, and gradients when gloo or MPI
+    reduces them on the CPU.
 
 What is changed in the replay
     The copies in both directions, the waits for them and the host work in between are gone; a twentieth of its
@@ -52,10 +55,13 @@ What makes it more or less
         if not trips.calls.any():
             return
         updates = _updates_parameters(analysis, replay, trips)
+        exchanged = trips.swapped and len(collectives_on_cpu(analysis.trace)) > 0
         name = "" if trips.swapped else surroundings_of(analysis).place(int(trips.work_ns.argmax()))
         what = (
             "Update the parameters on the GPU"
             if updates
+            else "Let NCCL exchange tensors between the GPUs"
+            if exchanged
             else "Leave data that does not change on the GPU"
             if trips.swapped
             else f"Move the work of {shortened(name)} to the GPU"
@@ -67,16 +73,26 @@ What makes it more or less
         taken = per_step(replay, float(replay.host.cost[trips.calls].sum() + trips.work_ns.sum()))
         yield Proposal(
             title=f"{what}: {amount} go to the host and come back, {duration(taken)} {replay.in_step}",
-            categories=(Category.COPY_D2H, Category.COPY_H2D, Category.HOST_BOUND, Category.SYNCHRONIZATION),
+            categories=(
+                Category.COPY_D2H,
+                Category.COPY_H2D,
+                Category.HOST_BOUND,
+                Category.SYNCHRONIZATION,
+                *((Category.EXPOSED_COMMUNICATION,) if exchanged else ()),
+            ),
             culprit="optimizer on the CPU" if updates else name or "round trip through the host",
             remedy=OPTIMIZER_ON_GPU
             if updates
+            else ON_GPU
+            if exchanged
             else KEEP_WEIGHTS
             if trips.swapped
             else KEEP_ON_GPU.after(*(named.advice if named else ())),
             expected=_without(replay, trips, trips.work_ns),
             high=_without(replay, trips, trips.work_ns + trips.left_ns),
-            depends_on="how fast the GPU does this work, and whether its memory has room for it",
+            depends_on="how fast the link between the GPUs is"
+            if exchanged
+            else "how fast the GPU does this work, and whether its memory has room for it",
         )
 
 
