@@ -130,9 +130,10 @@ def _alone(analysis: Analysis) -> Alone | None:
         overlay.gap -= np.minimum(unknown, overlay.gap)
 
     step = replay.time([at_once])
-    return Alone(
-        step_ns=step,
-        without_silence_ns=replay.time([at_once, without_silence]) if unknown.any() else step,
+    least = replay.time([at_once, without_silence]) if unknown.any() else step
+    return Alone(  # as replayed: how long a recorded step is beside that depends on the other ranks, too
+        step_ns=step / replay.scale,
+        without_silence_ns=least / replay.scale,
         kernels_ns=float(replay.usual.duration[~collective].sum() / max(replay.usual.steps, 1e-9)),
     )
 
