@@ -81,7 +81,7 @@ When it is wrong
                 f"{sum(len(each.operators) for each in found.loops) / per_step:,.0f} operators a step belong to loops "
                 f"of {times:,} rounds, which take {duration(took)} of the {duration(step_ns)} of a step. A round "
                 f"calls {body} operators, such as {listed(list(names)[:MAX_NAMED])}. For all items at once, a step "
-                f"would take about {duration(step_ns * (1 - part))}."
+                f"would take {duration(step_ns * (1 - part))} at best."
             ),
             remedy=ITEMS_TOGETHER,
             culprit=culprit_of(
