@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from parsers.model.late.regex import regex
+from parsers.printed_tables import csv_row
 
 _SUMMARIES = ("Type Time(%) Time Calls Avg Min Max Name", "Time(%) Time Calls Avg Min Max Name")
 _METRICS = "Invocations Metric Name Metric Description Min Max Avg"
@@ -29,7 +28,7 @@ def nvprof_as_csv(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         if found := _is_header(line) if "Avg" in line else "":
             header, kind, kernel = found, "", ""
-            yield _joined(_OF_METRICS if header == _METRICS else _OF_SUMMARY)
+            yield csv_row(_OF_METRICS if header == _METRICS else _OF_SUMMARY)
             continue
         text = line.strip()
         if header == _METRICS and text.startswith("Kernel: "):
@@ -37,10 +36,10 @@ def nvprof_as_csv(lines: Iterable[str]) -> Iterator[str]:
         elif header == _METRICS and text.startswith('Device "'):
             continue
         elif header == _METRICS and len(cells := re.split("  +", text)) == len(_OF_METRICS) - 1:
-            yield _joined((kernel, *cells))
+            yield csv_row((kernel, *cells))
         elif header in _SUMMARIES and (row := _row(text, kind)):
             kind = row[0]
-            yield _joined(row)
+            yield csv_row(row)
         else:
             header = ""
             yield line
@@ -67,9 +66,3 @@ def _row(text: str, kind: str) -> tuple[str, ...]:
 def _in_us(time: str) -> str:
     found = _TIME.fullmatch(time)
     return f"{float(found[1]) * _US[found[2]]:.9g}" if found else ""
-
-
-def _joined(cells: Sequence[str]) -> str:
-    row = io.StringIO()
-    csv.writer(row, lineterminator="").writerow(cells)
-    return row.getvalue()

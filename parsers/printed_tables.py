@@ -34,7 +34,7 @@ def as_csv(lines: Sequence[str]) -> Iterator[str]:
             header = number
         elif not line.strip():
             places = []
-        yield _row(_cell(line[place].strip()) for place in places) if places else line
+        yield csv_row(_cell(line[place].strip()) for place in places) if places else line
 
 
 def _is_header(lines: Sequence[str], number: int) -> bool:
@@ -43,7 +43,8 @@ def _is_header(lines: Sequence[str], number: int) -> bool:
     return bool(below) and _RULE.match(below[0]) is not None and below[0] not in below[2:]
 
 
-def _row(cells: Iterable[str]) -> str:
+def csv_row(cells: Iterable[str]) -> str:
+    """Cells as one line of CSV, without its end."""
     row = io.StringIO()
     csv.writer(row, lineterminator="").writerow(list(cells))
     return row.getvalue()

@@ -32,10 +32,8 @@ from rules.wording.phrases import a_step, counted, share
 from rules.wording.words import Words, for_python
 
 MOSTLY_WAITING = 0.5  # of the exposed communication
-BEYOND_THE_OTHERS, MANY_OTHERS = (
-    10,
-    4,
-)  # times what the others usually take, and how many collectives tell that
+BEYOND_THE_OTHERS = 10  # times what the others usually take
+MANY_OTHERS = 4  # collectives that tell what is usual
 FEW_LARGE_BYTES = 200_000_000  # one message this large cannot start before nearly all gradients are there
 
 
