@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,17 +40,16 @@ def inputs(names: Sequence[str]) -> list[Path]:
     ]
 
 
-@cache
-def _folder_until_the_end() -> PrivateFolder:
-    from parsers.files.private_folder import PrivateFolder
-
-    return PrivateFolder()
+_until_the_end: list[PrivateFolder] = []
 
 
 def _from_standard_input() -> Path:
     import shutil
 
-    path = _folder_until_the_end().path / "standard input"
+    from parsers.files.private_folder import PrivateFolder
+
+    _until_the_end.append(PrivateFolder())
+    path = _until_the_end[-1].path / "standard input"
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     return path
