@@ -21,6 +21,7 @@ from rules import Severity, diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.comparison.compare import Comparison, compare
 from rules.comparison.gate import Decision
+from rules.findings.base import Evidence
 from rules.gates.judging import Answer
 from rules.gates.limits import limit_of
 from rules.verdict.verdict import verdict
@@ -210,3 +211,17 @@ def test_the_window_writes_the_kind_that_the_ending_names(
     write_report(tmp_path / "none" / "a.md", makers, document.jobs, say)
     qtbot.waitUntil(lambda: bool(said))
     assert "could not be written" in said[0]
+
+
+def test_the_picture_is_of_a_step_that_shows_the_problem(comparison: Comparison) -> None:
+    assert comparison.sides is not None
+    analysis = comparison.sides[1].analysis
+    shown = {
+        shown_stretch(analysis, [Evidence(0, step.start, step.start + 1, "")])[0]
+        for step in analysis.steady_steps
+    }
+    assert shown == {step.start for step in analysis.steady_steps}
+    before_all_steps = analysis.steady_steps[0].start - 1
+    assert shown_stretch(
+        analysis, [Evidence(0, before_all_steps, before_all_steps + 1, "")]
+    ) == shown_stretch(analysis)

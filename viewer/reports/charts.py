@@ -18,13 +18,14 @@ WIDTH = 940
 BEFORE, AFTER = "#8b94a7", "#4c8dff"
 BETTER, WORSE = "#2f9e6e", "#d64550"
 MAX_BARS = 120
+LEGEND_COLUMNS = 2
 
 
 def budget_chart(time: TimeParts, ink: str = INK) -> str:
     """One bar for the whole, cut into its parts, and a line for each that has a percent or more."""
     parts = time.parts if time.whole_ns else []
     told = [part for part in parts if part[2] >= 0.01 * time.whole_ns]
-    rows = -(-len(told) // 3)
+    rows = -(-len(told) // LEGEND_COLUMNS)
     drawing = Drawing(WIDTH, 30 + rows * 18, "Where the time goes", ink)
     x = 0.0
     for key, label, ns in parts:
@@ -34,7 +35,7 @@ def budget_chart(time: TimeParts, ink: str = INK) -> str:
         drawing.text(x + 5, 16, f"{label} {share_of(ns, time.whole_ns)}", room=width - 8, color="#10131a")
         x += width
     for number, (key, label, ns) in enumerate(told):
-        left, top = number % 3 * WIDTH / 3, 34 + number // 3 * 18
+        left, top = number % LEGEND_COLUMNS * WIDTH / LEGEND_COLUMNS, 34 + number // LEGEND_COLUMNS * 18
         drawing.box(left, top, 10, 10, palette.part(key))
         drawing.text(left + 15, top + 9, f"{share_of(ns, time.whole_ns)}  {duration(ns)}  {label}")
     return drawing.svg()

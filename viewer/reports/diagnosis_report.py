@@ -14,6 +14,7 @@ from rules.fixes.plan import plan_of
 from rules.memory.summary import memory_of
 from rules.verdict.promises import about_replay, first_step, gain, usually, worded
 from rules.verdict.verdict import (
+    first_problem,
     gpus_that_ran,
     lacks_a_gpu,
     share_of,
@@ -77,7 +78,8 @@ def diagnosis_report(
     blocks: list[Block] = [Text((first,))] if first else []
     blocks.append(Text((files,), quiet=True))
     if len(trace.events):
-        t0, t1, words = shown_stretch(analysis)
+        problem = first_problem(diagnosis)
+        t0, t1, words = shown_stretch(analysis, problem.evidence if problem else ())
         draw = partial(timeline_picture, analysis)
         pack = partial(packed_recording, analysis, (t0, t1))
         blocks.append(Chart(lambda ink: draw(ink=ink), caption=words, recording=pack, form=Form.PAGE))

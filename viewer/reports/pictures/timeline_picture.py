@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, covered_before, union
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family
+from rules.findings.base import Evidence
 from viewer.appearance import palette
 from viewer.reports.pictures.drawing import INK, Drawing
 
@@ -36,12 +37,17 @@ _COLORS = {
 }
 
 
-def shown_stretch(analysis: Analysis) -> tuple[int, int, str]:
-    """The steady step nearest to the median length, with words for it; without steps the analysed time."""
+def shown_stretch(analysis: Analysis, evidence: Sequence[Evidence] = ()) -> tuple[int, int, str]:
+    """The steady step nearest to the median length of those in which ``evidence`` lies, of all where none has any.
+
+    With words for it; without steps the analysed time.
+    """
     steps = analysis.steady_steps
     if not steps or steps[0].found_by == "window":
         t0, t1 = analysis.window
         return t0, t1, f"the analysed {duration(t1 - t0)}"
+    starts = [each.start for each in evidence]
+    steps = [step for step in steps if any(step.start <= at < step.end for at in starts)] or steps
     lengths = np.array([step.duration for step in steps])
     step = steps[int(np.abs(lengths - np.median(lengths)).argmin())]
     return step.start, step.end, f"one step, {step.name}, {duration(step.duration)}"
