@@ -19,7 +19,7 @@ _OF_METRICS = ("Kernel", "Invocations", "Metric Name", "Metric Description", "Mi
 
 def has_nvprof_tables(text: str) -> bool:
     """Whether a line of a text is the header of a table that nvprof prints."""
-    return any(_is_header(line) for line in text.splitlines() if "Avg" in line)
+    return "Avg" in text and any(_is_header(line) for line in text.splitlines() if "Avg" in line)
 
 
 def nvprof_as_csv(lines: Iterable[str]) -> Iterator[str]:

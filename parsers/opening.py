@@ -7,7 +7,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 
-from parsers.files.base import Excerpt, InParts, Parser, Reopenable, Source, parser_of
+from parsers.files.base import (
+    Excerpt,
+    InParts,
+    Parser,
+    Reopenable,
+    Source,
+    parser_of,
+    reopenable_parser,
+)
 from parsers.files.containers import Contents, contents, holding
 from parsers.model import (
     Effect,
@@ -102,9 +110,12 @@ def _folder_of(source: Source) -> str:
     return str(PurePath(source.shown or source.path).parent)
 
 
-def read_one(sources: Sequence[Source], progress: Progress) -> Trace:
-    """Read one recording, which lies in these files, and leave the cache alone; raises ``TraceError``."""
-    return _read(parser_of(sources[0]), sources, progress, lasting=False)
+def read_one(sources: Sequence[Source], progress: Progress, format: str = "") -> Trace:
+    """Read one recording, which lies in these files, and leave the cache alone; raises ``TraceError``.
+
+    Where it is known what ``format`` they were recognised as, nobody looks again.
+    """
+    return _read(reopenable_parser(format) or parser_of(sources[0]), sources, progress, lasting=False)
 
 
 def _read(parser: Parser | None, sources: Sequence[Source], progress: Progress, lasting: bool) -> Trace:

@@ -304,7 +304,7 @@ def _kind_of(line: str) -> str:
         return "dmon" if _DMON.match(text) else "dcgm" if _DCGM.match(text) else ""
     if "," in text and _QUERY.match(text) and _QUERY_FIELDS.search(text):
         return "query"
-    return "query" if columns_of_scripts(_cells(text)) else ""
+    return "query" if "timestamp" in text.lower() and columns_of_scripts(_cells(text)) else ""
 
 
 def _decoded(data: bytes) -> str:

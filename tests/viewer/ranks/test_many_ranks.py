@@ -105,7 +105,7 @@ def test_summaries_of_recorded_runs_give_what_a_full_reading_gives(
     if not files:
         pytest.skip(f"{name} is not on this machine")
     read = {file: open_trace([file]) for file in files}  # once for both
-    monkeypatch.setattr(reducing, "read_one", lambda sources, _: read[sources[0].path])
+    monkeypatch.setattr(reducing, "read_one", lambda sources, *_: read[sources[0].path])
     _compare(Analysis(merge(list(read.values()))), files)
 
 

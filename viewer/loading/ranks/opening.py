@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from parsers.files.base import Accompanying, Reopenable, Source
@@ -130,13 +131,15 @@ def files_of_many(
     if not always and not may_be_many(paths):
         return None
     found = [contents(Path(path), progress) for path in paths]
-    timelines: list[list[Source]] = []
+    timelines: list[tuple[str, list[Source]]] = []
     others: list[list[Source]] = []
     for _, parser, sources in recordings_of(found):
         progress.stop_if_wanted()
-        is_timeline = isinstance(parser, Reopenable) and not isinstance(parser, Accompanying)
-        (timelines if is_timeline else others).append(sources)
-    size = sum(_unpacked_bytes(each) for sources in timelines for each in sources)
+        if isinstance(parser, Reopenable) and not isinstance(parser, Accompanying):
+            timelines.append((parser.format, sources))
+        else:
+            others.append(sources)
+    size = sum(_unpacked_bytes(each) for _, sources in timelines for each in sources)
     large = len(timelines) >= MIN_RANKS and size > FULL_BYTES
     if not timelines or not (len(timelines) > FULL_RANKS or large or always):
         return None
@@ -144,8 +147,12 @@ def files_of_many(
     skipped += [(sources[0].name, "It is not a timeline of a rank.") for sources in others]
     return FilesOfRun(
         tuple(
-            Wanted(tuple(str(each.path) for each in sources), sources[0].shown or str(sources[0].path))
-            for sources in timelines
+            Wanted(
+                tuple(str(each.path) for each in sources),
+                sources[0].shown or str(sources[0].path),
+                format=format,
+            )
+            for format, sources in timelines
         ),
         tuple(skipped),
         tuple(found),
@@ -175,7 +182,7 @@ def open_many(
     progress = progress or Progress()
     workers = workers or Workers()
     chosen = tuple(sorted(thresholds.chosen.items()))
-    wanted = [Wanted(each.files, each.shown, chosen, each.remote) for each in files.wanted]
+    wanted = [replace(each, thresholds=chosen) for each in files.wanted]
     keys = [_key(each) for each in wanted]
     found: dict[int, RankSummary] = dict(known or {})
     if known is None:

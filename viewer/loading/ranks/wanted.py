@@ -13,6 +13,7 @@ class Wanted:
     shown: str
     thresholds: tuple[tuple[str, float], ...] = ()
     remote: bool = False  # its files are addresses that fsspec opens
+    format: str = ""  # what they were recognised as, if somebody has looked
 
 
 @dataclass(frozen=True, slots=True)
