@@ -65,10 +65,11 @@ def encoded(columns: Columns, words: bytes = b"") -> bytes:
 def write_to(file: BinaryIO, columns: Columns, words: bytes = b"") -> None:
     """Write the same to an open file."""
     places: dict[int, _Place] = {}
+    progress = Progress()
     named: dict[str, _Place] = {}
     for name, column in columns.items():
         if id(column) not in places:
-            places[id(column)] = _append(file, column)
+            places[id(column)] = _append(file, column, progress)
         named[name] = places[id(column)]
     directory = msgspec.msgpack.encode(_Directory(named, words))
     file.write(directory)
@@ -123,10 +124,10 @@ def _read(whole: U8, path: str, progress: Progress) -> tuple[bytes, dict[str, Ar
     return directory.words, {name: mapped[place] for name, place in directory.columns.items()}
 
 
-def _append(file: BinaryIO, column: Array) -> _Place:
+def _append(file: BinaryIO, column: Array, progress: Progress) -> _Place:
     file.write(b"\0" * (-file.tell() % _ALIGNMENT))
     data = np.ascontiguousarray(column)
-    place = _Place(data.dtype.str, len(data), file.tell(), _checksum(data.view(np.uint8), Progress()))
+    place = _Place(data.dtype.str, len(data), file.tell(), _checksum(data.view(np.uint8), progress))
     file.write(data.view(np.uint8).data)
     return place
 

@@ -6,7 +6,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from parsers.model import U8, DerivedValues, Progress, Trace, derived
+from parsers.model import U8, DerivedValues, Progress, Trace, derived, derived_by
 from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import UNTIMED
 from parsers.model.names.per_name import distinct
@@ -154,6 +154,7 @@ class Analysis:
         table = with_neighbours(self.trace, joined_tables(tables))
         return replace(table, host=host_code(self.trace))
 
+    @derived_by
     def interruptions(self, *threads: int) -> Intervals:
         """When something else had the CPU of one of these threads (ns)."""
         found = []

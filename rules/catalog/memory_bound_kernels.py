@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import I64, KernelProfile, Trace
+from parsers.model import I64, Attribute, KernelProfile, Trace
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import base_name
 from parsers.model.units import percent, rate
@@ -82,8 +83,10 @@ class Traffic:
 def pointwise_traffic(analysis: Analysis, device: int, kernels: I64) -> Traffic | None:
     """The traffic of the longest pointwise kernels among some; None without shapes, or where it cannot be right."""
     trace = analysis.trace
+    if Attribute.INPUT_DIMS not in trace.attributes:
+        return None
     family = analysis.family_of_string[trace.events.name[kernels]]
-    pointwise = kernels[np.isin(family, (Family.ELEMENTWISE, Family.COPY_CAST))]
+    pointwise = kernels[of_kinds(family, Family.ELEMENTWISE, Family.COPY_CAST)]
     longest = pointwise[np.argsort(-durations(trace, pointwise), kind="stable")][:LOOKED_AT]
     moved, time = 0.0, 0
     for kernel in longest.tolist():

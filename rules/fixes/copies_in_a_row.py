@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, Attribute, CopyKind
+from parsers.model.events import of_kinds
 from parsers.model.names.calls import Call
 from rules.fixes.changes import copies, of_nodes
 from rules.replay.replay import Replay
@@ -20,7 +21,7 @@ def copies_in_a_row(replay: Replay, kind: CopyKind) -> BOOL:
     copied = of_nodes(replay, copies(replay, kind) & (size <= MAX_BYTES))
     if np.count_nonzero(copied) < MIN_IN_A_ROW:
         return np.zeros(len(host), bool)
-    ends = np.isin(host.call, (Call.LAUNCH, Call.GRAPH_LAUNCH))
+    ends = of_kinds(host.call, Call.LAUNCH, Call.GRAPH_LAUNCH)
     ends |= of_nodes(replay, np.ones(len(replay.device), bool)) & ~copied
     ends |= np.append(True, (np.diff(host.thread) != 0) | (np.diff(host.step) != 0))
     row = np.cumsum(ends)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, CopyKind, EventKind
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import WORK_CALLS
 from rules.analysis.arithmetic.intervals import measure, union
@@ -127,7 +128,7 @@ def _numbered(replay: Replay, own: F64) -> I64:
     """The number of the phase of each long gap, or wait near one; -1 for other nodes."""
     host = replay.host
     long = own > 0
-    work = np.cumsum(np.isin(host.call, WORK_CALLS))
+    work = np.cumsum(of_kinds(host.call, *WORK_CALLS))
     anchors = np.flatnonzero(long | replay.waits.bound)
     run = np.cumsum(long[anchors])  # of waits behind the same long gap
     waiting = np.bincount(run, ~long[anchors], minlength=1)[run] if len(anchors) else run
@@ -223,7 +224,7 @@ def annotated(replay: Replay) -> bool:
 def _late(replay: Replay) -> BOOL:
     """Which calls come in the second half of their step's work."""
     host = replay.host
-    work = np.isin(host.call, WORK_CALLS).astype(np.int64)
+    work = of_kinds(host.call, *WORK_CALLS).astype(np.int64)
     of_step = host.thread * (int(host.step.max(initial=0)) + 1) + host.step
     total = np.bincount(of_step, work)[of_step]
     before: I64 = np.cumsum(work) - work

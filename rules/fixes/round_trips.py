@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, CopyKind, derived
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
@@ -73,7 +74,7 @@ def _near(replay: Replay) -> RoundTrips:
     """Trips during which the GPU gets no other work."""
     around, host = surroundings_of(replay.analysis), replay.host
     there, back = _bytes(replay, CopyKind.D2H), _bytes(replay, CopyKind.H2D)
-    launches = np.isin(host.call, (Call.LAUNCH, Call.GRAPH_LAUNCH))
+    launches = of_kinds(host.call, Call.LAUNCH, Call.GRAPH_LAUNCH)
     stretch = np.cumsum(launches | np.append(True, np.diff(host.thread) != 0))
     number = int(stretch[-1]) + 1
     place = np.arange(len(host))

@@ -8,6 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, subtract, union
@@ -203,7 +204,7 @@ def _timeline(
 def _parts(replay: Replay, event: I64, start: I64, end: I64, whole: int) -> dict[Part, int]:
     trace = replay.analysis.trace
     communicates = np.isin(event, trace.collective_kernels)
-    copies = np.isin(trace.events.kind[event], (EventKind.MEMCPY, EventKind.MEMSET))
+    copies = of_kinds(trace.events.kind[event], EventKind.MEMCPY, EventKind.MEMSET)
     of_part = {Part.COMPUTE: ~communicates & ~copies, Part.COMMUNICATION: communicates, Part.COPY: copies}
     found: dict[Part, int] = {}
     covered = union(start[:0], end[:0])

@@ -6,6 +6,7 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind
 from parsers.model.arrays import rows_by
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
@@ -124,7 +125,7 @@ def device_nodes(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -
             device,
             start,
             end,
-            ~communicates & ~np.isin(trace.events.kind[every], (EventKind.MEMCPY, EventKind.MEMSET)),
+            ~communicates & ~of_kinds(trace.events.kind[every], EventKind.MEMCPY, EventKind.MEMSET),
         ),
         depends=depends,
         dependent=dependent,

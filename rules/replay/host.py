@@ -191,5 +191,5 @@ def _launches(analysis: Analysis, span: Span, thread: int) -> bool:
     calls, classes = analysis.threads.noted_calls(thread)
     start = analysis.trace.events.start[calls]
     inside = (start >= span.start) & (start < span.end)
-    waits = np.isin(classes[inside], (*WORK_CALLS, Call.SYNCHRONIZE))
+    waits = of_kinds(classes[inside], *WORK_CALLS, Call.SYNCHRONIZE)
     return bool(waits.any())

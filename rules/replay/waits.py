@@ -6,6 +6,7 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, CopyKind, MemoryKind
 from parsers.model.arrays import rows_by
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import WORK_CALLS, Call
 from parsers.model.names.per_name import numbers_of
@@ -77,14 +78,14 @@ def _own_copies(
     during = np.minimum(device.end[operations], host.end[launch]) - device.start[operations]
     through = device.end[operations] <= host.end[launch] + RETURNS_NS
     through |= during >= STAGED * (device.end[operations] - device.start[operations])
-    copies = np.isin(host.call[launch], _COPIES) & through
+    copies = of_kinds(host.call[launch], *_COPIES) & through
     trace, events = analysis.trace, device.event[operations]
     kind = trace.attribute(Attribute.COPY_KIND, events)
     to_host = kind == CopyKind.D2H.value
     source, to = (
         trace.attribute(which, events) for which in (Attribute.SOURCE_MEMORY, Attribute.TARGET_MEMORY)
     )
-    free = np.isin(np.where(to_host, to, source), _ASYNCHRONOUS) & (host.call[launch] == Call.COPY)
+    free = of_kinds(np.where(to_host, to, source), *_ASYNCHRONOUS) & (host.call[launch] == Call.COPY)
     chosen = operations[copies & ~free]
     target[device.launch[chosen]] = chosen
     bound[device.launch[chosen]] = True
@@ -103,7 +104,7 @@ def _synchronisations(
     of_event = numbers_of(
         analysis.trace, host.event[nodes], lambda name: _EVENT if "EventSync" in name else _OTHERS
     )
-    waiting = np.isin(host.call[nodes], (Call.SYNCHRONIZE, Call.ALLOCATE))
+    waiting = of_kinds(host.call[nodes], Call.SYNCHRONIZE, Call.ALLOCATE)
     frees = numbers_of(analysis.trace, host.event[nodes], lambda name: "Free" in name and "Async" not in name)
     waiting &= (host.call[nodes] == Call.SYNCHRONIZE) | (frees > 0)
     of_streams = sorted(rows_by(device.stream[operations]), key=lambda each: -len(each[1]))
@@ -161,7 +162,7 @@ def _full_queue(
 ) -> None:
     """A launch that is long while the queue is full waits for the operation that ended as it returned."""
     launches = nodes[
-        np.isin(host.call[nodes], WORK_CALLS) & (host.cost[nodes] > LONG_LAUNCH_NS) & (target[nodes] < 0)
+        of_kinds(host.call[nodes], *WORK_CALLS) & (host.cost[nodes] > LONG_LAUNCH_NS) & (target[nodes] < 0)
     ]
     if not len(launches):
         return

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from parsers.model import BOOL, GPU_WORK, I64, Trace
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.devices import device_name
 from parsers.model.units import duration, percent
@@ -116,7 +117,7 @@ def area_table(
     """
     table = trace.events
     if by == "family" and analysis is not None:
-        events = events[np.isin(table.kind[events], GPU_WORK)]
+        events = events[of_kinds(table.kind[events], *GPU_WORK)]
     nested = nested_in(trace, events, t0, t1)
     sorts = [style_of(lane.kind).category for lane in trace.lanes]
     distinct = sorted(set(sorts))

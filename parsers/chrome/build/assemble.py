@@ -36,6 +36,7 @@ from parsers.model import (
 )
 from parsers.model.arrays import BOOL, I32, I64
 from parsers.model.builder import TraceBuilder
+from parsers.model.events import of_kinds
 from parsers.model.names.calls import api_of
 from parsers.model.names.steps import is_profiler_step
 
@@ -79,7 +80,7 @@ def assemble(
         builder.ranks.append(Rank(header.rank, header.world_size, header.host, groups=header.groups))
     builder.capture = replace(
         header.capture(),
-        has_cpu_events=bool(np.isin(table.kind, _CPU_EVENTS).any()),
+        has_cpu_events=bool(of_kinds(table.kind, *_CPU_EVENTS).any()),
         has_api_calls=bool((table.kind == EventKind.API).any()),
     )
     devices = header.devices()
@@ -141,7 +142,7 @@ def _in_graphs(builder: TraceBuilder, table: Table) -> BOOL:
     inside = np.zeros(len(table.start), bool)
     inside[builder.stated(Attribute.GRAPH_NODE)] = True
     events, correlation = table.attributes.get(Attribute.CORRELATION, (_NOTHING, _NOTHING))
-    work = np.isin(table.kind[events], GPU_WORK) & (correlation != 0)
+    work = of_kinds(table.kind[events], *GPU_WORK) & (correlation != 0)
     _, which, counts = np.unique(correlation[work], return_inverse=True, return_counts=True)
     inside[events[work][counts[which] > 1]] = True
     return inside
@@ -172,7 +173,7 @@ def _note_oddities(columns: Columns, header: Header, table: Table, quality: Qual
             f"the file holds exactly {columns.count:,} events, an exporter's limit: it is probably truncated",
         )
     untimed = columns.with_counters > 0 or quality.quality().gpu_work_without_times > 0
-    if header.is_kineto and header.devices() and not (untimed or np.isin(table.kind, GPU_WORK).any()):
+    if header.is_kineto and header.devices() and not (untimed or of_kinds(table.kind, *GPU_WORK).any()):
         quality.note(
             "no-gpu-events",
             Effect.NOTED,

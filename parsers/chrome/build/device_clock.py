@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import GPU_WORK, I64, U8, Effect, EventKind, QualityRecorder
+from parsers.model.events import of_kinds
 from parsers.model.units import duration as duration_text
 
 APART_NS = 1_000_000_000  # delays to launch are shorter; clocks further apart are not of one time base
@@ -14,7 +15,7 @@ _ON_DEVICE = (*GPU_WORK, EventKind.GPU_REGION, EventKind.GPU_SYNC)
 
 def move_device_clock(start: I64, kind: U8, events: I64, correlation: I64, quality: QualityRecorder) -> None:
     """Where the GPU's times are on another clock altogether, shift them in place so that none precedes its launch."""
-    work = np.isin(kind[events], GPU_WORK) & (correlation != 0)
+    work = of_kinds(kind[events], *GPU_WORK) & (correlation != 0)
     calls = (kind[events] == EventKind.API) & (correlation != 0)
     if not work.any() or not calls.any():
         return
@@ -30,7 +31,7 @@ def move_device_clock(start: I64, kind: U8, events: I64, correlation: I64, quali
     if -APART_NS < median < LATEST_START_NS:
         return
     shift = -int(np.percentile(delay, 1, method="lower"))
-    on_device = np.isin(kind, _ON_DEVICE)
+    on_device = of_kinds(kind, *_ON_DEVICE)
     start[on_device] += shift
     quality.note(
         "device-clock",

@@ -6,6 +6,7 @@ import numpy as np
 
 from parsers.chrome.build.quarantine import Table
 from parsers.model import BOOL, GPU_WORK, Effect, QualityRecorder
+from parsers.model.events import of_kinds
 from parsers.model.units import duration as duration_text
 
 MIN_OVERRUN = 8  # later operations of the stream that begin before the end
@@ -19,7 +20,7 @@ def clip_overruns(table: Table, in_graph: BOOL, strings: list[str], quality: Qua
     of a CUDA graph may run side by side under one stream number, so they are left alone.
     """
     start, duration, track = table.start, table.duration, table.track
-    work = np.flatnonzero(np.isin(table.kind, GPU_WORK))
+    work = np.flatnonzero(of_kinds(table.kind, *GPU_WORK))
     if len(work) <= MIN_OVERRUN:
         return
     work = work[np.lexsort((start[work], track[work]))]

@@ -11,6 +11,7 @@ from parsers.chrome.decode.collect import Columns, Instant
 from parsers.chrome.decode.times import INVALID
 from parsers.model import GPU_WORK, I64, Array, Attribute, EventKind
 from parsers.model.builder import TraceBuilder
+from parsers.model.events import of_kinds
 from parsers.model.names.calls import WORK_CALLS, Call, call_of
 from parsers.model.names.per_name import judged
 
@@ -30,14 +31,14 @@ def link_launches(builder: TraceBuilder, table: Table) -> tuple[I64, I64]:
     used = correlation != 0
     events, correlation = events[used], correlation[used]
     calls = kind[events] == EventKind.API
-    work = np.isin(kind[events], GPU_WORK)
+    work = of_kinds(kind[events], *GPU_WORK)
     if not calls.any() or not work.any():
         return _NOTHING, _NOTHING
     launch, number = events[calls], correlation[calls]
     call = judged(name[launch], builder.strings, call_of)
     order = np.argsort(number, kind="stable")
     if np.any(number[order[1:]] == number[order[:-1]]):
-        order = np.lexsort((start[launch], duration[launch], ~np.isin(call, WORK_CALLS), number))
+        order = np.lexsort((start[launch], duration[launch], ~of_kinds(call, *WORK_CALLS), number))
     launch, number, call = launch[order], number[order], call[order]
     first = np.concatenate(([True], number[1:] != number[:-1]))
     launch, number, call = launch[first], number[first], call[first]

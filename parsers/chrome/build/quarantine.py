@@ -9,6 +9,7 @@ from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.times import FARTHEST_NS, INVALID
 from parsers.model import BOOL, GPU_WORK, I32, I64, U8, Array, Attribute, Effect, QualityRecorder
 from parsers.model.builder import longest_plausible, main_cluster
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.quality import GPU_WITHOUT_TIMES
 from parsers.model.threads import side_by_side
@@ -68,7 +69,7 @@ def usable_events(columns: Columns, strings: list[str], quality: QualityRecorder
 
 def _without_impossible(table: Table, good: BOOL, strings: list[str], quality: QualityRecorder) -> Table:
     start, duration = table.start, table.duration
-    verdict = _judge(start, duration, good, np.isin(table.kind, GPU_WORK))
+    verdict = _judge(start, duration, good, of_kinds(table.kind, *GPU_WORK))
     bad = np.zeros(len(start), bool)
     for reason, mask, sentence in (
         ("no-time", verdict.no_time, "an event without a usable time"),

@@ -9,6 +9,7 @@ from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
 from parsers.model import GPU_WORK, Attribute, EventKind, LaneKind
+from parsers.model.events import of_kinds
 from parsers.xprof.call_threads import owners_of_calls
 from parsers.xprof.host_events import PLACES, HostEvent, frame_name, host_events
 
@@ -34,7 +35,7 @@ def claim_host_events(columns: Columns, names: Names, strings: list[str], table:
     if not len(table.track):
         return
     mine = np.flatnonzero(on_host[table.track] & (table.kind == EventKind.OTHER))
-    operations = {strings[name] for name in np.unique(table.name[np.isin(table.kind, GPU_WORK)]).tolist()}
+    operations = {strings[name] for name in np.unique(table.name[of_kinds(table.kind, *GPU_WORK)]).tolist()}
     distinct, which = np.unique(table.name[mine], return_inverse=True)
     kinds = host_events([strings[name] for name in distinct.tolist()], operations)[which]
     is_call = np.isin(mine, _having(table, Attribute.CORRELATION))
@@ -73,7 +74,7 @@ def _move(columns: Columns, table: Table, events: np.ndarray, lane: LaneKind, ki
 
 
 def _rename_frames(strings: list[str], table: Table) -> None:
-    frames = np.flatnonzero(np.isin(table.kind, (EventKind.PYTHON, EventKind.API)))
+    frames = np.flatnonzero(of_kinds(table.kind, EventKind.PYTHON, EventKind.API))
     distinct, which = np.unique(table.name[frames], return_inverse=True)
     table.name[frames] = _added(strings, [frame_name(strings[name]) for name in distinct.tolist()])[which]
 

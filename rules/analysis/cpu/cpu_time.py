@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace, derived
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
@@ -246,7 +247,7 @@ class CpuTime:
     def _records(self) -> tuple[I64, I64]:
         """When operators and ranges were written down, and when frames were."""
         start, kind = self.trace.events.start[self.activity.events], self.activity.kind
-        costly = np.isin(kind, (EventKind.CPU_OP, EventKind.REGION))
+        costly = of_kinds(kind, EventKind.CPU_OP, EventKind.REGION)
         return np.sort(start[costly]), np.sort(start[kind == EventKind.PYTHON])
 
     def without_recorder(self, intervals: Intervals) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I64, EventKind, derived_by
+from parsers.model.events import of_kinds
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
@@ -36,7 +37,7 @@ def lock_waits(analysis: Analysis, members: tuple[int, ...]) -> Intervals:
         return timed
     trace = analysis.trace
     own = np.concatenate([analysis.threads.events(each) for each in members])
-    own = own[np.isin(trace.events.kind[own], (EventKind.CPU_OP, EventKind.API, EventKind.PYTHON))]
+    own = own[of_kinds(trace.events.kind[own], EventKind.CPU_OP, EventKind.API, EventKind.PYTHON)]
     edges = np.sort(np.concatenate((trace.events.start[own], trace.events.end[own])))
     long = np.flatnonzero(np.diff(edges) >= MIN_STRETCH_NS)
     start, end = edges[long], edges[long + 1]

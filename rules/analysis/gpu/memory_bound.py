@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from parsers.model import BOOL, F64, I32, I64, U8, EventKind, derived_by
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
@@ -63,7 +64,7 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
     kernels = kernels[np.lexsort((trace.events.start[kernels], trace.events.lane[kernels]))]
     family = analysis.family_of_string[trace.events.name[kernels]]
     duration = durations(trace, kernels)
-    fusable = np.isin(family, FUSABLE) | ((family == Family.COPY) & named(trace, kernels, _inside_device))
+    fusable = of_kinds(family, *FUSABLE) | ((family == Family.COPY) & named(trace, kernels, _inside_device))
     fusable &= ~named(trace, kernels, lambda name: _SPATIAL.search(name) is not None)
     lane = trace.events.lane[kernels]
     run = _runs(fusable, lane, _step_numbers(analysis, device, trace.events.start[kernels]))
@@ -95,12 +96,12 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
 
 def _saved_by_fusing(family: U8, duration: F64, run: I64, count: int) -> I64:
     """What each run could save at most if its pointwise kernels became part of their neighbours, ns."""
-    pointwise = np.isin(family, POINTWISE)
+    pointwise = of_kinds(family, *POINTWISE)
     time = np.bincount(run[pointwise], duration[pointwise], minlength=count).astype(np.int64)
     longest = np.zeros(count)
     np.maximum.at(longest, run[pointwise], duration[pointwise])
     has_anchor = np.bincount(run[~pointwise], minlength=count) > 0
-    copies = np.isin(family, (Family.COPY_CAST, Family.COPY))
+    copies = of_kinds(family, Family.COPY_CAST, Family.COPY)
     only_copies = np.bincount(run[~copies], minlength=count) == 0
     return np.where(only_copies, 0, np.where(has_anchor, time, time - longest)).astype(np.int64)
 
@@ -145,7 +146,7 @@ def _attention_runs(analysis: Analysis, kernels: I64, family: U8, run: I64, coun
     members = np.flatnonzero(run >= 0)
     np.minimum.at(first, run[members], members)
     np.maximum.at(last, run[members], members)
-    product = np.isin(family, (Family.GEMM,))
+    product = of_kinds(family, Family.GEMM)
     before = product[np.maximum(first - 1, 0)] & (first > 0)
     after = product[np.minimum(last + 1, len(run) - 1)] & (last + 1 < len(run))
     return found & before & after

@@ -176,7 +176,7 @@ def _first(rows: Sequence[_Row], otherwise: Cause | U8, event: I64) -> tuple[U8,
     causes, events = np.empty(len(event), np.uint8), event.copy()
     causes[:] = otherwise
     for row in reversed(rows):
-        np.copyto(causes, row.cause, where=row.holds, casting="unsafe")
+        np.copyto(causes, int(row.cause), where=row.holds, casting="unsafe")
         np.copyto(events, row.event, where=row.holds)
     return causes, events
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Trace
+from parsers.model.events import of_kinds
 from rules.analysis.arithmetic.intervals import Intervals, union
 from rules.analysis.idle.blocking import CAN_BLOCK
 from rules.analysis.idle.threads import Threads
@@ -52,7 +53,7 @@ def interruptions(trace: Trace, threads: Threads, thread: int, steps: Sequence[S
         return _NONE
     inside = (trace.events.end[calls] - start)[place]
     inside_long = (inside >= MIN_PAUSE_NS) & (inside >= MIN_TIMES_USUAL * np.median(inside, axis=0))
-    between, within = place[long], place[inside_long & ~np.isin(classes[place], CAN_BLOCK)]
+    between, within = place[long], place[inside_long & ~of_kinds(classes[place], *CAN_BLOCK)]
     return union(
         np.concatenate((before[between], start[within])),
         np.concatenate((start[between], trace.events.end[calls[within]])),

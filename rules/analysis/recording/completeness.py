@@ -8,6 +8,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, Trace, derived
 from parsers.model.arrays import ascending, stable_order
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.calls import Call, calls_of, runs_a_kernel
@@ -104,7 +105,7 @@ def copies_asked_for(trace: Trace) -> int:
     """Calls that copy or fill memory."""
     calls = trace.events.of_kind(EventKind.API)
     classes = calls_of(trace)[trace.events.name[calls]]
-    return int(np.count_nonzero(np.isin(classes, (Call.COPY, Call.BLOCKING_COPY, Call.MEMSET))))
+    return int(np.count_nonzero(of_kinds(classes, Call.COPY, Call.BLOCKING_COPY, Call.MEMSET)))
 
 
 @derived

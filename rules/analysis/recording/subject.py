@@ -7,6 +7,7 @@ from enum import Enum, auto
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace, derived
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.calls import Call, calls_of
@@ -234,7 +235,7 @@ def _capture(analysis: Analysis) -> Subject | None:
     part = length(clip(where, *analysis.window)) / analysis.window_ns
     if part < PART_OF_IT:
         return None
-    launches = calls[np.isin(calls_of(trace)[trace.events.name[calls]], (Call.LAUNCH, Call.GRAPH_LAUNCH))]
+    launches = calls[of_kinds(calls_of(trace)[trace.events.name[calls]], Call.LAUNCH, Call.GRAPH_LAUNCH)]
     made = len(launches)
     launches = launches[~trace.launched_something[launches]]
     noted = sum(
@@ -279,7 +280,7 @@ def _first_pass(analysis: Analysis) -> Subject | None:
         return None
     threads = analysis.threads
     of_thread = threads.events(int(threads.of_events(calls[:1])[0]))
-    around = of_thread[np.isin(events.kind[of_thread], (EventKind.CPU_OP, EventKind.REGION))]
+    around = of_thread[of_kinds(events.kind[of_thread], EventKind.CPU_OP, EventKind.REGION)]
     around = around[events.start[around] <= events.start[calls[0]]]
     later = np.sort(events.start[of_thread[events.kind[of_thread] == EventKind.API]])
     later = later[later >= waited.end]

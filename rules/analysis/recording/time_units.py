@@ -105,7 +105,7 @@ def _whole(logarithm: float, tolerance: float) -> int:
 def _impossible_durations(trace: Trace) -> Iterator[OtherUnit]:
     """Kernels and launches that are over sooner than any can be, or of which one name has two sorts of durations."""
     events = trace.events
-    launching = np.isin(calls_of(trace), WORK_CALLS)
+    launching = of_kinds(calls_of(trace), *WORK_CALLS)
     parts = {
         "kernels": _evenly(events.of_kind(EventKind.KERNEL)),
         "launching calls": _evenly(events.of_kind(EventKind.API)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call, calls_of
 from rules.analysis.arithmetic.durations import durations
@@ -95,7 +96,7 @@ def _before_the_gpu(trace: Trace, start: int, end: int) -> SetAside | None:
     begin = int(trace.events.start[before].min()) if len(before) else start
     if start - begin < max(end - start, MIN_BEFORE_NS):
         return None
-    inside = before[np.isin(trace.events.kind[before], _TELLING) & (trace.events.end[before] <= start)]
+    inside = before[of_kinds(trace.events.kind[before], *_TELLING) & (trace.events.end[before] <= start)]
     inside = inside[trace.events.duration[inside] < ALL_OF_IT * (start - begin)]
     longest = int(inside[trace.events.duration[inside].argmax()]) if len(inside) else -1
     return SetAside(begin, start, longest, before_work=True)
@@ -169,7 +170,7 @@ def _long_wait(trace: Trace, operations: I64, start: int, end: int) -> SetAside 
     if finish - begin < LONG_WAIT * (end - start) or before > LITTLE_WORK * worked:
         return None
     calls = trace.events.of_kind(EventKind.API)
-    waits = np.isin(calls_of(trace)[trace.events.name[calls]], _WAITING) | (
+    waits = of_kinds(calls_of(trace)[trace.events.name[calls]], *_WAITING) | (
         durations(trace, calls) >= LONG_CALL_NS
     )
     calls = calls[waits]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace
+from parsers.model.events import of_kinds
 from parsers.model.late.regex import regex
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
@@ -26,7 +27,7 @@ def first_use(trace: Trace, start: int, end: int) -> tuple[Intervals, I64]:
     first = np.zeros(len(calls), bool)
     first[np.unique(trace.events.name[calls], return_index=True)[1]] = True
     first |= np.isin(calls, first_launches(trace))
-    creates = np.isin(classes, (Call.ALLOCATE, Call.LAUNCH)) | named(
+    creates = of_kinds(classes, Call.ALLOCATE, Call.LAUNCH) | named(
         trace, calls, lambda name: _CREATES.match(name) is not None
     )
     loads = (classes == Call.LOAD) & (took >= LONG_CALL_NS)

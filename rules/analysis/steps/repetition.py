@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, Trace
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.kernels import base_name
@@ -272,7 +273,7 @@ def _is_step(trace: Trace, order: I64, cycles: Cycles) -> bool:
     kinds = trace.events.kind[order[cycles.begins[0] : cycles.begins[1]]]
     if (
         cycles.before > PART_OF_CYCLE
-        or np.isin(kinds, (EventKind.KERNEL, EventKind.GRAPH)).sum() < MIN_KERNELS
+        or of_kinds(kinds, EventKind.KERNEL, EventKind.GRAPH).sum() < MIN_KERNELS
     ):
         return False
     return (

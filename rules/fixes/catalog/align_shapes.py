@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model.arrays import BOOL
+from parsers.model.events import of_kinds
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
@@ -67,7 +68,7 @@ def unaligned_products(analysis: Analysis, replay: Replay) -> BOOL:
     """Which operations are products or convolutions in 16 bits by kernels for unaligned data."""
     trace, device = analysis.trace, replay.device
     names = trace.events.name[device.event]
-    product = np.isin(analysis.family_of_string[names], (Family.GEMM, Family.CONVOLUTION))
+    product = of_kinds(analysis.family_of_string[names], Family.GEMM, Family.CONVOLUTION)
     half = np.array([each.dtype in ("fp16", "bf16") for each in analysis.classes], bool)[names]
     by_name = named(trace, device.event, lambda name: _MISALIGNED.search(name) is not None)
     return np.asarray(product & half & by_name)

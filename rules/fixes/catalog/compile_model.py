@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model.arrays import BOOL, F64
+from parsers.model.events import of_kinds
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
@@ -146,7 +147,7 @@ def _one_kernel_each_round(analysis: Analysis, replay: Replay, fusable: BOOL) ->
     """
     device = replay.device
     family = analysis.family_of_string[analysis.trace.events.name[device.event]]
-    other = of_nodes(replay, ~(fusable & np.isin(family, POINTWISE)))
+    other = of_nodes(replay, ~(fusable & of_kinds(family, *POINTWISE)))
     rounds = [loop for loop in loops_of(analysis) if not other[loop.first : loop.last].any()]
     usual, launches = device.duration.copy(), np.ones(len(replay.host))
     for loop in rounds:
@@ -164,7 +165,7 @@ def _one_kernel_each_round(analysis: Analysis, replay: Replay, fusable: BOOL) ->
 
 def _of_model(replay: Replay, analysis: Analysis) -> float:
     """The part of the host's time for launching that is neither in loops over items nor in an optimizer."""
-    launches = _short(replay, analysis) & np.isin(replay.host.call, _LAUNCHES)
+    launches = _short(replay, analysis) & of_kinds(replay.host.call, *_LAUNCHES)
     taken = replay.usual.gap + replay.usual.cost
     mine = launches & ~_apart(replay, analysis)
     return float(taken[mine].sum() / max(taken[launches].sum(), 1.0))
@@ -189,7 +190,7 @@ def _compiled(
     nodes = np.zeros(len(replay.host), bool)
     nodes[replay.device.launch[fusable]] = True
     short = _short(replay, analysis) & ~_apart(replay, analysis)
-    own, others = short & nodes, short & ~nodes & np.isin(replay.host.call, _LAUNCHES)
+    own, others = short & nodes, short & ~nodes & of_kinds(replay.host.call, *_LAUNCHES)
 
     def change(overlay: Overlay) -> None:
         overlay.duration[fusable] *= time[fusable]

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import BOOL, F64, EventKind
+from parsers.model.events import of_kinds
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
@@ -81,7 +82,7 @@ def _is_dispatch(name: str) -> bool:
 def _dispatches_per_step(analysis: Analysis) -> float:
     """Calls of compiled functions in the window, those inside others left out, for each step of one rank."""
     trace, (t0, t1) = analysis.trace, analysis.window
-    events = np.flatnonzero(np.isin(trace.events.kind, (EventKind.REGION, EventKind.CPU_OP)))
+    events = np.flatnonzero(of_kinds(trace.events.kind, EventKind.REGION, EventKind.CPU_OP))
     events = events[named(trace, events, _is_dispatch)]
     events = events[(trace.events.start[events] >= t0) & (trace.events.start[events] < t1)]
     count = 0
@@ -104,7 +105,7 @@ def _one_call(inside: BOOL, first: BOOL, kept: F64) -> Change:
 def _fused(analysis: Analysis, replay: Replay, inside: BOOL) -> Change:
     device = replay.device
     family = analysis.family_of_string[analysis.trace.events.name[device.event]]
-    gone = inside[device.launch] & ~np.isin(family, _STAYING) & (device.meeting < 0)
+    gone = inside[device.launch] & ~of_kinds(family, *_STAYING) & (device.meeting < 0)
 
     def change(overlay: Overlay) -> None:
         overlay.present[gone] = False

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import BOOL, F64, Attribute, CopyKind, EventKind, MemoryKind
+from parsers.model.events import of_kinds
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
@@ -56,7 +57,7 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for each direction."""
-        if not np.isin(analysis.trace.events.kind[replay.device.event], _COMPUTING).any():
+        if not of_kinds(analysis.trace.events.kind[replay.device.event], *_COMPUTING).any():
             return
         for kind in (CopyKind.D2H, CopyKind.H2D):
             large = copies(replay, kind) & ~round_trips(analysis).copies[replay.device.launch]
@@ -141,7 +142,7 @@ def _remedy(analysis: Analysis, kind: CopyKind, each: float) -> Remedy:
 def _until_next_work(replay: Replay, nodes: BOOL) -> BOOL:
     """The calls behind each of these, up to the next one of their thread that gives the GPU work."""
     host = replay.host
-    work = np.isin(host.call, WORK_CALLS)
+    work = of_kinds(host.call, *WORK_CALLS)
     place = np.arange(len(nodes))
     last_work = np.maximum.accumulate(np.where(work, place, -1))
     before = np.concatenate(([-1], last_work))[:-1]

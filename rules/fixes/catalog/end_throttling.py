@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from parsers.model.events import of_kinds
 from rules.analysis.analysis import Analysis
 from rules.analysis.logs.clocks import Limit, clock_facts
 from rules.analysis.names.families import Family
@@ -49,7 +50,7 @@ What makes it more or less
             left = 1.0 - facts.lost_ns / facts.busy_ns
             least = 1.0 if facts.main is Limit.POWER else (1.0 + left) / 2  # boards have a limit of their own
             mine = (device.device == number) & (device.meeting < 0)
-            computing = mine & np.isin(family, _COMPUTING)
+            computing = mine & of_kinds(family, *_COMPUTING)
             yield Proposal(
                 key=str(number),
                 title=(

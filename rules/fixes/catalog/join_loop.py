@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import BOOL, CopyKind
+from parsers.model.events import of_kinds
 from parsers.model.late.regex import regex
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
@@ -110,7 +111,7 @@ def _proposal(
     device = replay.device
     waits = later & (replay.waits.target >= 0)
     family = analysis.family_of_string[analysis.trace.events.name[device.event[later[device.launch]]]]
-    tensors = bool(np.isin(family, (Family.ELEMENTWISE, Family.COPY_CAST)).all())
+    tensors = bool(of_kinds(family, Family.ELEMENTWISE, Family.COPY_CAST).all())
     categories = [Category.LAUNCH_BOUND]
     if waits.any():
         categories.append(Category.SYNCHRONIZATION)

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import BOOL
+from parsers.model.events import of_kinds
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.gpu_vendor import has_graphs
@@ -66,7 +67,7 @@ What makes it more or less
         if program_of(analysis.trace) is Audience.JAX or not has_graphs(analysis.trace):  # XLA makes its own
             return
         host, around = replay.host, surroundings_of(analysis)
-        captured = np.isin(host.call, _CAPTURED) & (replay.waits.target < 0)
+        captured = of_kinds(host.call, *_CAPTURED) & (replay.waits.target < 0)
         run = np.cumsum(~captured | np.append(True, np.diff(host.step) != 0))
         size = np.bincount(run[captured], minlength=int(run.max(initial=0)) + 1)
         inside = captured & (size[run] >= MIN_LAUNCHES)

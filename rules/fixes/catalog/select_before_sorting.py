@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from parsers.model.events import of_kinds
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -54,7 +55,7 @@ What makes it more or less
             return
         family = analysis.family_of_string[trace.events.name[device.event]]
         order = np.lexsort((device.start, device.stream))
-        product = np.isin(family, _PRODUCTS)[order]
+        product = of_kinds(family, *_PRODUCTS)[order]
         sorts = (family == Family.SORT)[order]
         adds_up = named(trace, device.event, _adds_up)[order]
         stretch = np.cumsum(product | np.append(True, np.diff(device.stream[order]) != 0))

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from parsers.model.events import of_kinds
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.gpu_vendor import is_amd
@@ -58,7 +59,7 @@ What makes it more or less
         plain = np.array(
             [each.tensor_core is False and each.dtype in ("fp32", None) for each in classes], bool
         )
-        single = plain[names] & np.isin(families[names], (Family.GEMM, Family.CONVOLUTION))
+        single = plain[names] & of_kinds(families[names], Family.GEMM, Family.CONVOLUTION)
         if not single.any():
             return
         attention = (families[names] == Family.ATTENTION) & np.array(
@@ -68,7 +69,7 @@ What makes it more or less
             PEAK_RATIO.get(capability[0], USUAL_RATIO) if capability and not is_amd(trace) else USUAL_RATIO
         )
         twice = 2.0 if capability is None or capability[0] >= _TF32 else 1.0
-        moving = np.isin(families[names], _MOVING)
+        moving = of_kinds(families[names], *_MOVING)
         whole = max(total(replay, np.ones(len(names), bool)), 1.0)
         share = total(replay, single) / whole
         tf32 = faster(replay, single | attention, ratio * REACHED)

@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
@@ -36,7 +37,7 @@ def independent_rounds(analysis: Analysis, replay: Replay, loops: Sequence[Loop]
     picks = of_nodes(replay, named(analysis.trace, replay.device.event, picks_rows))
     puts = of_nodes(replay, named(analysis.trace, replay.device.event, _puts))
     family = analysis.family_of_string[analysis.trace.events.name[replay.device.event]]
-    samples = of_nodes(replay, np.isin(family, (Family.SORT, Family.SOFTMAX, Family.RANDOM)))
+    samples = of_nodes(replay, of_kinds(family, Family.SORT, Family.SOFTMAX, Family.RANDOM))
     found = set()
     for loop in loops:
         body = slice(loop.first, loop.first + loop.body)

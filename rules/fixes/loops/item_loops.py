@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from parsers.model import BOOL, CopyKind, derived_by
+from parsers.model.events import of_kinds
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
@@ -76,8 +77,8 @@ def of_the_model(replay: Replay) -> tuple[BOOL, BOOL]:
     """Which host nodes launch layers of a model or communicate, and which multiply matrices."""
     device, analysis = replay.device, replay.analysis
     family = analysis.family_of_string[analysis.trace.events.name[device.event]]
-    layers = of_nodes(replay, np.isin(family, _WAYS_OF_THE_MODEL) | (device.meeting >= 0))
-    return layers, of_nodes(replay, np.isin(family, _PRODUCTS))
+    layers = of_nodes(replay, of_kinds(family, *_WAYS_OF_THE_MODEL) | (device.meeting >= 0))
+    return layers, of_nodes(replay, of_kinds(family, *_PRODUCTS))
 
 
 def missing_rounds(times: int) -> int:

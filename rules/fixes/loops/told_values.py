@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, CopyKind
+from parsers.model.events import of_kinds
 from parsers.model.names.calls import WORK_CALLS
 from rules.fixes.changes import copies, of_nodes
 from rules.fixes.loops.item_loops import of_the_model
@@ -27,7 +28,7 @@ def told_values(replay: Replay, work_ns: F64) -> BOOL:
     other = layers | products | optimizer_calls(replay.analysis)
     other |= of_nodes(replay, copies(replay, CopyKind.H2D))
     read = of_nodes(replay, copies(replay, CopyKind.D2H))
-    work = np.isin(replay.host.call, WORK_CALLS)
+    work = of_kinds(replay.host.call, *WORK_CALLS)
     found = np.zeros(len(replay.host), bool)
     for loop in loops_of(replay.analysis):
         if not read[loop.first : loop.first + loop.body].any() or other[loop.first : loop.last].any():

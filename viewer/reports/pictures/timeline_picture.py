@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from parsers.model import EventKind, LaneKind, Trace
+from parsers.model.events import of_kinds
 from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
@@ -137,7 +138,7 @@ def _families(analysis: Analysis, device: int, stretch: tuple[int, int]) -> Mapp
     t0, t1 = stretch
     operations = operations[(events.end[operations] > t0) & (events.start[operations] < t1)]
     family = analysis.family_of_string[events.name[operations]]
-    copies = np.isin(events.kind[operations], (EventKind.MEMCPY, EventKind.MEMSET))
+    copies = of_kinds(events.kind[operations], EventKind.MEMCPY, EventKind.MEMSET)
     found = {}
     for value in np.unique(family[~copies]).tolist():
         mine = operations[(family == value) & ~copies]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from parsers.model import BOOL, I64, Attribute, EventKind, Trace
+from parsers.model.events import of_kinds
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import EMPTY, complement, covered_before, union
 from viewer.statistics.operators import OperatorTimes, module_times, operator_times
@@ -116,7 +117,7 @@ class Regions(RowTable):
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
         trace = analysis.trace
         found = region_times(trace)
-        mine = np.isin(trace.events.kind[found.event], (EventKind.REGION, EventKind.STEP))
+        mine = of_kinds(trace.events.kind[found.event], EventKind.REGION, EventKind.STEP)
         events = found.event[mine]
         first, last = gpu_spans(trace, events)
         autograd_ns, autograd_launches = autograd_work(trace)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from parsers.model import I64, EventKind
+from parsers.model.events import of_kinds
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from viewer.tables.columns import (
@@ -51,7 +52,7 @@ class Synchronisations(RowTable):
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
         trace = analysis.trace
         calls = trace.events.of_kind(EventKind.API)
-        events = calls[np.isin(analysis.threads.call_class[trace.events.name[calls]], WAITING_CALLS)]
+        events = calls[of_kinds(analysis.threads.call_class[trace.events.name[calls]], *WAITING_CALLS)]
         return columns(
             {"event": events, "name": names_of(trace, events)},
             times(trace, events),
