@@ -86,9 +86,11 @@ class Replay:
 
     @cached_property
     def typical(self) -> Overlay:
-        """As recorded, but for steps, and operators on the CPU, that were slow by chance."""
+        """As recorded, but for steps, and operators on the CPU, that were slow by chance; mostly nothing was."""
+        gap, cost = by_chance(self.analysis, self.host, self.recorded.cost)
+        if not (gap.any() or cost.any()):
+            return self.recorded
         overlay = self.recorded.copy()
-        gap, cost = by_chance(self.analysis, self.host, overlay.cost)
         overlay.gap -= gap
         overlay.cost -= cost
         return overlay
@@ -115,8 +117,22 @@ class Replay:
 
     @cached_property
     def error(self) -> float:
-        """By how much the replay of the unchanged recording misses its length, as a part of it."""
-        return _error(self.ready)
+        """By how much the replay of the unchanged recording misses its length, as a part of it.
+
+        The larger of two: the first round's end against the recorded one, where waits of unknown cause are left out.
+        """
+        program, found = self.ready, 0.0
+        for number, span in enumerate(program.spans):
+            mine = program.device.span == number
+            end = max(span.end, int(program.device.end[mine].max()) if mine.any() else span.end)
+            unexplained = float(np.maximum(program.device.extra[mine] - UNEXPLAINED_NS, 0.0).sum())
+            missed = abs(float(self._as_recorded.first_end[number]) - end) + unexplained
+            found = max(found, missed / max(end - span.start, 1))
+        return found
+
+    @cached_property
+    def _as_recorded(self) -> Run:
+        return self.ready.run(self.recorded, timeline=False)
 
     @property
     def mean_ns(self) -> float:
@@ -126,12 +142,13 @@ class Replay:
     @cached_property
     def scale(self) -> float:
         """How long a recorded step is beside a replayed one, which begins anew as soon as the last one has ended."""
-        run = self.ready.run(self.recorded, timeline=False)
-        return self.mean_ns / _step_of(run, self.recorded)
+        return self.mean_ns / _step_of(self._as_recorded, self.recorded)
 
     @cached_property
     def recorded_ns(self) -> float:
         """A typical step as recorded: the mean one, unless some were slow by chance."""
+        if self.typical is self.recorded:
+            return self.step_of(self._as_recorded, self.recorded)
         return self._period(self.typical)
 
     @property
@@ -286,20 +303,7 @@ def _made(analysis: Analysis) -> Replay:
         program = Program.of(spans, host, device, waits_of(analysis, host, device))
     except NoOrder:
         return Replay(analysis, None, "the recorded times of CPU, GPU or ranks contradict one another")
-    error = _error(program)
-    if error > MAX_ERROR:
-        return Replay(analysis, program, f"the replay misses the recorded time by {error:.1%}")
-    return Replay(analysis, program)
-
-
-def _error(program: Program) -> float:
-    """The larger of two: the first round's end against the recorded one, where waits of unknown cause are left out."""
-    recorded = program.recorded()
-    run = program.run(recorded, rounds=1, timeline=False)
-    found = 0.0
-    for number, span in enumerate(program.spans):
-        mine = program.device.span == number
-        end = max(span.end, int(program.device.end[mine].max()) if mine.any() else span.end)
-        unexplained = float(np.maximum(program.device.extra[mine] - UNEXPLAINED_NS, 0.0).sum())
-        found = max(found, (abs(float(run.first_end[number]) - end) + unexplained) / max(end - span.start, 1))
-    return found
+    replay = Replay(analysis, program)
+    if replay.error > MAX_ERROR:
+        return Replay(analysis, program, f"the replay misses the recorded time by {replay.error:.1%}")
+    return replay
