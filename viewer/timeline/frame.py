@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QFont, QImage, QPainter
@@ -14,18 +17,26 @@ from viewer.timeline.event_colors import rgb
 from viewer.timeline.gap_labels import GapLabels
 from viewer.timeline.geometry.columns import Columns, grid
 from viewer.timeline.geometry.layout import FOOT
+from viewer.timeline.geometry.lines import Lines
+from viewer.timeline.geometry.raster import ROUNDED_ROW
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.geometry.strips import Strips
 from viewer.timeline.pixels import (
+    Idle,
     Picture,
     Shown,
+    busy_of,
+    draw_events,
+    draw_ground,
+    idle_of,
     paint_busy,
     paint_counter,
     paint_derived,
-    paint_events,
-    paint_ground,
     paint_lane_gaps,
+    paint_over_gaps,
     paint_strip,
+    round_events,
+    strip_of,
 )
 from viewer.timeline.scene import Scene
 
@@ -67,6 +78,7 @@ class FramePainter:
         self._pixels: U32 = np.empty((0, 0), np.uint32)
         self._image = QImage()
         self._strips = Strips()
+        self._lines = Lines()
 
     def paint(
         self,
@@ -91,20 +103,15 @@ class FramePainter:
         covered = pinned[-1].top + pinned[-1].placed.height if pinned else 0
         self._strips.begin(view, scene.colors, ratio, hurried=hurried)
         self._gap_labels.boxes.clear()
-        self._layer(
-            Picture(pixels, view, ratio, self._strips),
-            scene,
-            shown,
-            options,
-            QRectF(0, covered, scale.width, height),
-        )
+        ground = rgb(theme.current().window)
+        whole = Picture(pixels, view, ratio, self._strips, self._lines, ground)
+        self._layer(whole, scene, shown, options, QRectF(0, covered, scale.width, height))
         if heading is not None:
-            whole = Picture(pixels, view, ratio, self._strips)
             band = whole.block(heading.top, heading.placed.height)
             band[:] = rgb(theme.current().strip)
             band[-whole.line :] = rgb(theme.current().line)
         if pinned:
-            top = Picture(pixels[: round(covered * ratio)], view, ratio, self._strips)
+            top = Picture(pixels[: round(covered * ratio)], view, ratio, self._strips, self._lines, ground)
             self._layer(top, scene, pinned, options, QRectF(0, 0, scale.width, covered))
             top.block(covered - 1, 1)[:] = rgb(theme.current().line_strong)
         return self._image
@@ -132,45 +139,62 @@ class FramePainter:
     def _layer(
         self, picture: Picture, scene: Scene, shown: list[Shown], options: Options, clip: QRectF
     ) -> None:
-        paint_ground(picture, shown, options.origin)
+        draw_ground(picture, shown, options.origin)
         names: list[_Name] = []
         self._gap_labels.begin()
+        over: list[Callable[[], object]] = []  # what is painted over the lines, once these are there
         for each in shown:
-            self._track(picture, scene, each, options, names)
+            self._track(picture, scene, each, options, names, over)
+        picture.lines.put(picture.pixels)
+        for paint in over:
+            paint()
         with painting(self._image) as painter:
             painter.setClipRect(clip)
             self._draw_names(painter, names)
             self._gap_labels.draw(painter)
 
     def _track(
-        self, picture: Picture, scene: Scene, shown: Shown, options: Options, names: list[_Name]
+        self,
+        picture: Picture,
+        scene: Scene,
+        shown: Shown,
+        options: Options,
+        names: list[_Name],
+        over: list[Callable[[], object]],
     ) -> None:
         placed, track = shown.placed, shown.placed.track
         if track.is_heading:
-            paint_strip(picture, scene, shown, options.gaps)
+            over.append(partial(paint_strip, picture, shown, strip_of(picture, scene, shown, options.gaps)))
         elif track.busy:
-            row = placed.rows[0]
-            paint_busy(picture, scene, track.device, shown.top + row.top, row.height, options.gaps, False)
+            row, busy = placed.rows[0], busy_of(picture, scene, track.device, options.gaps)
+            over.append(partial(paint_busy, picture, busy, shown.top + row.top, row.height, False))
         elif track.counter >= 0:
-            paint_counter(picture, scene, shown)
+            over.append(partial(paint_counter, picture, scene, shown))
         elif track.derived:
-            paint_derived(picture, scene, shown)
+            over.append(partial(paint_derived, picture, scene, shown))
         else:
             over_gaps = track.first_of_device and options.gaps and not placed.collapsed
-            if over_gaps:
-                self._gaps(picture, scene, shown)
+            if over_gaps and (idle := idle_of(picture, scene, track.device)) is not None:
+                over.append(partial(paint_lane_gaps, picture, idle, shown.top, placed.height - 1))
+                self._label_gaps(picture, scene, shown, idle)
             for row in placed.rows:
                 top = shown.top + row.top
-                seen = paint_events(picture, scene, track, row.depth, top, row.height, over_gaps)
-                if seen is not None and row.height >= MIN_TEXT_ROW and len(seen.wide):
-                    self._collect(picture, scene, shown, row.depth, seen, names)
+                events = draw_events(picture, scene, track, row.depth, top, row.height, over_gaps)
+                if events is None:
+                    continue
+                if over_gaps:
+                    over.append(partial(paint_over_gaps, picture, events))
+                if row.height >= min(MIN_TEXT_ROW, ROUNDED_ROW):
+                    seen = events.strip.shown(picture.view)
+                    if seen is not None and len(seen.wide):
+                        over.append(partial(round_events, picture, events, seen))
+                        if row.height >= MIN_TEXT_ROW:
+                            self._collect(picture, scene, shown, row.depth, seen, names)
 
-    def _gaps(self, picture: Picture, scene: Scene, shown: Shown) -> None:
-        gaps = scene.gaps.get(shown.placed.track.device)
-        height = shown.placed.height - 1
-        device = shown.placed.track.device
-        seen = paint_lane_gaps(picture, device, gaps.row, shown.top, height) if gaps is not None else None
-        if gaps is not None and seen is not None and scene.idle is not None and height >= MIN_LABELLED:
+    def _label_gaps(self, picture: Picture, scene: Scene, shown: Shown, idle: Idle) -> None:
+        height, gaps = shown.placed.height - 1, scene.gaps[idle.device]
+        seen = idle.strip.shown(picture.view) if height >= MIN_LABELLED else None
+        if seen is not None and scene.idle is not None:
             area = QRectF(0, shown.top, picture.view.width / picture.ratio, height - FOOT)
             rows = shown.placed.rows
             below = height - FOOT - (rows[-1].top + rows[-1].height) if rows else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -16,19 +17,22 @@ from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.columns import Columns, Grid, counter_columns
 from viewer.timeline.geometry.hatching import hatching
 from viewer.timeline.geometry.layout import FOOT, Placed
+from viewer.timeline.geometry.lines import Lines
 from viewer.timeline.geometry.raster import (
     GapColors,
     density_table,
     gap_colors,
+    gap_tiles,
     paint_curve,
     paint_gaps,
     paint_row,
     paint_shares,
-    put_row,
-    row_colors,
+    put_over,
+    round_corners,
+    visible_colors,
 )
 from viewer.timeline.geometry.row_index import Row
-from viewer.timeline.geometry.strips import Strips, colored
+from viewer.timeline.geometry.strips import Stretched, Strip, Strips
 from viewer.timeline.geometry.ticks import ticks
 from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.kinds.base import counter_style_of
@@ -56,103 +60,171 @@ class Picture:
     view: Grid
     ratio: float
     strips: Strips
+    lines: Lines
+    ground: int  # its colour
 
     @property
     def line(self) -> int:
         """Width of a fine line in device pixels."""
         return max(round(self.ratio), 1)
 
+    def place(self, top: float, height: float) -> slice:
+        """The lines of the picture from ``top`` on (logical) that lie inside it."""
+        begin, end = round(top * self.ratio), round((top + height) * self.ratio)
+        return slice(begin if begin > 0 else 0, end if end > 0 else 0)
+
     def block(self, top: float, height: float) -> U32:
         """The part of the picture from ``top`` on (logical) that lies inside it."""
-        return self.pixels[max(round(top * self.ratio), 0) : max(round((top + height) * self.ratio), 0)]
+        return self.pixels[self.place(top, height)]
 
     def cut_below(self, bottom: float) -> int:
         """How many device pixels of something that ends at ``bottom`` (logical) lie outside."""
         return max(round(bottom * self.ratio) - len(self.pixels), 0)
 
 
-def paint_ground(picture: Picture, shown: list[Shown], origin: float) -> None:
+def draw_ground(picture: Picture, shown: list[Shown], origin: float) -> None:
     """The ground, the grid of the ruler, headings, and the lines between tracks."""
-    colors = theme.current()
-    picture.pixels.fill(rgb(colors.window))
-    line, grid = np.uint32(rgb(colors.line)), np.uint32(rgb(colors.grid))
+    colors, rows = theme.current(), sum(len(each.placed.rows) for each in shown)
+    ground = picture.lines.begin(len(picture.pixels), picture.view.width, rows + 2)
+    ground.fill(picture.ground)
     scale = picture.view.scale
     for when in ticks(scale, origin, 88.0 * picture.ratio).times:
         x = round(scale.x(when))
         if 0 <= x < picture.view.width:
-            picture.pixels[:, x : x + picture.line] = grid
-    for each in shown:
-        if each.placed.track.is_heading or each.placed.track.busy:
-            picture.block(each.top, each.placed.height)[:] = rgb(colors.strip)
-        bottom = round((each.top + each.placed.height) * picture.ratio)
-        picture.pixels[max(bottom - picture.line, 0) : max(bottom, 0)] = line
+            ground[x : x + picture.line] = rgb(colors.grid)
+    headings = [each for each in shown if each.placed.track.is_heading or each.placed.track.busy]
+    picture.lines.add(*(picture.place(each.top, each.placed.height) for each in headings)).fill(
+        rgb(colors.strip)
+    )
+    bottoms = [round((each.top + each.placed.height) * picture.ratio) for each in shown]
+    between = (slice(max(bottom - picture.line, 0), max(bottom, 0)) for bottom in bottoms)
+    picture.lines.add(*between).fill(rgb(colors.line))
 
 
-def paint_events(
+@dataclass(frozen=True, slots=True, eq=False)
+class Events:
+    """A row of a lane that has something in view, and where it lies (logical pixels)."""
+
+    strip: Strip | Stretched
+    colors: U32  # 0 where nothing is
+    top: float
+    height: float
+
+
+def draw_events(
     picture: Picture, scene: Scene, track: Track, depth: int, top: float, height: float, over_gaps: bool
-) -> Columns | None:
-    """One row of a lane; returns what it shows, None where nothing is visible."""
-    block, row, lane = picture.block(top, height), scene.index.row(track, depth), track.lane
-    if not len(block) or row is None:
+) -> Events | None:
+    """Work out one row of a lane, and draw it unless it lies ``over_gaps``; None where nothing is visible."""
+    place, row, lane = picture.place(top, height), scene.index.row(track, depth), track.lane
+    if place.start >= min(place.stop, len(picture.pixels)) or row is None:
         return None
-    ground = rgb(theme.current().window)
     strip = picture.strips.strip((lane, depth), row, picture.view)
-    seen = strip.shown(picture.view)
+    if strip.empty:
+        return None
 
     def colors(shown: Columns) -> U32:
         classes = scene.colors.classes(lane, row, np.maximum(shown.event, 0))
-        return row_colors(shown, classes, scene.colors.shades(lane, depth).table, ground, picture.line)
+        return visible_colors(
+            shown, classes, scene.colors.shades(lane, depth).table, picture.ground, picture.line
+        )
 
-    if seen is not None:
-        shades = colored(strip, colors, picture.view)
-        put_row(block, seen, shades, ground, picture.line, alike=not over_gaps)
-    return seen
-
-
-def paint_lane_gaps(picture: Picture, device: int, row: Row, top: float, height: float) -> Columns | None:
-    """The gaps of a device over a whole lane; returns what is shown."""
-    seen = picture.strips.strip(("gaps", device), row, picture.view).shown(picture.view)
-    if seen is not None:
-        colors = theme.current()
-        foot = max(round(FOOT * picture.ratio) - picture.cut_below(top + height), 0)
-        _paint_gaps(picture, row, seen, picture.block(top, height), rgb(colors.window), foot, top)
-    return seen
+    found = strip.look(colors, picture.view)
+    if not over_gaps:
+        picture.lines.add(place)[:] = found
+    return Events(strip, found, top, height)
 
 
-def paint_strip(picture: Picture, scene: Scene, shown: Shown, gaps: bool) -> None:
-    """The busy strip of a folded rank: each device's work, and its communication that stands alone, over its gaps."""
+def paint_over_gaps(picture: Picture, events: Events) -> None:
+    """The events of a row over the gaps of its lane."""
+    put_over(picture.block(events.top, events.height), events.colors)
+
+
+def round_events(picture: Picture, events: Events, seen: Columns) -> None:
+    """Take away the corners of a row's wide events."""
+    round_corners(picture.block(events.top, events.height), seen, picture.ground, picture.line)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Idle:
+    """The gaps of a device in view."""
+
+    device: int
+    strip: Strip | Stretched
+    tiles: U32
+
+
+def idle_of(picture: Picture, scene: Scene, device: int) -> Idle | None:
+    """Work out the gaps of a device; None where it has none in view."""
+    gaps = scene.gaps.get(device)
+    strip = picture.strips.strip(("gaps", device), gaps.row, picture.view) if gaps is not None else None
+    if gaps is None or strip is None or strip.empty:
+        return None
+
+    def tiles(shown: Columns) -> U32:
+        causes = gaps.row.name[np.maximum(shown.event, 0)].astype(np.uint8)
+        return gap_tiles(shown, causes, _gap_colors(theme.current().name, picture.ground, picture.line))
+
+    return Idle(device, strip, strip.look(tiles, picture.view))
+
+
+def paint_lane_gaps(picture: Picture, idle: Idle, top: float, height: float) -> None:
+    """The gaps of a device over a whole lane."""
+    foot = max(round(FOOT * picture.ratio) - picture.cut_below(top + height), 0)
+    _paint_gaps(picture, idle, picture.block(top, height), picture.ground, foot, top)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Busy:
+    """When a device works, and its gaps; either may be None."""
+
+    idle: Idle | None
+    strip: Strip | Stretched | None
+    colors: U32 | None
+
+
+def busy_of(picture: Picture, scene: Scene, device: int, gaps: bool) -> Busy:
+    """Work out when a device works, and with ``gaps`` what it waits for otherwise."""
+    idle = idle_of(picture, scene, device) if gaps else None
+    row = scene.index.busy.get(device)
+    strip = picture.strips.strip(("busy", device), row, picture.view) if row is not None else None
+    if row is None or strip is None or strip.empty:
+        return Busy(idle, None, None)
+
+    def colors(shown: Columns) -> U32:
+        full: U32 = busy_table(theme.current()).reshape(2, -1)[:, -1][busy_classes(row, shown)]
+        full[shown.event < 0] = 0
+        return full
+
+    return Busy(idle, strip, strip.look(colors, picture.view))
+
+
+def strip_of(picture: Picture, scene: Scene, shown: Shown, gaps: bool) -> list[Busy]:
+    """Each device's work in a folded rank, and its communication that stands alone, over its gaps."""
     group = next(each for each in scene.index.groups if each.key == shown.placed.track.group)
-    if not shown.placed.rows or not group.devices:
-        return
-    place, count = shown.placed.rows[0], len(group.devices)
-    for number, device in enumerate(group.devices):
+    return [busy_of(picture, scene, device, gaps) for device in group.devices] if shown.placed.rows else []
+
+
+def paint_strip(picture: Picture, shown: Shown, devices: Sequence[Busy]) -> None:
+    """The busy strip of a folded rank."""
+    count = len(devices)
+    for number, busy in enumerate(devices):
+        place = shown.placed.rows[0]
         first, last = round(number * place.height / count), round((number + 1) * place.height / count)
         top, height = shown.top + place.top + first, max(last - first - (count > 1), 1)
-        paint_busy(picture, scene, device, top, height, gaps, count == 1)
+        paint_busy(picture, busy, top, height, count == 1)
 
 
-def paint_busy(
-    picture: Picture, scene: Scene, device: int, top: int, height: int, gaps: bool, footed: bool
-) -> None:
-    """When a device works, as high as it is busy, and with ``gaps`` what it waits for otherwise.
-
-    ``footed``: with a line below.
-    """
-    idle, colors, view = scene.gaps.get(device), theme.current(), picture.view
-    ground = rgb(colors.strip)
-    seen = picture.strips.strip(("gaps", device), idle.row, view).shown(view) if gaps and idle else None
-    if idle is not None and seen is not None:
+def paint_busy(picture: Picture, busy: Busy, top: int, height: int, footed: bool) -> None:
+    """When a device works, as high as it is busy, over its gaps; ``footed``: with a line below."""
+    if busy.idle is not None:
         footed = footed and height >= MIN_FOOTED
         block = picture.block(top, height + (FOOT if footed else 0))
         foot = min(round(FOOT * picture.ratio), len(block)) if footed else 0
-        _paint_gaps(picture, idle.row, seen, block, ground, foot, top)
-    busy = scene.index.busy.get(device)
-    seen = picture.strips.strip(("busy", device), busy, view).shown(view) if busy is not None else None
+        _paint_gaps(picture, busy.idle, block, rgb(theme.current().strip), foot, top)
     block = picture.block(top, height)
-    if busy is not None and seen is not None and len(block):
-        full = busy_table(colors).reshape(2, -1)[:, -1][busy_classes(busy, seen)]
-        whole = round(height * picture.ratio)
-        paint_shares(block, seen, full, whole, picture.cut_below(top + height), picture.line)
+    if busy.strip is not None and busy.colors is not None and len(block):
+        coverage, whole = busy.strip.coverage(picture.view), round(height * picture.ratio)
+        paint_shares(block, coverage, busy.colors, whole, picture.cut_below(top + height), picture.line)
 
 
 def paint_derived(picture: Picture, scene: Scene, shown: Shown) -> None:
@@ -226,13 +298,9 @@ def without_edges(seen: Columns) -> Columns:
     return Columns(seen.coverage, seen.event, none, seen.left[:0], seen.right[:0], none, none)
 
 
-def _paint_gaps(
-    picture: Picture, row: Row, seen: Columns, block: U32, ground: int, foot: int, top: float
-) -> None:
-    colors = _gap_colors(theme.current().name, ground, picture.line)
+def _paint_gaps(picture: Picture, idle: Idle, block: U32, ground: int, foot: int, top: float) -> None:
     phase = picture.view.first, max(-round(top * picture.ratio), 0)
-    classes = row.name[np.maximum(seen.event, 0)].astype(np.uint8)
-    paint_gaps(block, seen, classes, colors, foot, phase)
+    paint_gaps(block, idle.tiles, _gap_colors(theme.current().name, ground, picture.line), foot, phase)
 
 
 @lru_cache(maxsize=16)

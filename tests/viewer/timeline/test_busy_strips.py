@@ -60,6 +60,7 @@ def test_a_column_is_filled_as_high_as_it_is_busy_so_that_the_gaps_behind_it_are
     seen = columns(row, grid(Scale(0, 400_000, 4)))
     assert seen is not None
     block = np.zeros((8, 4), np.uint32)
-    paint_shares(block, seen, np.full(4, 7, np.uint32), 10, 2, 3)
+    colors = np.where(seen.event < 0, 0, 7).astype(np.uint32)
+    paint_shares(block, seen.coverage, colors, 10, 2, 3)
     assert (block == 7).sum(axis=0).tolist() == [8, 1, 1, 0]
     assert block[-1].tolist() == [7, 7, 7, 0]

@@ -17,6 +17,7 @@ from viewer.timeline.geometry.raster import (
     blended,
     density_table,
     gap_colors,
+    gap_tiles,
     paint_curve,
     paint_gaps,
     paint_row,
@@ -156,7 +157,9 @@ def test_blending_mixes_each_channel() -> None:
 
 def test_a_gap_is_hatched_over_a_tint_with_a_solid_foot() -> None:
     block = np.full((20, 40), GROUND, np.uint32)
-    paint_gaps(block, one_event(8, 32, 40), np.zeros(40, np.uint8), gap_colors(RED, GROUND, hatching(1)), 3)
+    colors = gap_colors(RED, GROUND, hatching(1)[:1])
+    tiles = gap_tiles(one_event(8, 32, 40), np.zeros(40, np.uint8), colors)
+    paint_gaps(block, tiles, colors, 3)
     assert (block[:, :8] == GROUND).all()
     assert len(np.unique(block[:17, 8:32])) == 2
     assert (block[17:, 8:32] == RED[0]).all()
@@ -165,14 +168,9 @@ def test_a_gap_is_hatched_over_a_tint_with_a_solid_foot() -> None:
 def test_the_hatching_of_a_gap_moves_with_the_picture() -> None:
     def painted(phase: int) -> np.ndarray:
         block = np.full((20, 40), GROUND, np.uint32)
-        paint_gaps(
-            block,
-            one_event(0, 40, 40),
-            np.zeros(40, np.uint8),
-            gap_colors(RED, GROUND, hatching(1)),
-            0,
-            (phase, 0),
-        )
+        colors = gap_colors(RED, GROUND, hatching(1)[:1])
+        tiles = gap_tiles(one_event(0, 40, 40), np.zeros(40, np.uint8), colors)
+        paint_gaps(block, tiles, colors, 0, (phase, 0))
         return block
 
     assert (painted(3)[:, :30] == painted(0)[:, 3:33]).all()

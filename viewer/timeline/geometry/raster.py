@@ -40,7 +40,8 @@ def paint_row(block: U32, columns: Columns, classes: U8, table: U32, ground: int
 
     ``line`` is the width, in pixels, of the gap between neighbours.
     """
-    put_row(block, columns, row_colors(columns, classes, table, ground, line), ground, line)
+    _put(block, row_colors(columns, classes, table, ground, line), columns.event >= 0)
+    round_corners(block, columns, ground, line)
 
 
 def row_colors(columns: Columns, classes: U8, table: U32, ground: int, line: int) -> U32:
@@ -53,32 +54,38 @@ def row_colors(columns: Columns, classes: U8, table: U32, ground: int, line: int
     return colors
 
 
-def put_row(block: U32, columns: Columns, colors: U32, ground: int, line: int, alike: bool = False) -> None:
-    """Write the colours of a row into every line of ``block``, and take away the corners of wide events.
+def visible_colors(columns: Columns, classes: U8, table: U32, ground: int, line: int) -> U32:
+    """The same, and 0 where nothing is."""
+    colors = row_colors(columns, classes, table, ground, line)
+    colors[columns.event < 0] = 0
+    return colors
 
-    ``alike``: the lines of ``block`` are, which is faster.
-    """
-    present = columns.event >= 0
-    if present.all():
-        block[:] = colors
-    elif alike:
-        block[:] = np.where(present, colors, block[0])
-    else:
-        _put(block, colors, present)
+
+def round_corners(block: U32, columns: Columns, ground: int, line: int) -> None:
+    """Take away the corners of wide events, where ``block`` is high enough for it."""
     if len(columns.wide) and block.shape[0] >= ROUNDED_ROW * line:
-        width = columns.right - columns.left
-        _round_corners(block, columns.left[width >= ROUNDED], columns.right[width >= ROUNDED], ground, line)
+        wide = columns.right - columns.left >= ROUNDED
+        _round_corners(block, columns.left[wide], columns.right[wide], ground, line)
 
 
-def paint_shares(block: U32, columns: Columns, colors: U32, height: int, cut: int, least: int) -> None:
+def paint_shares(block: U32, coverage: F64, colors: U32, height: int, cut: int, least: int) -> None:
     """Fill columns from their foot up to the share of them that is busy, at least ``least`` pixels of ``height``.
 
-    ``colors`` is one for each column; ``cut`` pixels of the foot lie outside of ``block``.
+    ``colors`` is one for each column, 0 where nothing is; ``cut`` pixels of the foot lie outside of ``block``.
     """
-    filled = np.maximum(np.rint(columns.coverage * height).astype(np.int32), least)
-    filled[columns.event < 0] = 0
+    filled = np.maximum(np.rint(coverage * height).astype(np.int32), least)
+    filled *= colors != 0
     above_foot = np.arange(len(block) + cut, cut, -1, dtype=np.int32)[:, None]
     _put(block, colors, above_foot <= filled)
+
+
+def put_over(block: U32, colors: U32) -> None:
+    """Write colours into every line of ``block``, but for those that are 0."""
+    present = colors != 0
+    if present.all():
+        block[:] = colors
+    else:
+        _put(block, colors, present)
 
 
 def _put(block: U32, colors: U32, where: BOOL) -> None:
@@ -112,8 +119,8 @@ def _round_corners(block: U32, left: F64, right: F64, ground: int, line: int) ->
 class GapColors:
     """For every class of gap, at ``STEPS`` shares of a column, the tile of its hatching and its foot line.
 
-    ``tile`` has a row for each row of a tile, and in it the columns of all tiles: class, then share, then column. The
-    last column, and the last of ``foot`` (class, then share), is the ground.
+    ``tile`` has a row for each row of a tile, and in it the columns of all tiles: class, then share, then column.
+    ``foot`` is one row of tiles that have one colour each. The tile behind the last is the ground.
     """
 
     tile: U32
@@ -122,47 +129,46 @@ class GapColors:
 
 def gap_colors(colors: U32, ground: int, tiles: BOOL) -> GapColors:
     """Colours of gaps over ``ground``; ``tiles`` (classes x rows x columns) says which of their pixels are hatched."""
-    share = np.arange(1, STEPS + 1) / STEPS
+    share, period = np.arange(1, STEPS + 1) / STEPS, tiles.shape[2]
     plain, dark = (blended(colors, ground, each * share)[:, None, :, None] for each in (TINT, HATCHING))
-    tile = np.where(tiles[:, :, None, :], dark, plain).swapaxes(0, 1)
-    tile = np.pad(tile.reshape(len(tile), -1), ((0, 0), (0, 1)), constant_values=ground)
-    return GapColors(tile, np.append(blended(colors, ground, 0.4 + 0.6 * share), np.uint32(ground)))
+    tile = np.where(tiles[:, :, None, :], dark, plain).swapaxes(0, 1).reshape(tiles.shape[1], -1)
+    foot = np.repeat(blended(colors, ground, 0.4 + 0.6 * share), period)[None]
+    tile, foot = (np.pad(each, ((0, 0), (0, period)), constant_values=ground) for each in (tile, foot))
+    return GapColors(tile, foot[0])
 
 
-def paint_gaps(
-    block: U32,
-    columns: Columns,
-    classes: U8,
-    colors: GapColors,
-    foot: int,
-    phase: tuple[int, int] = (0, 0),
-) -> None:
+def gap_tiles(columns: Columns, classes: U8, colors: GapColors) -> U32:
+    """Where in ``colors`` the tile of every column begins."""
+    period, width = colors.tile.shape
+    share = np.minimum((columns.coverage * STEPS).astype(np.int64), STEPS - 1)
+    begin: I64 = (share + classes * np.int64(STEPS)) * period
+    begin[columns.event < 0] = width - period
+    return begin.astype(np.uint32)
+
+
+def paint_gaps(block: U32, tiles: U32, colors: GapColors, foot: int, phase: tuple[int, int] = (0, 0)) -> None:
     """Hatch the idle columns of a lane in the colour of their cause, over a tint, with a solid line of ``foot`` pixels.
 
     All lines of ``block`` are alike before. ``phase`` (columns, rows) moves the hatching with the picture.
     """
-    present = columns.event >= 0
     height, width = block.shape
-    if not height or not present.any():
-        return
-    share = np.minimum((columns.coverage * STEPS).astype(np.int64), STEPS - 1)
-    share += classes * np.int64(STEPS)
     period = len(colors.tile)
-    place = share * period + _column_of_tile(width, phase[0] % period, period)
-    kept = np.empty(0, np.int64)
-    if not present.all():
-        absent = ~present
-        place -= (place - (colors.tile.shape[1] - 1)) * absent
-        share -= (share - (len(colors.foot) - 1)) * absent
-        kept = (absent & (block[0] != colors.foot[-1])).nonzero()[0]
+    none = colors.tile.shape[1] - period
+    if not height or int(tiles.min()) == none:
+        return
+    place = tiles + _column_of_tile(width, phase[0] % period, period)
+    kept = ((tiles == none) & (block[0] != colors.foot[-1])).nonzero()[0]
     under = block[0, kept]
-    for row in range(min(period, height - foot)):
-        colors.tile[(row + phase[1]) % period].take(place, out=block[row], mode="clip")
+    some = min(period, height - foot)
+    if some > 0:
+        first = phase[1] % period
+        tile = np.roll(colors.tile, -first, axis=0) if first else colors.tile
+        tile[:some].take(place, axis=1, out=block[:some], mode="clip")
     for row in range(period, height - foot, period):
-        some = block[row : min(row + period, height - foot)]
-        some[:] = block[: len(some)]
+        more = block[row : min(row + period, height - foot)]
+        more[:] = block[: len(more)]
     if foot:
-        block[height - foot :] = colors.foot.take(share)
+        block[height - foot :] = colors.foot.take(place)
     block[:, kept] = under
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from functools import cached_property, partial
+from typing import ClassVar
 
 import numpy as np
 
-from parsers.model.arrays import I64, U32
+from parsers.model.arrays import BOOL, F64, I64, U32
 from parsers.model.late.dataclass import dataclass
 from viewer.timeline.geometry.columns import WIDE, Columns, Grid, columns
 from viewer.timeline.geometry.row_index import Row
@@ -25,7 +27,7 @@ _NO_EDGE = np.empty(0, np.float64)
 
 @dataclass(slots=True, eq=False)
 class Strip:
-    """Columns [first, last) of a row on the lattice of ``zoom``, and their colours once somebody asked for them."""
+    """Columns [first, last) of a row on the lattice of ``zoom``, and what they look like once somebody asked."""
 
     row: Row
     zoom: Grid
@@ -33,14 +35,10 @@ class Strip:
     last: int
     columns: Columns
     empty: bool = False
-    colors: U32 | None = None
+    looks: U32 | None = None
     times: I64 | None = None  # what ``spans`` says
-    source: Strip | None = None  # of a neighbouring zoom, from which this one was stretched
 
-    @property
-    def rough(self) -> bool:
-        """Whether it is to be worked out when there is time."""
-        return self.source is not None
+    rough: ClassVar[bool] = False
 
     @classmethod
     def of(cls, row: Row, view: Grid, first: int, last: int) -> Strip:
@@ -52,8 +50,8 @@ class Strip:
 
     def shown(self, view: Grid) -> Columns | None:
         """The columns of the view; None when nothing is in the whole strip."""
-        if self.empty or self.rough:  # which is of one view
-            return None if self.empty else self.columns
+        if self.empty:
+            return None
         shift, whole = view.first - self.first, self.columns
         here = slice(shift, shift + view.width)
         if not len(whole.wide):
@@ -71,6 +69,23 @@ class Strip:
             whole.begin[some] - shift,
             whole.end[some] - shift,
         )
+
+    def look(self, make: Callable[[Columns], U32], view: Grid) -> U32:
+        """What the columns of the view look like; ``make`` is asked once for the whole strip."""
+        return self.whole_look(make)[self._part(view)]
+
+    def coverage(self, view: Grid) -> F64:
+        """The share of each column of the view that is busy."""
+        return self.columns.coverage[self._part(view)]
+
+    def _part(self, view: Grid) -> slice:
+        return slice(view.first - self.first, view.first - self.first + view.width)
+
+    def whole_look(self, make: Callable[[Columns], U32]) -> U32:
+        """The same of all columns of the strip."""
+        if self.looks is None:
+            self.looks = make(self.columns)
+        return self.looks
 
     @property
     def spans(self) -> I64:
@@ -119,47 +134,88 @@ class Strip:
         return Strip(self.row, self.zoom, low, high, made, self.empty)
 
 
-class Stretching:
-    """Rows of a zoom, each about as its strip of a zoom near it says; what is wide keeps its exact edges."""
+@dataclass(slots=True, eq=False)
+class Stretched:
+    """A row about as the strip of a zoom near this one says: each column of the view as ``place`` of the strip."""
 
-    def __init__(self, former: Mapping[Hashable, Strip], view: Grid) -> None:
+    source: Strip
+    place: I64
+    wide: Callable[[], tuple[I64, F64, F64, I64, I64]]
+
+    @property
+    def empty(self) -> bool:
+        return self.source.empty
+
+    rough: ClassVar[bool] = True  # to be worked out when there is time
+
+    def shown(self, _: Grid) -> Columns | None:
+        """The columns of the view; what is wide has its exact edges. None when nothing is in the whole strip."""
+        if self.empty:
+            return None
+        columns = self.source.columns
+        return Columns(columns.coverage.take(self.place), columns.event.take(self.place), *self.wide())
+
+    def look(self, make: Callable[[Columns], U32], _: Grid) -> U32:
+        """What the columns of the view look like."""
+        return self.source.whole_look(make).take(self.place)
+
+    def coverage(self, _: Grid) -> F64:
+        """The share of each column of the view that is busy."""
+        return self.source.columns.coverage.take(self.place)
+
+
+class Stretching:
+    """Rows of a zoom as they were worked out for zooms near it."""
+
+    def __init__(self, former: Mapping[Hashable, Strip | Stretched], view: Grid) -> None:
         self._view = view
-        self._exact = {name: strip.source or strip for name, strip in former.items()}
+        self._exact = {
+            name: kept.source if isinstance(kept, Stretched) else kept for name, kept in former.items()
+        }
         self._places: dict[tuple[float, float, int, int], I64 | None] = {}
         self._nearest: dict[tuple[float, float], I64 | None] = {}  # by zoom: columns nearest to the view's
+
+    def strip(self, name: Hashable, row: Row) -> Stretched | None:
+        """A row; None where its strip is not of a zoom near this one or does not reach far enough."""
+        exact = self._exact.get(name)
+        if exact is None or exact.row is not row:
+            return None
+        zoom = exact.zoom
+        key = zoom.step, zoom.phase, exact.first, exact.last
+        place = self._places[key] if key in self._places else self._place_in(exact, key)
+        return None if place is None else Stretched(exact, place, partial(self._wide, name))
+
+    @cached_property
+    def _edges(self) -> tuple[Mapping[Hashable, slice], BOOL, F64, F64, I64, I64]:
+        """Of the wide events of all rows together: where a row's are, which can be seen, left, right, begin, end."""
         spans = [strip.spans for strip in self._exact.values()]
         ends = np.cumsum([each.shape[1] for each in spans]).tolist()
-        self._part = {name: slice(b, e) for name, b, e in zip(self._exact, [0, *ends], ends, strict=False)}
+        part = {name: slice(b, e) for name, b, e in zip(self._exact, [0, *ends], ends, strict=False)}
         left, right = self._view.place(np.concatenate(spans, axis=1))
         begin = np.maximum(np.ceil(left), 0).astype(np.int64)
         end = np.minimum(np.floor(right), self._view.width).astype(np.int64)
-        self._edges = left, right, begin, np.maximum(end, begin + 1)
-        self._seen = (right > 0) & (left < self._view.width) & (right - left >= WIDE)
+        seen = (right > 0) & (left < self._view.width) & (right - left >= WIDE)
+        return part, seen, left, right, begin, np.maximum(end, begin + 1)
 
-    def strip(self, name: Hashable, row: Row) -> Strip | None:
-        """The columns of a row; None where none of its strips near this zoom reaches far enough."""
-        exact, view = self._exact.get(name), self._view
-        place = self._nearest_of(exact) if exact is not None and exact.row is row else None
-        if exact is None or place is None:
-            return None
-        part, columns = self._part[name], exact.columns
-        seen, wide, edges = self._seen[part], columns.wide, [each[part] for each in self._edges]
-        if not seen.all():
-            some = seen.nonzero()[0]
-            wide, edges = wide.take(some), [each.take(some) for each in edges]
-        made = Columns(columns.coverage.take(place), columns.event.take(place), wide, *edges)
-        colors = exact.colors.take(place) if exact.colors is not None else None
-        return Strip(row, view, view.first, view.last, made, exact.empty, colors, source=exact)
+    def _wide(self, name: Hashable) -> tuple[I64, F64, F64, I64, I64]:
+        parts, seen, left, right, begin, end = self._edges
+        part, wide = parts[name], self._exact[name].columns.wide
+        some = seen[part].nonzero()[0]
+        return (
+            wide.take(some),
+            left[part].take(some),
+            right[part].take(some),
+            begin[part].take(some),
+            end[part].take(some),
+        )
 
-    def _nearest_of(self, exact: Strip) -> I64 | None:
+    def _place_in(self, exact: Strip, key: tuple[float, float, int, int]) -> I64 | None:
         """Places in a strip of the columns nearest to the view's; strips worked out together share them."""
-        key = exact.zoom.step, exact.zoom.phase, exact.first, exact.last
-        if key not in self._places:
-            nearest = self._nearest_to(exact.zoom)
-            place = None if nearest is None else nearest - exact.first
-            reaches = place is not None and place[0] >= 0 and place[-1] < exact.last - exact.first
-            self._places[key] = place if reaches else None
-        return self._places[key]
+        nearest = self._nearest_to(exact.zoom)
+        place = None if nearest is None else nearest - exact.first
+        reaches = place is not None and place[0] >= 0 and place[-1] < exact.last - exact.first
+        found = self._places[key] = place if reaches else None
+        return found
 
     def _nearest_to(self, zoom: Grid) -> I64 | None:
         key, view = (zoom.step, zoom.phase), self._view
@@ -174,7 +230,8 @@ class Strips:
     """The rows of one zoom by name; they grow while the view moves, a few of them ahead of time in every frame."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, Strip] = {}
+        self._kept: dict[Hashable, Strip | Stretched] = {}
+        self.is_rough = False  # whether a row of the last frame was stretched
         self._stretching: Stretching | None = None
         self._turn = 0
         self._beyond = BEYOND
@@ -202,37 +259,38 @@ class Strips:
             self._zoom = zoom
             self._around = None
         elif self.is_rough:
-            self._kept = {name: kept for name, kept in self._kept.items() if not kept.rough}
+            self._kept = dict(self._exact)
+        self.is_rough = False
         self._moved = view.first - self._view.first if self._view is not None else 0
         self._view = view
         self._spare = max(len(self._kept) // 5, 2)
 
     @property
-    def is_rough(self) -> bool:
-        """Whether a row of the last frame was stretched."""
-        return any(kept.rough for kept in self._kept.values())
+    def _exact(self) -> list[tuple[Hashable, Strip]]:
+        return [(name, kept) for name, kept in self._kept.items() if isinstance(kept, Strip)]
 
     def _is_near(self, view: Grid, look: tuple[object, ...]) -> bool:
         _, _, width, *before = self._zoom
         return width == view.width and tuple(before) == look
 
-    def strip(self, name: Hashable, row: Row, view: Grid) -> Strip:
+    def strip(self, name: Hashable, row: Row, view: Grid) -> Strip | Stretched:
         """A row with at least the columns of ``view``."""
-        first, last = view.first - self._beyond, view.first + view.width + self._beyond
         kept = self._kept.get(name)
-        if kept is None or kept.row is not row or kept.last < first or kept.first > last:
-            stretched = self._stretched(name, row)
-            kept = stretched or Strip.of(row, self._fresh(view, first, last), first, last)
-        elif kept.rough:
+        if isinstance(kept, Stretched):
             return kept
+        first, last = view.first - self._beyond, view.first + view.width + self._beyond
+        if kept is None or kept.row is not row or kept.last < first or kept.first > last:
+            others_turn = self._stretching is not None and (len(self._kept) + self._turn) % TURNS != 0
+            stretched = self._stretching.strip(name, row) if self._stretching and others_turn else None
+            if stretched is not None:
+                self.is_rough = True
+                self._kept[name] = stretched
+                return stretched
+            kept = Strip.of(row, self._fresh(view, first, last), first, last)
         elif first < kept.first or last > kept.last or self._should_grow(kept, first, last):
             kept = self._grown(kept, view, first, last)
         self._kept[name] = kept
         return kept
-
-    def _stretched(self, name: Hashable, row: Row) -> Strip | None:
-        others_turn = (len(self._kept) + self._turn) % TURNS != 0
-        return self._stretching.strip(name, row) if self._stretching is not None and others_turn else None
 
     def _fresh(self, view: Grid, first: int, last: int) -> Grid:
         """The columns of a row that is not kept yet: the same for all of them in a frame."""
@@ -248,18 +306,17 @@ class Strips:
         near = view.width // NEAR + BEYOND
         first, last = view.first - near, view.first + view.width + near
         short = [
-            name
-            for name, kept in self._kept.items()
+            (name, kept)
+            for name, kept in self._exact
             if kept.first <= view.first < view.first + view.width <= kept.last
             and (kept.first > first or kept.last < last)
         ]
-        for name in short[:most]:
-            kept = self._kept[name]
+        for name, kept in short[:most]:
             if kept.first > first:
                 kept = Strip.of(kept.row, view, first, kept.first).joined(kept)
-            if kept.last < last:
-                kept = kept.joined(Strip.of(kept.row, view, kept.last, last))
-            self._kept[name] = kept
+            self._kept[name] = (
+                kept.joined(Strip.of(kept.row, view, kept.last, last)) if kept.last < last else kept
+            )
         return len(short) > most
 
     def _should_grow(self, kept: Strip, first: int, last: int) -> bool:
@@ -281,13 +338,6 @@ class Strips:
             spare = (most - (last - first)) // 2
             kept = kept.cut(first - spare, last + spare)
         return kept
-
-
-def colored(strip: Strip, make: Callable[[Columns], U32], view: Grid) -> U32:
-    """The colours of the columns of ``view``; ``make`` is asked once for the whole strip."""
-    if strip.colors is None:
-        strip.colors = make(strip.columns)
-    return strip.colors[view.first - strip.first : view.first - strip.first + view.width]
 
 
 def _nothing(width: int) -> Columns:
