@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.late import CollectiveRow, Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
-from rules.losses.concentration import extent
+from rules.losses.concentration import Extent, extent
 from rules.losses.lost_time import event_evidence
 from rules.remedies.communication import EQUAL_WORK, hidden_communication
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
@@ -89,29 +89,43 @@ When it is wrong
         events = _kernels(analysis, ranks, worst)
         alone = clip(analysis.time(worst).communication, *analysis.window)
         found_in = extent(analysis, alone, worst)
-        once = _one_long(analysis, events, length(alone))
-        yield self.finding(
+        where: dict[str, Any] = {
+            "culprit": _culprit(trace, ranks, events),
+            "device": worst,
+            "evidence": event_evidence(trace, events),
+            "intervals": pairs(alone),
+            "unknown": (_cannot_tell(ranks),),
+        }
+        account = _explanation(analysis, ranks, worst, found_in.part(ceiling))
+        if once := _one_long(analysis, events, length(alone)):
+            yield self._one_long(analysis, once, found_in, account=account + once.text, **where)
+            return
+        advice = hidden_communication(analysis, worst).after(*_first_of_all(analysis, ranks, events, worst))
+        yield self._every_step(analysis, ranks, ceiling, found_in, account=account, remedy=advice, **where)
+
+    def _one_long(self, analysis: Analysis, once: _OneLong, found_in: Extent, **said: Any) -> Finding:
+        """The one collective that takes most of the time, which says nothing about later steps."""
+        return self.finding(
             analysis,
-            headline=Headline(f"One long {once.kind}", found_in.share(once.ns))
-            if once
-            else Headline("Communication is not overlapped", found_in.share(ceiling)),
-            account=_explanation(analysis, ranks, worst, found_in.part(ceiling))
-            + (once.text if once else ""),
-            remedy=_LATER_STEPS
-            if once
-            else hidden_communication(analysis, worst).after(*_first_of_all(analysis, ranks, events, worst)),
-            ceiling_ns=once.ns if once else ceiling,
-            of_recording=once is not None,
-            culprit=_culprit(trace, ranks, events),
-            device=worst,
-            evidence=event_evidence(trace, events),
-            intervals=pairs(alone),
-            unknown=(_cannot_tell(ranks),),
-            confidence="low"
-            if once
-            else "high"
-            if len(ranks.run.meetings.row) and not ranks.unrecorded
-            else "medium",
+            headline=Headline(f"One long {once.kind}", found_in.share(once.ns)),
+            remedy=_LATER_STEPS,
+            ceiling_ns=once.ns,
+            of_recording=True,
+            confidence="low",
+            **said,
+        )
+
+    def _every_step(
+        self, analysis: Analysis, ranks: Ranks[RecordedRun], ceiling: int, found_in: Extent, **said: Any
+    ) -> Finding:
+        """What the communication of a step leaves exposed: ``ceiling`` ns of the analysed time."""
+        known = len(ranks.run.meetings.row) and not ranks.unrecorded
+        return self.finding(
+            analysis,
+            headline=Headline("Communication is not overlapped", found_in.share(ceiling)),
+            ceiling_ns=ceiling,
+            confidence="high" if known else "medium",
+            **said,
         )
 
 
