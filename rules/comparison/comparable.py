@@ -16,6 +16,9 @@ MIN_COMMON_SHARE = 0.1  # of the kernel time; below it the kernels are others, a
 MANY_TIMES_AS_MANY = 4  # kernels a step: more than a compiler joins
 SAME_CALLS = 0.02  # launches of a kernel a step, as often on both sides
 ANOTHER_SIZE = 1.5  # the same kernels so much slower: more than the clocks of one GPU model differ
+MIN_COPIED_BYTES = 65_536  # to the GPU and back: less is neither input nor output
+SAME_BYTES = 0.02  # so many more or fewer are the same data
+OTHER_STEP = 0.25  # so many more or fewer in a step are another part of the work
 FEW_STEPS = 3  # fewer hardly show how much steps differ
 
 
@@ -125,6 +128,8 @@ def not_the_same_work(first: Side, second: Side, works: tuple[Works, Works]) -> 
         found.append("no GPU work was recorded in one of them")
     if not (first.found_by and second.found_by):
         found.append(f"no steps were found in {_without_steps(first, second)}")
+    elif first.whole:
+        found.append(_OTHER_STEPS)
     elif first.found_by != second.found_by and "repetition" in (first.found_by, second.found_by):
         found.append("steps were found in different ways, by their annotation and by what repeats")
     names = _gpu_names(first), _gpu_names(second)
@@ -134,7 +139,9 @@ def not_the_same_work(first: Side, second: Side, works: tuple[Works, Works]) -> 
         found.append(f"{how_many(first.gpus, 'GPU')} before and {second.gpus} after")
     if look_like_different_programs(*works):
         found.append("they share almost no kernels, and one launches many times more than the other")
-    elif first.gpus == second.gpus and names[0] == names[1] and times_as_long(*works) is not None:
+    elif (
+        first.gpus == second.gpus and names[0] == names[1] and another_size(first, second, works) is not None
+    ):
         found.append(
             "kernels launched equally often take much longer or much less time each, as with another batch size"
         )
@@ -166,7 +173,7 @@ def cautions(first: Side, second: Side, works: tuple[Works, Works]) -> list[str]
             f"only {percent(in_common)} of the kernel time is in kernels found in both: another precision, a "
             "compiler, or another program"
         )
-    elif names[0] == names[1] and (times := times_as_long(*works)) is not None:
+    elif names[0] == names[1] and (times := another_size(first, second, works)) is not None:
         longer = times > 1
         found.append(
             f"kernels of the same name, launched equally often, take {three_digits(times if longer else 1 / times)} "
@@ -209,6 +216,27 @@ def _in_common(before: Works, after: Works) -> float:
     )
 
 
+def hold_other_steps(first: Side, second: Side) -> bool:
+    """Whether steps that were inferred from repetition hold different parts of what is the same work as a whole."""
+    if not first.found_by == second.found_by == "repetition" or not copy_as_much(first, second):
+        return False
+    a_step = first.copied_bytes / first.repetitions, second.copied_bytes / second.repetitions
+    return abs(a_step[0] - a_step[1]) > OTHER_STEP * max(a_step)
+
+
+def another_size(first: Side, second: Side, works: tuple[Works, Works]) -> float | None:
+    """By what factor equal kernels take longer, as with another batch; None where as much data comes and goes."""
+    return None if copy_as_much(first, second, a_step=True) else times_as_long(*works)
+
+
+def copy_as_much(first: Side, second: Side, a_step: bool = False) -> bool:
+    """Whether as many bytes go to the GPU and back in the analysed time, or in a step: the same data."""
+    before, after = (
+        side.copied_bytes / (side.repetitions if a_step else 1) for side in (first, second)
+    )
+    return max(before, after) >= MIN_COPIED_BYTES and abs(after - before) <= SAME_BYTES * max(before, after)
+
+
 def times_as_long(before: Works, after: Works) -> float | None:
     """By what factor the kernels that both launch equally often became slower, where that is beyond another clock."""
     alike = [
@@ -227,9 +255,14 @@ def times_as_long(before: Works, after: Works) -> float | None:
     return median if not 1 / ANOTHER_SIZE < median < ANOTHER_SIZE else None
 
 
+_OTHER_STEPS = "steps were inferred from repetition on the GPU and hold different parts of the work"
+
+
 def _about_steps(first: Side, second: Side) -> list[str]:
     if not (first.found_by and second.found_by):
         return [f"no steps were found in {_without_steps(first, second)}: whole recordings are compared"]
+    if first.whole:
+        return [f"{_OTHER_STEPS}: whole recordings are compared"]
     if first.found_by != second.found_by:
         return [
             "steps were found in different ways, one by annotation and one by repetition: they may not contain the "

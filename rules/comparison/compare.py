@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from parsers.model import EventKind, Trace
@@ -12,14 +13,16 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.comparison.bridge import Bridge, bridges
 from rules.comparison.comparable import (
+    another_size,
     are_the_same,
     cautions,
     cautions_of_reports,
+    copy_as_much,
+    hold_other_steps,
     holds_memory_alone,
     look_like_different_programs,
     not_the_same_work,
     refuse_incomparable,
-    times_as_long,
 )
 from rules.comparison.findings import LOUD, Change, FindingChange, compare_findings
 from rules.comparison.gate import Decision, Judgement, Outcome
@@ -39,7 +42,7 @@ from rules.terms.thresholds import DEFAULTS, Thresholds
 NOISE_SHARE = 0.02  # of the step; what changed by less, beside the step itself, is as before
 MIN_CHANGE = 0.001  # of the kernel time; a kernel that changed by less changed nothing
 MIN_SHOWN = 0.0005  # a smaller share of the step, on both sides, is not worth a row
-SAME_AMOUNT = 0.05  # kernels launched by two recordings without steps that did the same work
+SAME_AMOUNT = 0.05  # so many more or fewer kernels, without steps, are the same work
 KERNEL_ROWS = 30
 
 Repeats: TypeAlias = tuple[Sequence[StepTimes], Sequence[StepTimes]]  # further runs before and after
@@ -130,7 +133,9 @@ def compare(
         for trace in (before, after)
         for analysis in (Analysis(trace, thresholds),)
     )
-    by_step = bool(first.step_ns and second.step_ns)
+    by_step = bool(first.step_ns and second.step_ns) and not hold_other_steps(first, second)
+    if not by_step:
+        first, second = replace(first, whole=True), replace(second, whole=True)
     runs = (first.step_times, *repeats[0]), (second.step_times, *repeats[1])
     ratio = ratio_of_runs(*runs) if by_step else None
     times = (ratio.before.mean, ratio.after.mean) if ratio is not None else (first.step_ns, second.step_ns)
@@ -156,18 +161,17 @@ def compare(
         (step.before, step.after),
         NOISE_SHARE * step.before,
     )
-    twins = are_the_same(before, after)
     work = same_work(
         matched,
         different_programs=other_program,
-        other_size=times_as_long(*works) if first.gpus == second.gpus else None,
+        other_size=another_size(first, second, works) if first.gpus == second.gpus else None,
         exposed=(first.share("communication") * step.before, second.share("communication") * step.after),
     )
     scaled = scaling(first, second)
     because: list[str] = []
-    if twins and not any(repeats):
+    if are_the_same(before, after) and not any(repeats):
         headline = "The same recording twice: nothing differs"
-    elif by_step or abs(measures[0].change) <= SAME_AMOUNT:
+    elif by_step or abs(measures[0].change) <= SAME_AMOUNT or copy_as_much(first, second):
         headline = headline_on(step, "a step takes" if by_step else "all of it takes", judgement)
         because = _because(step, findings, second.diagnosis, judgement)
         if other_program:

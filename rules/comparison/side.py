@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from parsers.model import EventKind, Trace
+from parsers.model import CopyKind, EventKind, Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import comparable_name
 from rules.analysis.analysis import Analysis
+from rules.analysis.gpu.copies import copies_of
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.device_time import Budget
 from rules.analysis.names.families import classify
@@ -27,6 +28,7 @@ class Side:
     trace: Trace
     analysis: Analysis
     diagnosis: Diagnosis
+    whole: bool = False  # compared as a whole, even where it has steps
 
     @property
     def window_ns(self) -> int:
@@ -50,8 +52,15 @@ class Side:
 
     @property
     def repetitions(self) -> int:
-        """Steady steps of all ranks together; one where no steps were found."""
-        return sum(step.steady for step in self.analysis.steps) or 1
+        """Steady steps of all ranks together; one where no steps were found, or where they are not compared."""
+        return 1 if self.whole else sum(step.steady for step in self.analysis.steps) or 1
+
+    @property
+    def copied_bytes(self) -> int:
+        """What was copied between the host and the GPUs in the analysed time, in both directions."""
+        directions = (CopyKind.H2D, CopyKind.D2H)
+        devices = self.analysis.active_devices
+        return sum(copies_of(self.analysis, device, each).bytes for device in devices for each in directions)
 
     @property
     def gpus(self) -> int:
@@ -79,7 +88,7 @@ class Side:
 
     def typical_of(self, rank: int | None) -> Step | None:
         """The steady step of median length of a rank; None where it has none."""
-        steady = self.analysis.steady_steps if self.found_by else ()
+        steady = self.analysis.steady_steps if self.found_by and not self.whole else ()
         mine = sorted((step for step in steady if step.rank == rank), key=lambda step: step.duration)
         return mine[(len(mine) - 1) // 2] if mine else None
 
