@@ -231,9 +231,7 @@ def another_size(first: Side, second: Side, works: tuple[Works, Works]) -> float
 
 def copy_as_much(first: Side, second: Side, a_step: bool = False) -> bool:
     """Whether as many bytes go to the GPU and back in the analysed time, or in a step: the same data."""
-    before, after = (
-        side.copied_bytes / (side.repetitions if a_step else 1) for side in (first, second)
-    )
+    before, after = (side.copied_bytes / (side.repetitions if a_step else 1) for side in (first, second))
     return max(before, after) >= MIN_COPIED_BYTES and abs(after - before) <= SAME_BYTES * max(before, after)
 
 

@@ -48,7 +48,7 @@ def shown_stretch(analysis: Analysis, evidence: Sequence[Evidence] = ()) -> tupl
         t0, t1 = analysis.window
         return t0, t1, f"the analysed {duration(t1 - t0)}"
     starts = [each.start for each in evidence]
-    steps = [step for step in steps if any(step.start <= at < step.end for at in starts)] or steps
+    steps = tuple(step for step in steps if any(step.start <= at < step.end for at in starts)) or steps
     lengths = np.array([step.duration for step in steps])
     step = steps[int(np.abs(lengths - np.median(lengths)).argmin())]
     return step.start, step.end, f"one step, {step.name}, {duration(step.duration)}"
