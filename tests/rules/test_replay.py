@@ -46,6 +46,9 @@ def test_a_recording_is_reproduced(recorded: Replay) -> None:
     assert recorded.error <= MAX_ERROR
     measured = np.mean([(span.end - span.start) / span.count for span in recorded.spans])
     assert recorded.recorded_ns == pytest.approx(measured, rel=0.15) or recorded.recorded_ns > measured
+    assert (recorded.typical is recorded.recorded) == (
+        recorded.recorded_ns == pytest.approx(recorded.mean_ns)
+    )
 
 
 def of_two_kinds(first: int, length: float) -> TinyTrace:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -279,6 +280,18 @@ def test_reading_many_ranks_can_be_stopped(folder: Path) -> None:
     assert files is not None
     with pytest.raises(Cancelled):
         open_many(files, progress, workers=Workers(1))
+
+
+def test_a_file_is_recognised_once_and_not_again_where_it_is_reduced(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = files_of_many([folder])
+    assert files is not None
+    assert {each.format for each in files.wanted} == {"chrome"}
+    wanted = files.wanted[0]
+    monkeypatch.setattr("parsers.opening.parser_of", lambda source: None)
+    assert reduce_rank(wanted).content
+    assert reduce_rank(replace(wanted, format="")).problem  # nobody has looked yet
 
 
 def test_few_ranks_are_read_in_full_and_nothing_but_broken_files_is_refused(tmp_path: Path) -> None:
