@@ -73,7 +73,7 @@ When it is wrong
         yield self.finding(
             analysis,
             headline=Headline(
-                f"{shortened(worst.name.removeprefix('aten::'), 36)} uses {percent(worst.share)} of the GPU",
+                f"{shortened(worst.name.removeprefix('aten::'), 36)} reaches {percent(worst.share)} of its roof",
                 of_every_step(analysis, share(analysis, ceiling)),
                 names_culprit=True,
             ),

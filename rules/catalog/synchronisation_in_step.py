@@ -104,7 +104,8 @@ When it is wrong
 
 def _explanation(analysis: Analysis, waiting: IdleTime, copied: int, calls: int) -> str:
     """``copied``: numbers copied and waited for without an operator that says so; ``calls``: others that block."""
-    items = _that_wait(analysis, waiting.device, _operators(analysis, waiting.device, _SCALARS))
+    read = _operators(analysis, waiting.device, _SCALARS)
+    items = _that_wait(analysis, waiting.device, read)
     sized = _operators(analysis, waiting.device, _SIZED)
     scalars = len(items) + copied
     found = [counted(analysis, scalars, "scalar read-back")] if scalars else []
@@ -116,6 +117,9 @@ def _explanation(analysis: Analysis, waiting: IdleTime, copied: int, calls: int)
         f"The CPU waits for the GPU because of {listed(found) or 'blocking copies'}; afterwards the GPU idles "
         f"until new work arrives: {waiting.part}."
     )
+    if spare := len(read) - len(items):
+        others = counted(analysis, spare, "other value", verb="lie")
+        text += f" {others} in the CPU's memory, where reading costs no wait."
     where = [
         f"{each.culprit.said} ({waiting.extent.told(each.ns)}, {each.count:,} gap{'s' if each.count != 1 else ''})"
         for number, each in enumerate(waiting.blames[:3])

@@ -170,7 +170,7 @@ def cautions(first: Side, second: Side, works: tuple[Works, Works]) -> list[str]
         )
     if first.gpus and second.gpus and in_common < MIN_COMMON_SHARE:
         found.append(
-            f"only {percent(in_common)} of the kernel time is in kernels found in both: another precision, a "
+            f"only {percent(in_common)} of the kernel time is in kernels of the same name: another precision, a "
             "compiler, or another program"
         )
     elif names[0] == names[1] and (times := another_size(first, second, works)) is not None:

@@ -28,8 +28,9 @@ MIN_RECORDER_SHARE = 0.03
 class StepTime:
     """Parts of a typical step of one device, ns, under the keys of ``budget_json`` and of ``Cause``.
 
-    ``recorded`` add up to ``recorded_ns`` and ``parts`` to ``length_ns``, which is the step as users run it and what
-    every fix is replayed against. The difference is the recorder's.
+    ``mean`` add up to ``mean_ns``, ``recorded`` to ``recorded_ns`` and ``parts`` to ``length_ns``, which is the step as
+    users run it and what every fix is replayed against. What slow steps took longer by chance, and then what the
+    recorder took, is what the CPU did: both leave the GPU's own work as it is.
     """
 
     device: int
@@ -37,6 +38,7 @@ class StepTime:
     is_mean: bool  # whether ``recorded_ns`` reads the same
     recorded_ns: float
     length_ns: float
+    mean: Mapping[str, float]
     recorded: Mapping[str, float]
     parts: Mapping[str, float]
 
@@ -45,11 +47,11 @@ class StepTime:
         return self.recorded_ns - self.length_ns
 
     def scale(self, key: str) -> float:
-        """By which factor the share of a part in a step changes when the recorder is taken out."""
-        before = self.recorded.get(key, 0.0)
+        """By which factor the share of a part changes from the mean step to one without the recorder."""
+        before = self.mean.get(key, 0.0)
         if before <= 0 or self.length_ns <= 0:
             return 1.0
-        return (self.parts[key] / before) * (self.recorded_ns / self.length_ns)
+        return (self.parts[key] / before) * (self.mean_ns / self.length_ns)
 
     @property
     def recorder_share(self) -> float:
@@ -64,7 +66,7 @@ class StepTime:
     @property
     def fixed_scale(self) -> float:
         """The same for a part in which the recorder has no share."""
-        return self.recorded_ns / self.length_ns if self.length_ns > 0 else 1.0
+        return self.mean_ns / self.length_ns if self.length_ns > 0 else 1.0
 
 
 @derived
@@ -73,19 +75,20 @@ def step_times(analysis: Analysis) -> Mapping[int, StepTime]:
     replay = replay_of(analysis)
     if replay.reason:
         return {}
+    chance = Removal(replay, replay.recorded, replay.typical)
     recorder = Removal(replay, replay.typical, replay.usual)
     found = {}
     for device in analysis.active_devices:
         budget = analysis.budgets(device)
         spans = [number for number, span in enumerate(replay.spans) if device in span.devices]
         if budget.window_ns and spans:
-            found[device] = _step_time(analysis, budget, recorder, spans[0])
+            found[device] = _step_time(analysis, budget, chance, recorder, spans[0])
     return found
 
 
-def _step_time(analysis: Analysis, budget: Budget, recorder: Removal, span: int) -> StepTime:
+def _step_time(analysis: Analysis, budget: Budget, chance: Removal, recorder: Removal, span: int) -> StepTime:
     replay = recorder.replay
-    factor = replay.recorded_ns / budget.window_ns
+    factor = replay.mean_ns / budget.window_ns
     parts = {
         "compute": budget.compute_ns,
         _COMMUNICATION: budget.exposed_communication_ns,
@@ -94,22 +97,34 @@ def _step_time(analysis: Analysis, budget: Budget, recorder: Removal, span: int)
         **{cause.key: budget.idle_ns.get(cause, 0) for cause in Cause},
         "residual": budget.residual_ns,
     }
-    recorded = {key: ns * factor for key, ns in parts.items()}
+    mean = {key: ns * factor for key, ns in parts.items()}
     time = analysis.time(budget.device)
     intervals: dict[str, Intervals] = {cause.key: time.idle[cause] for cause in _OF_HOST}
     intervals[_COMMUNICATION] = time.communication
     edges = replay.spans[span]
-    shares = {}
-    for key, where in intervals.items():
-        inside = clip(where, edges.start, edges.end)
-        shares[key] = recorder.host_share(inside, span) if length(inside) else 0.0
-    gone = _distributed(max(replay.recorded_ns - replay.usual_ns, 0.0), recorded, shares)
-    usual = {key: ns - gone.get(key, 0.0) for key, ns in recorded.items()}
-    # where the recorder may be all that kept the GPU waiting, or kernels overlap more in the replay
-    fits = replay.usual_ns / max(sum(usual.values()), 1.0)
-    usual = {key: ns * fits for key, ns in usual.items()}
+    inside = {key: clip(where, edges.start, edges.end) for key, where in intervals.items()}
+
+    def without(removal: Removal, before: Mapping[str, float], length_ns: float) -> dict[str, float]:
+        shares = {
+            key: removal.host_share(where, span) if length(where) else 0.0 for key, where in inside.items()
+        }
+        gone = _distributed(max(sum(before.values()) - length_ns, 0.0), before, shares)
+        left = {key: ns - gone.get(key, 0.0) for key, ns in before.items()}
+        # where what is taken out may be all that kept the GPU waiting, or kernels overlap more in the replay
+        fits = length_ns / max(sum(left.values()), 1.0)
+        return {key: ns * fits for key, ns in left.items()}
+
+    recorded = mean if replay.is_mean else without(chance, mean, replay.recorded_ns)
+    usual = without(recorder, recorded, replay.usual_ns)
     return StepTime(
-        budget.device, replay.mean_ns, replay.is_mean, replay.recorded_ns, replay.usual_ns, recorded, usual
+        budget.device,
+        replay.mean_ns,
+        replay.is_mean,
+        replay.recorded_ns,
+        replay.usual_ns,
+        mean,
+        recorded,
+        usual,
     )
 
 

@@ -177,7 +177,9 @@ def findings(
             severity=fault.severity
             or (Severity.INFO if of_library and _works_well(group.representative) else None)
             or severity_of(ceiling, weight.window_ns),
-            headline=Headline(fault.title, subject=short_name(group.name), names_culprit=True),
+            headline=Headline(
+                fault.title, subject=f"{short_name(group.name)}{_block(trace, group)}", names_culprit=True
+            ),
             account=f"{_verdict_first(group.representative, fault)}{fault.explanation}{weight.text}"
             + _faster_version(trace, group.representative, fault),
             remedy=Remedy(of_library) if of_library else fault.remedy,
@@ -226,9 +228,7 @@ def _verdict_first(kernel: KernelProfile, fault: Fault) -> str:
 
 def _in_the_report(trace: Trace, group: KernelGroup) -> Weight:
     window = profiled_ns(trace)
-    times = (
-        f"{group.count} launches{_configuration(trace, group)}{_grids(group)}, " if group.count > 1 else ""
-    )
+    times = f"{group.count} launches{_grids(group)}, " if group.count > 1 else ""
     share = f", {100 * group.total_ns / window:.0f} % of the profiled time" if window else ""
     text = f" ({times}{duration(group.total_ns)}{share}.)" if group.total_ns else ""
     return Weight(group.total_ns, window, text, _NO_EVENTS, NOT_WALL_TIME)
@@ -238,11 +238,11 @@ def _grids(group: KernelGroup) -> str:
     return f" in grids of {group.grids} sizes, of which the costliest is described" if group.grids > 1 else ""
 
 
-def _configuration(trace: Trace, group: KernelGroup) -> str:
-    """What tells it from other groups of the same kernel in the report: its blocks, where their sizes differ."""
+def _block(trace: Trace, group: KernelGroup) -> str:
+    """What tells it from other groups of the same kernel in the report: its block, where their sizes differ."""
     if len(block_sizes(trace)[group.name]) < 2:
         return ""
-    return f" with blocks of {math.prod(group.representative.block)} threads"
+    return f", block {math.prod(group.representative.block)}"
 
 
 def _on_the_timeline(analysis: Analysis, group: KernelGroup) -> Weight | None:

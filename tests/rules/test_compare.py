@@ -130,7 +130,7 @@ def test_programs_without_a_common_kernel_and_with_other_counts_are_taken_for_tw
     assert result.verdict.startswith("These look like two different programs. If not, ")
     renamed = compare(run(kernels=50), run(kernels=50, name="void other_gemm"))
     assert "different programs" not in renamed.verdict
-    assert any("kernels found in both" in caution for caution in renamed.cautions)
+    assert any("kernels of the same name" in caution for caution in renamed.cautions)
 
 
 def test_another_size_of_the_work_is_warned_of() -> None:

@@ -93,3 +93,19 @@ def test_a_value_that_is_read_back_is_one_wait(operator: str, frame: str, told: 
     assert (
         made.title == f"Stop reading single values back from the GPU: {told} the CPU wait 4 times in a step"
     )
+
+
+def test_a_copy_and_what_waits_for_it_are_one_wait() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(4):
+            at = 10 + place * 470
+            trace.operation(at + 6, at + 300, "void some_kernel", at)
+            trace.copy(at + 300, at + 320, "DtoH", at + 30, bytes=1 << 20)
+            trace.call(at + 36, at + 326, "cudaStreamSynchronize")
+
+    (title,) = (
+        each.proposal.title
+        for each in plan_of_body(body).promises
+        if each.proposal.fix == "remove-read-backs"
+    )
+    assert title.endswith(" 4 times in a step")

@@ -71,10 +71,10 @@ def test_launches_of_one_kernel_with_different_blocks_can_be_told_apart() -> Non
         kernel(WAITING, block=(threads, 1, 1), ident=str(ident))
         for ident, threads in enumerate([64, 64, 256, 256])
     ]
-    told = [each.explanation for each in verdict_of(*profiles)]
-    assert sorted("with blocks of 64 threads" in each for each in told) == [False, True]
-    assert sorted("with blocks of 256 threads" in each for each in told) == [False, True]
-    assert not any("with blocks" in each.explanation for each in verdict_of(*profiles[:2]))
+    told = [each.title for each in verdict_of(*profiles)]
+    assert sorted(", block 64: " in each for each in told) == [False, True]
+    assert sorted(", block 256: " in each for each in told) == [False, True]
+    assert not any("block" in each.title for each in verdict_of(*profiles[:2]))
 
 
 def test_kernels_of_cublaslt_for_new_gpus_are_a_librarys() -> None:

@@ -31,9 +31,11 @@ from viewer.appearance.labels import unbroken
 from viewer.panels import tabs
 from viewer.panels.findings.share_bar import ShareBar
 from viewer.panels.panel import Panel
+from viewer.panels.tabs import operators, roofs
 from viewer.panels.tabs.critical_path import CriticalPathPanel
 from viewer.reports.diagnosis_report import as_html
 from viewer.reports.json_report import as_json
+from viewer.tables.table import rows_of
 from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab, wait_until_laid_out, wait_until_ready
@@ -111,7 +113,7 @@ def shown_numbers(window: MainWindow) -> list[Shown]:
         promise = card.promise
         if not promise.proposal.redesign:
             rows.append(Shown("fix", card.gives.text(), f"gain of {promise.id}"))
-        rows.append(Shown("fix", card.step.text(), f"step with {promise.id}"))
+        rows.append(Shown("fix", card.step.text().replace("\u00a0", " "), f"step with {promise.id}"))
         for chip, finding in card.chips:
             place = next(n for n, each in enumerate(window.diagnosis.cards) if each.finding is finding)
             chip.resize(3000, chip.height())
@@ -182,6 +184,37 @@ def require_a_path_as_long_as_a_step(window: MainWindow, qtbot: QtBot) -> None:
     assert isinstance(panel, CriticalPathPanel)
     assert plan is not None
     assert panel.table.rows.shown("time").sum() == pytest.approx(plan.replay.mean_ns, rel=0.001)
+    steps = {step.name for step in window.document.steps}
+    places = {name.rpartition(", in ")[2] for name in panel.table.rows.frame["name"]}
+    assert not places & steps, "a place that every step has under another name"
+    assert not any(each.startswith("request_") for each in places)
+
+
+def require_the_same_compute_in_bar_and_sentence(window: MainWindow, qtbot: QtBot) -> None:
+    """Raises where the sentence above the predicted step tells another time of compute than its bar."""
+    window.side.setCurrentWidget(window.fixes)
+    wait_until_laid_out(qtbot, window.fixes.cards[0].box)
+    click(window.fixes.cards[0].box)
+    wait_until_ready(qtbot, window)
+    _, then = window.prediction.bars.parts()
+    computes = sum(ns for key, _, ns in then if key == "compute")
+    assert f" computes for {duration(computes)} of it." in window.prediction.band.text()
+
+
+def require_as_many_read_backs_in_the_query(window: MainWindow) -> None:
+    """Raises where the question about values that are read back lists another number of them than the card tells."""
+    analysis = window.document.analysis
+    assert analysis is not None
+    texts = [unbroken(card.finding.explanation).replace("\u00a0", " ") for card in window.diagnosis.cards]
+    found = [told for text in texts if (told := re.search(r"([\d,]+) scalar read-backs? a step", text))]
+    if not found:
+        return
+    rows = rows_of(analysis, "synchronisations")
+    start, end = window.document.window
+    read = rows["operator"].astype(str).isin(["aten::item", "aten::_local_scalar_dense"])
+    read &= (rows["start_ns"] >= start) & (rows["start_ns"] < end)
+    told = int(found[0][1].replace(",", ""))
+    assert read.sum() / analysis.steps_in_window == pytest.approx(told, abs=0.6)
 
 
 def told_in_words(window: MainWindow) -> list[Shown]:
@@ -266,6 +299,14 @@ def test_other_kinds_of_recordings_tell_one_thing_in_one_way(
     require_agreement(rows)
     require_shares_of_their_own_figures(window)
     require_a_path_as_long_as_a_step(window, qtbot)
+    require_as_many_read_backs_in_the_query(window)
+    if window.fixes.cards:
+        require_the_same_compute_in_bar_and_sentence(window, qtbot)
+
+
+def test_the_columns_of_calls_say_whose_they_are() -> None:
+    assert [each.title for each in operators.COLUMNS if each.key == "calls"] == ["CPU calls"]
+    assert [each.title for each in roofs.COLUMNS if each.key == "calls"] == ["GPU calls"]
 
 
 def test_kernels_and_two_recordings_of_one_program_tell_one_thing_in_one_way(
@@ -305,6 +346,7 @@ def test_no_two_figures_on_the_screen_contradict_each_other(
     require_agreement(rows)
     require_shares_of_their_own_figures(window)
     require_a_path_as_long_as_a_step(window, qtbot)
+    require_as_many_read_backs_in_the_query(window)
 
     diagnosis, plan = document.diagnosis, document.plan
     assert diagnosis is not None
@@ -342,6 +384,9 @@ def test_no_two_figures_on_the_screen_contradict_each_other(
         assert prediction.outcome.gain == pytest.approx(plan.promises[0].expected, rel=0.02)
         assert window.prediction.sentence.text().startswith(f"About {factor(prediction.outcome.gain)} faster")
         assert step_with(plan.promises[0], plan).split(" → ")[0].split()[0] in window.prediction.band.text()
+    document.select_step(0)
+    recorded = "bar: as recorded" in [each.text() for each in window.verdict.headline.pills]
+    assert recorded is any(each.is_told for each in diagnosis.step_times.values())
 
 
 def test_the_document_says_of_each_tab_what_its_numbers_are_of() -> None:

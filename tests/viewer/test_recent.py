@@ -153,10 +153,17 @@ def test_an_entry_opens_or_leaves_from_its_menu(
     qtbot.waitUntil(lambda: window.start_page.recent_tiles == [])
 
 
-def test_a_sample_that_was_opened_is_offered_once_for_comparing(window: MainWindow) -> None:
-    remember([samples()[0].path])
+@pytest.mark.parametrize("is_sample", [True, False])
+def test_a_sample_is_offered_once_and_only_beside_another_one(
+    window: MainWindow, is_sample: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = samples()[:2]
+    remember([first.path])
+    monkeypatch.setattr(window.document, "paths", [second.path] if is_sample else [Path("mine.json")])
     window.acts.offer_comparison()
     menu = window.findChildren(QMenu)[-1]
-    assert str(samples()[0].path.name) not in [action.text() for action in menu.actions()]
-    assert [action.text() for action in menu.actions()].count(samples()[0].title) == 1
+    offered = [action.text() for action in menu.actions()]
+    assert first.path.name not in offered
+    assert offered.count(first.title) == is_sample
+    assert second.title not in offered
     menu.close()

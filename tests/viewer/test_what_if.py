@@ -177,7 +177,7 @@ def test_the_critical_path_is_a_lane_and_a_table_that_add_up(slow: MainWindow, q
     qtbot.waitUntil(lambda: PATH in slow.timeline.state.scene.derived)
     assert "Critical path" in {each.track.title for each in slow.timeline.state.layout.scrolled[:2]}
     path = critical_path_of(analysis)
-    rows = path_rows(trace, path)
+    rows = path_rows(analysis, path)
     assert sum(row.ns for row in rows) == pytest.approx(sum(path.share().values()), rel=0.001)
     host = next(row for row in rows if row.name.startswith(PATH_NAMES[PathKind.HOST]))
     assert host.name.endswith("in tokenize_next")

@@ -25,7 +25,7 @@ class Measure(Enum):
     """What the cells show: the key, what it is called, and what it means."""
 
     LATENESS = "lateness", "after the median rank of the same stage and step"
-    WAIT = "wait", "inside collectives, before the transfer could start"
+    WAIT = "wait", "exposed inside collectives, before the transfer could start"
     COMPUTE = "compute", "kernels other than collectives"
     CLOCK = "clock", "mean of the step, in MHz; low is bright"
     POWER = "power", "mean of the step, in W"

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parsers.model import I64, EventKind, LaneKind, Trace
+from parsers.model import I64, EventKind, Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import kernel_name
+from parsers.model.names.steps import engine_step
 from parsers.model.units import duration
+from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import classify
 from rules.fixes.plan import Outcome, Plan
@@ -19,7 +21,6 @@ from rules.fixes.step_time import step_times
 from rules.replay.critical_path import CriticalPath, PathKind
 from rules.verdict.verdict import budget_parts
 from viewer.appearance.naming import plain_name
-from viewer.statistics.event_facts import stack_at
 from viewer.timeline.geometry.derived import ABOVE_ALL, GHOST, PATH, Derived, Frame, derived_row
 from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.kinds.base import style_of
@@ -169,12 +170,12 @@ def _replayed(timeline: StepTimeline) -> list[tuple[str, str, int]]:
     return [each for each in working if each[2]] + [(cause.key, cause.label, ns) for cause, ns in causes]
 
 
-def path_track(trace: Trace, path: CriticalPath) -> Derived:
+def path_track(analysis: Analysis, path: CriticalPath) -> Derived:
     """The chain of work and waits that decided how long the replayed steps took."""
 
     def told(_: int, offset: int) -> tuple[str, str]:
         taken = duration(int(path.end[offset] - path.start[offset]))
-        return "Critical path", f"{taken} {what(trace, path, offset)}"
+        return "Critical path", f"{taken} {what(analysis, path, offset)}"
 
     return Derived(
         Track(PATH, "", "Critical path", "what decided the time", derived=True),
@@ -199,8 +200,9 @@ def path_colors(theme: Theme) -> list[QColor]:
     ]
 
 
-def what(trace: Trace, path: CriticalPath, piece: int) -> str:
+def what(analysis: Analysis, path: CriticalPath, piece: int) -> str:
     """What a piece is: its kind and the call or operation it belongs to."""
+    trace = analysis.trace
     event, kind = int(path.event[piece]), PathKind(int(path.kind[piece]))
     if event < 0:
         return PATH_NAMES[kind]
@@ -208,27 +210,28 @@ def what(trace: Trace, path: CriticalPath, piece: int) -> str:
     on_gpu = int(trace.events.kind[event]) in (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)
     style = style_of(trace.lanes[int(trace.events.lane[event])].kind)
     if kind is PathKind.HOST and (
-        around := _region(trace, event, int(path.start[piece] + path.end[piece]) // 2)
+        place := _place(analysis, event, int(path.start[piece] + path.end[piece]) // 2)
     ):
-        return f"{PATH_NAMES[kind]}, in {around}"
+        return f"{PATH_NAMES[kind]}, in {place}"
     beside = ""
     if kind is PathKind.HOST:
         beside = "after " if path.start[piece] >= trace.events.end[event] else "before "
     return f"{PATH_NAMES[kind]}: {beside}{style.shown(name) if on_gpu else plain_name(name)}"
 
 
-def _region(trace: Trace, event: int, when: int) -> str:
-    """The innermost region that a thread was in; empty where there was none."""
-    home = trace.lanes[int(trace.events.lane[event])]
-    where = home.rank, home.process, home.thread
-    found = [
-        stack[-1]
-        for index, lane in enumerate(trace.lanes)
-        if lane.kind is LaneKind.REGION
-        and (lane.rank, lane.process, lane.thread) == where
-        and (stack := stack_at(trace, index, when))
-    ]
-    return plain_name(trace.name(found[0])) if found else ""
+def _place(analysis: Analysis, event: int, when: int) -> str:
+    """The innermost region that a thread was in, else operator, else sort of engine step; empty where there was none.
+
+    Steps and requests are no places: each has a name of its own.
+    """
+    trace, moment = analysis.trace, np.array([when])
+    for activity, _ in analysis.threads.by_thread(np.array([event])):
+        for inside in (activity.regions, activity.operators):
+            if (found := int(inside.at(moment)[0])) >= 0:
+                return plain_name(trace.name(found))
+        if (found := int(activity.engine_steps.at(moment)[0])) >= 0:
+            return f"{engine_step(trace.name(found))}s"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,24 +244,25 @@ class PathRow:
     longest: int
 
 
-def path_groups(trace: Trace, path: CriticalPath) -> tuple[I64, list[str]]:
-    """What each piece of the path is, as an index into the names; work on the CPU by the region it is in."""
+def path_groups(analysis: Analysis, path: CriticalPath) -> tuple[I64, list[str]]:
+    """What each piece of the path is, as an index into the names; work on the CPU by the place it is in."""
+    trace = analysis.trace
     name = np.where(path.event >= 0, trace.events.name[np.maximum(path.event, 0)], -1).astype(np.int64)
     key = path.kind.astype(np.int64) * (len(trace.strings) + 1) + name + 1
     alone = np.flatnonzero(path.kind == PathKind.HOST)
     alone = alone[np.argsort(path.start[alone] - path.end[alone], kind="stable")][:MAX_NAMED]
     places: dict[str, int] = {}
     for piece in alone.tolist():
-        key[piece] = -1 - places.setdefault(what(trace, path, piece), len(places))
+        key[piece] = -1 - places.setdefault(what(analysis, path, piece), len(places))
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     names: dict[str, int] = {}
-    number = [names.setdefault(what(trace, path, piece), len(names)) for piece in first.tolist()]
+    number = [names.setdefault(what(analysis, path, piece), len(names)) for piece in first.tolist()]
     return np.array(number, np.int64)[group], list(names)
 
 
-def path_rows(trace: Trace, path: CriticalPath) -> list[PathRow]:
+def path_rows(analysis: Analysis, path: CriticalPath) -> list[PathRow]:
     """What the path is made of, the largest part first."""
-    group, names = path_groups(trace, path)
+    group, names = path_groups(analysis, path)
     taken = path.end - path.start
     total, counts = np.bincount(group, taken, len(names)), np.bincount(group, minlength=len(names))
     by_length = np.argsort(taken, kind="stable")

@@ -105,7 +105,7 @@ class FramePainter:
         self._gap_labels.boxes.clear()
         ground = rgb(theme.current().window)
         whole = Picture(pixels, view, ratio, self._strips, self._lines, ground)
-        self._layer(whole, scene, shown, options, QRectF(0, covered, scale.width, height))
+        self._layer(whole, scene, shown, options, QRectF(0, covered, scale.width, height - covered))
         if heading is not None:
             band = whole.block(heading.top, heading.placed.height)
             band[:] = rgb(theme.current().strip)
@@ -151,7 +151,7 @@ class FramePainter:
         with painting(self._image) as painter:
             painter.setClipRect(clip)
             self._draw_names(painter, names)
-            self._gap_labels.draw(painter)
+            self._gap_labels.draw(painter, clip)
 
     def _track(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QFont, QPainter, QPen
@@ -21,6 +23,7 @@ MIN_BOX_WIDTH = 56.0  # pixels: narrower gaps say nothing
 MIN_CULPRIT_WIDTH = 44.0
 MAX_CULPRIT_WIDTH = 220.0
 ALL_IDLE = 0.97  # share of a stretch: nothing else is to be seen there
+BOX_HEIGHT = 22.0  # pixels of a box with one line
 MIN_NOTE_HEIGHT = 15  # pixels below the events
 BIN = 16.0  # pixels: stretches of small gaps are found in steps of this
 
@@ -98,12 +101,15 @@ class GapLabels:
                 rect = QRectF(left_edge, area.bottom() - below, width, below - 1)
                 self._notes.append(_Note(rect, idle.label(cause), f"{percent(stretch.share)} idle"))
 
-    def draw(self, painter: QPainter) -> None:
-        """Draw what fits: cause, culprit and time; else cause and time; else the time."""
+    def draw(self, painter: QPainter, seen: QRectF) -> None:
+        """Draw what fits into what is ``seen``: cause, culprit and time; else cause and time; else the time."""
         for note in self._notes:
-            self._draw_note(painter, note)
+            if seen.top() <= note.area.top() and note.area.bottom() <= seen.bottom():
+                self._draw_note(painter, note)
         for label in self._labels:
-            self._draw(painter, label)
+            area = label.area.intersected(seen)
+            if area.height() >= BOX_HEIGHT:
+                self._draw(painter, replace(label, area=area))
 
     def _draw_note(self, painter: QPainter, note: _Note) -> None:
         text = f"{note.name}, {note.share}"
@@ -151,7 +157,7 @@ class GapLabels:
             if blamed < MIN_CULPRIT_WIDTH:
                 culprit, blamed = "", 0.0
             width = first + 10 + time + (blamed + 10 if culprit else 0)
-            box = _centred(label.area, width + 2 * PADDING, 22)
+            box = _centred(label.area, width + 2 * PADDING, BOX_HEIGHT)
             self._box(painter, box, label.cause)
             self._title(painter, label.name, box.left() + PADDING, round(box.top() + 3))
             if culprit:

@@ -124,16 +124,18 @@ class WindowActions(QObject):
                 QGuiApplication.clipboard().setText(panel.text)
 
     def offer_comparison(self) -> None:
-        """What the open recording may be compared with: a file, what was opened before, a sample."""
+        """What the open recording may be compared with: a file, what was opened before; a sample with another one."""
         menu = QMenu(self._parts.window)
         menu.addAction("Another file ...", self.compare)
         opened = {str(path) for path in self._parts.document.paths}
-        listed = opened | {str(each.path) for each in samples()}
+        known_samples = {str(each.path) for each in samples()}
+        others = [each for each in samples() if opened & known_samples and str(each.path) not in opened]
+        listed = opened | known_samples
         known = [each for each in recent_files() if each.exists and not listed & set(map(str, each.paths))]
         offered = [(each.name, [Path(path) for path in each.paths]) for each in known[:MAX_OFFERED]]
         for heading, choices in (
             ("Opened before", offered),
-            ("Samples", [(each.title, [each.path]) for each in samples() if str(each.path) not in opened]),
+            ("Samples", [(each.title, [each.path]) for each in others]),
         ):
             if choices:
                 menu.addSection(heading)

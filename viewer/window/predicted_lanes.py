@@ -82,6 +82,6 @@ class PredictedLanes(QObject):
             from viewer.statistics.what_if import path_track
 
             if self.path_visible and trace is self._document.trace and len(path.start):
-                state.show_derived(PATH, [path_track(trace, path)])
+                state.show_derived(PATH, [path_track(analysis, path)])
 
         self._document.jobs.ask(_SLOT, work, answer)

@@ -137,6 +137,7 @@ class PredictionStrip(QWidget):
         self.hide()
 
     def _show(self, prediction: Prediction | None) -> None:
+        from rules.fixes.simulation import Part
         from rules.verdict.promises import factor, together
 
         self.setVisible(prediction is not None)
@@ -148,11 +149,10 @@ class PredictionStrip(QWidget):
         self.sentence.setText(f"{said[:1].upper()}{said[1:]} with {ticked} you ticked")
         low, high = (outcome.before_ns / each for each in (outcome.most_ns, outcome.least_ns))
         band = f"{factor(low)} to {factor(high)}. " if outcome.is_credible else ""
-        computing = prediction.steps[0].after.parts if prediction.steps else {}
-        least = next(iter(computing.values()), 0)
         now, then = duration(outcome.before_ns), duration(outcome.after_ns)
+        self.bars.show_prediction(prediction)
+        least = sum(ns for key, _, ns in self.bars.parts()[1] if key == Part.COMPUTE.value)
         self.band.setText(
             f"{band}Without the profiler a step takes {then} instead of {now}; "
             f"{prediction.whose or 'the GPU'} computes for {duration(least)} of it."
         )
-        self.bars.show_prediction(prediction)

@@ -161,6 +161,12 @@ class VerdictStrip(QWidget):
         """Where the recorder takes much of a step, how much, and what the numbers are therefore of."""
         times = diagnosis.step_times.values()
         most = max(times, key=lambda each: each.recorder_share, default=None)
+        if most is not None and most.is_told and self._document.step >= 0:
+            whole = "Headline and cards are of a typical step without it."
+            return (
+                "bar: as recorded",
+                f"The bar is of the chosen step as recorded, with the profiler's share. {whole}",
+            )
         if most is None or most.recorder_share <= LARGE:
             return "", ""
         basis = "gains" if self._document.with_recorder else "shares and gains"

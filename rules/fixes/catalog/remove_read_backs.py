@@ -59,6 +59,9 @@ What makes it more or less
         reads[device.launch[small]] = True
         reads &= ~elsewhere
         synchronises = waiting & (replay.host.call == Call.SYNCHRONIZE)
+        # a copy and what waits for it are two calls, and one wait
+        before_another = np.append(synchronises[1:] & (np.diff(replay.host.thread) == 0), False)
+        waits = synchronises | (waiting & ~before_another)
         counting = counting_runs(replay, reads, synchronises)
         last = int(trace.events.start[trace.links.launch].max(initial=0))
         for name, nodes in sorted(_by_place(around, reads | synchronises, counting).items()):
@@ -68,8 +71,7 @@ What makes it more or less
             values = 2 * int((nodes & reads).sum()) >= max(int((nodes & waiting).sum()), 1)
             inside = (counting if name == COUNTED else around.inside(name.__eq__)) if counts else nodes
             gone = without_calls(replay, inside) if counts else without_calls(replay, nodes & reads, 0.0)
-            # a value that is read back is one wait, though its copy and what waits for that are two calls
-            counted = reads if values and not counts else synchronises | waiting
+            counted = reads if values and not counts else waits
             often = np.count_nonzero(nodes & counted) / max(replay.steps, 1) / len(replay.spans)
             yield Proposal(
                 key=name,

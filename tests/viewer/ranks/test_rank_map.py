@@ -23,7 +23,7 @@ from viewer.loading.ranks import opening
 from viewer.loading.ranks.opening import joined
 from viewer.panels.ranks.callouts import Callout, placed
 from viewer.panels.ranks.heat import RankHeat
-from viewer.panels.ranks.shades import shades, write_values
+from viewer.panels.ranks.shades import MIN_WIDTH_FOR_TEXT, mark_cell, shades, write_values
 from viewer.statistics.rank_map import Measure, Order, RankMap, worst_of
 from viewer.window.main_window import MainWindow
 
@@ -191,3 +191,16 @@ def test_values_are_written_in_cells_where_there_is_room(wide: int, written: boo
     unknown = [image.pixel(x, y) for x in range(wide, 2 * wide) for y in range(30, 60)]
     assert (len(set(left)) > 1) is written
     assert len(set(unknown)) == 1
+
+
+@pytest.mark.parametrize(("width", "stays"), [(MIN_WIDTH_FOR_TEXT, True), (MIN_WIDTH_FOR_TEXT - 1, False)])
+def test_the_mark_of_a_cell_covers_no_figure(qapp: object, width: int, stays: bool) -> None:
+    painted = QImage(200, 100, QImage.Format.Format_RGB32)
+    painted.fill(QColor("black"))
+    painter = QPainter(painted)
+    mark_cell(painter, QRectF(0, 0, 200, 100), QRectF(60, 40, width, 20))
+    painter.end()
+    middle = 60 + width // 2
+    assert (painted.pixelColor(middle, 50) == QColor("black")) is stays
+    along = [painted.pixelColor(middle, y) for y in range(38)]
+    assert all(each == QColor("black") for each in along) is stays

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from PySide6.QtCore import QRectF
+from PySide6.QtGui import QImage, QPainter
 
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.terms.culprit import Culprit, CulpritKind
 from viewer.appearance import theme
-from viewer.timeline.gap_labels import GapLabels
+from viewer.timeline.gap_labels import BOX_HEIGHT, GapLabels
 from viewer.timeline.geometry.columns import columns, grid
 from viewer.timeline.geometry.gaps import device_gaps
 from viewer.timeline.geometry.scale import Scale
@@ -65,3 +67,20 @@ def test_gaps_too_narrow_for_labels_of_their_own_share_one_that_counts_them(qapp
     labels.collect(table, gaps, seen, QRectF(0, 0, 400, 40), 0.0, 1.0, 25.0)
     (label,) = labels._labels
     assert label.time.endswith(" in 100 gaps")
+
+
+@pytest.mark.parametrize(("below", "boxes"), [(40.0, 1), (BOX_HEIGHT, 1), (BOX_HEIGHT - 1.0, 0)])
+def test_no_label_of_a_gap_is_cut_where_its_lane_is(qapp: object, below: float, boxes: int) -> None:
+    table = idle((0, 10_000, 0, Cause.HOST, 0))
+    gaps = device_gaps(table)[0]
+    seen = columns(gaps.row, grid(Scale(0.0, 10_000.0, 400.0)))
+    assert seen is not None
+    labels = GapLabels(theme.font(), theme.font())
+    labels.collect(table, gaps, seen, QRectF(0, 60, 400, 60), 0.0, 1.0, 25.0)
+    picture = QImage(400, 200, QImage.Format.Format_RGB32)
+    painter = QPainter(picture)
+    shown = QRectF(0, 0, 400, 60 + below)
+    labels.draw(painter, shown)
+    painter.end()
+    assert len(labels.boxes) == boxes
+    assert all(shown.contains(box) for box in labels.boxes)

@@ -18,7 +18,7 @@ from rules.wording.words import Reader
 from viewer.appearance import theme
 from viewer.appearance.boxes import fill, horizontal, vertical
 from viewer.appearance.headline import Pill
-from viewer.appearance.labels import ElidedLabel, Figure, Label, tooltip, unbroken
+from viewer.appearance.labels import Figure, Label, tooltip, unbroken
 from viewer.appearance.tab_order import LIST_ITEM
 from viewer.panels.charts.gain_axis import MARKED_ON_CARDS, OF_CARDS
 from viewer.panels.tables.facts import LinkButton
@@ -156,7 +156,7 @@ class FixCard(QFrame):
         for advice in proposal.remedy.advice_for(reader)[:1]:
             layout.addWidget(Label(advice, "secondary", pixels=12, wrap=True))
         line = horizontal(spacing=8)
-        self.step = ElidedLabel(step_with(promise, plan) or self._range_text, pixels=12)
+        self.step = Label(unbroken(step_with(promise, plan) or self._range_text), pixels=12, wrap=True)
         for label in () if isinstance(self.gives, Pill) else (self.gives, self.step):
             figure = Figure(label)
             figure.explain()

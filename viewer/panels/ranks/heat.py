@@ -27,7 +27,7 @@ from viewer.appearance import theme
 from viewer.appearance.labels import tooltip
 from viewer.appearance.tab_order import CHART
 from viewer.panels.ranks.callouts import Callout, placed
-from viewer.panels.ranks.shades import compared_color, picture, write_values
+from viewer.panels.ranks.shades import compared_color, mark_cell, picture, write_values
 from viewer.statistics.rank_map import Measure, Order, RankMap, worst_of, zoomed
 
 NAMES, TOP, STRIP, GAP = 96, 28, 15, 5
@@ -304,15 +304,8 @@ class RankHeat(QWidget):
         if self.cell is None:
             return
         box = self.box(np.array([self.cell.row]), np.array([self.cell.step]))
-        if box is None:
-            return
-        painter.setPen(QPen(colors.accent, 1, Qt.PenStyle.DashLine))
-        for y in (box.top() - 1, box.bottom() + 1):  # beside the row, which stays visible
-            painter.drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y))
-        painter.drawLine(QPointF(box.center().x(), plot.top()), QPointF(box.center().x(), plot.bottom()))
-        painter.setPen(QPen(colors.accent, 1.6))
-        painter.setBrush(colors.window)
-        painter.drawRect(QRectF(box.center().x() - 4, box.center().y() - 4, 8, 8))
+        if box is not None:
+            mark_cell(painter, plot, box)
 
     # mouse and keys
 

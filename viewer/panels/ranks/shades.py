@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QImage, QPainter, QPen
 
 from parsers.model.arrays import F64
 from viewer.appearance import theme
@@ -59,3 +59,16 @@ def write_values(
         painter.setPen(theme.text_on(colors[int(shade[row, column] * (UNKNOWN - 1))]))
         box = QRectF(plot.left() + column * wide, plot.top() + row * tall, wide, tall)
         painter.drawText(box, Qt.AlignmentFlag.AlignCenter, said(float(values[row, column])))
+
+
+def mark_cell(painter: QPainter, plot: QRectF, box: QRectF) -> None:
+    """A mark on a cell, and lines to it along its row and its step; around them where figures stand in the cells."""
+    accent, wide = theme.current().accent, box.width() >= MIN_WIDTH_FOR_TEXT
+    painter.setPen(QPen(accent, 1, Qt.PenStyle.DashLine))
+    for y in (box.top() - 1, box.bottom() + 1):
+        painter.drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y))
+    for x in (box.left(), box.right()) if wide else (box.center().x(),):
+        painter.drawLine(QPointF(x, plot.top()), QPointF(x, plot.bottom()))
+    painter.setPen(QPen(accent, 2.4 if wide else 1.6))
+    painter.setBrush(Qt.BrushStyle.NoBrush if wide else theme.current().window)
+    painter.drawRect(box if wide else QRectF(box.center().x() - 4, box.center().y() - 4, 8, 8))

@@ -50,8 +50,8 @@ class CriticalPathPanel(Panel):
         return plan is not None and not plan.reason
 
     def refresh(self) -> None:
-        trace, analysis = self.document.trace, self.document.analysis
-        if trace is None or analysis is None:
+        analysis = self.document.analysis
+        if analysis is None:
             return
 
         def work() -> tuple[CriticalPath, list[PathRow]]:
@@ -59,7 +59,7 @@ class CriticalPathPanel(Panel):
             from viewer.statistics.what_if import path_rows
 
             path = critical_path_of(analysis)
-            return path, path_rows(trace, path)
+            return path, path_rows(analysis, path)
 
         self.compute(work, self._show)
 

@@ -48,7 +48,7 @@ class RanksPanel(Panel):
         self.heat = RankHeat()
         self.heat.selected.connect(self._choose_step)
         waiting = QWidget()
-        fill(vertical(waiting), Label("Waiting in collectives, by step", "secondary"), (self.heat, 1))
+        fill(vertical(waiting), Label("Exposed wait in collectives, by step", "secondary"), (self.heat, 1))
         self.tables = (self.table,)
         split = QSplitter(Qt.Orientation.Horizontal)
         split.addWidget(self.table)

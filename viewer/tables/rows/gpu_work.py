@@ -227,7 +227,10 @@ class Collectives(RowTable):
         Column("ranks", "ranks of its group"),
         *TIMES,
         Column("transfer_ns", "its shortest participant: about the transfer itself"),
-        Column("waiting_ns", "before the transfer could start: waiting for others, where these are recorded"),
+        Column(
+            "waiting_ns",
+            "before the transfer could start, covered by compute or not: waiting for others, where these are recorded",
+        ),
         Column("exposed_ns", "part of it, inside the analysed time, that no compute covers"),
         Column("exposed_waiting_ns", "part of its waiting, inside the analysed time, that no compute covers"),
         Column("waits_for", "the rank that came last to it; empty where it came last itself"),

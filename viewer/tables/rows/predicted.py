@@ -69,7 +69,7 @@ class CriticalPathPieces(RowTable):
         from viewer.statistics.what_if import path_groups
 
         path = critical_path_of(analysis)
-        group, names = path_groups(analysis.trace, path)
+        group, names = path_groups(analysis, path)
         return {
             "event": known(path.event),
             "kind": texts(path.kind.astype(np.int64), [kind.name.lower() for kind in PathKind]),

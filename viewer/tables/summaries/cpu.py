@@ -33,7 +33,7 @@ class OperatorSummary(Summary):
     order: ClassVar[int] = 30
     columns: ClassVar[tuple[Column, ...]] = (
         Column("name", "name as recorded", "Operator"),
-        CALLS,
+        Column("calls", "how many calls of it the CPU begins", "CPU calls"),
         CPU_SELF,
         CPU_TOTAL,
         GPU_SELF,

@@ -79,7 +79,11 @@ class OperatorRoofs(Summary):
         Column("name", "name as recorded", "Operator"),
         Column("input_shapes", "shapes of the first two inputs", "Shapes"),
         Column("input_type", "type of the inputs", "Type"),
-        CALLS,
+        Column(
+            "calls",
+            "how many calls of it the GPU begins to run, which the CPU may have begun before",
+            "GPU calls",
+        ),
         TOTAL,
         MEAN,
         SHARE,
@@ -153,7 +157,9 @@ class CollectiveSummary(Summary):
         CALLS,
         Column("ranks", "ranks of the group", "Ranks"),
         Column("transfer_ns", "median of the shortest participants: about the transfer itself", "Transfer"),
-        Column("waiting_ns", "waiting for others, exposed: mean over ranks, all calls together", "Waiting"),
+        Column(
+            "waiting_ns", "waiting for others, exposed: mean over ranks, all calls together", "Exposed wait"
+        ),
         Column("algorithm_bytes_per_s", "bytes of the message a second of transfer", "Algorithm"),
         Column("bus_bytes_per_s", "what each link carries: that times the factor of the algorithm", "Bus"),
         Column(
@@ -180,7 +186,7 @@ class RankSummary(Summary):
         Column("compute_ns", "in which kernels ran", "Compute"),
         Column("communication_ns", "of collectives, covered by compute or not"),
         Column("exposed_communication_ns", "of collectives that no compute covers", "Exposed"),
-        Column("waiting_ns", "inside collectives before the transfer could start, exposed", "Waits"),
+        Column("waiting_ns", "inside collectives before the transfer could start, exposed", "Exposed wait"),
         Column("makes_wait_ns", "how long the others waited for it, on average", "Makes wait"),
         Column("late_ns", "how long after the first rank it comes to a collective, median", "Late by"),
         Column("last_share", "part of its collectives to which it came last", "Last"),
