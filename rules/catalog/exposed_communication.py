@@ -10,6 +10,7 @@ import numpy as np
 from parsers.model import I64, Attribute, EventKind, Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.devices import device_name
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.ascending_search import among
@@ -277,4 +278,6 @@ def _culprit(trace: Trace, ranks: Ranks[RecordedRun], events: I64) -> Culprit:
         return Culprit(
             CulpritKind.COLLECTIVE, f"{row.collective} of {size(row.bytes)}" if row.bytes else row.collective
         )
-    return Culprit(CulpritKind.COLLECTIVE, trace.name(int(events[0]))) if len(events) else NOBODY
+    if not len(events):
+        return NOBODY
+    return Culprit(CulpritKind.COLLECTIVE, kernel_name(trace.name(int(events[0]))))

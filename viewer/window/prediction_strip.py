@@ -131,6 +131,7 @@ class PredictionStrip(QWidget):
         layout = vertical(self, (14, 7, 14, 3), 2)
         for each in (self.sentence, self.band, self.bars):
             layout.addWidget(each)
+        layout.addStretch(1)  # where it takes the room of several ranks' bars
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         model.predicted.connect(self._show)
         model.document.recorder_changed.connect(lambda _: self.bars.update())

@@ -62,7 +62,7 @@ class MeasuredCell(QWidget):
         painter, colors, middle = QPainter(self), theme.current(), self.height() / 2
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         for mark in self.axis.marks(_axis_width(self)):
-            painter.setPen(QPen(colors.line_strong if mark == 1.0 else colors.line, 1))
+            painter.setPen(QPen(colors.line_strong if mark == 1.0 else colors.grid, 1))
             painter.drawLine(QPointF(self.x_of(mark), 0), QPointF(self.x_of(mark), self.height()))
         trial, color = self.trial, color_of(self.trial)
         promised = self.candidate.promised
