@@ -205,7 +205,7 @@ EXPECTED = [
         "chrome/*nccl_data*",
         "The CPU launches too slowly: 46 %",
         (
-            "26 % 44.5 ms waiting for Python",
+            "26 % 44.4 ms waiting for Python",
             "the GPU idles 111 of the 222 ms",
             "unflatten_dense_tensors",
             "3 steady steps",
