@@ -222,3 +222,7 @@ def test_what_the_network_adapters_send_while_communication_is_exposed_is_told(
     said = "Meanwhile the busiest network adapter, mlx5_0, sends 3.00 GB/s, and at most 8.00 GB/s"
     assert (said in found.explanation) is told
     assert ("network adapter" in found.explanation) is told
+
+
+def test_a_kernel_that_communicates_is_named_without_its_parameters() -> None:
+    assert exposed("").culprit.name == "ncclDevKernel_SendRecv"
