@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from parsers.model.late.regex import regex
-from parsers.printed_tables import csv_row
+from parsers.printed_tables import csv_row, in_us
 
 _SUMMARIES = ("Type Time(%) Time Calls Avg Min Max Name", "Time(%) Time Calls Avg Min Max Name")
 _METRICS = "Invocations Metric Name Metric Description Min Max Avg"
 _TYPES = ("GPU activities:", "API calls:")
-_TIME = regex(r"(\d{1,12}(?:\.\d{1,12})?(?:e[+-]\d\d)?)(ns|us|ms|s)")
-_US = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
+_SECTIONS = (
+    ("== Profiling result:", "GPU activities"),
+    ("== API calls:", "API calls"),
+)  # remarks above a table
 _OF_SUMMARY = ("Type", "Time(%)", "Time (us)", "Calls", "Avg (us)", "Min (us)", "Max (us)", "Name")
 _OF_METRICS = ("Kernel", "Invocations", "Metric Name", "Metric Description", "Min", "Max", "Avg")
 
@@ -24,10 +25,12 @@ def has_nvprof_tables(text: str) -> bool:
 
 def nvprof_as_csv(lines: Iterable[str]) -> Iterator[str]:
     """The lines; those of nvprof's tables as CSV, times in us, with the kernel before each of its metrics."""
-    header = kind = kernel = ""
+    header = kind = kernel = above = ""
     for line in lines:
+        if section := next((name for words, name in _SECTIONS if words in line), ""):
+            above = section
         if found := _is_header(line) if "Avg" in line else "":
-            header, kind, kernel = found, "", ""
+            header, kind, kernel = found, above, ""
             yield csv_row(_OF_METRICS if header == _METRICS else _OF_SUMMARY)
             continue
         text = line.strip()
@@ -57,12 +60,7 @@ def _row(text: str, kind: str) -> tuple[str, ...]:
     cells = text.removeprefix(stated).split(None, len(_OF_SUMMARY) - 2)
     if len(cells) < len(_OF_SUMMARY) - 1 or not cells[0].endswith("%"):
         return ()
-    times = [_in_us(cells[at]) for at in (1, 3, 4, 5)]
+    times = [in_us(cells[at]) for at in (1, 3, 4, 5)]
     if not all(times):
         return ()
     return (stated.rstrip(":") or kind, cells[0].rstrip("%"), times[0], cells[2], *times[1:], cells[6])
-
-
-def _in_us(time: str) -> str:
-    found = _TIME.fullmatch(time)
-    return f"{float(found[1]) * _US[found[2]]:.9g}" if found else ""

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from parsers.model.late.regex import regex
 
 _RULE = regex(r"^ ?-{3,}(?:  +-{3,})+ *$")
+_TIME = regex(r"(-?\d{1,12}(?:\.\d{1,12})?(?:e[+-]\d\d)?)(ns|us|ms|s)")
+_US = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 _NUMBER = regex(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 
 
@@ -41,6 +43,12 @@ def _is_header(lines: Sequence[str], number: int) -> bool:
     """Whether a rule follows a line, and is not the one above the next line's table."""
     below = lines[number + 1 : number + 4]
     return bool(below) and _RULE.match(below[0]) is not None and below[0] not in below[2:]
+
+
+def in_us(time: str) -> str:
+    """Microseconds of "9.6536ms"; empty for other cells."""
+    found = _TIME.fullmatch(time)
+    return f"{float(found[1]) * _US[found[2]]:.9g}" if found else ""
 
 
 def csv_row(cells: Iterable[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from parsers.model.late.dataclass import dataclass
 from parsers.model.quality import Effect, QualityRecorder
 
@@ -36,6 +38,31 @@ class ResultColumn:
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 
+class TimeOf(Enum):
+    """Whose time the rows of a table add up."""
+
+    GPU = 0
+    CPU = 1
+    CALLS = 2  # a CPU's, to the library that drives the GPU
+    PROGRAM = 3  # by the clock, waiting included
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """That each row of a table states the time of one thing on its own: columns by their places, -1 for none.
+
+    ``share`` is percent of all such time, which may include rows that were not printed; it may stand alone. With
+    ``kind`` only the rows count that say so in the column ``kind[0]``.
+    """
+
+    of: TimeOf
+    name: int
+    time: int
+    share: int = -1
+    calls: int = -1
+    kind: tuple[int, str] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ResultTable:
     """Rows of equal length; numbers are floats in the unit of their column, None where a cell holds nothing.
@@ -47,6 +74,7 @@ class ResultTable:
     columns: tuple[ResultColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
     zero_ns: int | None = None
+    totals: tuple[Totals, ...] = ()
 
     def column(self, name: str) -> tuple[Cell, ...]:
         """The cells of the first column of this name; empty when there is none."""

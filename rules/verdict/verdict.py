@@ -162,6 +162,7 @@ def of_the_cpu_alone(diagnosis: Diagnosis) -> Finding | None:
                 "served-requests",
                 "inside-kernels",
                 "profiled-times",
+                "printed-times",
                 "recorded-work",
             )
         ),

@@ -8,6 +8,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Trace, UnknownFormat
+from parsers.model.results import TimeOf
 
 SUMMARY = """==297== NVPROF is profiling process 297, command: ./nbody
 4096 Bodies: average 0.036 Billion Interactions / second
@@ -56,7 +57,19 @@ def test_summaries_of_several_programs_in_one_file_are_tables_of_their_own(tmp_p
     older = SUMMARY.replace("            Type  Time(%)", "Time(%)").replace(" GPU activities:", "")
     trace = opened(tmp_path, f"notes of mine\n{older}\n{SUMMARY}")
     assert [len(table.column("Name")) for table in trace.tables] == [3, 3]
-    assert trace.tables[0].column("Type") == (None, None, "API calls")
+    assert trace.tables[0].column("Type") == ("GPU activities", "GPU activities", "API calls")
+
+
+def test_the_remark_above_a_table_without_types_says_whose_time_it_is(tmp_path: Path) -> None:
+    calls = """==297== API calls:
+Time(%)      Time     Calls       Avg       Min       Max  Name
+100.00%  160.34ms         1  160.34ms  160.34ms  160.34ms  cudaMalloc
+"""
+    (table,) = opened(tmp_path, calls).tables
+    assert (table.column("Type"), [each.of for each in table.totals]) == (
+        ("API calls",),
+        [TimeOf.GPU, TimeOf.CALLS],
+    )
 
 
 def test_metrics_name_the_kernel_that_they_are_of(tmp_path: Path) -> None:

@@ -32,7 +32,8 @@ def rows(table: ResultTable) -> list[tuple[object, ...]]:
 def test_what_torch_prints_ends_with_its_last_rule(tmp_path: Path) -> None:
     (table,) = opened(tmp_path, TORCH).tables
     assert table.title == "Operators of torch.profiler"
-    assert rows(table) == [("aten::mm", "56.47%", "9.502s", 7800), ("aten::add", "0.25%", "42.10us", 7)]
+    assert rows(table) == [("aten::mm", 56.47, 9_502_000.0, 7800), ("aten::add", 0.25, 42.1, 7)]
+    assert [each.unit for each in table.columns] == ["", "%", "us", ""]
 
 
 def test_without_its_header_a_text_is_no_table(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Device logs as counters: ``nvidia-smi dmon``, ``nvidia-smi --query-gpu`` CSV, and ``dcgmi dmon``."""
+"""Device logs as counters: ``nvidia-smi``, its ``dmon`` and ``--query-gpu``, ``dcgmi dmon`` and ``tegrastats``."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ from parsers.smi.columns import (
     dmon_quantity,
     query_quantity,
 )
+from parsers.smi.printed import (
+    Reading,
+    begins_table,
+    gpu_of_row,
+    printed_at,
+    readings_of_row,
+    readings_of_tegrastats,
+    time_of_tegrastats,
+)
 from parsers.smi.readings import Readings
 
 MAX_LINE_LENGTH = 64 * 1024
@@ -41,15 +50,15 @@ _SPLIT = regex(r"[\s,]+")
 
 @parser
 class DeviceLog:
-    """Recognised by the header line of one of the three."""
+    """Recognised by the header line of one of them, and by the first words of the lines of tegrastats."""
 
     format: ClassVar[str] = "smi-log"
     accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "nvidia-smi and dcgmi"
-    files: ClassVar[str] = "dmon and query logs, as counters"
+    title: ClassVar[str] = "nvidia-smi, dcgmi and tegrastats"
+    files: ClassVar[str] = "printed tables, dmon, query logs and tegrastats, as counters"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 70
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     def recognises(self, source: Source) -> bool:
         lines = _decoded(source.head).splitlines()[:200]
@@ -152,12 +161,20 @@ class _Log:
         self._quantities: dict[str, Quantity] = {}
         self._gpu_of: dict[str, int] = {}
         self._samples: dict[str, int] = {}
+        self._printed: tuple[str, str] = ("", "")
+        self._row_of: int | None = None
 
     def line(self, line: str, place: int) -> None:
         if not line.strip():
             return
-        if kind := _kind_of(line):
+        if (printed := printed_at(line)) is not None:
+            self._printed = printed
+        elif kind := _kind_of(line):
             self._header(kind, line)
+            if kind == "tegrastats":
+                self._tegrastats_line(line, place)
+        elif self._kind == "table":
+            self._table_line(line)
         elif line.lstrip().startswith("#"):
             self._units(line)
         elif not self._kind and (columns := columns_of(_cells(line))):
@@ -173,7 +190,15 @@ class _Log:
             self._dcgm_line(line, place)
 
     def _header(self, kind: str, line: str) -> None:
+        if kind == "table" and self._kind not in ("", kind):
+            return  # one moment inside a log of many
+        if self._kind == "table" and kind != self._kind:
+            self.readings, self.timed, self.dated = Readings(), False, False
+            self._samples.clear()
         self._kind = kind
+        if kind in ("table", "tegrastats"):
+            self.producer = "nvidia-smi" if kind == "table" else kind
+            return
         if kind == "query":
             cells = _cells(line)
             self._columns = columns_of_scripts(cells) or [cell.strip() for cell in cells]
@@ -222,6 +247,28 @@ class _Log:
         self.readings.lines += 1
         for column, cell in zip(self._columns[1:], cells, strict=True):
             self.readings.add(int(match[2]), column, self._quantities[column], moment or 0, cell)
+
+    def _table_line(self, line: str) -> None:
+        """One row of two; all other lines are the box, its header and the processes."""
+        gpu = gpu_of_row(line)
+        readings = [] if self._row_of is None else list(readings_of_row(line))
+        if readings and self._row_of is not None:
+            moment = self._moment(*self._printed, str(self._row_of))
+            self._keep(self._row_of, moment or 0, readings)
+        self._row_of = gpu
+
+    def _tegrastats_line(self, line: str, place: int) -> None:
+        date, time = time_of_tegrastats(line) or ("", "")
+        moment = self._moment(date, time, "0")
+        if moment is None:
+            self.readings.unusable(line, place)
+            return
+        self._keep(0, moment, list(readings_of_tegrastats(line)))
+
+    def _keep(self, gpu: int, moment: int, readings: list[Reading]) -> None:
+        self.readings.lines += 1
+        for each in readings:
+            self.readings.add(gpu, each.column, each.quantity, moment, each.cell)
 
     def _query_line(self, line: str, place: int) -> None:
         cells = _cells(line)
@@ -302,6 +349,10 @@ def _kind_of(line: str) -> str:
     text = line.strip().lstrip("\ufeff")
     if text.startswith("#"):
         return "dmon" if _DMON.match(text) else "dcgm" if _DCGM.match(text) else ""
+    if begins_table(text):
+        return "table"
+    if time_of_tegrastats(text) is not None:
+        return "tegrastats"
     if "," in text and _QUERY.match(text) and _QUERY_FIELDS.search(text):
         return "query"
     return "query" if "timestamp" in text.lower() and columns_of_scripts(_cells(text)) else ""

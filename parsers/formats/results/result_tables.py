@@ -31,7 +31,8 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.results import Cell, rows_shown
 from parsers.nvprof_text import has_nvprof_tables, nvprof_as_csv
-from parsers.printed_tables import as_csv, has_rule
+from parsers.printed_tables import as_csv, has_rule, in_us
+from parsers.table_totals import totals_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ def _nothing(_: str) -> str:
 
 
 NSYS_STATS, NVPROF, TORCH, GENAI_PERF = "nsys stats", "nvprof", "torch.profiler", "genai-perf"
+DLPROF = "DLProf"
 KINDS = (
     Kind(NSYS_STATS, "Summary of nsys stats", frozenset({"time%", "totaltimens", "name"}), _nothing),
     Kind(NSYS_STATS, "Summary of nsys stats", frozenset({"time%", "totaltimens", "operation"}), _nothing),
@@ -74,6 +76,8 @@ KINDS = (
     Kind(NVPROF, "Summary of nvprof", frozenset({"time%", "timeus", "calls", "avgus", "name"}), _nothing),
     Kind(NVPROF, "Metrics of nvprof", frozenset({"kernel", "invocations", "metricname", "avg"}), _nothing),
     Kind(TORCH, "Operators of torch.profiler", frozenset({"name", "selfcpu%", "cputotal"}), _nothing),
+    Kind(DLPROF, "Kernels of DLProf", frozenset({"kernelname", "totalgputimens", "usestc"}), _nothing),
+    Kind(DLPROF, "Operators of DLProf", frozenset({"optype", "totalcputimens", "totalgputimens"}), _nothing),
     Kind("Ascend profiler", "Operators", frozenset({"optype", "count", "totaltimeus"}), _nothing),
     Kind("rocprof", "Summary of rocprof", frozenset({"name", "calls", "totaldurationns"}), _nanoseconds),
     Kind(
@@ -96,11 +100,15 @@ _FURTHER = (  # of files that begin with another one
 )
 
 
-_REMARK = r"[ \t]*(?:==\d+==|Generating |Processing \[|SKIPPED: |NOTICE: |WARNING: )"
-_REMARKS = regex(rf"(?:\xef\xbb\xbf)?(?:{_REMARK}[^\n]*\n|[ \t\r]*\n)*".encode("latin-1"))
+_REMARK = (
+    r"[ \t]*(?:[A-Z][\w ]{2,40} Report\r?$|All Iterations\r?$|==\d+==|Generating |Processing \[|SKIPPED: "
+    r"|NOTICE: |WARNING: )"
+)
+_REMARKS = regex(rf"(?:\xef\xbb\xbf)?(?:{_REMARK}[^\n]*\n|[ \t\r]*\n)*".encode("latin-1"), re.MULTILINE)
 _IS_REMARK = regex(_REMARK)
 _EXECUTED = regex(r"^\[\d+/\d+\] Executing '(\w{1,60})' stats report")
 _REPORT = regex(r"^Processing \[.*\] with \[(?:.*[\\/])?(\w{1,60})\.py")
+_PERCENT = regex(r"(-?\d{1,9}(?:\.\d{1,6})?)%")
 _MAX_PRINTED_BYTES = 64 << 20
 _READ_AT_ONCE = 1 << 16  # cells; each reading costs as much as some thousand of them
 
@@ -116,7 +124,7 @@ def _prints_several(head: bytes) -> bool:
     begins = _REMARKS.match(head)
     first = head[begins.end() :] if begins else head
     kind = kind_of(first)
-    if kind is None or kind.producer not in (NSYS_STATS, NVPROF, GENAI_PERF):
+    if kind is None or kind.producer not in (NSYS_STATS, NVPROF, GENAI_PERF, DLPROF):
         return False
     return len(first) < len(head) or re.search(rb"\n\s*\n", head) is not None
 
@@ -139,11 +147,11 @@ class ResultTables:
     format: ClassVar[str] = "result-csv"
     title: ClassVar[str] = "benchmarks"
     files: ClassVar[str] = (
-        "CSV of nsys stats, nvprof (also its text), op_statistic, perf_analyzer and genai-perf"
+        "CSV of nsys stats, nvprof (also its text), DLProf, op_statistic, perf_analyzer and genai-perf"
     )
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 58
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
 
     def recognises(self, source: Source) -> bool:
         return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source.head)
@@ -218,7 +226,33 @@ def _tables(found: Sequence[tuple[Kind, CsvTable]], quality: QualityRecorder) ->
     )
     for kind, table in found:
         named = columns[kind.title, table.header]
-        yield ResultTable(kind.title, named, tuple(zip(*islice(cells, len(named)), strict=True)))
+        measured = [
+            _measured(column, each) for column, each in zip(named, islice(cells, len(named)), strict=True)
+        ]
+        rows = tuple(zip(*(each for _, each in measured), strict=True))
+        titles = _titles(table)
+        yield ResultTable(
+            kind.title, tuple(column for column, _ in measured), rows, totals=totals_of(titles, rows)
+        )
+
+
+def _measured(column: ResultColumn, cells: list[Cell]) -> tuple[ResultColumn, list[Cell]]:
+    """A column of times and shares that state their units in each cell, as numbers of one unit."""
+    filled = [cell for cell in cells if cell is not None]
+    if not filled or column.unit not in ("", "%") or not all(isinstance(cell, str) for cell in filled):
+        return column, cells
+    for unit, read in (("us", in_us), ("%", _in_percent)):
+        read_cells = ["" if cell is None else read(str(cell)) for cell in cells]
+        if all(bool(text) == (cell is not None) for text, cell in zip(read_cells, cells, strict=True)):
+            return ResultColumn(column.name.removesuffix("%").strip(), unit), [
+                float(text) if text else None for text in read_cells
+            ]
+    return column, cells
+
+
+def _in_percent(cell: str) -> str:
+    found = _PERCENT.fullmatch(cell)
+    return found[1] if found else ""
 
 
 def _titles(table: CsvTable) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from parsers.model import Counter, Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
-from parsers.model.units import duration, percent
+from parsers.model.units import duration, percent, size
 from rules.analysis.logs.clocks import Limit, held_share
 
 _OF_GPU = regex(r"(GPU \d{1,5}) (.+)$")
@@ -26,6 +26,7 @@ class DeviceLog:
     clock: tuple[float, float] | None  # MHz
     limit: Limit | None
     limited: float
+    memory: tuple[float, float] | None = None  # bytes: used at most, of so much
 
     @property
     def text(self) -> str:
@@ -52,6 +53,9 @@ class DeviceLog:
             parts.append(f"{percent(self.load[0] / FULL)} busy")
         if self.power is not None:
             parts.append(f"{self.power[0]:.0f} W")
+        if self.memory is not None:
+            used, total = map(size, self.memory)
+            parts.append(f"{used} of its {total} of memory in use")
         return f"{self.gpu} at a single moment: {', '.join(parts)}"
 
 
@@ -93,7 +97,15 @@ def _of(gpu: str, log: dict[str, Counter]) -> DeviceLog:
         _mean_and_most(clock),
         worst if limited >= NOTEWORTHY_LIMIT else None,
         limited,
+        _memory(log.get("framebuffer used"), log.get("framebuffer total")),
     )
+
+
+def _memory(used: Counter | None, total: Counter | None) -> tuple[float, float] | None:
+    """What was used at most, and how much there is; None where one of them was not logged in bytes, or is nothing."""
+    if used is None or total is None or {used.unit, total.unit} != {"B"} or not total.value.max() > 0:
+        return None
+    return float(used.value.max()), float(total.value.max())
 
 
 def _mean_and_most(counter: Counter | None) -> tuple[float, float] | None:

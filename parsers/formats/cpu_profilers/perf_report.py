@@ -1,0 +1,114 @@
+"""What ``perf report --stdio`` prints: the share of each function, a table for each event that was counted."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import ClassVar
+
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream
+from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
+from parsers.model.builder import MAX_TABLES, TraceBuilder
+from parsers.model.late.regex import regex
+from parsers.model.results import Cell, TimeOf, Totals, rows_shown
+
+_MAX_BYTES = 64 << 20
+_HEADER = regex(r"# +(?:Children +Self|Overhead) .*\bSymbol\b", re.MULTILINE)
+_ROW = regex(r"\s{1,8}\d{1,3}\.\d\d%\s")
+_EVENT = regex(r"# Samples: \S+\s+of event '([\w-]{1,80})")
+_COUNT = regex(r"# Event count \(approx\.\): (\d{1,19})")
+_OF_TIME = ("cpu-clock", "task-clock")  # events that count ns
+_SHARES = ("Overhead", "Children", "Self")
+_MODE = regex(r"\[[.kuHg]\] ")
+
+
+@parser
+class PerfReport:
+    """Recognised by the header of its table, which is a comment with the names of its columns."""
+
+    format: ClassVar[str] = "perf-report"
+    title: ClassVar[str] = "CPU profilers"
+    files: ClassVar[str] = "output of perf report --stdio"
+    suffixes: ClassVar[tuple[str, ...]] = (".txt",)
+    priority: ClassVar[int] = 59
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return b"Symbol" in source.head and _HEADER.search(source.head.decode("latin-1")) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        builder = TraceBuilder()
+        with open_bytes(source) as stream:
+            limited = LimitedStream(stream, source, progress.part(0.0, 0.5), "reading the report")
+            content = limited.whole(_MAX_BYTES, "Sort it by time, and keep the first rows.")
+        lines = content.decode("utf-8", "replace").splitlines()
+        headers = [place for place, line in enumerate(lines[:-1]) if _HEADER.match(line)][:MAX_TABLES]
+        ns = _lengths(lines)
+        for place, until in pairwise([*headers, len(lines)]):
+            titles, rows = _rows(lines[place], lines[place + 1 : until], ns.get(place, 0))
+            if not rows:
+                continue
+            shown = rows_shown(builder.quality, len(rows))
+            columns = tuple(ResultColumn(title, unit) for title, unit in titles)
+            totals = Totals(
+                TimeOf.CPU,
+                next(at for at, (title, _) in enumerate(titles) if title == "Symbol"),
+                next((at for at, (title, _) in enumerate(titles) if title == "Time"), -1),
+                next(at for at, (title, _) in enumerate(titles) if title in ("Overhead", "Self")),
+            )
+            builder.tables.append(ResultTable("Functions of perf", columns, rows[:shown], totals=(totals,)))
+        if not builder.tables:
+            raise Malformed(source.path, "The report has a header but no functions.", "Write it again.")
+        if limited.damage:
+            builder.quality.note("cut", Effect.NOTED, "the file is cut off or damaged", limited.damage)
+        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "perf report"))
+        builder.sources.append(None)
+        return builder.build(progress.part(0.5, 1.0))
+
+
+def _lengths(lines: list[str]) -> dict[int, int]:
+    """By the place of each header: ns of all samples, where their event counts time."""
+    found: dict[int, int] = {}
+    is_time, ns = False, 0
+    for place, line in enumerate(lines):
+        if event := _EVENT.match(line):
+            is_time, ns = event[1] in _OF_TIME, 0
+        elif count := _COUNT.match(line):
+            ns = int(count[1]) if is_time else 0
+        elif ns and _HEADER.match(line):
+            found[place] = ns
+    return found
+
+
+def _rows(
+    header: str, below: list[str], ns: int
+) -> tuple[list[tuple[str, str]], tuple[tuple[Cell, ...], ...]]:
+    """Titles with units, and rows; ``below`` begins with the dots that say where columns are."""
+    edges = [found.start() for found in re.finditer(r"\.+", below[0])]
+    places = [slice(start, end) for start, end in pairwise([*edges, None])]
+    names = [header[place].strip() for place in places]
+    own = next((at for at, name in enumerate(names) if name in ("Overhead", "Self")), None)
+    if own is None or "Symbol" not in names:
+        return [], ()
+    titles = [(name, "%" if name in _SHARES else "") for name in names]
+    rows: list[tuple[Cell, ...]] = []
+    for line in below[1:]:
+        if not _ROW.match(line):
+            continue
+        cells = [_cell(line[place].strip(), unit) for place, (_, unit) in zip(places, titles, strict=True)]
+        share = cells[own]
+        time = (share / 100.0 * ns,) if ns and isinstance(share, float) else ()
+        rows.append((*cells, *time))
+    rows = [row for row in rows if len(row) == len(titles) + bool(ns)]
+    return ([*titles, ("Time", "ns")] if ns else titles), tuple(rows)
+
+
+def _cell(text: str, unit: str) -> Cell:
+    if unit:
+        try:
+            return float(text.rstrip("%"))
+        except ValueError:
+            return None
+    return _MODE.sub("", text, 1) or None

@@ -1,0 +1,139 @@
+"""Python's own profilers, cProfile and profile: what they print, and the file that pstats reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+from parsers.data_marshal import NoData, loads
+from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream
+from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
+from parsers.model.builder import MAX_TABLES, TraceBuilder
+from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
+from parsers.model.results import TimeOf, Totals, rows_shown
+
+_MAX_BYTES = 64 << 20
+_HEADER = "ncalls  tottime  percall  cumtime  percall filename:lineno(function)"
+_IN_ALL = regex(r"\s*\d+ function calls .*\bin (\d{1,12}\.\d{1,9}) (?:CPU )?seconds")
+_ROW = regex(
+    r"\s*(\d{1,15})(?:/\d{1,15})?\s+(\d{1,9}\.\d{1,9})\s+\d\S*\s+(\d{1,9}\.\d{1,9})\s+\d\S*\s+(\S.*)$"
+)
+_PLACE = regex(r"(.*):(\d{1,9})\((.*)\)$")
+_BUILT_IN = regex(r"[<{](?:built-in )?method '?([\w.]+)'?(?: of '([\w.]+)' objects)?[>}]")
+_SAVED = regex(rb"[{\xfb][()\xa8\xa9](?:\x03|\x03\0\0\0)[utzZaA\xf5\xf4\xfa\xda\xe1\xc1]", re.DOTALL)
+_COLUMNS = (
+    ResultColumn("Function"),
+    ResultColumn("Calls"),
+    ResultColumn("Own time", "s"),
+    ResultColumn("Own share", "%"),
+    ResultColumn("With what it calls", "s"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    name: str
+    calls: int
+    own_s: float
+    whole_s: float
+
+
+@parser
+class PythonProfile:
+    """Recognised by the header of the printed table, or by a saved dictionary whose keys are (file, line, function)."""
+
+    format: ClassVar[str] = "python-profile"
+    title: ClassVar[str] = "CPU profilers"
+    files: ClassVar[str] = "cProfile, as text and as saved for pstats"
+    suffixes: ClassVar[tuple[str, ...]] = (".prof", ".pstats", ".txt")
+    priority: ClassVar[int] = 59
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return _SAVED.match(source.head) is not None or _HEADER.encode() in source.head
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        builder = TraceBuilder()
+        with open_bytes(source) as stream:
+            limited = LimitedStream(stream, source, progress.part(0.0, 0.5), "reading the profile")
+            content = limited.whole(_MAX_BYTES, "Sort it by time, and keep the first rows.")
+        if _SAVED.match(content):
+            tables = [_saved(source, content)]
+        else:
+            tables = list(_printed(content.decode("utf-8", "replace").splitlines()))[:MAX_TABLES]
+        for functions, in_all in tables:
+            if functions:
+                shown = rows_shown(builder.quality, len(functions))
+                builder.tables.append(_table(functions, in_all, shown))
+        if not builder.tables:
+            raise Malformed(source.path, "The profile has a header but no functions.", "Write it again.")
+        if limited.damage:
+            builder.quality.note("cut", Effect.NOTED, "the file is cut off or damaged", limited.damage)
+        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "cProfile"))
+        builder.sources.append(None)
+        return builder.build(progress.part(0.5, 1.0))
+
+
+def _table(functions: Iterable[_Function], in_all: float, shown: int) -> ResultTable:
+    by_time = sorted(functions, key=lambda each: -each.own_s)
+    whole = in_all or sum(each.own_s for each in by_time)
+    rows = tuple(
+        (
+            each.name,
+            float(each.calls),
+            each.own_s,
+            each.own_s / whole * 100.0 if whole else None,
+            each.whole_s,
+        )
+        for each in by_time[:shown]
+    )
+    return ResultTable("Functions of cProfile", _COLUMNS, rows, totals=(Totals(TimeOf.PROGRAM, 0, 2, 3, 1),))
+
+
+def _printed(lines: list[str]) -> Iterator[tuple[list[_Function], float]]:
+    """Each table with the seconds of the whole run, 0 where they are not stated."""
+    in_all, place = 0.0, 0
+    while place < len(lines):
+        line = lines[place]
+        place += 1
+        if found := _IN_ALL.match(line):
+            in_all = float(found[1])
+        if line.strip() != _HEADER:
+            continue
+        functions: list[_Function] = []
+        while place < len(lines) and (row := _ROW.match(lines[place])):
+            functions.append(_Function(_named(row[4].strip()), int(row[1]), float(row[2]), float(row[3])))
+            place += 1
+        yield functions, in_all
+
+
+def _named(text: str) -> str:
+    """ "step (train.py:12)" for "train.py:12(step)"."""
+    found = _PLACE.match(text)
+    return f"{found[3]} ({found[1]}:{found[2]})" if found else _built_in(text)
+
+
+def _built_in(text: str) -> str:
+    """ "EngineBase.run_backward" for "{method 'run_backward' of 'EngineBase' objects}"."""
+    found = _BUILT_IN.fullmatch(text)
+    return (f"{found[2]}.{found[1]}" if found[2] else found[1]) if found else text
+
+
+def _saved(source: Source, content: bytes) -> tuple[list[_Function], float]:
+    try:
+        stats: Any = loads(content)
+        functions = [
+            _Function(_place(*key), int(calls), float(own), float(whole))
+            for key, (_, calls, own, whole, _) in stats.items()
+        ]
+    except (NoData, TypeError, ValueError, AttributeError) as error:
+        raise Malformed(source.path, "This profile of Python cannot be read.", "Write it again.") from error
+    return functions, 0.0
+
+
+def _place(file: str, line: int, function: str) -> str:
+    return f"{function} ({file}:{line})" if line or file != "~" else _built_in(function)

@@ -1,0 +1,59 @@
+"""Which columns of the tables that profilers print state a name and the time that is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from parsers.csv_tables import plain
+from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
+from parsers.model.results import Cell, TimeOf, Totals
+
+_DRIVES_A_GPU = regex(r"(?:cu|cuda|hip|hsa_)[A-Z_a-z]\w+$")
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Plain names of columns, alternatives parted by a blank; ``kind`` is what a column "type" says of such rows."""
+
+    of: TimeOf
+    name: str
+    time: str
+    share: str
+    calls: str
+    kind: str = ""
+
+
+_KNOWN = (
+    _Columns(TimeOf.CPU, "name", "selfcpu", "selfcpu%", "ofcalls"),
+    _Columns(TimeOf.GPU, "name", "selfcuda", "selfcuda%", "ofcalls"),
+    _Columns(TimeOf.GPU, "name", "time timeus", "time%", "calls", "GPU activities"),
+    _Columns(TimeOf.CALLS, "name", "time timeus", "time%", "calls", "API calls"),
+    _Columns(TimeOf.GPU, "name operation", "totaltimens", "time%", "instances count"),
+    _Columns(TimeOf.CALLS, "name", "totaltimens", "time%", "numcalls"),
+    _Columns(TimeOf.GPU, "name", "totaldurationns", "percentage", "calls"),
+    _Columns(TimeOf.GPU, "optype", "totaltimeus", "ratio%", "count"),
+    _Columns(TimeOf.GPU, "kernelname opname optype", "totalgputimens", "", ""),
+    _Columns(TimeOf.CPU, "opname optype", "totalcputimens", "", ""),
+)
+
+
+def totals_of(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> tuple[Totals, ...]:
+    """What a table with these titles and rows adds up; empty where that is not known."""
+    places = {plain(title): place for place, title in reversed(list(enumerate(header)))}
+    found = []
+    for each in _KNOWN:
+        name, time, share, calls = (
+            next((places[title] for title in names.split() if title in places), -1)
+            for names in (each.name, each.time, each.share, each.calls)
+        )
+        if name < 0 or time < 0 or (each.share and share < 0) or (each.calls and calls < 0):
+            continue
+        kind = places.get("type") if each.kind else None
+        if each.kind and kind is None and each.of is TimeOf.CALLS:
+            continue  # nvprof's CSV of the GPU alone
+        told = [row for row in rows if kind is None or row[kind] == each.kind]
+        if each.of is TimeOf.CALLS and not all(_DRIVES_A_GPU.match(str(row[name])) for row in told):
+            continue  # calls of the operating system, most of which wait
+        found.append(Totals(each.of, name, time, share, calls, None if kind is None else (kind, each.kind)))
+    return tuple(found)

@@ -1,0 +1,113 @@
+"""What tables of a profiler add up: whose time goes where, without a timeline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from parsers.model import Trace, derived
+from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
+from parsers.model.results import Cell, ResultTable, TimeOf, Totals
+
+_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+_WHOLE = 100.0  # percent
+MIN_STATED = 2.0  # percent: of a smaller share, rounding hides too much to tell what all of it is
+_WAITS = regex(
+    r"(?:cuda|cu|hip)\w*Synchronize|(?:cuda|cu|hip)Memcpy\w*|(?:cuda|cu|hip)EventQuery|aten::item"
+    r"|aten::_local_scalar_dense"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """One row: its time in ns, its share of all such time, how often; 0 calls where that is not stated."""
+
+    name: str
+    ns: float
+    share: float
+    calls: float
+
+    @property
+    def waits(self) -> bool:
+        """Whether this is a call that returns when the GPU is done; copies of pageable memory are, too."""
+        return _WAITS.match(self.name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The time of the GPU, the CPU or the calls between them: all of it in ns, and its rows, the longest first.
+
+    Where only shares were printed it is not ``timed``, and they stand in place of ns.
+    """
+
+    of: TimeOf
+    ns: float
+    rows: tuple[Total, ...]
+    timed: bool = True
+
+    @property
+    def working_ns(self) -> float:
+        """What of it does not wait for the GPU."""
+        return self.ns - sum(row.ns for row in self.rows if row.waits)
+
+
+@derived
+def printed_totals(trace: Trace) -> tuple[Spent, ...]:
+    """The largest tables of each sort of time; those with the same columns are of several runs and are not added."""
+    found: dict[TimeOf, dict[tuple[str, ...], Spent]] = {}
+    for table in trace.tables:
+        header = tuple(column.title for column in table.columns)
+        for totals in table.totals:
+            spent = _spent(table, totals)
+            others = found.setdefault(totals.of, {})
+            if spent is not None and (header not in others or others[header].ns < spent.ns):
+                others[header] = spent
+    return tuple(_joined(of, list(parts.values())) for of, parts in found.items() if parts)
+
+
+def _spent(table: ResultTable, totals: Totals) -> Spent | None:
+    rows = list(_rows(table, totals))
+    printed = sum(ns for _, ns, _, _ in rows)
+    if not printed:
+        return None
+    _, ns, share, _ = max(rows, key=lambda row: row[1])
+    whole = ns / share * _WHOLE if share >= MIN_STATED else printed
+    return replace(_of(totals.of, whole, rows), timed=totals.time >= 0)
+
+
+def _of(of: TimeOf, whole: float, rows: list[tuple[str, float, float, float]]) -> Spent:
+    """Rows of one name, such as those of several threads, are one."""
+    times: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for name, ns, _, calls in rows:
+        times[name] += ns  # type: ignore[assignment]
+        counts[name] += calls  # type: ignore[assignment]
+    made = [Total(name, ns, ns / whole, counts[name]) for name, ns in times.most_common() if ns > 0]
+    return Spent(of, whole, tuple(made))
+
+
+def _joined(of: TimeOf, parts: list[Spent]) -> Spent:
+    """Kernels and copies, which are printed apart."""
+    if len(parts) == 1:
+        return parts[0]
+    rows = [(row.name, row.ns, 0.0, row.calls) for part in parts for row in part.rows]
+    return _of(of, sum(part.ns for part in parts), rows)
+
+
+def _rows(table: ResultTable, totals: Totals) -> Iterator[tuple[str, float, float, float]]:
+    """Name, ns, percent and calls; without ranges around others, whose share is above that of everything."""
+    time = totals.time if totals.time >= 0 else totals.share
+    factor = _NS.get(table.columns[time].unit, 1.0)
+    for row in table.rows:
+        if totals.kind is not None and row[totals.kind[0]] != totals.kind[1]:
+            continue
+        share = _number(row, totals.share)
+        if share <= _WHOLE:
+            yield str(row[totals.name]), _number(row, time) * factor, share, _number(row, totals.calls)
+
+
+def _number(row: tuple[Cell, ...], place: int) -> float:
+    cell = row[place] if place >= 0 else None
+    return cell if isinstance(cell, float) and cell >= 0 else 0.0

@@ -1,0 +1,149 @@
+"""Tables that a profiler printed: what takes the GPU's and the CPU's time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model.late.regex import regex
+from parsers.model.results import TimeOf
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.beside.printed_totals import Spent, Total, printed_totals
+from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.wording.headline import Headline
+from rules.wording.phrases import listed, short_place, shortened
+from rules.wording.words import ours
+
+MAX_NAMED = 3
+MIN_NAMED = 0.05  # of the time
+MAX_NAME = 40  # characters
+MAX_FIRST_CALLS = 2  # of a kind: a call that is made once or twice in a run belongs to its start or its end
+_WITH_FILE = regex(r"(.+) \((.+):(\d+)\)")
+_WHOSE = {
+    TimeOf.GPU: "the GPU's time",
+    TimeOf.CPU: "the CPU's time",
+    TimeOf.CALLS: "the time of GPU API calls",
+    TimeOf.PROGRAM: "the program's time",
+}
+_CULPRITS = {
+    TimeOf.GPU: CulpritKind.KERNEL,
+    TimeOf.CPU: CulpritKind.OPERATOR,
+    TimeOf.CALLS: CulpritKind.CALL,
+    TimeOf.PROGRAM: CulpritKind.FRAME,
+}
+
+
+@rule
+class PrintedTimes(Rule):
+    """Information: where the time goes by the tables that a profiler printed."""
+
+    id: ClassVar[str] = "printed-times"
+    category: ClassVar[Category] = Category.WHAT_WAS_RECORDED
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.PRINTED_TIMES})
+    explanation: ClassVar[str] = f"""
+What it found
+    A profiler printed how long each kernel, copy, call, operator or function took in all.
+
+Why it costs time
+    It may cost nothing. What takes most of the time is what is worth making faster.
+
+How it decides
+    Rows are compared by their own time, without what they call. The GPU's time is reported first, unless the CPU's own
+    work takes longer: calls that only wait for the GPU are left out of that. Rows with at least
+    {percent(MIN_NAMED)} of the time are named. Where only the first rows were printed, the printed shares tell how
+    much is missing.
+
+What to try
+    Make the longest row faster, or call it less often. A timeline tells what a table cannot: gaps and waiting.
+
+When it is wrong
+    A table adds up everything from the start of the program: starting the GPU, compiling and the first calls of every
+    kind are part of it. Several threads together can take more time than has passed.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        spent = printed_totals(analysis.trace)
+        if not spent:
+            return
+        main = _main(spent)
+        if not main.rows:
+            return
+        first = _first(main)
+        yield self.finding(
+            analysis,
+            headline=Headline(_headline(main, first, spent), names_culprit=True),
+            account=" ".join(
+                _account(each) for each in (main, *(each for each in spent if each is not main))
+            ),
+            remedy=remedy(
+                *_advice(main, first),
+                ours("Record a timeline as well ($RecordATimeline), to see what waits for what."),
+            ),
+            culprit=Culprit(_CULPRITS[main.of], first.name),
+            unknown=("Whether the GPU was idle meanwhile: this requires a timeline.",),
+        )
+
+
+def _main(spent: tuple[Spent, ...]) -> Spent:
+    """The GPU's, unless the work of the CPU alone takes longer."""
+    gpu = next((each for each in spent if each.of is TimeOf.GPU), None)
+    host = max((each for each in spent if each is not gpu), key=lambda each: each.working_ns, default=None)
+    if gpu is None or (host is not None and host.working_ns > gpu.ns):
+        return host or spent[0]
+    return gpu
+
+
+def _first(spent: Spent) -> Total:
+    """The longest row that does not wait, where there is one."""
+    return next((row for row in spent.rows if not row.waits), spent.rows[0])
+
+
+def _headline(main: Spent, first: Total, spent: tuple[Spent, ...]) -> str:
+    name = shortened(_named(first.name), MAX_NAME)
+    gpu = next((each for each in spent if each.of is TimeOf.GPU), None)
+    if main.of is TimeOf.CALLS and gpu is not None and first.ns > gpu.ns:
+        return f"{name} takes {duration(first.ns)}, all of the GPU's work {duration(gpu.ns)}"
+    return f"{percent(first.share)} of {_WHOSE[main.of]} is in {name}"
+
+
+def _account(spent: Spent) -> str:
+    named = [row for row in spent.rows if row.share >= MIN_NAMED][:MAX_NAMED] or list(spent.rows[:1])
+    told = listed([_told(row, spent.timed) for row in named])
+    whose = {
+        TimeOf.GPU: "The GPU worked for",
+        TimeOf.CPU: "The CPU worked for",
+        TimeOf.CALLS: "GPU API calls took",
+        TimeOf.PROGRAM: "The program ran for",
+    }[spent.of]
+    return f"{whose} {duration(spent.ns)} in all: {told}." if spent.timed else f"By samples: {told}."
+
+
+def _told(row: Total, timed: bool) -> str:
+    calls = f", {row.calls:,.0f} calls" if row.calls > 1 else ", once" if row.calls == 1 else ""
+    time = f" ({duration(row.ns)}{calls})" if timed else ""
+    return f"{percent(row.share)} in {shortened(_named(row.name), 60)}{time}"
+
+
+def _named(name: str) -> str:
+    """Without the folders of a function's file."""
+    found = _WITH_FILE.fullmatch(name)
+    return f"{found[1]} ({short_place(found[2])}:{found[3]})" if found else name
+
+
+def _advice(main: Spent, first: Total) -> list[str]:
+    if main.of is TimeOf.CALLS and 0 < first.calls <= MAX_FIRST_CALLS:
+        return [
+            "It is called once or twice, and the first call also starts the GPU: it matters less, the longer the "
+            "program runs."
+        ]
+    if main.of is TimeOf.CALLS:
+        return ["Call it less often: allocate once and keep the memory, and launch more work at once."]
+    if main.of in (TimeOf.CPU, TimeOf.PROGRAM):
+        return ["Make this faster, or call it less often."]
+    if "memcpy" in first.name.lower():
+        return [
+            "Copy less: keep data on the GPU between kernels, and copy from pinned memory while they run."
+        ]
+    return ["Profile the longest kernel with Nsight Compute, to see what limits it."]

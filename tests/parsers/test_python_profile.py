@@ -1,0 +1,102 @@
+"""What cProfile prints and saves becomes a table of functions by their own time."""
+
+from __future__ import annotations
+
+import cProfile
+import io
+import marshal
+import pstats
+from pathlib import Path
+
+import pytest
+
+from parsers import open_trace
+from parsers.data_marshal import MAX_DEPTH, NoData, loads
+from parsers.model import ResultTable, TraceError, UnknownFormat
+from parsers.model.results import TimeOf
+
+PRINTED = """epoch 1
+         130 function calls (120 primitive calls) in 8.000 seconds
+
+   Ordered by: cumulative time
+   List reduced from 30 to 2 due to restriction <2>
+
+   ncalls  tottime  percall  cumtime  percall filename:lineno(function)
+       10    0.500    0.050    8.000    0.800 /home/me/train.py:12(step)
+    30/20    6.000    0.200    6.000    0.200 {method 'run_backward' of 'torch._C._EngineBase' objects}
+
+
+"""
+
+
+def table_of(folder: Path, content: bytes) -> ResultTable:
+    path = folder / "profile.txt"
+    path.write_bytes(content)
+    (table,) = open_trace([path]).tables
+    return table
+
+
+def recorded() -> pstats.Stats:
+    with cProfile.Profile() as profile:
+        sorted(range(10))
+    return pstats.Stats(profile, stream=io.StringIO())
+
+
+def test_a_printed_profile_tells_shares_of_the_whole_run(tmp_path: Path) -> None:
+    table = table_of(tmp_path, PRINTED.encode())
+    assert table.rows == (
+        ("torch._C._EngineBase.run_backward", 30.0, 6.0, 75.0, 6.0),
+        ("step (/home/me/train.py:12)", 10.0, 0.5, 6.25, 8.0),
+    )
+    assert [each.of for each in table.totals] == [TimeOf.PROGRAM]
+
+
+def test_what_cprofile_saves_and_prints_are_the_same_functions(tmp_path: Path) -> None:
+    stats = recorded()
+    stats.dump_stats(tmp_path / "saved")
+    saved = table_of(tmp_path, (tmp_path / "saved").read_bytes())
+    out = io.StringIO()
+    stats.stream = out  # type: ignore[attr-defined]
+    stats.print_stats()
+    printed = table_of(tmp_path, out.getvalue().encode())
+    assert set(saved.column("Function")) == set(printed.column("Function"))
+    assert "builtins.sorted" in saved.column("Function")
+    assert len(saved.rows) == len(stats.stats) == len(printed.rows)  # type: ignore[attr-defined]
+    assert sum(float(share or 0) for share in saved.column("Own share")) == pytest.approx(100.0)
+
+
+def test_a_text_about_profiles_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UnknownFormat):
+        table_of(tmp_path, b"ncalls is the number of calls, tottime the time of the function alone\n")
+
+
+@pytest.mark.parametrize("at", [7, 30, -3])
+def test_a_saved_profile_that_is_cut_is_refused(at: int, tmp_path: Path) -> None:
+    whole = marshal.dumps(
+        {("a.py", 1, "work"): (1, 1, 0.5, 0.5, {}), ("b.py", 2, "rest"): (1, 1, 1.0, 1.0, {})}
+    )
+    with pytest.raises(TraceError):
+        table_of(tmp_path, whole[:at])
+
+
+def test_marshal_data_is_read_as_python_reads_it() -> None:
+    data = {
+        ("a", 1, "\xe4"): (2, -3, 1 << 70, -(1 << 40), 0.25, None, True, {}),
+        "r\xfcck": ("a", "a"),
+        (): False,
+    }
+    assert loads(marshal.dumps(data)) == data
+    assert loads(marshal.dumps(data, 2)) == data
+
+
+def test_code_and_depth_are_no_data() -> None:
+    with pytest.raises(NoData):
+        loads(marshal.dumps(compile("1", "a", "eval")))
+    deep: object = ()
+    for _ in range(MAX_DEPTH):
+        deep = (deep,)
+    assert loads(marshal.dumps(deep)) == deep
+    with pytest.raises(NoData):
+        loads(marshal.dumps((deep,)))
+    with pytest.raises(NoData):
+        loads(b"(\xff\xff\xff\x7fN")

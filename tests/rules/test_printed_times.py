@@ -1,0 +1,98 @@
+"""Tables that a profiler printed say what takes the GPU's, the CPU's and the program's time."""
+
+from __future__ import annotations
+
+import pytest
+
+from parsers.model import ResultColumn, ResultTable
+from parsers.model.builder import TraceBuilder
+from parsers.model.results import Cell, TimeOf, Totals
+from parsers.table_totals import totals_of
+from rules.analysis.analysis import Analysis
+from rules.analysis.beside.printed_totals import MIN_STATED
+from rules.diagnosis import diagnosis_of
+from rules.verdict.verdict import verdict
+
+NVPROF = ("Type", "Time(%)", "Time (us)", "Calls", "Avg (us)", "Name")
+
+
+def summary(*rows: tuple[str, float, float, str]) -> ResultTable:
+    """Rows of nvprof: type, share, us, name; each was called five times."""
+    made: list[tuple[Cell, ...]] = [(kind, share, us, 5.0, us / 5, name) for kind, share, us, name in rows]
+    columns = tuple(ResultColumn(title, "us" if "us" in title else "") for title in NVPROF)
+    return ResultTable("Summary of nvprof", columns, tuple(made), totals=totals_of(NVPROF, made))
+
+
+def of(unit: str, whose: TimeOf, *rows: tuple[Cell, ...]) -> ResultTable:
+    columns = (ResultColumn("Name"), ResultColumn("Time", unit), ResultColumn("Share", "%"))
+    return ResultTable("table", columns, rows, totals=(Totals(whose, 0, 1 if unit else -1, 2),))
+
+
+def told(*tables: ResultTable) -> tuple[str, str]:
+    builder = TraceBuilder()
+    builder.tables += tables
+    analysis = Analysis(builder.build())
+    diagnosis = diagnosis_of(analysis)
+    account = next((each.account for each in diagnosis.findings if each.rule == "printed-times"), "")
+    return verdict(analysis, diagnosis), str(account)
+
+
+GPU = (
+    ("GPU activities", 75.0, 3000.0, "gemm(float*, int)"),
+    ("GPU activities", 25.0, 1000.0, "[CUDA memcpy HtoD]"),
+)
+
+
+def test_the_gpu_is_told_first_while_calls_only_wait_for_it() -> None:
+    waits = (
+        ("API calls", 99.0, 90_000.0, "cudaDeviceSynchronize"),
+        ("API calls", 1.0, 900.0, "cudaLaunchKernel"),
+    )
+    title, account = told(summary(*GPU, *waits))
+    assert title == "75 % of the GPU's time is in gemm(float*, int)"
+    assert "The GPU worked for 4.00 ms in all" in account
+    assert "99 % in cudaDeviceSynchronize" in account
+
+
+def test_calls_that_take_longer_than_the_gpu_works_are_told_first() -> None:
+    title, _ = told(summary(*GPU, ("API calls", 100.0, 98_000.0, "cudaMallocHost")))
+    assert title == "cudaMallocHost takes 98.0 ms, all of the GPU's work 4.00 ms"
+
+
+def test_calls_of_the_system_are_no_calls_to_the_gpu() -> None:
+    header = ("Time (%)", "Total Time (ns)", "Num Calls", "Name")
+    assert not totals_of(header, [(76.2, 5e9, 64.0, "futex")])
+    assert [each.of for each in totals_of(header, [(76.2, 5e9, 64.0, "cudaFree")])] == [TimeOf.CALLS]
+
+
+def test_shares_are_of_all_rows_though_only_the_first_were_printed() -> None:
+    title, account = told(of("ms", TimeOf.CPU, ("aten::mm", 40.0, 20.0), ("aten::add", 20.0, 10.0)))
+    assert title == "20 % of the CPU's time is in aten::mm"
+    assert "200 ms in all" in account
+
+
+@pytest.mark.parametrize(("stated", "share"), [(MIN_STATED, "2.0 %"), (MIN_STATED - 0.1, "100 %")])
+def test_small_shares_are_too_rounded_to_tell_the_whole(stated: float, share: str) -> None:
+    assert told(of("ms", TimeOf.CPU, ("aten::mm", 40.0, stated)))[0].startswith(share)
+
+
+def test_ranges_around_everything_are_no_rows() -> None:
+    title, _ = told(of("us", TimeOf.GPU, ("training step", 55_000.0, 22_642.0), ("gemm", 40.0, 50.0)))
+    assert title == "50 % of the GPU's time is in gemm"
+
+
+def test_rows_of_one_name_are_added_up_and_runs_with_the_same_columns_are_not() -> None:
+    threads = of("", TimeOf.CPU, ("main", None, 40.0), ("solve", None, 30.0), ("solve", None, 30.0))
+    title, account = told(threads, of("", TimeOf.CPU, ("other", None, 90.0)))
+    assert title == "60 % of the CPU's time is in solve"
+    assert account.startswith("By samples: ")
+
+
+def test_a_function_is_told_without_the_folders_of_its_file() -> None:
+    title, _ = told(of("s", TimeOf.PROGRAM, ("step (/home/me/project/train.py:12)", 6.0, 75.0)))
+    assert title == "75 % of the program's time is in step (train.py:12)"
+
+
+def test_tables_without_totals_have_no_verdict() -> None:
+    plain = ResultTable("Summary of nvprof", (ResultColumn("Name"),), (("gemm",),))
+    assert told(plain) == ("Results without a recording: Summary of nvprof", "")
