@@ -69,7 +69,9 @@ When it is wrong
         yield self.finding(
             analysis,
             headline=Headline(
-                PAGES_FROM_GPU if worst.are_migrations else "Copies from the GPU are not overlapped",
+                PAGES_FROM_GPU
+                if worst.are_migrations and not worst.are_prefetched
+                else "Copies from the GPU are not overlapped",
                 found_in.share(worst.exposed_ns),
             ),
             account=_explanation(worst, found_in) + link_sentence(use, pageable),

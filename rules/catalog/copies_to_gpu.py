@@ -71,7 +71,9 @@ When it is wrong
         yield self.finding(
             analysis,
             headline=Headline(
-                PAGES_TO_GPU if worst.are_migrations else "Copies to the GPU are not overlapped",
+                PAGES_TO_GPU
+                if worst.are_migrations and not worst.are_prefetched
+                else "Copies to the GPU are not overlapped",
                 found_in.share(worst.exposed_ns),
             ),
             account=_explanation(worst, use, found_in) + link_sentence(use, pageable),

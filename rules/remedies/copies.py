@@ -22,6 +22,14 @@ PREFETCH_PAGES = remedy(
         "that both sides only read."
     ),
     ours("Or allocate on the GPU ($cudaMalloc) and copy once with $cudaMemcpyAsync."),
+    code="""cudaMemPrefetchAsync(data, bytes, gpu, stream);              // in one piece, before the kernel needs it
+kernel<<<blocks, threads, 0, stream>>>(data, count);
+cudaMemPrefetchAsync(data, bytes, cudaCpuDeviceId, stream);  // and back, before the CPU reads it""",
+)
+PREFETCH_EARLIER = remedy(
+    "Prefetch earlier, and on a stream of its own: the data can travel while the kernels before it run.",
+    "Leave data on the GPU that is used there again: only what the CPU touches in between has to move.",
+    code=PREFETCH_PAGES.code,
 )
 KEEP_ON_GPU = remedy(
     "Keep data on the GPU that goes to the host only to be computed on: the copies disappear with that work.",
@@ -92,7 +100,7 @@ done.synchronize()                               # only before host is read"""
 def less_to_gpu(trace: Trace, copies: Copies, *, bytes_a_step: float) -> Remedy:
     """What shortens or hides copies to the GPU, from how they are made now and how many there are."""
     if copies.are_migrations:
-        return PREFETCH_PAGES
+        return PREFETCH_EARLIER if copies.are_prefetched else PREFETCH_PAGES
     shorter: tuple[Words, ...] = (
         _OFFLOADING
         if bytes_a_step >= MORE_THAN_A_BATCH
@@ -120,7 +128,7 @@ def less_to_gpu(trace: Trace, copies: Copies, *, bytes_a_step: float) -> Remedy:
 def less_from_gpu(trace: Trace, copies: Copies) -> Remedy:
     """What shortens or hides copies from the GPU, from how they are made now and who asks for them."""
     if copies.are_migrations:
-        return PREFETCH_PAGES
+        return PREFETCH_EARLIER if copies.are_prefetched else PREFETCH_PAGES
     named = by_name(Culprit(CulpritKind.REGION, copies.regions[0])) if copies.regions else None
     beside = "on its own stream, and launch the next work before waiting."
     of_results: tuple[Words, ...] = (

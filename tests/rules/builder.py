@@ -119,9 +119,10 @@ class TinyTrace:
         launch: float | None = None,
         *,
         pageable: bool = False,
+        unified: bool = False,
         **more: Any,
     ) -> int:
-        """A host-to-device ("HtoD") or device-to-host ("DtoH") copy."""
+        """A host-to-device ("HtoD") or device-to-host ("DtoH") copy, or a move of ``unified`` memory."""
         host = MemoryKind.PAGEABLE if pageable else MemoryKind.PINNED
         kind = {"HtoD": CopyKind.H2D, "DtoH": CopyKind.D2H, "DtoD": CopyKind.D2D}[direction]
         ends = (host, MemoryKind.DEVICE) if kind is CopyKind.H2D else (MemoryKind.DEVICE, host)
@@ -130,7 +131,7 @@ class TinyTrace:
         return self.operation(
             start,
             end,
-            f"Memcpy {direction} ({words[0]} -> {words[1]})",
+            f"Memcpy {direction}" + (", unified memory" if unified else f" ({words[0]} -> {words[1]})"),
             launch,
             kind=EventKind.MEMCPY,
             copy_kind=kind.value,

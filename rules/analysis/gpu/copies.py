@@ -16,6 +16,7 @@ from rules.analysis.idle.frames import UserFrames
 
 MIN_PAGEABLE = 0.01  # of the time spent copying
 MOSTLY = 0.5  # of the time spent copying
+PREFETCHED_BYTES = 1_000_000  # in one piece, on average: pages that are touched move in smaller ones
 _WORDS = {
     CopyKind.H2D: ("htod", "host to device", "h2d", "hosttodevice"),
     CopyKind.D2H: ("dtoh", "device to host", "d2h", "devicetohost"),
@@ -61,8 +62,13 @@ class Copies:
 
     @property
     def are_migrations(self) -> bool:
-        """Whether most of it is pages of unified memory that move where they are touched."""
+        """Whether most of it is unified memory that moves."""
         return self.migrated_ns >= MOSTLY * max(self.time_ns, 1)
+
+    @property
+    def are_prefetched(self) -> bool:
+        """Whether they are moves of unified memory in pieces as large as only a call asks for."""
+        return self.are_migrations and self.bytes >= PREFETCHED_BYTES * len(self.events)
 
     @property
     def bandwidth(self) -> float:
