@@ -22,7 +22,9 @@ from rules.findings.base import Category, Finding, Rule, rule
 from rules.kernels.gpu_peaks import peaks_of
 from rules.kernels.operator_roofs import stated_work
 from rules.losses.lost_time import event_evidence
+from rules.losses.owners import operators_behind, owner_of
 from rules.remedies.kernels import FUSED_ATTENTION, fused_kernels
+from rules.replay.replay import replay_of
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
@@ -157,6 +159,11 @@ When it is wrong
         attention = worst.attention_ns > worst.total_ns // 3
         measured = measured_sentence(trace, worst.events)
         evidence = worst.attention if attention else worst.events
+        replay, owner, behind = replay_of(analysis), None, ""
+        if not attention and not replay.reason:
+            mine = np.isin(replay.device.event, worst.events)
+            owner, behind = owner_of(analysis, replay, mine), operators_behind(analysis, replay, mine)
+            behind = f" By time, the operators behind them are {behind}." if behind else ""
         yield self.finding(
             analysis,
             headline=Headline(
@@ -164,11 +171,13 @@ When it is wrong
                 of_every_step(analysis, share(analysis, ceiling)),
                 names_culprit=attention,
             ),
-            account=f"{_explanation(analysis, worst, length(busy), ceiling)} {measured}".strip(),
+            account=f"{_explanation(analysis, worst, length(busy), ceiling)}{behind} {measured}".strip(),
             remedy=FUSED_ATTENTION if attention else fused_kernels(trace),
             ceiling_ns=ceiling,
             culprit=Culprit(
-                CulpritKind.WORK, "attention scores" if attention else f"{worst.families[0][0].label} kernels"
+                CulpritKind.WORK,
+                "attention scores" if attention else f"{worst.families[0][0].label} kernels",
+                owner,
             ),
             device=worst.device,
             evidence=event_evidence(trace, evidence),

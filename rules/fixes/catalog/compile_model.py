@@ -21,13 +21,13 @@ from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.align_shapes import ALIGNED_AT_LEAST, ALIGNED_AT_MOST, unaligned_products
 from rules.fixes.changes import durations_times, of_nodes, together
-from rules.fixes.forms.owners import owners_of
 from rules.fixes.forms.shared_heads import shared_heads
 from rules.fixes.forms.shifted_spectra import shifted_spectra
 from rules.fixes.forms.written import calls_of
 from rules.fixes.loops.item_loops import in_loops
 from rules.fixes.optimizers import optimizer_calls
 from rules.kernels.spread_out import spread_out
+from rules.losses.owners import owners_of
 from rules.remedies.kernels import fused_kernels
 from rules.replay.loops import loops_of
 from rules.replay.overlay import Overlay

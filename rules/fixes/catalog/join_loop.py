@@ -18,7 +18,6 @@ from rules.findings.category import Category
 from rules.fixes.backward import backward_of
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, less_host_time, of_nodes, together, without_calls, without_waiting
-from rules.fixes.forms.owners import place_of
 from rules.fixes.loops.carried import carry_through_the_cpu
 from rules.fixes.loops.filled import filled, joined
 from rules.fixes.loops.item_loops import (
@@ -28,6 +27,7 @@ from rules.fixes.loops.item_loops import (
     of_the_model,
     reading_their_results,
 )
+from rules.losses.owners import place_of
 from rules.remedies.launching import joined_loop
 from rules.replay.loops import Loop, kinds_of_calls
 from rules.replay.replay import Change, Replay

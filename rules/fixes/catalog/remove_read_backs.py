@@ -17,8 +17,8 @@ from rules.fixes.catalog.stop_checking_for_nan import nan_checks
 from rules.fixes.changes import copies, together, without_calls, without_waiting
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.counted_rows import COUNTING, SMALL_BYTES, counting_runs
-from rules.fixes.forms.owners import place_of
 from rules.fixes.round_trips import round_trips
+from rules.losses.owners import place_of
 from rules.remedies.waiting import fewer_waits
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings, surroundings_of

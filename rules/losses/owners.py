@@ -8,10 +8,12 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, Trace
 from parsers.model.names.source_files import frame_parts
+from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.replay.origins import called_operators, calling_frames, calling_ranges
 from rules.replay.replay import Replay
-from rules.terms.culprit import quoted
+from rules.source_lines import line_of_frame
+from rules.terms.culprit import Culprit, CulpritKind, quoted
 from rules.wording.phrases import listed, short_place, shortened
 
 MOSTLY = 0.5  # of the time: what owns less is not told
@@ -26,13 +28,39 @@ def owners_of(analysis: Analysis, replay: Replay, operations: BOOL) -> str:
 
     Work of the backward pass is that of the operators whose gradients it computes.
     """
-    device, trace = replay.device, analysis.trace
-    node = device.launch[operations]
-    ns = np.zeros(len(replay.host))
-    np.add.at(ns, node, device.duration[operations])
-    operators = _most(_by_name(trace, called_operators(analysis), ns), MAX_OPERATORS)
+    ns = _ns(replay, operations)
+    operators = _most(_by_name(analysis.trace, called_operators(analysis), ns), MAX_OPERATORS)
     told = listed([quoted(shortened(each.removeprefix(_ATEN), MAX_NAME)) for each in operators])
     return " in ".join(each for each in (told, place_of(analysis, ns)) if each)
+
+
+def operators_behind(analysis: Analysis, replay: Replay, operations: BOOL) -> str:
+    """ "“mul” (22 %) and “pow” (18 %), mostly in forward (train.py:18)": what these operations spend their time on.
+
+    Empty where no operator is known that has a part worth telling.
+    """
+    ns = _ns(replay, operations)
+    found = _by_name(analysis.trace, called_operators(analysis), ns)
+    whole = max(sum(found.values()), 1.0)
+    largest = sorted((each for each in found if each), key=lambda each: (-found[each], each))[:MAX_OPERATORS]
+    told = listed(
+        [
+            f"{quoted(shortened(each.removeprefix(_ATEN), MAX_NAME))} ({percent(found[each] / whole)})"
+            for each in largest
+            if found[each] >= MUCH * whole
+        ]
+    )
+    place = place_of(analysis, ns)
+    return f"{told}, mostly in {place}" if told and place else told
+
+
+def owner_of(analysis: Analysis, replay: Replay, operations: BOOL) -> Culprit | None:
+    """The program's function, else its range, else the operator that owns most of the time of these operations."""
+    ns = _ns(replay, operations)
+    if (place := _place(analysis, ns)) is not None:
+        return place
+    operator = _most(_by_name(analysis.trace, called_operators(analysis), ns), 1)
+    return Culprit(CulpritKind.OPERATOR, operator[0]) if operator else None
 
 
 def place_of(analysis: Analysis, weight: F64) -> str:
@@ -40,11 +68,26 @@ def place_of(analysis: Analysis, weight: F64) -> str:
 
     ``weight`` is a value for each host node. Empty where none holds most of them.
     """
+    place = _place(analysis, weight)
+    if place is None or place.kind is CulpritKind.REGION:
+        return quoted(shortened(place.name, MAX_NAME)) if place is not None else ""
+    function, file, line = frame_parts(place.name)
+    return f"{shortened(function, MAX_NAME)} ({short_place(file)}:{line})"
+
+
+def _place(analysis: Analysis, weight: F64) -> Culprit | None:
     if frame := _most(_by_name(analysis.trace, calling_frames(analysis), weight), 1):
-        function, file, line = frame_parts(frame[0])
-        return f"{shortened(function, MAX_NAME)} ({short_place(file)}:{line})"
+        return Culprit(CulpritKind.FRAME, frame[0], at=line_of_frame(frame[0], is_call=False))
     region = _most(_by_name(analysis.trace, calling_ranges(analysis), weight), 1)
-    return quoted(shortened(region[0], MAX_NAME)) if region else ""
+    return Culprit(CulpritKind.REGION, region[0]) if region else None
+
+
+def _ns(replay: Replay, operations: BOOL) -> F64:
+    """For each host node how long those of these operations take that it launches."""
+    device = replay.device
+    ns = np.zeros(len(replay.host))
+    np.add.at(ns, device.launch[operations], device.duration[operations])
+    return ns
 
 
 def _by_name(trace: Trace, events: I64, ns: F64) -> dict[str, float]:
