@@ -67,6 +67,30 @@ def less_host_time(nodes: BOOL, ns: F64, part: float = 1.0) -> Change:
     return change
 
 
+def less_time_at_end(replay: Replay, ns: F64, part: float = 1.0) -> Change:
+    """``less_host_time`` before the first calls of steps, of what passes there in the step before.
+
+    The time after each thread's last call, which ends the last step, gets shorter in proportion.
+    """
+    shorter, share = less_host_time(ns > 0, ns, part), share_of_ends(replay, ns)
+
+    def change(overlay: Overlay) -> None:
+        shorter(overlay)
+        overlay.tail *= 1.0 - part * share
+
+    return change
+
+
+def share_of_ends(replay: Replay, ns: F64) -> F64:
+    """Which part of the time at the ends of steps, before the first calls of the next, is ``ns``: for each thread."""
+    host = replay.host
+    first = np.append(False, np.diff(host.step) == 1)
+    ends = (replay.of_step_before * replay.typical.gap)[first]
+    whole = np.bincount(host.thread[first], ends, minlength=host.threads)
+    mine = np.bincount(host.thread[first], np.minimum(ns[first], ends), minlength=host.threads)
+    return np.asarray(mine / np.maximum(whole, 1.0))
+
+
 def host_time_times(nodes: BOOL, factor: float) -> Change:
     """The time before and inside these calls is ``factor`` of what it was."""
 

@@ -28,6 +28,8 @@ FEW_WAITS = 16  # with no long gap between them: a loop of more is a fault of it
 MIN_PART = 0.1  # of a phase: what is less is no cause of its own
 MIN_APART = 0.2  # of all work without a name: what is less is told with the rest
 MOSTLY = 0.5
+AT_BEGIN, AT_END = "begin", "end"
+_BOTH = 0b11  # of a phase's kinds: the end of a step, and the beginning of the next one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +47,11 @@ class HostPhase:
     nodes: BOOL
     own: F64
     elsewhere: bool = False
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether it is what steps end with, told apart from what the next one begins with."""
+        return self.when == AT_END
 
 
 def own_work(replay: Replay, around: Surroundings) -> F64:
@@ -293,7 +300,10 @@ def _places(replay: Replay, around: Surroundings, pieces: _Pieces, beside: BOOL)
 
 
 def _named(replay: Replay, around: Surroundings, pieces: _Pieces, group: I64) -> list[_Place]:
-    """What is known of the pieces of each name; a group has the name of the place of its longest piece."""
+    """What is known of the pieces of each name; a group has the name of the place of its longest piece.
+
+    What the recording begins with is work at the beginning of a step where later steps tell that apart from the end.
+    """
     count = len(replay.host)
     worked = np.flatnonzero(pieces.own > 0)
     kinds = np.zeros(int(pieces.phase.max(initial=0)) + 1, np.int64)
@@ -302,12 +312,15 @@ def _named(replay: Replay, around: Surroundings, pieces: _Pieces, group: I64) ->
     places: dict[tuple[str, str], _Place] = {}
     edges = np.flatnonzero(np.diff(group[order], prepend=-1) > 0)
     threads = replay.analysis.threads.of_events(replay.host.event[pieces.node])
+    at_start = np.isin(pieces.node, replay.host.first) & (pieces.own > 0)
+    first_of_all = set(pieces.phase[at_start].tolist()) if (kinds == _BOTH).any() else set()
     for mine in np.split(order, edges[1:]) if len(edges) else ():
         longest, number = int(mine[0]), int(group[mine[0]])
         stretches = union(pieces.begin[mine], pieces.end[mine])
         place = place_of_work(replay, around, int(pieces.node[longest]), int(threads[longest]), stretches)
-        apart = place is None and kinds[pieces.phase[longest]] == 3
-        when = ("begin", "end")[int(pieces.kind[longest]) // 2] if apart else ""
+        phase = int(pieces.phase[longest])
+        apart = place is None and (kinds[phase] == _BOTH or phase in first_of_all)
+        when = (AT_BEGIN, AT_END)[int(pieces.kind[longest]) // 2] if apart else ""
         key = place.text if place is not None else "", when
         if key not in places:
             places[key] = _Place(place, when, np.zeros(count, np.bool_), np.zeros(count), set(), [])

@@ -217,18 +217,21 @@ class Replay:
         """The columns after some changes.
 
         Of the time after a thread's last call as much is left as of the same time in the steps before, which lies
-        before the first call of the step that follows.
+        before the first call of the step that follows. Of a change that says what becomes of it, that counts.
         """
         overlay = before.copy()
+        first = np.append(False, np.diff(self.host.step) == 1)
+        told = np.zeros(int(first.sum()))
         for change in changes:
+            tail, gap = overlay.tail.copy(), overlay.gap[first]
             change(overlay)
-        if np.array_equal(overlay.tail, before.tail):
-            first = np.append(False, np.diff(self.host.step) == 1)
-            thread, earlier = self.host.thread[first], self.of_step_before[first] * before.gap[first]
-            gone = before.gap[first] - overlay.gap[first] - (before.gap[first] - earlier)
-            whole = np.bincount(thread, earlier, minlength=self.host.threads)
-            gone = np.bincount(thread, np.clip(gone, 0.0, earlier), minlength=self.host.threads)
-            overlay.tail *= 1.0 - gone / np.maximum(whole, 1.0)
+            if not np.array_equal(overlay.tail, tail):
+                told += gap - overlay.gap[first]
+        thread, earlier = self.host.thread[first], self.of_step_before[first] * before.gap[first]
+        gone = before.gap[first] - overlay.gap[first] - told - (before.gap[first] - earlier)
+        whole = np.bincount(thread, earlier, minlength=self.host.threads)
+        gone = np.bincount(thread, np.clip(gone, 0.0, earlier), minlength=self.host.threads)
+        overlay.tail *= 1.0 - gone / np.maximum(whole, 1.0)
         return overlay
 
     @cached_property

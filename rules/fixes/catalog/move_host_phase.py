@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import BOOL, Attribute, CopyKind
+from parsers.model import BOOL, F64, Attribute, CopyKind
 from parsers.model.names.calls import Call
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
@@ -22,14 +22,19 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import (
     copies,
     less_host_time,
+    less_time_at_end,
     longer,
     most_per_step,
     of_nodes,
+    share_of_ends,
     together,
     without_calls,
     without_waiting,
 )
 from rules.fixes.host_phases import (
+    AT_BEGIN,
+    AT_END,
+    LONG_NS,
     MOSTLY,
     HostPhase,
     host_phases,
@@ -42,7 +47,7 @@ from rules.losses.beneath import beneath
 from rules.losses.lost_time import IdleTime
 from rules.losses.plan_building import PlanBuilding, plan_building
 from rules.remedies.host_work import beside_launches, by_name, few_lengths, off_the_path
-from rules.replay.replay import Replay
+from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 from rules.terms.culprit import Culprit, quoted
 from rules.wording.phrases import shortened
@@ -54,7 +59,7 @@ OF_SEVERAL = 1 / 3  # of what makes a batch and has no name: read, changed and p
 LONG_COPY_NS = 1_000_000
 
 
-_WHEN = {"": "", "begin": " at the beginning of a step", "end": " at the end of a step"}
+_WHEN = {"": "", AT_BEGIN: " at the beginning of a step", AT_END: " at the end of a step"}
 
 _NAMELESS = "The recording does not say what this is. If it is several things, each accounts for part of it."
 
@@ -113,6 +118,8 @@ def _proposal(
     stops = (own == 0) | (replay.host.call == Call.SYNCHRONIZE)  # not a copy of what was just made
     batches = of_nodes(replay, _batches(replay))
     made = nodes & (own > replay.host.cost) & batches
+    if phase.is_at_end:  # the next step begins with what that makes
+        made &= _across(replay, phase) == 0
     made |= batches & _begins_as(replay, made)
     waits = nodes & (replay.waits.target >= 0) & ~(batches & ~made)
     copied = waits & of_nodes(replay, to_host) | made
@@ -165,8 +172,8 @@ def _proposal(
             off_the_path(f"{_told(place)}{_and_others(phase)}" if place is not None else ""),
             is_known=is_known,
         ).and_then(*(() if name or is_known else (_NAMELESS,))),
-        expected=together(less_host_time(nodes, (1 - left) * own), *gone, without_calls(replay, told)),
-        low=together(less_host_time(nodes, least * own), *gone) if least < 1 or told.any() else None,
+        expected=together(_shorter(replay, phase, 1 - left), *gone, without_calls(replay, told)),
+        low=together(_shorter(replay, phase, least), *gone) if least < 1 or told.any() else None,
         depends_on="how many different lengths are left"
         if plans
         else (
@@ -177,6 +184,20 @@ def _proposal(
         if told.any()
         else "how much of this work can overlap with the GPU or move to it",
     )
+
+
+def _shorter(replay: Replay, phase: HostPhase, part: float) -> Change:
+    """This part of a phase's work is gone; of work at the end of a step also what the last step has of it."""
+    if not phase.is_at_end:
+        return less_host_time(phase.nodes, phase.own, part)
+    across = _across(replay, phase)
+    rest = np.where(across > 0, 0.0, phase.own)
+    return together(less_time_at_end(replay, across, part), less_host_time(phase.nodes, rest, part))
+
+
+def _across(replay: Replay, phase: HostPhase) -> F64:
+    """What of a phase's work lies before the first calls of steps and ends the steps before (ns)."""
+    return np.where(phase.nodes & (replay.of_step_before > 0), phase.own, 0.0)
 
 
 def _of_data(replay: Replay, nodes: BOOL, *, reads: bool) -> str:
@@ -207,12 +228,17 @@ def _told(place: Culprit) -> str:
 
 def _taken(replay: Replay, phase: HostPhase, what: str = "") -> str:
     """ "76.4 ms of CPU work in a step", or what it takes each time where many steps have none."""
-    ns = most_per_step(replay, np.where(phase.nodes, phase.own, 0.0))
-    if 0 < phase.steps <= RARELY * replay.steps:
-        each = duration(ns * replay.steps / phase.steps)
+    own, steps = np.where(phase.nodes, phase.own, 0.0), phase.steps
+    if phase.is_at_end:  # the last step's is after the last call
+        ending = share_of_ends(replay, _across(replay, phase)) * replay.typical.tail
+        own[replay.host.first[1:] - 1] += ending
+        steps = min(steps + bool((ending >= LONG_NS).any()), replay.steps)
+    ns = most_per_step(replay, own)
+    if 0 < steps <= RARELY * replay.steps:
+        each = duration(ns * replay.steps / steps)
         every = replay.steps == replay.analysis.steps_in_window
         of = f"{replay.steps}" if every else f"the {replay.steps} replayed"
-        return f"{each} each time, in {phase.steps} of {of} steps"
+        return f"{each} each time, in {steps} of {of} steps"
     return f"{duration(ns)}{what} {replay.in_step}"
 
 
