@@ -11,7 +11,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import cpu_time
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
-from rules.losses.cpu_loops import MIN_TIMES, MIN_TIMES_ALIKE, item_loops
+from rules.losses.cpu_loops import FASTEST_CORE, MIN_TIMES, MIN_TIMES_ALIKE, item_loops
 from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines
 from rules.remedies.cpu_work import ITEMS_TOGETHER
 from rules.terms.culprit import Culprit, CulpritKind
@@ -19,7 +19,8 @@ from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, without_stacks
 
 MIN_SHARE = 0.05  # of a step
-REMAINS = 0.05  # of what the later rounds take: computing all items at once takes longer than computing one
+MIN_TOLD = 0.1  # of a loop's time: less computing makes no difference
+REMAINS = 0.05  # of what calling the later rounds takes: computing all items at once takes longer than one
 
 
 @rule
@@ -40,11 +41,13 @@ Why it costs time
 
 How it decides
     The same operators follow one another at least {MIN_TIMES} times where each time a row is picked or a value is
-    read, or at least {MIN_TIMES_ALIKE} times where each time a layer is called. Layers whose weights each get their
-    own gradients do not count, nor do optimizers, nor rounds that load a batch or call an optimizer. The time of all
-    rounds but the first is counted, and the same number of rounds in the backward pass; {percent(REMAINS)} of that is
-    taken to remain. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps
-    were found.
+    read, or a tensor was taken apart just before, or at least {MIN_TIMES_ALIKE} times where each time a layer is
+    called. Layers whose weights each get their own gradients do not count, nor do optimizers, nor rounds that load a
+    batch or call an optimizer. The time of all rounds but the first is counted, and the same number of rounds in the
+    backward pass. What their operators take beyond being called stays, as they compute as much for all items at once;
+    of matrix products and convolutions no more than a core needs at {FASTEST_CORE / 1e9:.0f} GFLOP/s, and nothing
+    without shapes. Of the rest {percent(REMAINS)} is taken to remain. If less than {percent(MIN_SHARE)} of the step
+    can go, nothing is reported, nor if fewer than {MIN_STEPS} steps were found.
 
 What to try
     Stack the items into one tensor and call the model once: torch.stack, padding, torch.vmap.
@@ -58,7 +61,7 @@ When it is wrong
         if time is None or not time.is_all or time.steps < MIN_STEPS:
             return
         found = item_loops(analysis, time)
-        part = (1 - REMAINS) * found.share
+        part = (1 - REMAINS) * (found.share - found.computes)
         if part < MIN_SHARE:
             return
         trace, loop = analysis.trace, found.loops[0]
@@ -80,8 +83,13 @@ When it is wrong
             account=(
                 f"{sum(len(each.operators) for each in found.loops) / per_step:,.0f} operators a step belong to loops "
                 f"of {times:,} rounds, which take {duration(took)} of the {duration(step_ns)} of a step. A round "
-                f"calls {body} operators, such as {listed(list(names)[:MAX_NAMED])}. For all items at once, a step "
-                f"would take {duration(step_ns * (1 - part))} at best."
+                f"calls {body} operators, such as {listed(list(names)[:MAX_NAMED])}. "
+                + (
+                    f"They compute for {duration(found.computes * step_ns)} of that, which takes as long at once. "
+                    if found.computes >= MIN_TOLD * found.share
+                    else ""
+                )
+                + f"For all items at once, a step would take {duration(step_ns * (1 - part))} at best."
             ),
             remedy=ITEMS_TOGETHER,
             culprit=culprit_of(

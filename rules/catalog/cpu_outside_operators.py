@@ -14,7 +14,15 @@ from rules.analysis.arithmetic.intervals import length
 from rules.analysis.cpu.cpu_time import LONG_GAP_NS, CpuTime, cpu_time
 from rules.analysis.stretches.library_calls import is_sleep
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, libraries, named_shares, own_lines
+from rules.losses.cpu_work import (
+    MAX_NAMED,
+    MIN_SEEN,
+    MIN_STEPS,
+    culprit_of,
+    libraries,
+    named_shares,
+    own_lines,
+)
 from rules.remedies.cpu_work import OUTSIDE_OPERATORS
 from rules.remedies.host_work import WAIT_FOR_WORK
 from rules.terms.culprit import Culprit, CulpritKind
@@ -43,8 +51,9 @@ Why it costs time
 How it decides
     It adds up the times of {duration(LONG_GAP_NS)} or more in which neither an operator nor a data loader runs.
     Shorter ones are the cost of calling the next operator, and those that are usually short between the same two
-    operators are interruptions. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than
-    {MIN_STEPS} steps were found. With stacks, it says if the thread sleeps for {percent(MOSTLY)} of this time.
+    operators at the same place of a step are interruptions, of which all that is short has its part. Below
+    {percent(MIN_SHARE)} of the step nothing is reported, nor below {percent(MIN_SEEN)} without that part, nor if fewer
+    than {MIN_STEPS} steps were found. With stacks, it says if the thread sleeps for {percent(MOSTLY)} of this time.
 
 What to try
     Replace loops with calls on whole arrays, keep results that do not change, or prepare them in another process
@@ -58,7 +67,7 @@ When it is wrong
         time = cpu_time(analysis)
         if time is None or not time.is_all or time.steps < MIN_STEPS:
             return
-        if time.outside_ns < MIN_SHARE * time.step_ns:
+        if min(time.outside_ns, time.outside_seen_ns * MIN_SHARE / MIN_SEEN) < MIN_SHARE * time.step_ns:
             return
         steps, (start, end) = time.steps, time.outside
         lines = own_lines(analysis, time, time.outside)

@@ -13,7 +13,7 @@ from rules.analysis.cpu.cpu_time import TRIVIAL_PERCENTILE, cpu_time
 from rules.analysis.idle.threads import READ_BACKS
 from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.cpu_loops import in_optimizer, item_loops
-from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines
+from rules.losses.cpu_work import MAX_NAMED, MIN_SEEN, MIN_STEPS, culprit_of, own_lines
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import VALUES_TOGETHER, fewer_calls
 from rules.terms.culprit import Culprit, CulpritKind
@@ -43,8 +43,9 @@ Why it costs time
 
 How it decides
     For each outermost operator it counts as much time as the shortest {TRIVIAL_PERCENTILE} % of them last, and the
-    short times between two of them, less the profiler's overhead. Below {percent(MIN_SHARE)} of the step
-    nothing is reported, nor with fewer than {MIN_OPERATORS} operators or {MIN_STEPS} steps.
+    short times between two of them, less the profiler's overhead, with its part of what interrupts them. Below
+    {percent(MIN_SHARE)} of the step nothing is reported, nor below {percent(MIN_SEEN)} without that part, nor with
+    fewer than {MIN_OPERATORS} operators or {MIN_STEPS} steps.
 
 What to try
     Work on larger tensors, fuse operators with torch.compile, use fused optimizers, and read many values at once.
@@ -69,7 +70,7 @@ When it is wrong
         if not reads_values and item_loops(analysis, time).of_operators >= MOSTLY:
             return  # the loop is told instead
         overhead_ns = time.overhead_ns(in_full=reads_values)
-        if overhead_ns < MIN_SHARE * time.step_ns:
+        if overhead_ns < time.step_ns * max(MIN_SHARE, MIN_SEEN * time.slowed):
             return
         mostly_optimizer = int(in_optimizer(time).sum()) >= MOSTLY * len(time.operators)
         took = float(np.median(trace.events.duration[time.operators]))

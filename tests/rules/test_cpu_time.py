@@ -52,6 +52,30 @@ def test_the_same_gap_in_each_step_is_none() -> None:
     assert time_of(program(body)).outside_ns == 5 * 20_000_000
 
 
+def test_gaps_between_the_same_operators_elsewhere_in_a_step_say_nothing_of_a_long_one() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place, pause in enumerate((10, 20_000, 10)):
+            trace.op(30_000 * place, 30_000 * place + 5_000, "aten::to")
+            trace.op(30_000 * place + 5_000 + pause, 30_000 * (place + 1), "aten::detach")
+
+    assert time_of(program(body)).outside_ns == 5 * (20_000_000 + 10_000_000)  # and at the end of a step
+
+
+@pytest.mark.parametrize(("pause", "slowed"), [(12_000, 1.2), (80, 1.0)])
+def test_what_interrupts_short_operators_is_part_of_what_calling_them_takes(
+    pause: float, slowed: float
+) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        for place in range(200):
+            trace.op(50 * place, 50 * place + 45, "aten::add")
+        trace.op(9_998, 9_999 + (pause if index == 3 else 1), "aten::item")
+
+    time = time_of(steps(6, 22_000.0, body).build())
+    assert time.slowed == pytest.approx(slowed, rel=0.02)
+    calls_ns = 6 * (200 * (10_000 + 5_000) - 201 * 3_000)  # without the recorder
+    assert time.overhead_ns() == pytest.approx(calls_ns * slowed, rel=0.02)
+
+
 def test_what_the_recorder_does_between_operators_is_not_the_programs() -> None:
     def body(trace: TinyTrace, _: int) -> None:
         trace.op(0, 60_000, "aten::mm")
@@ -185,3 +209,51 @@ def test_only_so_many_operators_are_looked_into_for_loops(monkeypatch: pytest.Mo
     assert (whole.steps, whole.operators) == (5, 320)
     assert (part.steps, part.operators) == (2, 128)
     assert part.share == pytest.approx(whole.share, rel=0.01)
+
+
+@pytest.mark.parametrize(("took", "computed"), [(40, 0.0), (400, 0.9)])
+def test_what_the_items_of_a_loop_compute_stays_and_calling_them_does_not(
+    took: float, computed: float
+) -> None:
+    """A view takes 4 us, so does calling an operator; 20 operators inside of one take longer to call."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(32):
+            at = (took + 20) * number
+            trace.op(at, at + 4, "aten::select")
+            trace.op(at + 8, at + 12, "aten::select")
+            trace.op(at + 16, at + 16 + took, "aten::mul")
+            for inner in range(9):
+                trace.op(at + 17 + 4 * inner, at + 20 + 4 * inner, "aten::empty")
+
+    found = item_loops(Analysis(built := steps(5, (took + 20) * 32, body).build()), time_of(built))
+    assert found.share == pytest.approx(31 / 32, rel=0.02)
+    assert found.computes == pytest.approx(computed * found.share, abs=0.05)
+
+
+@pytest.mark.parametrize(("operations", "computed"), [(20_000_000, 0.8), (200_000, 0.01)])
+def test_a_product_of_one_item_takes_no_longer_at_once_than_a_core_needs_for_it(
+    operations: int, computed: float
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(32):
+            trace.op(500 * number, 500 * number + 4, "aten::select")
+            shape = [[1, operations // 2 // 1_000], [operations // 2 // 1_000, 1_000]]
+            trace.shapes(
+                trace.op(500 * number + 4, 500 * number + 500, "aten::mm"), shape, ["float", "float"]
+            )
+
+    found = item_loops(Analysis(built := steps(5, 16_000, body).build()), time_of(built))
+    assert found.computes == pytest.approx(computed * found.share, abs=0.02)
+
+
+@pytest.mark.parametrize(("name", "found"), [("aten::unbind", True), ("aten::mul", False)])
+def test_rounds_over_the_parts_of_a_tensor_are_items(name: str, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 8, name)
+        for number in range(32):
+            trace.op(20 + 20 * number, 28 + 20 * number, "aten::conv2d")
+            trace.op(30 + 20 * number, 38 + 20 * number, "aten::abs")
+
+    analysis = Analysis(built := steps(5, 680, body).build())
+    assert bool(item_loops(analysis, time_of(built)).loops) is found

@@ -37,6 +37,7 @@ LONG_GAP_NS = 100_000  # between two operators: a shorter gap is what calling th
 TRIVIAL_PERCENTILE = 10  # of operators' durations: how long one takes that computes hardly anything
 MAX_CALL_NS = 10_000  # without what an operator computes
 USUALLY_SHORT = 0.5  # of a long gap: where half of the same gaps are shorter, the long ones are interruptions
+MIN_SAME_PLACE = 3  # steps that have the same place: of fewer, nobody knows which one is usual
 _ON_CPU = regex(r"(gloo|mpi|ucc):")  # the ranges that PyTorch opens while a collective runs on the CPU
 _OWN_RECORDER = regex(r"(.*[/\\])?stallscope_recorder[/\\](session|status)\.py")
 _OF_A_GPU = regex(r"cuda|cudnn|cublas|nccl|miopen|hipblas|\bhip|triton", re.IGNORECASE)
@@ -60,6 +61,7 @@ class CpuTime:
     collectives: Intervals  # that run on the CPU for this rank, on threads of their own
     # while workers of a data loader end and start, or Python collects its garbage: faults of their own
     pauses: Intervals
+    step_begins: I64  # ascending
 
     @property
     def window_ns(self) -> int:
@@ -125,37 +127,38 @@ class CpuTime:
     @cached_property
     def calling(self) -> Intervals:
         """Short gaps between operators: what Python and PyTorch need to call the next one."""
-        (start, end), _ = self._idle
+        (start, end), _, _ = self._idle
         short = end - start < LONG_GAP_NS
         return start[short], end[short]
 
     @cached_property
     def outside(self) -> Intervals:
         """Long times in which neither operator, loader nor collective runs, and which are no chance."""
-        (start, end), interrupted = self._idle
+        (start, end), interrupted, _ = self._idle
         long = (end - start >= LONG_GAP_NS) & ~interrupted
         return subtract((start[long], end[long]), self.collectives)
 
     @cached_property
     def communicating(self) -> Intervals:
         """Long times in which neither an operator nor a loader runs, and a collective does."""
-        (start, end), _ = self._idle
+        (start, end), _, _ = self._idle
         long = end - start >= LONG_GAP_NS
         return intersect((start[long], end[long]), self.collectives)
 
     @cached_property
-    def _idle(self) -> tuple[Intervals, BOOL]:
-        """Gaps, and which of them are long though most between the same two operators are short.
+    def _idle(self) -> tuple[Intervals, BOOL, I64]:
+        """Gaps, which of them are long though most between the same two operators are short, and how long those are.
 
         Without steps, what lies before the first and after the last operator is the profiler's start and end.
         """
         starts, ends = zip(self.computing, self.loading, self.pauses, strict=True)
         busy = union(np.concatenate(starts), np.concatenate(ends))
         if not len(busy[0]):
-            return complement(busy, *self.window), np.zeros(1, bool)
+            gaps = complement(busy, *self.window)
+            return gaps, np.zeros(len(gaps[0]), bool), gaps[1] - gaps[0]
         around = self.window if self.steps else (int(busy[0][0]), int(busy[1][-1]))
         gaps = subtract(complement(busy, *around), self._recorder)
-        return gaps, self._interrupted(*gaps)
+        return gaps, *self._interrupted(*gaps)
 
     @cached_property
     def _recorder(self) -> Intervals:
@@ -164,8 +167,13 @@ class CpuTime:
         mine = frames[named(self.trace, frames, lambda name: _OWN_RECORDER.match(name) is not None)]
         return union(table.start[mine], table.end[mine])
 
-    def _interrupted(self, start: I64, end: I64) -> BOOL:
-        """Whether a gap is much longer than usual between these two operators: something else had the CPU."""
+    def _interrupted(self, start: I64, end: I64) -> tuple[BOOL, I64]:
+        """Which gaps are much longer than usual between these two operators: something else had the CPU.
+
+        And how long each usually is: at the same place of the other steps, or between these two operators anywhere
+        where too few steps have that place. Between operators that are called for different things, as the tensors of a
+        batch are made, the long gaps are where the work is.
+        """
         table, operators = self.trace.events, self.operators
         after = np.searchsorted(table.start[operators], end)
         between = (after > 0) & (after < len(operators))
@@ -174,13 +182,50 @@ class CpuTime:
         names = table.name[operators].astype(np.int64)
         pair = names[after[places] - 1] << 32 | names[after[places]]
         long = (end - start)[places]
-        order = np.lexsort((long, pair))
-        first = np.flatnonzero(np.append(True, np.diff(pair[order]) != 0))[: len(order)]
-        count = np.diff(np.append(first, len(order)))
-        usual = np.repeat(long[order][first + count // 2], count)
-        found = np.zeros(len(start), bool)
-        found[places[order]] = usual < USUALLY_SHORT * long[order]
-        return found & (end - start >= LONG_GAP_NS)
+        usual = end - start
+        usual[places] = self._usual(long, pair, start[places])
+        return self.interrupted_among(end - start, usual), usual
+
+    def _usual(self, took: I64, kind: I64, start: I64) -> I64:
+        """How long each thing of a kind usually takes: at the same place of the steps, or anywhere if few have that."""
+        step = np.searchsorted(self.step_begins, start, side="right")
+        order = np.lexsort((start, kind, step))
+        same = np.append(False, (np.diff(kind[order]) == 0) & (np.diff(step[order]) == 0))
+        number = np.arange(len(order))
+        place = np.empty(len(order), np.int64)
+        place[order] = number - np.maximum.accumulate(np.where(same, 0, number))
+        (at_place, count), (anywhere, _) = _medians(took, kind, place), _medians(took, kind)
+        return np.where(count >= MIN_SAME_PLACE, at_place, anywhere)
+
+    def interrupted_among(self, took: I64, usual: I64) -> BOOL:
+        """Which of some times are so much longer than usual that something else had the CPU."""
+        return (took - usual >= LONG_GAP_NS) & (usual < USUALLY_SHORT * took)
+
+    @cached_property
+    def _interruptions(self) -> tuple[float, int]:
+        """How many times longer all that is short took because something else had the CPU, and how short that is (ns).
+
+        What takes no longer than a usual interruption shows whether it was interrupted. What takes longer holds its
+        own ones.
+        """
+        table, operators = self.trace.events, self.operators
+        took = table.duration[operators].astype(np.int64)
+        usual = self._usual(took, table.name[operators].astype(np.int64), table.start[operators])
+        (start, end), held_up, usual_gap = self._idle
+        gap = end - start
+        took, usual = np.append(took, gap), np.append(usual, np.where(held_up, usual_gap, gap))
+        held_up = self.interrupted_among(took, usual)
+        if not held_up.any():
+            return 1.0, 0
+        short = int(np.median((took - usual)[held_up]))
+        usual = np.where(held_up, usual, took)
+        brief = usual < short
+        return float(took[brief].sum() / max(usual[brief].sum(), 1)), short
+
+    @property
+    def slowed(self) -> float:
+        """How many times longer short operators and gaps took, all together, because something else had the CPU."""
+        return self._interruptions[0]
 
     @cached_property
     def loading_ns(self) -> int:
@@ -189,6 +234,18 @@ class CpuTime:
 
     @cached_property
     def outside_ns(self) -> int:
+        """With its part of the interruptions, which hit all that runs."""
+        (slowed, short), (start, end) = self._interruptions, self.outside
+        brief = end - start < short
+        (begin, until), held_up, usual = self._idle
+        hidden = held_up & (usual >= LONG_GAP_NS)
+        more = (slowed - 1) * self.without_recorder((start[brief], end[brief]))
+        more += np.where(usual < short, slowed * usual, until - begin)[hidden].sum()
+        return min(self.outside_seen_ns + round(float(more)), self.step_ns - self.loading_ns)
+
+    @cached_property
+    def outside_seen_ns(self) -> int:
+        """Without its part of the interruptions."""
         return self.without_recorder(self.outside)
 
     @cached_property
@@ -199,21 +256,27 @@ class CpuTime:
     def step_ns(self) -> int:
         """All of the window."""
         rest = subtract(subtract(subtract(self._all, self.loading), self.outside), self.communicating)
-        apart = self.loading_ns + self.outside_ns + self.communicating_ns
+        apart = self.loading_ns + self.outside_seen_ns + self.communicating_ns
         return apart + self.without_recorder(rest)
+
+    @cached_property
+    def call_ns(self) -> int:
+        """What calling an operator takes that computes hardly anything (ns), with the recorder."""
+        took = self.trace.events.duration[self.operators]
+        return min(int(np.percentile(took, TRIVIAL_PERCENTILE)), MAX_CALL_NS) if len(took) else 0
 
     def overhead_ns(self, *, in_full: bool = False) -> int:
         """What calling operators costs: as long as the shortest ones take, for each, and the short gaps.
 
-        ``in_full``: all that short operators take, where none would be needed.
+        ``in_full``: all that short operators take, where none would be needed. What else had the CPU meanwhile delays
+        calls as much as what they compute.
         """
         took = self.trace.events.duration[self.operators]
-        if not len(took):
-            return 0
-        shortest = min(int(np.percentile(took, TRIVIAL_PERCENTILE)), MAX_CALL_NS)
+        shortest = self.call_ns
         called = np.where(took < LONG_GAP_NS, took, shortest) if in_full else np.minimum(took, shortest)
         spent = int(called.sum()) + length(self.calling)
-        return spent - min(WRITING_ALONE_NS * len(took), round(MAX_SHARE_ALONE * spent))
+        spent -= min(WRITING_ALONE_NS * len(took), round(MAX_SHARE_ALONE * spent))
+        return min(round(spent * self.slowed), self.step_ns)
 
     def shares(self, column: Innermost, within: Intervals | None = None) -> Shares:
         """Time by name, longest first, in the window or the part of it that is ``within`` some intervals."""
@@ -259,6 +322,18 @@ class CpuTime:
         )
 
 
+def _medians(took: I64, *kind: I64) -> tuple[I64, I64]:
+    """For each time the (upper) median of those of its kind, and how many these are."""
+    order = np.lexsort((took, *kind))
+    differs = np.any([np.diff(each[order]) != 0 for each in kind], axis=0)
+    first = np.flatnonzero(np.append(True, differs))[: len(order)]
+    count = np.diff(np.append(first, len(order)))
+    median, many = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+    median[order] = np.repeat(took[order][first + count // 2], count)
+    many[order] = np.repeat(count, count)
+    return median, many
+
+
 def collectives_on_cpu(trace: Trace) -> I64:
     """The ranges in which a collective runs on a CPU."""
     ranges = trace.events.of_kind(EventKind.REGION)
@@ -300,7 +375,10 @@ def _busiest(analysis: Analysis, among: Sequence[int]) -> CpuTime | None:
     collectives = union(trace.events.start[mine], trace.events.end[mine])
     known = worker_starts(analysis, found).whole, collections_among(trace, threads.events(found))
     pauses = clip(union(*(np.concatenate(edges) for edges in zip(*known, strict=True))), *window)
-    return CpuTime(found, activity, window, most, analysis.steps_in_window, collectives, pauses)
+    rank = threads.keys[found][0]
+    begins = [each.start for each in analysis.steps if each.rank is None or each.rank == rank]
+    begun = np.sort(np.array(begins, np.int64))
+    return CpuTime(found, activity, window, most, analysis.steps_in_window, collectives, pauses, begun)
 
 
 def _lanes_of_rank(trace: Trace, rank: int) -> list[int]:
