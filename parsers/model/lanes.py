@@ -161,6 +161,8 @@ class Capture:
     has_api_calls: bool = False
     graph_mode_opaque: bool = False
     places: tuple[CallPlace, ...] = ()
+    cores: int | None = None  # that the process could use
+    threads: int | None = None  # that an operator of PyTorch starts on them
 
 
 @dataclass(frozen=True, slots=True)

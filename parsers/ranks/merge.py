@@ -240,6 +240,8 @@ def _merged_capture(captures: list[Capture]) -> Capture:
         has_api_calls=any(each.has_api_calls for each in captures),
         graph_mode_opaque=any(each.graph_mode_opaque for each in captures),
         places=tuple(place for each in captures for place in each.places),
+        cores=min((each.cores for each in captures if each.cores is not None), default=None),
+        threads=max((each.threads for each in captures if each.threads is not None), default=None),
     )
 
 

@@ -19,7 +19,7 @@ from rules.remedies.cpu_work import loaded_beside, region_beside
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
-from rules.wording.phrases import of_every_step, without_stacks
+from rules.wording.phrases import number_of_cores, of_every_step, without_stacks
 
 MIN_LOADS = 2  # of one, nobody knows whether it comes again
 NEARLY = 0.05  # of a worker, or of the rest of a step: so little more makes no difference
@@ -54,7 +54,8 @@ What to try
     {percent(1 - MAX_BUSY)} of their time to spare get one more beside them.
 
 When it is wrong
-    Workers need CPU cores. If the training threads use all of them, more workers slow it down.
+    Workers need CPU cores. If the training threads use all of them, more workers slow it down. Where the recording
+    says how many cores the program may use, no more is promised than they can do.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -71,18 +72,24 @@ When it is wrong
         loading_ns, rest_ns = time.loading_ns / steps, (time.step_ns - time.loading_ns) / steps
         load = loading_ns / max(rest_ns, 1.0)
         workers = min(max(math.ceil(load - NEARLY), 1), MAX_WORKERS)
-        advised = min(workers + (load > MAX_BUSY * workers), MAX_WORKERS)
+        cores = trace.capture.cores
+        advised = min(workers + (load > MAX_BUSY * workers), MAX_WORKERS, cores or MAX_WORKERS)
+        shared_ns = (loading_ns + rest_ns) / cores if cores is not None else 0.0
+        can_go = min(loading_ns, loading_ns + rest_ns - shared_ns)
         yield self.finding(
             analysis,
-            ceiling_ns=time.loading_ns,
+            ceiling_ns=round(can_go * steps),
             window_ns=time.step_ns,
             headline=Headline(
                 _what(name, has_workers), of_every_step(analysis, time.loading_ns / time.step_ns)
             ),
-            account=_in_workers(loading_ns, rest_ns)
-            if has_workers
-            else _in_the_main_process(loading_ns, rest_ns, workers, advised)
-            + inside(analysis, time, time.loading),
+            account=(
+                _in_workers(loading_ns, rest_ns)
+                if has_workers
+                else _in_the_main_process(loading_ns, rest_ns, workers, advised, shared_ns)
+                + inside(analysis, time, time.loading)
+            )
+            + (_of_cores(cores) if cores is not None and can_go < loading_ns else ""),
             remedy=loaded_beside(advised, has_workers=has_workers) if is_of_torch else region_beside(name),
             culprit=culprit_of(
                 analysis,
@@ -117,11 +124,20 @@ def _in_workers(waiting_ns: float, rest_ns: float) -> str:
     )
 
 
-def _in_the_main_process(loading_ns: float, rest_ns: float, workers: int, advised: int) -> str:
-    """``workers``: with more of them a step takes as long, where each batch takes the same time to make."""
+def _of_cores(cores: int) -> str:
+    return f" The program may use {number_of_cores(cores)}, which workers share with it: more cores would help more."
+
+
+def _in_the_main_process(
+    loading_ns: float, rest_ns: float, workers: int, advised: int, shared_ns: float
+) -> str:
+    """``workers``: with more of them a step takes as long, where each batch takes the same time to make.
+
+    ``shared_ns``: how long the cores that the program may use need for a step and for making its batch.
+    """
     whole = loading_ns + rest_ns
-    least = max(rest_ns, loading_ns / workers)
-    alone = max(rest_ns, loading_ns)
+    least = max(rest_ns, loading_ns / workers, shared_ns)
+    alone = max(rest_ns, loading_ns, shared_ns)
     text = (
         f"A step takes {duration(whole)}. For {duration(loading_ns)} of it this thread makes the next batch; the "
         f"rest takes {duration(rest_ns)}. With one worker process a step takes {duration(alone)} or more"

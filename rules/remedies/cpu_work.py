@@ -58,6 +58,20 @@ FEWER_THREADS = for_pytorch(
     "Try one thread, torch.set_num_threads(1): products this small should take microseconds, and if the cores are "
     "busy with other work, their threads wait for each other."
 )
+
+
+def as_many_threads(cores: int) -> Remedy:
+    """As many threads as the program may use cores."""
+    return remedy(
+        for_pytorch(
+            f"Start no more threads than there are cores: torch.set_num_threads({cores}), or OMP_NUM_THREADS={cores} "
+            "in the environment."
+        ),
+        "If other programs use the same cores, start even fewer, or run the programs one after another.",
+        native=(f"Start no more threads than there are cores, such as with OMP_NUM_THREADS={cores}.",),
+    )
+
+
 SINGLE_PRECISION = for_pytorch(
     "Compute in float32 where that is precise enough (x.float(), torch.from_numpy(x.astype('float32'))): that is "
     "about half the work of float64."

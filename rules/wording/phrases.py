@@ -68,6 +68,11 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
 
 
+def number_of_cores(count: int) -> str:
+    """ "one core" or "4 cores"."""
+    return f"{count:,} cores" if count != 1 else "one core"
+
+
 def in_a_step(analysis: Analysis, ns: float) -> str:
     """ "11.1 ms": an amount of the window, as recorded, for one step; all of it where no steps were found."""
     return duration(ns / max(analysis.steps_in_window, 1))

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from parsers.model import Capture
+from parsers.model.builder import TraceBuilder
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Severity
@@ -210,6 +212,19 @@ def test_workers_deliver_no_faster_than_they_make_batches(
     assert made.high == pytest.approx(high, rel=0.15)
 
 
+@pytest.mark.parametrize(("cores", "expected"), [(1, 1.0), (2, 2.0), (16, 10 / 2.25), (None, 10 / 2.25)])
+def test_workers_do_no_more_than_the_cores_that_the_program_may_use(
+    cores: int | None, expected: float
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 9_000, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+        trace.kernels(9_005, 24, 20, 40)
+
+    capture = Capture(has_cpu_events=True, has_api_calls=True, cores=cores)
+    made = promised(plan_of_body(body, length=10_000, into=TinyTrace(builder=TraceBuilder(capture=capture))))
+    assert made.get("load-data-in-workers", 1.0) == pytest.approx(expected, rel=0.1)
+
+
 def test_what_a_step_ends_with_and_what_the_next_one_begins_with_are_two() -> None:
     def body(trace: TinyTrace, index: int) -> None:
         trace.copy(3010, 4000, "HtoD", 3000, pageable=True, bytes=4_000_000, launch_us=1010)
@@ -222,6 +237,12 @@ def test_what_a_step_ends_with_and_what_the_next_one_begins_with_are_two() -> No
         "the beginning of a step",
         "the end of a step",
     ]
+    assert "3.00 ms of CPU work in a step, making 4.00 MB" in parts[0].proposal.title
+    assert parts[1].proposal.title.endswith(
+        "2.04 ms of CPU work in a step"
+    )  # the copy is made by what follows
+    step = made.replay.usual_ns
+    assert parts[1].expected == pytest.approx(step / (step - 2_040_000), rel=0.02)
     together = made.replay.gain([each.proposal.expected for each in parts])
     assert together > 1.4 * max(each.expected for each in parts)
 

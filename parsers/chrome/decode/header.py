@@ -15,6 +15,8 @@ _KINETO_KEYS = ("schemaVersion", "deviceProperties", "baseTimeNanoseconds", "dis
 XPROF = "XProf"
 RECORDED_BY = "recordedBy"  # who recorded what Stallscope converted
 PLACES = "stallscopePlaces"  # viewer/capture/torch_runner/stallscope_recorder/places.py
+MACHINE = "stallscopeMachine"  # viewer/capture/torch_runner/stallscope_recorder/machine.py
+_MAX_CORES = 65_536
 _MAX_PLACES, _MAX_PATH_LENGTH = 1_000, 4_096
 _EPOCH_2000_US = 946_684_800_000_000
 _MAX_GROUPS = 10_000
@@ -103,7 +105,15 @@ class Header:
         settings = {name: bool(value) for name, value in stated.items() if isinstance(value, (int, bool))}
         if settings:
             settings = {name: settings.get(name, False) for name in stated}
-        return Capture(**settings, places=self._places)
+        return Capture(
+            **settings, places=self._places, cores=self._count("cores"), threads=self._count("threads")
+        )
+
+    def _count(self, what: str) -> int | None:
+        """What the program may use, as this program's own recorder noted it."""
+        stated = self.keys.get(MACHINE)
+        count = stated.get(what) if isinstance(stated, dict) else None
+        return count if type(count) is int and 0 < count <= _MAX_CORES else None
 
     @property
     def _places(self) -> tuple[CallPlace, ...]:

@@ -11,6 +11,7 @@ import warnings
 from typing import Any, Callable, Optional
 
 from .allocator import AllocatorHistory
+from .machine import machine
 from .options import Options
 from .places import Places
 from .ranges import Ranges, nvtx_ranges, record_function_ranges
@@ -99,7 +100,7 @@ class TorchRecorder:
             profiler.export_chrome_trace(plain)
             with open(plain, "rb") as source, gzip.open(packed, "wb", compresslevel=COMPRESSION) as sink:
                 before, brace, after = source.read(HEAD_BYTES).partition(b"{")
-                sink.write(before + brace + self.places.taken() + after)
+                sink.write(before + brace + machine() + self.places.taken() + after)
                 shutil.copyfileobj(source, sink, 1 << 20)
             os.replace(packed, path)
         finally:
