@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from parsers.model import Trace
+from parsers.model import Capture, Trace
+from parsers.model.builder import TraceBuilder
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
@@ -257,3 +258,49 @@ def test_rounds_over_the_parts_of_a_tensor_are_items(name: str, found: bool) -> 
 
     analysis = Analysis(built := steps(5, 680, body).build())
     assert bool(item_loops(analysis, time_of(built)).loops) is found
+
+
+def with_cores(cores: int | None, threads: int | None, body: Callable[[TinyTrace, int], None]) -> Trace:
+    capture = Capture(has_cpu_events=True, cores=cores, threads=threads)
+    return steps(5, STEP, body, into=TinyTrace(builder=TraceBuilder(capture=capture))).build()
+
+
+@pytest.mark.parametrize(
+    ("cores", "threads", "most"), [(2, 16, 0.9 * 14 / 16), (2, 2, 0), (4, 2, 0), (None, 16, 0), (2, None, 0)]
+)
+def test_more_threads_than_cores_are_named_where_the_recorder_noted_both(
+    cores: int | None, threads: int | None, most: float
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 90_000, "aten::mm")
+
+    found = findings(with_cores(cores, threads, body)).get("cpu-crowded-threads")
+    assert (found.share if found is not None else 0) == pytest.approx(most, rel=0.01)
+    if found is not None:
+        assert found.title == "16 threads share 2 cores: 90 % of every step"
+        assert "torch.set_num_threads(2)" in found.advice[0]
+
+
+@pytest.mark.parametrize(("took", "found"), [(6_000, True), (5_000, False)])
+def test_threads_that_hardly_compute_are_no_matter(took: float, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, took, "aten::mm")
+        trace.region(took, 100_000, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+
+    assert ("cpu-crowded-threads" in findings(with_cores(2, 16, body))) is found
+
+
+@pytest.mark.parametrize(
+    ("cores", "share", "said"), [(1, 0.0, "one core"), (2, 0.5, "2 cores"), (16, 0.8, ""), (None, 0.8, "")]
+)
+def test_loading_in_workers_gives_no_more_than_the_cores_allow(
+    cores: int | None, share: float, said: str
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.region(0, 80_000, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+        trace.op(80_000, 100_000, "aten::mm")
+
+    found = findings(with_cores(cores, 1, body))["cpu-loading"]
+    assert found.share == pytest.approx(share, rel=0.01)
+    assert f"The program may use {said}," in found.explanation or not said
+    assert ("The program may use" in found.explanation) is bool(said)
