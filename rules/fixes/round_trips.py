@@ -11,6 +11,7 @@ from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.fixes.backward import backward_ns, optimizers_ns
 from rules.fixes.changes import LEFT_ON_GPU, copies, per_step
+from rules.remedies.engines import directive_advice
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
 
@@ -38,6 +39,9 @@ class RoundTrips:
     left_ns: F64
     bytes: float
     swapped: bool = False  # sent both ways again and again, and hardly anything is calculated
+    mapped: bool = (
+        False  # by directives, which copy the arrays of each loop both ways unless they are told otherwise
+    )
 
     @staticmethod
     def none(replay: Replay) -> RoundTrips:
@@ -53,6 +57,7 @@ class RoundTrips:
             np.where(self.calls, self.left_ns, other.left_ns),
             max(self.bytes, other.bytes),
             other.swapped,
+            self.mapped,
         )
 
     def worked(self) -> float:
@@ -95,26 +100,44 @@ def _near(replay: Replay) -> RoundTrips:
     calls &= is_trip[stretch]
     behind &= calls
     operators = np.where(behind, np.minimum(around.operators_ns, host.gap), 0.0)
+    copied = calls & ((there > 0) | (back > 0))
+    if mapped := bool(
+        directive_advice(replay.analysis.trace)
+    ):  # before the first and behind the last loop, too
+        amount = np.maximum(there, back)
+        copied = (amount > 0) & np.isin(amount, amount[copied])
     return _that_matter(
         replay,
-        calls,
-        calls & ((there > 0) | (back > 0)),
-        np.where(behind, host.gap, 0.0),
+        calls | copied,
+        copied,
+        operators if mapped else np.where(behind, host.gap, 0.0),
         operators,
         operators,
         LEFT_ON_GPU,
+        mapped=mapped,
     )
 
 
 def _that_matter(
-    replay: Replay, calls: BOOL, copied: BOOL, work: F64, operators: F64, needed: F64, share_left: float
+    replay: Replay,
+    calls: BOOL,
+    copied: BOOL,
+    work: F64,
+    operators: F64,
+    needed: F64,
+    share_left: float,
+    mapped: bool = False,
 ) -> RoundTrips:
-    """Round trips of ``work`` before their calls, where copies and what ``needed`` the CPU (ns) are large enough."""
+    """Round trips of ``work`` before their calls, where copies and what ``needed`` the CPU (ns) are large enough.
+
+    What directives ``mapped`` needs no CPU: it goes both ways because nothing says that it stays.
+    """
     bytes_there = float(_bytes(replay, CopyKind.D2H)[copied].sum())
-    if per_step(replay, bytes_there) < MIN_BYTES or per_step(replay, float(needed.sum())) < MIN_WORK_NS:
+    least = 0.0 if mapped else MIN_WORK_NS
+    if per_step(replay, bytes_there) < MIN_BYTES or per_step(replay, float(needed.sum())) < least:
         return RoundTrips.none(replay)
     left = share_left * operators
-    return RoundTrips(calls, copied, np.maximum(work - left, 0.0), left, bytes_there)
+    return RoundTrips(calls, copied, np.maximum(work - left, 0.0), left, bytes_there, mapped=mapped)
 
 
 def _of_parameters(replay: Replay) -> RoundTrips:

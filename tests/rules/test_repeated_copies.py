@@ -126,3 +126,45 @@ def test_what_is_done_between_the_copies_makes_the_promise_of_one_vague() -> Non
 def test_the_time_between_values_that_are_read_in_a_row_falls_away() -> None:
     row, single = (promised(copies_in_a_row("DtoH", often=often))["remove-read-backs"] for often in (16, 15))
     assert row > 1.2 * single
+
+
+# ---- arrays that directives map for each loop -----------------------------------------------------------------------
+
+
+def mapped(kernel: str, size: int = 2_000_000, back: int = 2_000_000, length: float = 700) -> Plan:
+    """A loop whose arrays go to the GPU before it and come back behind it, in each step."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.copy(10, 210, "HtoD", 5, pageable=True, bytes=size, launch_us=210)
+        trace.kernels(225, 10, 4, 20, kernel)
+        trace.copy(440, 640, "DtoH", 432, pageable=True, bytes=back, launch_us=210)
+
+    return plan_of_body(body, length=length)
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"kernel": "nvkernel_solve_F1L204_2"}, True),
+        ({"kernel": "__omp_offloading_3d_solve_l57"}, True),
+        ({"kernel": "solve"}, False),
+        ({"kernel": "nvkernel_solve_F1L204_2", "size": 500_000, "back": 500_000}, False),
+        ({"kernel": "nvkernel_solve_F1L204_2", "back": 1_000_000}, False),
+    ],
+    ids=["nvc", "clang", "own copies", "less than a megabyte", "half of it comes back"],
+)
+def test_arrays_that_directives_copy_for_each_loop_stay_on_the_gpu(
+    changed: dict[str, str], found: bool
+) -> None:
+    told = titles(mapped(**changed))  # type: ignore[arg-type]
+    assert (
+        told.get("keep-on-gpu", "").startswith("Keep the arrays on the GPU from loop to loop: 2.00 MB")
+        is found
+    )
+    assert ("copy-less" in told) is not found
+
+
+def test_all_copies_of_such_a_loop_are_promised_together_and_what_the_cpu_does_besides_stays() -> None:
+    nvc = "nvkernel_solve_F1L204_2"
+    assert promised(mapped(nvc))["keep-on-gpu"] > 3
+    assert promised(mapped(nvc, length=2_700))["keep-on-gpu"] < 1.5

@@ -18,7 +18,9 @@ from rules.fixes.changes import less_host_time, per_step, together, without_call
 from rules.fixes.round_trips import RoundTrips, round_trips
 from rules.remedies.communication import ON_GPU
 from rules.remedies.copies import KEEP_ON_GPU, KEEP_WEIGHTS, OPTIMIZER_ON_GPU
+from rules.remedies.engines import directive_advice
 from rules.remedies.host_work import by_name
+from rules.remedies.remedy import remedy
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 from rules.terms.culprit import Culprit, CulpritKind
@@ -36,7 +38,8 @@ class KeepOnGpu:
     explanation: ClassVar[str] = """
 When it applies
     More than 1 MB per step is copied to the host, operators on the CPU compute on it for more than 1 ms, and copies
-    of the same sizes go back before the GPU gets other work. Or the CPU works for more than 1 ms inside the backward
+    of the same sizes go back before the GPU gets other work; where directives (OpenACC, OpenMP) offload loops, the CPU
+    need not compute. Or the CPU works for more than 1 ms inside the backward
     pass or an optimizer, and copies of the same sizes go both ways in each step. Or at least eight copies of at least
     two sizes go each way in a step, as weights do when they are swapped in and out, and gradients when gloo or MPI
     reduces them on the CPU.
@@ -56,7 +59,11 @@ What makes it more or less
             return
         updates = _updates_parameters(analysis, replay, trips)
         exchanged = trips.swapped and len(collectives_on_cpu(analysis.trace)) > 0
-        name = "" if trips.swapped else surroundings_of(analysis).place(int(trips.work_ns.argmax()))
+        name = (
+            ""
+            if trips.swapped or trips.mapped
+            else surroundings_of(analysis).place(int(trips.work_ns.argmax()))
+        )
         what = (
             "Update the parameters on the GPU"
             if updates
@@ -64,6 +71,8 @@ What makes it more or less
             if exchanged
             else "Leave data that does not change on the GPU"
             if trips.swapped
+            else "Keep the arrays on the GPU from loop to loop"
+            if trips.mapped
             else f"Move the work of {shortened(name)} to the GPU"
             if name
             else "Keep the computation on the GPU"
@@ -87,11 +96,15 @@ What makes it more or less
             if exchanged
             else KEEP_WEIGHTS
             if trips.swapped
+            else remedy(*directive_advice(analysis.trace), *KEEP_ON_GPU.advice)
+            if trips.mapped
             else KEEP_ON_GPU.after(*(named.advice if named else ())),
             expected=_without(replay, trips, trips.work_ns),
             high=_without(replay, trips, trips.work_ns + trips.left_ns),
             depends_on="how fast the link between the GPUs is"
             if exchanged
+            else "whether the CPU needs the arrays in between"
+            if trips.mapped
             else "how fast the GPU does this work, and whether its memory has room for it",
         )
 
