@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model import I64, EventKind
 from parsers.model.late.dataclass import dataclass
-from parsers.model.names.calls import WORK_CALLS
+from parsers.model.names.calls import WORK_CALLS, Call, calls_of
 from parsers.model.names.per_name import named
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
@@ -23,7 +23,14 @@ from rules.findings.base import Category, Finding, Need, Remedy, Rule, remedy, r
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.compiling import JIT_THE_STEP, PRECOMPILED_OPERATORS
 from rules.remedies.engines import launch_advice, queueing_advice
-from rules.remedies.launching import CAPTURE, FUSED_OPTIMIZER, captured, joined_loop, replayed_graph
+from rules.remedies.launching import (
+    CAPTURE,
+    FUSED_OPTIMIZER,
+    REPLAYED_AHEAD,
+    captured,
+    joined_loop,
+    replayed_graph,
+)
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.thresholds import MIN_SHARE, Unit, threshold
 from rules.wording.phrases import counted, part_of_step, share
@@ -43,6 +50,7 @@ ENOUGH_GAPS = 20_000  # of more, every second or third tells as much
 
 
 MOSTLY_COMPILING = 0.5  # of the idle time
+MOSTLY_GRAPHS = 0.5  # of the idle time lies before graphs
 _COMPILES = "aclopCompileAndExecute"  # of Ascend's runtime
 _COMPILE = "Fuse operators and cut launches: torch.compile with the backend of this accelerator."
 
@@ -58,6 +66,7 @@ class _Launches:
     training: bool
     graphs: bool
     compiling_ns: int  # of the idle time, in a call that compiles an operator
+    replays: int  # CUDA graphs that the GPU waited for, where that is most of the idle time
 
 
 @rule
@@ -81,7 +90,8 @@ How it decides
     shorter than {launch-pause} or ten times the usual distance. Waiting for data, Python, a synchronisation or memory
     is counted separately.
 
-    If half of the time lies in calls of Ascend's runtime that compile an operator, it says so.
+    If half of the time lies in calls of Ascend's runtime that compile an operator, it says so; and if half of it lies
+    before CUDA graphs, that it is these which come too late.
 
 What to try
     Launch fewer, larger kernels: torch.compile, fused or foreach optimizers, larger batches. Or launch many at
@@ -104,6 +114,8 @@ When it is wrong
             waiting,
             what="Operators are compiled as they are launched"
             if compiling
+            else ours("$CUDA graphs are launched too late")
+            if facts.replays
             else "The CPU launches too slowly",
             account=_explanation(analysis, waiting, facts)
             + (
@@ -112,7 +124,11 @@ When it is wrong
                 if compiling
                 else ""
             ),
-            remedy=PRECOMPILED_OPERATORS if compiling else _remedy(analysis, facts, culprit),
+            remedy=PRECOMPILED_OPERATORS
+            if compiling
+            else REPLAYED_AHEAD
+            if facts.replays
+            else _remedy(analysis, facts, culprit),
             category=Category.RECOMPILATION if compiling else None,
             unknown=(
                 for_python(
@@ -143,7 +159,19 @@ def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
         training=is_training(analysis),
         graphs=bool((trace.events.kind[operations(analysis, waiting.device)] == EventKind.GRAPH).any()),
         compiling_ns=_compiling_ns(waiting),
+        replays=_replays(waiting),
     )
+
+
+def _replays(waiting: IdleTime) -> int:
+    """How many launches of graphs the GPU waited for; 0 where it mostly waited for others."""
+    trace, idle, rows = waiting.analysis.trace, waiting.analysis.idle, waiting.rows
+    launch = trace.links.launch_of(np.maximum(idle.next_operation[rows], 0))
+    known = (launch >= 0) & (idle.next_operation[rows] >= 0)
+    sorts = calls_of(trace)[trace.events.name[np.maximum(launch, 0)]]
+    graphs = known & (sorts == Call.GRAPH_LAUNCH)
+    ns = idle.end[rows] - idle.start[rows]
+    return len(np.unique(launch[graphs])) if ns[graphs].sum() > MOSTLY_GRAPHS * ns.sum() else 0
 
 
 def _compiling_ns(waiting: IdleTime) -> int:
@@ -164,6 +192,9 @@ def _interval(analysis: Analysis, waiting: IdleTime, starts: I64) -> float:
 
 def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> Words:
     whole = waiting.part
+    if facts.replays:
+        late = counted(analysis, facts.replays, "graph", verb="come")
+        return f"{late} when the GPU has nothing left to do: it idles {whole} before them."
     ran = counted(analysis, facts.kernels, "kernel", verb="run")
     kernels = f"{ran} {duration(facts.mean_kernel_ns)} each on average"
     if facts.interval_ns > facts.mean_kernel_ns:

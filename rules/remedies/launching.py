@@ -51,6 +51,17 @@ CAPTURE = ours(
     "$cudaGraphLaunch."
 )
 
+REPLAYED_AHEAD = remedy(
+    "Launch the next graph before the results of this one are read: the GPU then goes from one to the other.",
+    "Put more into one graph: several steps, and whatever is launched between the graphs.",
+    code="""graph.replay()
+host.copy_(output, non_blocking=True)      # pinned memory: does not wait
+copied.record()
+graph.replay()                             # queued behind it, before anything is read
+copied.synchronize()
+use(host)""",
+)
+
 
 def captured(*, training: bool) -> Words:
     """How PyTorch captures the launches of a step as a graph."""
