@@ -21,8 +21,10 @@ from parsers.model.late.regex import regex
 _ANY_BYTES = "latin-1"  # maps every byte to a character and back, so no cell can be undecodable
 _INTEGER = r"^\s*[-+]?[0-9]{1,18}\s*$"
 _NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
+_AMOUNT = rf"{_NUMBER[:-4]}(?:%|ns|us|ms|s)?\s*$"
 _DECIMAL = r"^\s*(?P<whole>[0-9]{1,18})(?:\.(?P<part>[0-9]{0,12}))?\s*$"
 _NAMES = ("name", "kernelname")
+_SHARE = "time%"
 _MAX_PARTED = 100_000
 _OTHER = regex(r"[^a-z0-9%]+")
 
@@ -128,6 +130,8 @@ def read_csv(source: Source, quality: QualityRecorder, progress: Progress, befor
     header = header_of(source.head.split(b"\n", before)[-1])
     names = [f"{number}" for number in range(len(header))]
     begins_with_name = plain("".join(header[:1])) in _NAMES
+    ends_with_name = plain("".join(header[:1])) == _SHARE and plain(header[-1]) in _NAMES  # a summary
+    may_part = begins_with_name or ends_with_name
     bad = 0
     skipped: list[int] = []
     parted: list[tuple[int, list[str]]] = []  # rows that are whole again, by their numbers
@@ -135,9 +139,9 @@ def read_csv(source: Source, quality: QualityRecorder, progress: Progress, befor
     def part(row: Any) -> str:
         nonlocal bad
         bad += 1
-        if begins_with_name and len(skipped) < _MAX_PARTED:
+        if may_part and len(skipped) < _MAX_PARTED:
             skipped.append(row.number)
-            if cells := _with_commas(row.text, len(header)):
+            if cells := _with_commas(row.text, len(header), begins_with_name):
                 parted.append((row.number, cells))
         return "skip"
 
@@ -148,7 +152,7 @@ def read_csv(source: Source, quality: QualityRecorder, progress: Progress, befor
             reader = pa_csv.open_csv(
                 pa.PythonFile(cast(Any, watched), mode="r"),
                 read_options=pa_csv.ReadOptions(
-                    use_threads=not begins_with_name,  # else rows have no numbers
+                    use_threads=not may_part,  # else rows have no numbers
                     block_size=PART_BYTES,
                     skip_rows=1 + before,
                     column_names=names,
@@ -187,10 +191,11 @@ def read_csv(source: Source, quality: QualityRecorder, progress: Progress, befor
     return CsvTable(header, columns, table.num_rows)
 
 
-def _with_commas(text: str, count: int) -> list[str]:
-    """A row's cells, if the first is a name without quotes that holds commas and the others are numbers; else none."""
-    cells = [] if '"' in text else text.rsplit(",", count - 1)
-    return cells if len(cells) == count and all(re.match(_NUMBER, cell) for cell in cells[1:]) else []
+def _with_commas(text: str, count: int, at_first: bool) -> list[str]:
+    """A row's cells, if the first or last is a name without quotes that holds commas, the others numbers; else none."""
+    cells = [] if '"' in text else (text.rsplit if at_first else text.split)(",", count - 1)
+    others = cells[1:] if at_first else cells[:-1]
+    return cells if len(cells) == count and all(re.match(_AMOUNT, cell) for cell in others) else []
 
 
 def _put_back(

@@ -11,7 +11,7 @@ import numpy as np
 from parsers.model.names.source_files import is_address
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.cpu.sampled_stacks import OwnFrame, OwnTime, own_time
+from rules.analysis.cpu.sampled_stacks import MOSTLY, OwnFrame, OwnTime, own_time
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import evidence_of
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind, SourceLine
@@ -21,11 +21,17 @@ from rules.wording.phrases import listed, short_place, shortened
 MAX_NAMED = 3
 MIN_NAMED = 0.05  # of the sampled time
 MIN_NAMED_OF_MANY = 0.01  # of it, where no function has as much as that
-MOSTLY = 0.5  # of an own function's time: then what runs below it is named, too
+MIN_SPINNING = 0.25  # of the sampled time: threads that wait without sleeping take that much of the cores
+MIN_WAITING = 0.5  # of the time without helper threads: then waiting is what the program does
 LITTLE = 0.1  # of the sampled time: what takes less is no headline where most is of others
 MAX_NAME_LENGTH = 40  # characters in a title
 MAX_BELOW = 24  # of what a script calls, and of the script
 _WITH_SYMBOLS = "Build with symbols (-g, in Rust debug = true) and record again: functions then have names."
+_FEWER_THREADS = (
+    "Use fewer threads: OMP_NUM_THREADS or OPENBLAS_NUM_THREADS, above all where one pool of threads calls a library "
+    "with another."
+)
+_OTHER_PROCESSES = "Record the processes it waits for, too: py-spy record --subprocesses."
 _CODE = """# py-spy record --threads --format speedscope --output cpu.json -- python train.py
 # perf record -F 99 -g python -X perf train.py && perf script > cpu.txt     # with what libraries do"""
 
@@ -49,7 +55,11 @@ How it decides
     package or the system; lines of one function are added up. Functions with at least {percent(MIN_NAMED)} of the
     sampled time of all threads are named, along with what runs below them most of the time. Time without any such
     frame is told by the innermost function. Where most of the own time has addresses instead of functions, the binary
-    is named.
+    is named. A library's function that takes longer than any own function, called by several of them, is named
+    instead. Python's functions that wait for threads and processes are told as waiting where an own function spends at
+    least {percent(MIN_WAITING)} of the time so; threads that only wait, without own functions, are left out of that.
+    Threads that give their core away again and again (sched_yield) are told where they take
+    {percent(MIN_SPINNING)}.
 
 What to try
     Make the named lines do less, or move them to other processes. *Flame* shows the stacks as a whole.
@@ -70,6 +80,8 @@ When it is wrong
             account=_account(time, named),
             remedy=remedy(
                 *([_WITH_SYMBOLS] if _without_symbols(time)[0] else []),
+                *([_FEWER_THREADS] if _is_spinning(time) else []),
+                *([_OTHER_PROCESSES] if _waiting(time, named) else []),
                 "See Flame for the full stacks and what the named lines call.",
                 "If the GPU waits for this code, make it do less, or move it to other processes.",
                 code=_CODE,
@@ -99,7 +111,33 @@ def _without_symbols(time: OwnTime) -> tuple[str, int]:
     return (binary, ns) if ns >= MOSTLY * time.sampled_ns else ("", 0)
 
 
+def _is_spinning(time: OwnTime) -> bool:
+    return time.spinning_ns >= MIN_SPINNING * time.sampled_ns
+
+
+def _waiting(time: OwnTime, named: list[OwnFrame]) -> float:
+    """The share of the time in which the longest own function waits for others; 0 where it does not mostly do so."""
+    if not named or not named[0].waits:
+        return 0.0
+    share = named[0].ns / time.without_helpers_ns
+    return share if share >= MIN_WAITING else 0.0
+
+
+def _shared(time: OwnTime, named: list[OwnFrame]) -> OwnFrame | None:
+    """A library's function that takes longer than the longest own function, as several of these call it."""
+    first = next(iter(time.libraries), None)
+    return first if first is not None and named and first.ns > named[0].ns else None
+
+
 def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
+    if _is_spinning(time):
+        share = percent(time.spinning_ns / time.sampled_ns)
+        return Headline(f"{share} of the CPU's time is threads that spin while they wait for work")
+    if waiting := _waiting(time, named):
+        return Headline("The program waits for other threads or processes", f"{percent(waiting)} of the time")
+    if (shared := _shared(time, named)) is not None:
+        name, share = shortened(shared.function, MAX_BELOW), percent(shared.ns / time.sampled_ns)
+        return Headline(f"{share} of the CPU's time is in {name}, called from several places")
     binary, ns = _without_symbols(time)
     if binary:
         name = shortened(short_place(binary), MAX_NAME_LENGTH)
@@ -141,6 +179,14 @@ def _account(time: OwnTime, named: list[OwnFrame]) -> str:
     text = f"Samples show threads at work for {duration(time.sampled_ns)}"
     if told := _told_of(time, named):
         text += f": {listed([_told(time, each) for each in told])}"
+    if (shared := _shared(time, named)) is not None:
+        text += (
+            f". {percent(shared.ns / time.sampled_ns)} is in {_place(shared)}, called from several of them"
+        )
+    if _is_spinning(time):
+        text += (
+            f". For {duration(time.spinning_ns)} threads gave their core away again and again (sched_yield)"
+        )
     if _without_symbols(time)[0]:
         text += ". An address is one place in a function, which may have several"
     foreign = time.foreign_ns / time.sampled_ns

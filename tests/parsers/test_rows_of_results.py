@@ -54,3 +54,11 @@ def test_without_a_name_in_front_a_row_with_too_many_cells_stays_out(tmp_path: P
     text = NSYS + '1,2,3,4,5,6,7,8,"a",9\n'
     trace = written(tmp_path / "stats.csv", text)
     assert (len(trace.tables[0].rows), trace.quality.quarantined) == (2, 1)
+
+
+def test_rows_that_end_with_an_unquoted_name_are_whole_where_all_else_is_a_number(tmp_path: Path) -> None:
+    head = "Time(%),Time,Calls,Avg,Min,Max,Name\n60.5%,3ms,1,3ms,3ms,3ms,red(float*, int)\n"
+    (table,) = written(tmp_path / "nvprof.csv", f"{head}1%,2us,1,2us,2us,2us,plain\n").tables
+    assert table.column("Name") == ("red(float*, int)", "plain")
+    other = written(tmp_path / "other.csv", f"{head}1%,2us,many,2us,2us,2us,black(float*, int)\n")
+    assert other.quality.quarantined == 1

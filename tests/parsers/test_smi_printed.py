@@ -83,3 +83,10 @@ def test_lines_without_a_time_are_a_second_apart(tmp_path: Path) -> None:
 def test_texts_that_mention_the_tool_are_no_log(tmp_path: Path) -> None:
     with pytest.raises(UnknownFormat):
         opened(tmp_path, "run nvidia-smi\nNVIDIA-SMI has failed because it couldn't communicate\n")
+
+
+def test_a_header_of_one_field_comes_with_each_reading(tmp_path: Path) -> None:
+    load = opened(tmp_path, "utilization.gpu [%]\n85 %\nutilization.gpu [%]\n94 %\n")["GPU 0 GPU utilization"]
+    assert (load.time.tolist(), load.value.tolist()) == ([0, NS], [85, 94])
+    with pytest.raises(UnknownFormat):
+        opened(tmp_path, "utilization.gpu is a field [%]\n85 %\n")

@@ -178,6 +178,13 @@ def test_the_occupancy_decision(changes: Metrics, advice: Advice) -> None:
     assert verdict.text.endswith(".")
 
 
+def test_no_sm_holds_more_warps_than_it_can() -> None:
+    verdict = occupancy_verdict(kernel({"sm__warps_active.avg.pct_of_peak_sustained_active": 139.1}))
+    assert verdict.occupancy_percent == 100
+    below = occupancy_verdict(kernel({"sm__warps_active.avg.pct_of_peak_sustained_active": 99.0}))
+    assert below.occupancy_percent == 99
+
+
 def test_low_occupancy_names_its_limiter() -> None:
     slow = kernel(WAITING, stall("long_scoreboard", 0.8), LOW)
     finding = next(each for each in found(trace_of(slow)) if each.category is Category.LOW_OCCUPANCY)

@@ -55,7 +55,7 @@ class CollapsedStacks:
         lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]
         if len(source.head) == HEAD_BYTES or len(lines) == _LOOKED_AT:
             lines = lines[:-1]
-        lines = [line for line in lines if line.strip()]
+        lines = [line for line in lines if line.strip() and not line.strip().isdigit()]  # an empty stack
         nested = sum(b";" in line for line in lines)
         return bool(lines) and nested >= _MIN_NESTED * len(lines) and all(map(_LINE.fullmatch, lines))
 

@@ -44,6 +44,7 @@ _QUERY_FIELDS = regex(
     r"(^|, ?)(utilization\.(gpu|memory)|memory\.(used|free|total)|power\.draw|temperature\.gpu|clocks\.|pstate|"
     r"fan\.speed)"
 )
+_ONE_FIELD = regex(r"(utilization\.(gpu|memory)|memory\.(used|free)|power\.draw) \[(%|MiB|W)\]")
 _GPU = regex(r"[0-9]{1,5}")
 _SPLIT = regex(r"[\s,]+")
 
@@ -353,6 +354,8 @@ def _kind_of(line: str) -> str:
         return "table"
     if time_of_tegrastats(text) is not None:
         return "tegrastats"
+    if _ONE_FIELD.fullmatch(text):
+        return "query"
     if "," in text and _QUERY.match(text) and _QUERY_FIELDS.search(text):
         return "query"
     return "query" if "timestamp" in text.lower() and columns_of_scripts(_cells(text)) else ""

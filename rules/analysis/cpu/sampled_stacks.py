@@ -18,9 +18,11 @@ from parsers.model.names.source_files import (
     programs_packages,
 )
 from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.names.waits import spins, waits_for_others
 from rules.analysis.stretches.program_frames import program_script
 
 MIN_SAMPLES = 100
+MOSTLY = 0.5  # of a function's time
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +39,36 @@ class OwnFrame:
     below: str  # the function that is innermost most often but for itself; empty where there is none
     below_ns: int
     longest: int  # an event
+    below_file: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether most of it is waiting for another thread or process, in it or in what it calls."""
+        if self.below and self.below_ns >= MOSTLY * self.ns:
+            return waits_for_others(self.below, self.below_file)
+        return waits_for_others(self.function, self.file)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnTime:
     """Sampled time of all threads in ns, the part without any own frame, and own functions, the costliest first.
 
-    ``foreign`` are the functions of libraries and the system that hold the part without any own frame.
+    ``foreign`` are the functions of libraries and the system that hold the part without any own frame; ``libraries``
+    those that are innermost below own ones, whichever these are. ``spinning_ns`` is time of threads that wait without
+    sleeping.
     """
 
     sampled_ns: int
     foreign_ns: int
     frames: tuple[OwnFrame, ...]
     foreign: tuple[OwnFrame, ...]
+    libraries: tuple[OwnFrame, ...] = ()
+    spinning_ns: int = 0
+
+    @property
+    def without_helpers_ns(self) -> int:
+        """Without threads that wait and never reach the program's own functions, as those of a pool do."""
+        return self.sampled_ns - sum(each.ns for each in self.foreign if each.waits)
 
 
 def sampled(trace: Trace) -> I64:
@@ -115,7 +134,20 @@ def own_time(trace: Trace) -> OwnTime:
     frames = _frames(trace, {pair: ns for pair, ns in spent.items() if pair[0] >= 0}, longest)
     outside = {(inner, inner): ns for (deepest, inner), ns in spent.items() if deepest < 0}
     foreign = _frames(trace, outside, longest)
-    return OwnTime(sum(spent.values()), sum(outside.values()), frames, foreign)
+    inner: Counter[int] = Counter()
+    for (deepest, innermost), ns in spent.items():
+        if deepest >= 0 and innermost != deepest:
+            inner[innermost] += ns
+    libraries = _frames(trace, {(name, name): ns for name, ns in inner.items()}, longest)
+    spinning = _spinning_ns(trace, events)
+    return OwnTime(sum(spent.values()), sum(outside.values()), frames, foreign, libraries, spinning)
+
+
+def _spinning_ns(trace: Trace, events: I64) -> int:
+    """Time in the function that threads call to wait without sleeping; of several around each other, the longest."""
+    found = events[named(trace, events, lambda name: spins(frame_parts(name)[0]))]
+    times = np.bincount(trace.events.name[found], trace.events.duration[found], 1)
+    return int(times.max())
 
 
 def _stretches(trace: Trace, events: I64, own: BOOL) -> tuple[Array, Array, Array, Array]:
@@ -142,17 +174,18 @@ def _frames(
     """Functions, whose lines are added up."""
     parts = {name: frame_parts(trace.strings[name]) for pair in spent for name in pair}
     lines: dict[tuple[str, str], Counter[int]] = {}
-    below: dict[tuple[str, str], Counter[str]] = {}
+    below: dict[tuple[str, str], Counter[tuple[str, str]]] = {}
     for (own, leaf), ns in spent.items():
         function, file, _ = parts[own]
         lines.setdefault((function, file), Counter())[own] += ns
         inner, of_file, _ = parts[leaf]
         is_itself = (inner, of_file) == (function, file)
         if not is_itself:
-            below.setdefault((function, file), Counter())[inner] += ns
+            below.setdefault((function, file), Counter())[inner, of_file] += ns
     found = []
     for (function, file), by_line in lines.items():
         name = by_line.most_common(1)[0][0]
-        inner, ns = below.get((function, file), Counter({"": 0})).most_common(1)[0]
-        found.append(OwnFrame(function, file, parts[name][2], by_line.total(), inner, ns, longest[name][1]))
+        (inner, of_file), ns = below.get((function, file), Counter({("", ""): 0})).most_common(1)[0]
+        event = longest.get(name, (0, -1))[1]
+        found.append(OwnFrame(function, file, parts[name][2], by_line.total(), inner, ns, event, of_file))
     return tuple(sorted(found, key=lambda each: -each.ns))

@@ -23,6 +23,7 @@ from rules.kernels.checks.stalls import ISSUE_ACTIVE, LOW_ISSUE, Stall, capped, 
 
 THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
+FULL = 100.0  # percent: counted in several passes, warps and cycles may give more
 LOW_THEORETICAL_SHARE = 0.8
 FAR_FROM_THEORETICAL_POINTS = 10.0
 NEARLY_ALL = 0.9  # of the warps that fit: no more are missing than blocks that begin and end explain
@@ -102,7 +103,7 @@ def achieved_occupancy(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     measured = numbers(kernel, THEORETICAL, ACHIEVED)
     if measured is None or measured[0] <= 0:
         return
-    possible, achieved = measured
+    possible, achieved = measured[0], min(measured[1], FULL)
     fired = possible - achieved > FAR_FROM_THEORETICAL_POINTS
     percent, is_global = capped(kernel, (possible - achieved) / possible) if fired else (None, None)
     text = f"The SMs held {achieved:.0f} % of their warps on average; the launch allows {possible:.0f} %."
@@ -137,7 +138,8 @@ class Verdict:
 
 def occupancy_verdict(kernel: KernelProfile) -> Verdict:
     """The occupancy decision: occupancy only matters when warps stall and nothing else can be issued meanwhile."""
-    occupancy = first_number(kernel, ACHIEVED, THEORETICAL)
+    measured = first_number(kernel, ACHIEVED, THEORETICAL)
+    occupancy = None if measured is None else min(measured, FULL)
     sol = speed_of_light(kernel)
     issued = kernel.number(ISSUE_ACTIVE)
     if occupancy is None or sol is None:

@@ -1,0 +1,77 @@
+"""Samples in which threads wait, spin, or share a library's function are told as that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rules.analysis.names.waits import spins, waits_for_others
+from rules.catalog.sampled_cpu import MIN_SPINNING, MIN_WAITING
+from tests.parsers.test_sampled_stacks import opened
+from tests.rules.test_sampled_cpu import found
+
+PYTHON = "/usr/lib/python3.12"
+POOL = f"go ({PYTHON}/threading.py:10);_handle_tasks ({PYTHON}/multiprocessing/pool.py:5) 400\n"
+
+
+@pytest.mark.parametrize(("waiting", "told"), [(50, True), (49, False)])
+def test_an_own_function_that_waits_for_processes_is_no_work(
+    waiting: int, told: bool, tmp_path: Path
+) -> None:
+    assert MIN_WAITING == 0.5
+    stack = f"train (a.py:1);join ({PYTHON}/threading.py:1119) {waiting}\n"
+    finding = found(opened(tmp_path, f"{stack}rank (b.py:2) 30\nload (c.py:3) {70 - waiting}\n{POOL}"))
+    waits = f"The program waits for other threads or processes: {waiting} % of the time"
+    assert (finding.title == waits) is told
+    assert ("--subprocesses" in " ".join(finding.remedy.advice)) is told
+
+
+def test_a_function_that_is_called_like_one_that_waits_is_work(tmp_path: Path) -> None:
+    finding = found(opened(tmp_path, f"train (a.py:1);join ({PYTHON}/posixpath.py:71) 9\nrank (b.py:2) 1\n"))
+    assert finding.title == "90 % of the CPU's time is in train (a.py:1)"
+
+
+@pytest.mark.parametrize(("spinning", "told"), [(25, True), (24, False)])
+def test_threads_that_spin_are_told(spinning: int, told: bool, tmp_path: Path) -> None:
+    assert MIN_SPINNING == 0.25
+    kernel = "__sched_yield;do_syscall_64;__x64_sys_sched_yield;__schedule"
+    finding = found(opened(tmp_path, f"blas_thread;{kernel} {spinning}\nsolve {100 - spinning}\n"))
+    assert (finding.title == "25 % of the CPU's time is threads that spin while they wait for work") is told
+    assert ("OMP_NUM_THREADS" in " ".join(finding.remedy.advice)) is told
+
+
+@pytest.mark.parametrize(("own", "told"), [(1, True), (2, False)])
+def test_what_several_functions_call_is_named_where_it_takes_longer_than_each(
+    own: int, told: bool, tmp_path: Path
+) -> None:
+    compiles = f"backend_compile ({PYTHON}/site-packages/jax/_src/compiler.py:9)"
+    text = f"fit (a.py:1) {own}\nfit (a.py:1);{compiles} 2\nrun (b.py:2);{compiles} 2\n"
+    title = found(opened(tmp_path, text)).title
+    assert ("is in backend_compile, called from several places" in title) is told
+
+
+@pytest.mark.parametrize(
+    ("function", "file", "waits"),
+    [
+        ("join", f"{PYTHON}/threading.py", True),
+        ("_recv", "C:\\Python\\Lib\\multiprocessing\\connection.py", True),
+        ("join", "threads.py", False),
+        ("start", f"{PYTHON}/threading.py", False),
+        ("join", "", False),
+    ],
+)
+def test_waiting_is_told_by_function_and_file(function: str, file: str, waits: bool) -> None:
+    assert waits_for_others(function, file) is waits
+
+
+def test_giving_the_core_away_is_told_by_its_whole_name() -> None:
+    assert [spins(each) for each in ("sched_yield", "__x64_sys_sched_yield", "my_sched_yield_count")] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_stack_without_frames_costs_only_itself(tmp_path: Path) -> None:
+    assert found(opened(tmp_path, "main (a.py:1);load (b.py:2) 5\n 2\n")).title.endswith("in load (b.py:2)")
