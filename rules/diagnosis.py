@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import re
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
@@ -34,7 +32,6 @@ from rules.source_lines import source_line_of
 from rules.terms.thresholds import DEFAULTS, Thresholds
 from rules.wording.words import Reader, Words, ours, said
 
-_LOG = logging.getLogger(__name__)
 _MEMORY = regex(
     r"\b(allocated|reserved|used)\b.*\bmemory\b|\bmemory\b.*\b(allocated|reserved|used)\b", re.IGNORECASE
 )
@@ -97,7 +94,10 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None, *, predic
         except Cancelled:
             raise
         except Exception:
-            _LOG.exception("rule %s failed", each.id)
+            import logging  # late: no rule should fail
+            import traceback
+
+            logging.getLogger(__name__).exception("rule %s failed", each.id)
             crashed[each.id] = traceback.format_exc(limit=-3)
             continue
         findings += found

@@ -7,7 +7,6 @@ import importlib
 import os
 import pkgutil
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -52,6 +51,8 @@ def main(arguments: Sequence[str] | None = None, begin: Callable[[], None] = lam
         if is_shortage(error):
             complain(refused_by_system(MemoryError(), _subject(arguments)))
             return BAD_INPUT
+        import traceback
+
         traceback.print_exc()
         print("stallscope: this is a bug in Stallscope. Please report it.", file=sys.stderr)
         return BROKEN

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import lzma
-import tarfile
-import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
@@ -28,9 +26,6 @@ _FREE_MEMBERS, _MIN_MEMBER_BYTES = 256, 4_000  # of the archive for each further
 _COPY_BYTES = 4 << 20
 _TAR_MAGIC = slice(257, 262)
 _CONVERTIBLE = (".nsys-rep", ".qdrep")  # nsys writes the export of a report beside it, with the same name
-_ARCHIVE_ERRORS = (
-    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError
-)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -101,16 +96,11 @@ def _folder(path: Path) -> Contents:
 
 
 Member = tuple[str, IO[bytes] | str]  # its name, and its content or why it has none
-_NO_FILES = {
-    tarfile.LNKTYPE: "it is a link to another member, which is not followed",
-    tarfile.SYMTYPE: "it is a symbolic link, which is not followed",
-    tarfile.FIFOTYPE: "it is a pipe",
-    tarfile.CHRTYPE: "it is a device",
-    tarfile.BLKTYPE: "it is a device",
-}
 
 
 def _zip_members(path: Path) -> Iterator[Member]:
+    import zipfile
+
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             if not member.is_dir():
@@ -119,6 +109,15 @@ def _zip_members(path: Path) -> Iterator[Member]:
 
 
 def _tar_members(source: Source) -> Iterator[Member]:
+    import tarfile
+
+    no_files = {
+        tarfile.LNKTYPE: "it is a link to another member, which is not followed",
+        tarfile.SYMTYPE: "it is a symbolic link, which is not followed",
+        tarfile.FIFOTYPE: "it is a pipe",
+        tarfile.CHRTYPE: "it is a device",
+        tarfile.BLKTYPE: "it is a device",
+    }
     with open_bytes(source) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
         room = _room(source.path)
         for member in archive:
@@ -128,7 +127,7 @@ def _tar_members(source: Source) -> Iterator[Member]:
             if member.isreg() and (file := archive.extractfile(member)) is not None:
                 yield member.name, file
             elif not member.isdir():
-                yield member.name, _NO_FILES.get(member.type, "it is no file")
+                yield member.name, no_files.get(member.type, "it is no file")
 
 
 def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Contents:
@@ -156,7 +155,7 @@ def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Cont
                 found.sources.append(identify(copy, name))
             except TraceError as error:
                 found.skipped.append((name, error.problem))
-    except (*_ARCHIVE_ERRORS, *READ_ERRORS) as error:
+    except (*_archive_errors(), *READ_ERRORS) as error:
         if not found.sources:
             raise Malformed(path, f"The archive is damaged ({error}).", "Copy it again.") from error
         found.skipped.append((path.name, f"the archive is damaged ({error})"))
@@ -164,6 +163,15 @@ def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Cont
     if not found.sources:
         raise Malformed(path, "There is no recording in this archive.", "Open the recordings themselves.")
     return found
+
+
+def _archive_errors() -> tuple[type[Exception], ...]:
+    """What the readers of archives raise where one is damaged."""
+    import tarfile
+    import zipfile
+
+    of_formats = zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError
+    return *of_formats, NotImplementedError, RuntimeError
 
 
 def _reason_to_leave_out(name: str) -> str:

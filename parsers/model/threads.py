@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -18,18 +20,24 @@ _WORTH_GIVING_BACK = 1 << 20  # rows: fewer leave a few MB
 _WORTH_THREADS = 1 << 14  # events: what is to be done with fewer is done before a thread has started
 
 
-class Threads(ThreadPoolExecutor):
-    """Raises ``MemoryError`` where the system has none left for another thread."""
+def threads(count: int, name: str = "") -> ThreadPoolExecutor:
+    """So many threads, which raise ``MemoryError`` where the system has none left for another one."""
+    _share_one_heap()
+    return _pool()(count, name)
 
-    def __init__(self, max_workers: int, thread_name_prefix: str = "") -> None:
-        _share_one_heap()
-        super().__init__(max_workers, thread_name_prefix)
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        try:
-            return super().submit(fn, *args, **kwargs)
-        except RuntimeError as error:
-            raise MemoryError(str(error)) from error
+@cache
+def _pool() -> type[ThreadPoolExecutor]:
+    from concurrent.futures import ThreadPoolExecutor  # late: small recordings are read without
+
+    class Threads(ThreadPoolExecutor):
+        def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+            try:
+                return super().submit(fn, *args, **kwargs)
+            except RuntimeError as error:
+                raise MemoryError(str(error)) from error
+
+    return Threads
 
 
 @cache
@@ -63,5 +71,5 @@ def side_by_side(work: Callable[[S], T], items: Iterable[S], events: int) -> Ite
     if events < _WORTH_THREADS:
         yield from map(work, items)
         return
-    with Threads(_AT_ONCE) as threads:
-        yield from threads.map(work, items)
+    with threads(_AT_ONCE) as pool:
+        yield from pool.map(work, items)

@@ -18,7 +18,7 @@ from parsers.model import I64, Effect, Malformed, Progress, QualityRecorder, Tra
 from parsers.model.arrays import ABSENT
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
-from parsers.model.threads import Threads
+from parsers.model.threads import threads
 from parsers.sqlite.guarded import BELIEVE_DAMAGED, MAX_QUERY_S, GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri
 
@@ -176,7 +176,7 @@ class Database:
         """
         query = _Query(self, table, columns, where)
         damage: TableDamaged | None = None
-        readers = Threads(READERS, thread_name_prefix="nsys-table")
+        readers = threads(READERS, "nsys-table")
         try:
             stretches = self._stretches(table)
             if self.most_rows is not None:

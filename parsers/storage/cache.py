@@ -9,7 +9,6 @@ about an entry is a miss, never an error.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import shutil
 from collections.abc import Callable
@@ -18,11 +17,10 @@ from pathlib import Path
 from parsers.files.base import Parser, reopenable_parser
 from parsers.model import ArgumentSource, Progress, Trace
 from parsers.storage import traces
-from parsers.storage.entries import Entries, trim, written_whole
+from parsers.storage.entries import Entries, log_failure, trim, written_whole
 
 MIN_EVENTS = 200_000  # smaller recordings open as fast as an entry would
 MAX_BYTES = 4_000_000_000
-_LOG = logging.getLogger(__name__)
 
 
 def folder() -> Path:
@@ -60,7 +58,7 @@ def load(
         trace = traces.read(entry, (arguments(),), progress)
         os.utime(entry)
     except Exception:
-        _LOG.info("a cached trace could not be used", exc_info=True)  # no news for a terminal
+        log_failure(__name__, "a cached trace could not be used")
         return None
     return trace
 
@@ -79,7 +77,7 @@ def store(trace: Trace) -> Path | None:
             traces.write_to(file, trace)
         trim(folder(), MAX_BYTES)
     except (OSError, ValueError):
-        _LOG.info("a trace could not be cached", exc_info=True)
+        log_failure(__name__, "a trace could not be cached")
         return None
     return entry
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import shutil
 import threading
@@ -19,7 +18,13 @@ from parsers.files.user_folders import user_folder
 from parsers.model.late.dataclass import dataclass
 
 WRONG_CLOCK_S = 24 * 3600
-_LOG = logging.getLogger(__name__)
+
+
+def log_failure(module: str, what: str, *, warn: bool = False) -> None:
+    """Log the error that is being handled, which without ``warn`` is no news for a terminal."""
+    import logging  # late: it is seldom needed
+
+    logging.getLogger(module).log(logging.WARNING if warn else logging.INFO, what, exc_info=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class Entries:
         except FileNotFoundError:
             return None
         except OSError:
-            _LOG.info("what was kept could not be read", exc_info=True)
+            log_failure(__name__, "what was kept could not be read")
             return None
         return content
 
@@ -53,7 +58,7 @@ class Entries:
             with written_whole(self.folder / key) as file:
                 file.write(content)
         except OSError:
-            _LOG.info("a result could not be kept", exc_info=True)
+            log_failure(__name__, "a result could not be kept")
 
     def trim(self) -> None:
         """Remove those used longest ago until the rest fits, and what killed writers and older versions left."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
@@ -18,8 +17,6 @@ from rules.fixes.once import comes_once
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
 from rules.replay.replay import Change, Replay, replay_of
-
-_LOG = logging.getLogger(__name__)
 
 NOTHING = 1.03  # a smaller gain is not told
 # factor by which the host may be slower or faster than the replay takes it: docs/predictions.md
@@ -152,7 +149,9 @@ def make_plan(
         except Cancelled:
             raise
         except Exception:
-            _LOG.exception("fix %s failed", each.id)
+            import logging  # late: no fix should fail
+
+            logging.getLogger(__name__).exception("fix %s failed", each.id)
             crashed.append(each.id)
             continue
         quiet += [one for one in made if _is_quiet(one)]

@@ -187,7 +187,7 @@ def test_a_file_is_fetched_once_and_again_when_it_changed(
     bring_here([copy])
     assert copy.read_bytes() == sample.read_bytes()
     fetched = []
-    monkeypatch.setattr(addresses, "fetch", lambda *_: fetched.append(1))
+    monkeypatch.setattr("viewer.remote.transfer.fetch", lambda *_: fetched.append(1))
     monkeypatch.setattr(addresses, "_fresh", {})
     bring_here([copy])
     assert fetched == []

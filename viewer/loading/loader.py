@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from parsers.files.fetched import address_of
 from parsers.model import Progress, Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.storage.entries import log_failure
 from viewer.loading.apart import is_for_another_process, may_cost_more_than_it_looks
 from viewer.loading.ranks.asking import may_be_many
 from viewer.remote.addresses import bring_here
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from viewer.loading.ranks.opened import ManyRanksOpened
 
 _MAX_NAMES = 5_000  # of one kind of lane
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def _opened(
         try:
             return _elsewhere(paths, progress, preview, thresholds)
         except CannotLoadThere:
-            _LOG.warning("read in the window's own process", exc_info=True)
+            log_failure(__name__, "read in the window's own process", warn=True)
     from parsers import open_trace
 
     trace = open_trace(paths, progress)
@@ -102,7 +101,7 @@ def read_apart(
             finally:
                 process.close()
         except CannotLoadThere:
-            _LOG.info("read in the command's own process", exc_info=True)
+            log_failure(__name__, "read in the command's own process")
     from parsers import open_trace
 
     return open_trace(paths, progress)
@@ -165,7 +164,7 @@ def _analysis_of(read: Opened, progress: Progress, thresholds: Thresholds) -> tu
                 process = process.again(thresholds)
             return prepared(*process.analysis(read.trace, progress))
         except CannotLoadThere:
-            _LOG.warning("analysed in the window's own process", exc_info=True)
+            log_failure(__name__, "analysed in the window's own process", warn=True)
         finally:
             process.close()
     return prepared(*analysed(read.trace, progress, thresholds))

@@ -7,16 +7,16 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from parsers.files import fetched
 from parsers.files.fetched import address_of, is_address, local_copy
 from parsers.model import Progress, TraceError, refused_by_system
 from parsers.model.late.dataclass import dataclass
-from viewer.remote.far import Far
-from viewer.remote.names import PlaceName
-from viewer.remote.remembered import find_place
-from viewer.remote.transfer import fetch
+
+if TYPE_CHECKING:
+    from viewer.remote.far import Far
+    from viewer.remote.names import PlaceName
 
 SSH = "ssh"
 DEEPEST = 8  # folders below the one that is named
@@ -55,6 +55,8 @@ def store_of(address: str) -> Iterator[Store]:
     if scheme.lower() != SSH:
         yield _Service()
         return
+    from viewer.remote.far import Far  # late, like all of ssh: most recordings are here
+
     far = Far(ssh_place(rest.partition("/")[0]))
     far.open()
     try:
@@ -65,7 +67,7 @@ def store_of(address: str) -> Iterator[Store]:
 
 def ssh_place(host: str) -> PlaceName:
     """The place that a host stands for: with the line of the place that was given its name or goes there."""
-    from viewer.remote.remembered import remembered
+    from viewer.remote.remembered import find_place, remembered
 
     known = remembered()
     for name, place in known.items():
@@ -105,6 +107,8 @@ class _Machine:
         return sorted(found, key=lambda entry: entry.name)
 
     def bring(self, entry: Entry, target: Path, progress: Progress) -> None:
+        from viewer.remote.transfer import fetch
+
         fetch(self.far, far_path(entry.address), target, progress)
 
 

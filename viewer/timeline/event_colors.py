@@ -67,8 +67,8 @@ class EventColors:
             decade: U8 = np.clip(np.log10(taken).astype(np.int64) - 2, 0, 7).astype(np.uint8)
             return decade
         known = self._of_kind(self.trace.lanes[lane].kind)
-        name = row.name[event]
-        classes: U8 = known.of_string[name]
+        name = row.name.take(event)
+        classes: U8 = known.of_string.take(name)
         if len(classes) and int(classes.max()) == NOT_SEEN:
             self._learn(known, self.trace.lanes[lane].kind, np.unique(name[classes == NOT_SEEN]).tolist())
             classes = known.of_string[name]

@@ -108,8 +108,8 @@ def columns(row: Row, view: Grid) -> Columns | None:
 def _by_clock(row: Row, clock: Clock, view: Grid) -> Columns:
     cell = np.rint((view.times - clock.origin) * (1.0 / clock.cell))
     edge = np.minimum(np.maximum(cell, 0), len(clock.begun) - 1).astype(np.int64)
-    begun = clock.begun[edge].astype(np.int64)
-    busy = clock.busy[edge].astype(np.float64)
+    begun = clock.begun.take(edge).astype(np.int64)
+    busy = clock.busy.take(edge).astype(np.float64)
     taken = (cell[1:] - cell[:-1]) * (clock.cell / clock.quantum)
     coverage = np.minimum((busy[1:] - busy[:-1]) / taken, 1.0)
     low, high = begun[:-1], begun[1:]
@@ -125,7 +125,7 @@ def _by_events(row: Row, view: Grid, low: int, high: int) -> Columns:
     before = _begun_before(start, view)
     closed = np.empty(high - low + 1, np.int64)
     closed[0], closed[1:] = view.edges[0] - 1, end
-    over = closed[before] - view.times
+    over = closed.take(before) - view.times
     held = over[:-1] > 0
     np.maximum(over, 0.0, out=over)
     few = high - low <= SUMMED * view.width or row.block_busy is None
@@ -133,7 +133,7 @@ def _by_events(row: Row, view: Grid, low: int, high: int) -> Columns:
         duration = end - start
         spent = np.zeros(high - low + 1, np.int64)
         np.cumsum(duration, out=spent[1:])
-        busy = spent[before]
+        busy = spent.take(before)
     else:
         busy = _busy_before(row, before + low)
     coverage = ((busy[1:] - busy[:-1]) - (over[1:] - over[:-1])) * view.rate
@@ -143,24 +143,20 @@ def _by_events(row: Row, view: Grid, low: int, high: int) -> Columns:
     event = (last + 1) * held - 1
     new = count.nonzero()[0]
     if len(new):
-        first, many = before[new] + low, count[new]
-        best = first
+        begun, many = before.take(new), count.take(new)
+        best = first = begun + low
         if int(many.max()) > 1:
-            best = (
-                _longest(duration[: before[-1]], before[new], low)
-                if few
-                else _longest_of_few(row, first, many)
-            )
+            best = _longest(duration[: before[-1]], begun, low) if few else _longest_of_few(row, first, many)
             if int(many.max()) >= 2 << FINEST:
                 _take_dominant(row, best, first, first + many, many)
-        both = held[new].nonzero()[0]
+        both = held.take(new).nonzero()[0]
         if len(both):
             column, rival = new[both], best[both]
             keep = over[column] > np.minimum(row.end[rival], view.times[column + 1]) - row.start[rival]
             best[both] = np.where(keep, event[column], rival)
         event[new] = best
     alone = (held & (count == 0)).nonzero()[0]
-    return Columns(coverage, event, *_wide(row, last[alone], alone, view))
+    return Columns(coverage, event, *_wide(row, last.take(alone), alone, view))
 
 
 def _begun_before(start: I64, view: Grid) -> I64:
@@ -208,8 +204,8 @@ def _wide(row: Row, candidate: I64, column: I64, view: Grid) -> tuple[I64, F64, 
     fresh[0] = fresh[-1] = True
     np.not_equal(candidate[1:], candidate[:-1], out=fresh[1:-1])
     run = fresh.nonzero()[0]
-    each = candidate[run[:-1]]
-    start, end = row.start[each], row.end[each]
+    each = candidate.take(run[:-1])
+    start, end = row.start.take(each), row.end.take(each)
     long = (end - start >= int(view.step * SURELY_NARROW)).nonzero()[0]
     if not len(long):
         return _NO_EVENT, _NO_EDGE, _NO_EDGE, _NO_EVENT, _NO_EVENT

@@ -48,7 +48,7 @@ def row_colors(columns: Columns, classes: U8, table: U32, ground: int, line: int
     """The colour of every column of a row."""
     level = (columns.coverage * LEVELS + 0.5).astype(np.int64)
     level += classes * np.int64(LEVELS + 1)
-    colors: U32 = table[level]
+    colors: U32 = table.take(level)
     if len(columns.wide):
         _set_apart(colors, columns, ground, line)
     return colors
@@ -73,9 +73,9 @@ def paint_shares(block: U32, coverage: F64, colors: U32, height: int, cut: int, 
 
     ``colors`` is one for each column, 0 where nothing is; ``cut`` pixels of the foot lie outside of ``block``.
     """
-    filled = np.maximum(np.rint(coverage * height).astype(np.int32), least)
+    filled = np.maximum(np.rint(coverage * height).astype(np.int16), least)
     filled *= colors != 0
-    above_foot = np.arange(len(block) + cut, cut, -1, dtype=np.int32)[:, None]
+    above_foot = np.arange(len(block) + cut, cut, -1, dtype=np.int16)[:, None]
     _put(block, colors, above_foot <= filled)
 
 
@@ -90,8 +90,8 @@ def put_over(block: U32, colors: U32) -> None:
 
 def _put(block: U32, colors: U32, where: BOOL) -> None:
     """As ``np.copyto``, which takes several times as long where neighbours differ in whether they are copied."""
-    changed = np.bitwise_xor(block, colors)
-    changed &= np.negative(where.astype(np.uint32))
+    changed = block ^ colors
+    changed *= where
     block ^= changed
 
 
