@@ -226,7 +226,7 @@ def _explanation(analysis: Analysis, ranks: Ranks[RecordedRun], worst: int, part
     )
     text = (
         f"{what} are exposed for {part}. On "
-        f"{device_name(trace, worst)} computation covers "
+        f"{device_name(trace, worst)}, computation covers "
         f"{percent(1 - exposed / max(whole, 1))} of the communication ({counted(analysis, len(events), 'collective')})."
     )
     if rows := ranks.collectives:

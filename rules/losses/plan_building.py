@@ -41,7 +41,7 @@ class PlanBuilding:
         """A sentence or two that follow others."""
         if self.operator:
             seen = (
-                f" {self.operator} takes {duration(self.each_ns)} in {self.count} calls and "
+                f" {self.operator} takes {duration(self.each_ns)} in each of {self.count} calls and "
                 f"{duration(self.others_ns)} in the {self.others:,} others"
             )
         else:
