@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 import xml.etree.ElementTree as ET
 import zlib
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QMessageLogContext, QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -181,6 +183,23 @@ def test_a_pdf_is_dark_on_white_whatever_the_theme_of_the_window(name: str, qapp
         theme.apply(qapp, "dark")
     assert colors
     assert max(max(each) for each in colors) < 0.5
+
+
+def test_a_long_pdf_is_set_in_any_thread_without_a_word_on_the_terminal(qapp: QApplication) -> None:
+    page = page_of(Report("Title", (Text(("A sentence. " * 400,)),) * 20), printed=True)
+    said: list[str] = []
+
+    def note(_kind: QtMsgType, _where: QMessageLogContext, text: str) -> None:
+        said.append(text)
+
+    earlier = qInstallMessageHandler(note)
+    try:
+        made = threading.Thread(target=as_pdf, args=(page,))
+        made.start()
+        made.join()
+    finally:
+        qInstallMessageHandler(earlier)
+    assert said == []
 
 
 def _colors_in(pdf: bytes) -> set[tuple[float, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMarginsF, QRectF, Qt, QUrl
+from PySide6.QtCore import QBuffer, QByteArray, QEventLoop, QIODevice, QMarginsF, QRectF, Qt, QUrl
 from PySide6.QtGui import (
     QAbstractTextDocumentLayout,
     QColor,
@@ -32,6 +32,7 @@ def as_pdf(page: Page) -> bytes:
     """The printed page; ``page.printed`` must be set."""
     application = QGuiApplication.instance() or _application()
     assert application is not None
+    _loop = QEventLoop()  # a long text is set by Qt's timers, which each thread needs a loop for
     data = QByteArray()
     buffer = QBuffer(data)
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
