@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model import EventKind, Trace
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import complement, length, union
+from rules.analysis.arithmetic.intervals import complement, length, subtract, union
 from rules.analysis.cpu.cpu_time import CpuTime, Shares, cpu_time
 from rules.analysis.idle.threads import ThreadActivity
 from rules.analysis.names.regions import is_loader
@@ -26,6 +26,7 @@ from rules.wording.phrases import of_every_step, shortened, without_times
 MAX_NAME_LENGTH = 26  # in the title
 MIN_BUSY = 0.01  # of the time: what takes less says nothing about it
 MIN_SILENCE = 0.2
+MOSTLY_ALONE = 0.5  # of it: less, and other threads run operators in the rest
 MAX_SILENCE = 0.5  # of all of it: then it is one stretch
 MOSTLY_OPERATORS = 0.5  # of the time
 LONG_PRODUCT_NS = 100_000  # on average
@@ -250,6 +251,10 @@ def _of_silence(activity: ThreadActivity, window: tuple[int, int]) -> str:
     took = int(silent[1][longest] - silent[0][longest])
     after = events[telling][start[telling] == silent[1][longest]]
     text = f" In {percent(whole / (window[1] - window[0]))} of the time it runs nothing that was recorded"
+    operators = trace.events.of_kind(EventKind.CPU_OP)
+    elsewhere = union(trace.events.start[operators], trace.events.end[operators])
+    if length(subtract(silent, elsewhere)) < MOSTLY_ALONE * whole:
+        return f"{text}, mostly while other threads run operators."
     if took < MAX_SILENCE * whole or not len(after):
         return f"{text}."
     return f"{text}: {duration(took)} of it before {_name(trace, int(after[0]))}."

@@ -31,6 +31,17 @@ def test_one_long_stretch_without_anything_is_told_with_what_comes_after_it(
     assert ("700 us of it before AddmmBackward0." in told(trace).explanation) is one_stretch
 
 
+@pytest.mark.parametrize(("until", "told_so"), [(751, True), (749, False)])
+def test_silence_of_a_thread_while_others_work_is_told_as_that(until: int, told_so: bool) -> None:
+    trace = TinyTrace()
+    trace.op(0, 500, "Conv2DBackpropFilter")
+    trace.op(999, 1_000, "Identity")
+    trace.op(501, until, "Conv2D", thread=2)
+    explanation = told(trace).explanation
+    assert "In 50 % of the time it runs nothing that was recorded" in explanation
+    assert ("mostly while other threads run operators." in explanation) is told_so
+
+
 @pytest.mark.parametrize(("busy_us", "first"), [(9, True), (11, False)])
 def test_recording_the_gpu_comes_first_where_next_to_nothing_of_the_cpu_was_recorded(
     busy_us: int, first: bool
