@@ -36,6 +36,12 @@ def test_what_torch_prints_ends_with_its_last_rule(tmp_path: Path) -> None:
     assert [each.unit for each in table.columns] == ["", "%", "us", ""]
 
 
+def test_what_a_windows_shell_wrote_is_read_too(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_bytes(TORCH.encode("utf-16"))
+    (table,) = open_trace([tmp_path / "job.log"]).tables
+    assert table.column("Name") == ("aten::mm", "aten::add")
+
+
 def test_without_its_header_a_text_is_no_table(tmp_path: Path) -> None:
     lines = [line for line in TORCH.splitlines() if "Self CPU %" not in line]
     with pytest.raises(UnknownFormat):

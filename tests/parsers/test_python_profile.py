@@ -42,8 +42,9 @@ def recorded() -> pstats.Stats:
     return pstats.Stats(profile, stream=io.StringIO())
 
 
-def test_a_printed_profile_tells_shares_of_the_whole_run(tmp_path: Path) -> None:
-    table = table_of(tmp_path, PRINTED.encode())
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_printed_profile_tells_shares_of_the_whole_run(encoding: str, tmp_path: Path) -> None:
+    table = table_of(tmp_path, PRINTED.encode(encoding))
     assert table.rows == (
         ("torch._C._EngineBase.run_backward", 30.0, 6.0, 75.0, 6.0),
         ("step (/home/me/train.py:12)", 10.0, 0.5, 6.25, 8.0),

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from parsers.data_marshal import NoData, loads
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
+from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
 from parsers.model.builder import MAX_TABLES, TraceBuilder
@@ -50,11 +51,11 @@ class PythonProfile:
     title: ClassVar[str] = "CPU profilers"
     files: ClassVar[str] = "cProfile, as text and as saved for pstats"
     suffixes: ClassVar[tuple[str, ...]] = (".prof", ".pstats", ".txt")
-    priority: ClassVar[int] = 59
+    priority: ClassVar[int] = 57  # before the tables of torch.utils.bottleneck, which prints both
     version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
-        return _SAVED.match(source.head) is not None or _HEADER.encode() in source.head
+        return _SAVED.match(source.head) is not None or _HEADER.encode() in utf8(source.head)
 
     def read(self, source: Source, progress: Progress) -> Trace:
         builder = TraceBuilder()
@@ -64,7 +65,7 @@ class PythonProfile:
         if _SAVED.match(content):
             tables = [_saved(source, content)]
         else:
-            tables = list(_printed(content.decode("utf-8", "replace").splitlines()))[:MAX_TABLES]
+            tables = list(_printed(utf8(content).decode("utf-8", "replace").splitlines()))[:MAX_TABLES]
         for functions, in_all in tables:
             if functions:
                 shown = rows_shown(builder.quality, len(functions))

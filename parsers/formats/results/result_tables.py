@@ -14,6 +14,7 @@ import numpy as np
 from parsers.csv_tables import CsvTable, header_of, plain, read_csv, stacked, table_of
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
+from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import (
     Effect,
@@ -131,7 +132,7 @@ def _prints_several(head: bytes) -> bool:
 
 def _is_for_people(head: bytes) -> bool:
     """Whether it has a table with columns under one another, as profilers print behind the program's own output."""
-    text = head.decode("latin-1")
+    text = utf8(head).decode("latin-1")
     if has_nvprof_tables(text):
         return True
     if not has_rule(text):
@@ -178,7 +179,7 @@ class ResultTables:
 def _printed(content: bytes, builder: TraceBuilder, progress: Progress) -> list[tuple[Kind, CsvTable]]:
     """The tables of a text in which each begins with its header and ends with an empty line or a remark."""
     found: list[tuple[Kind, CsvTable]] = []
-    lines, report, bad = list(as_csv([*nvprof_as_csv(content.decode("latin-1").splitlines())])), "", 0
+    lines, report, bad = list(as_csv([*nvprof_as_csv(utf8(content).decode("latin-1").splitlines())])), "", 0
     place = 0
     while place < len(lines):
         progress.step(place / len(lines), "reading the tables")
