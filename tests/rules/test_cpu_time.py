@@ -53,13 +53,29 @@ def test_the_same_gap_in_each_step_is_none() -> None:
     assert time_of(program(body)).outside_ns == 5 * 20_000_000
 
 
-def test_gaps_between_the_same_operators_elsewhere_in_a_step_say_nothing_of_a_long_one() -> None:
+@pytest.mark.parametrize(("count", "long"), [(3, 20_000_000), (2, 0)], ids=["enough steps", "too few"])
+def test_gaps_between_the_same_operators_elsewhere_in_a_step_say_nothing_of_a_long_one(
+    count: int, long: int
+) -> None:
     def body(trace: TinyTrace, _: int) -> None:
         for place, pause in enumerate((10, 20_000, 10)):
             trace.op(30_000 * place, 30_000 * place + 5_000, "aten::to")
             trace.op(30_000 * place + 5_000 + pause, 30_000 * (place + 1), "aten::detach")
 
-    assert time_of(program(body)).outside_ns == 5 * (20_000_000 + 10_000_000)  # and at the end of a step
+    time = time_of(steps(count, STEP, body).build())
+    assert time.outside_seen_ns == count * (long + 10_000_000)  # and at the end of a step
+
+
+@pytest.mark.parametrize(("gap", "found"), [(450, True), (300, False)])
+def test_what_is_hardly_seen_between_interruptions_is_no_finding(gap: float, found: bool) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        at = 0.0
+        for place in range(20):
+            trace.op(at, at + 100, "aten::add")
+            at += 105 + (10_000 if place == index else 0)
+        trace.op(at + gap, at + gap + 100, "aten::mm")
+
+    assert ("cpu-outside-operators" in findings(steps(6, 12_210 + gap, body).build())) is found
 
 
 @pytest.mark.parametrize(("pause", "slowed"), [(12_000, 1.2), (80, 1.0)])
@@ -230,6 +246,18 @@ def test_what_the_items_of_a_loop_compute_stays_and_calling_them_does_not(
     found = item_loops(Analysis(built := steps(5, (took + 20) * 32, body).build()), time_of(built))
     assert found.share == pytest.approx(31 / 32, rel=0.02)
     assert found.computes == pytest.approx(computed * found.share, abs=0.05)
+
+
+def test_what_a_quarter_of_the_calls_take_at_most_is_what_calling_takes() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(32):
+            at = 24 * number
+            trace.op(at, at + 2, "aten::select")
+            trace.op(at + 4, at + 12, "aten::mul")
+            trace.op(at + 14, at + 22, "aten::add")
+
+    found = item_loops(Analysis(built := steps(5, 24 * 32, body).build()), time_of(built))
+    assert found.computes == pytest.approx(0.5 * found.share, rel=0.02)
 
 
 @pytest.mark.parametrize(("operations", "computed"), [(20_000_000, 0.8), (200_000, 0.01)])
