@@ -31,6 +31,7 @@ AS_MUCH = 0.8  # of what a cause gives: what then waits for one rank tells it be
 OTHER_BASIS = 0.02  # of a step: by how much a share must differ from the recorded one to be told
 LITTLE_THAT_MAY_BE_NOTHING = 0.1  # of a step
 NOTEWORTHY_IDLE = 0.15  # of the window, without a known cause
+CLEARLY_LARGER = 1.05  # times a problem: idle time without a cause that is about as large is what it leads to
 MOSTLY_COMPUTING = 0.8  # of the window; then a problem that is small beside it is told after it
 SMALL_BESIDE_COMPUTING = 0.1
 SMALL_BESIDE_A_KERNEL = 0.33  # of the time of a single kernel that takes most of it
@@ -106,7 +107,7 @@ def leading(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
     """
     problem = limiting_problem(analysis, findings)
     unexplained = next((each for each in findings if each.category is Category.UNEXPLAINED_IDLE), None)
-    least = max(NOTEWORTHY_IDLE, problem.cost if problem else 0.0)
+    least = max(NOTEWORTHY_IDLE, CLEARLY_LARGER * problem.cost if problem else 0.0)
     if (
         unexplained is not None
         and weight(unexplained) >= least
@@ -126,20 +127,20 @@ def first_problem(findings: Sequence[Finding]) -> Finding | None:
 def limiting_problem(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
     """The first problem; or a wait far longer than what mending that gives, which then limits the run.
 
-    A wait that another fix mends has its place among the fixes by what that gives.
+    A wait that another fix mends has its place among the fixes by what that gives, unless that is far less than it.
     """
     first = first_problem(findings)
     if first is None or first.of_recording or first.kernel is not None:
         return first
     plan = plan_of.kept(analysis)
-    mends = next((each for each in plan.promises if each.id == first.fix), None) if plan is not None else None
-    least = max(LIMITING_WAIT, FAR_LARGER_WAIT * (first.cost if mends is None else gives_of(mends)))
+    gives = {each.id: gives_of(each) for each in plan.promises} if plan is not None else {}
+    least = max(LIMITING_WAIT, FAR_LARGER_WAIT * gives.get(first.fix, first.cost))
     waits = [
         each
         for each in findings
         if each.severity in _LOUD
         and isinstance(each.category.about, IdleCause)
-        and each.fix in ("", first.fix)
+        and (each.fix in ("", first.fix) or each.share >= FAR_LARGER_WAIT * gives.get(each.fix, 1.0))
     ]
     longest = max(waits, key=lambda each: each.share, default=first)
     return longest if longest.share >= least else first

@@ -58,7 +58,7 @@ How it decides
     beyond that is waiting, which is another finding. The rest, averaged over the GPUs, is the ceiling.
 
     One collective that takes half of this time and ten times as long as the others, in a recording whose steps do not
-    repeat, is told as what it is.
+    repeat, is told as what it is. So is waiting that is half of it, where each rank comes last at times.
 
 What to try
     Start the transfers earlier: several gradient buckets instead of one, reduction during the backward pass instead
@@ -97,9 +97,10 @@ When it is wrong
             "intervals": pairs(alone),
             "unknown": (_cannot_tell(ranks),),
         }
-        account = _explanation(analysis, ranks, worst, found_in.part(ceiling))
-        if once := _one_long(analysis, events, length(alone)):
-            yield self._one_long(analysis, once, found_in, account=account + once.text, **where)
+        once = _one_long(analysis, ranks, events, length(alone))
+        account = _explanation(analysis, ranks, worst, found_in.part(ceiling), once)
+        if once is not None:
+            yield self._one_long(analysis, once, found_in, account=account, **where)
             return
         advice = hidden_communication(analysis, worst).after(*_first_of_all(analysis, ranks, events, worst))
         yield self._every_step(analysis, ranks, ceiling, found_in, account=account, remedy=advice, **where)
@@ -109,7 +110,7 @@ When it is wrong
         return self.finding(
             analysis,
             headline=Headline(f"One long {once.kind}", found_in.share(once.ns)),
-            remedy=_LATER_STEPS,
+            remedy=_LATER_STEPS if once.waits else _LESS_AT_ONCE,
             ceiling_ns=once.ns,
             of_recording=True,
             confidence="low",
@@ -123,43 +124,70 @@ When it is wrong
         known = len(ranks.run.meetings.row) and not ranks.unrecorded
         return self.finding(
             analysis,
-            headline=Headline("Communication is not overlapped", found_in.share(ceiling)),
+            headline=Headline(matter(ranks.in_turn, ceiling), found_in.share(ceiling)),
             ceiling_ns=ceiling,
             confidence="high" if known else "medium",
             **said,
         )
 
 
+def matter(in_turn_ns: int, exposed_ns: int) -> str:
+    """What exposed communication is called: most of it may be waiting, now for this rank and now for that."""
+    in_turn = in_turn_ns >= MOSTLY_WAITING * exposed_ns
+    return "Ranks wait for each other in turn" if in_turn else "Communication is not overlapped"
+
+
 @dataclass(frozen=True, slots=True)
 class _OneLong:
-    """A collective that takes most of the exposed time, as no other does, in a recording without repeated steps."""
+    """A collective that takes most of the exposed time, as no other does, in a recording without repeated steps.
+
+    ``waits``: for another rank, or nobody knows, as not all were recorded.
+    """
 
     kind: str
     ns: int
-    text: str
+    usual_ns: int
+    waits: bool
+
+    @property
+    def text(self) -> str:
+        why = (
+            "it waits for a rank that starts later, sends far more than they do, or hands out what is sent once, such "
+            "as the parameters."
+            if self.waits
+            else "it hardly waits for another rank, so it sends far more than they do."
+        )
+        took = f"takes {duration(self.ns)} of this, and the others usually {duration(self.usual_ns)}"
+        return f" One {self.kind} {took}: {why}"
 
 
-def _one_long(analysis: Analysis, events: I64, exposed_ns: int) -> _OneLong | None:
-    took = durations(analysis.trace, events)
+def _one_long(analysis: Analysis, ranks: Ranks[RecordedRun], events: I64, exposed_ns: int) -> _OneLong | None:
+    trace, took = analysis.trace, durations(analysis.trace, events)
     if analysis.steps_in_window > 1 or len(took) < MANY_OTHERS:
         return None
     longest = int(took.argmax())
     ns, usual = int(took[longest]), int(np.median(np.delete(took, longest)))
     if ns < MOSTLY_WAITING * exposed_ns or ns < BEYOND_THE_OTHERS * usual:
         return None
-    kind = analysis.trace.text_attribute(Attribute.COLLECTIVE, int(events[longest])) or "collective"
-    return _OneLong(
-        kind,
-        ns,
-        f" One {kind} takes {duration(ns)} of this, and the others usually {duration(usual)}: it waits for a rank that "
-        "starts later, or hands out what is sent once, such as the parameters.",
-    )
+    event = int(events[longest])
+    kind = trace.text_attribute(Attribute.COLLECTIVE, event) or "collective"
+    device = trace.lane_device[trace.events.lane[event]]
+    rows = [row for row in ranks.run.meetings.with_collectives.tolist() if ranks.run.device(row) == device]
+    waited = [
+        length(clip(ranks.waits(row), trace.events.start[event], trace.events.end[event])) for row in rows
+    ]
+    known = bool(rows) and not ranks.unrecorded
+    return _OneLong(kind, ns, usual, not known or max(waited) >= MOSTLY_WAITING * ns)
 
 
 _LATER_STEPS = remedy(
     "Record later steps, several of them: what happens once at the start says nothing about the others.",
     "If it is as long in later steps, record every rank and open all files together: they show which one comes last.",
     code=for_python("""schedule = torch.profiler.schedule(wait=5, warmup=2, active=5)   # on every rank"""),
+)
+_LESS_AT_ONCE = remedy(
+    "Send less: keep split what each rank can use in parts, such as the logits of a large vocabulary, or use 16 bits.",
+    "If it is sent only once, as parameters are at the start, record later steps: they say what a step costs.",
 )
 
 
@@ -199,11 +227,7 @@ def _on_the_compute_stream(analysis: Analysis, events: I64, device: int) -> bool
 
 def _taking_turns(analysis: Analysis, ranks: Ranks[RecordedRun]) -> int:
     """The mean time that ranks wait for each other where none of them is always the late one, ns."""
-    if ranks.late and share(analysis, ranks.lost_to_late) >= analysis.thresholds[MIN_SHARE]:
-        return 0
-    meeting = ranks.run.meetings.with_collectives
-    waiting = int(ranks.waiting[meeting].sum()) // max(len(meeting), 1)
-    return waiting if share(analysis, waiting) >= analysis.thresholds[MIN_SHARE] else 0
+    return ranks.in_turn if share(analysis, ranks.in_turn) >= analysis.thresholds[MIN_SHARE] else 0
 
 
 def _cannot_tell(ranks: Ranks[RecordedRun]) -> str:
@@ -214,14 +238,16 @@ def _cannot_tell(ranks: Ranks[RecordedRun]) -> str:
     return ""
 
 
-def _explanation(analysis: Analysis, ranks: Ranks[RecordedRun], worst: int, part: str) -> str:
+def _explanation(
+    analysis: Analysis, ranks: Ranks[RecordedRun], worst: int, part: str, once: _OneLong | None
+) -> str:
     trace = analysis.trace
     events = _kernels(analysis, ranks, worst)
     whole = length(clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window))
     exposed = analysis.budgets(worst).exposed_communication_ns
     what = (
         "Transfers between GPUs"
-        if len(ranks.run.meetings.row)
+        if len(ranks.run.meetings.row) and not _taking_turns(analysis, ranks)
         else "Transfers between GPUs, waiting for other ranks included,"
     )
     text = (
@@ -229,7 +255,7 @@ def _explanation(analysis: Analysis, ranks: Ranks[RecordedRun], worst: int, part
         f"{device_name(trace, worst)}, computation covers "
         f"{percent(1 - exposed / max(whole, 1))} of the communication ({counted(analysis, len(events), 'collective')})."
     )
-    if rows := ranks.collectives:
+    if (rows := ranks.collectives) and once is None:
         text += f" The largest: {_described(rows[0])}."
         roof = measured_bus_bandwidth(analysis.trace, rows[0].collective, rows[0].bytes)
         if roof and (reached := rows[0].bus_bandwidth / roof):
@@ -245,14 +271,14 @@ def _explanation(analysis: Analysis, ranks: Ranks[RecordedRun], worst: int, part
             " A few large messages run after the computation: all gradients travel in one bucket, so none can be "
             "sent while the backward pass is still computing."
         )
-    if ranks.late and share(analysis, ranks.lost_to_late) >= analysis.thresholds[MIN_SHARE]:
+    if waiting := _taking_turns(analysis, ranks):
+        text += f" A rank waits {a_step(waiting, analysis.steps_in_window)} for another to arrive; they take turns."
+    elif ranks.late and share(analysis, ranks.lost_to_late) >= analysis.thresholds[MIN_SHARE]:
         lost = a_step(ranks.most_waiting, analysis.steps_in_window)
         text += f" Time the others spend waiting for {late_names(ranks)}, up to {lost}, is not counted here."
-    elif waiting := _taking_turns(analysis, ranks):
-        text += f" A rank waits {a_step(waiting, analysis.steps_in_window)} for another to arrive; they take turns."
     if _on_the_compute_stream(analysis, events, worst):
         text += " The communication runs on the computation's stream, so nothing can overlap with it."
-    return text
+    return text + (once.text if once else "")
 
 
 def _described(row: CollectiveRow) -> str:

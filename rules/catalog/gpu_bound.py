@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind
+from parsers.model.late.regex import regex
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -57,6 +59,8 @@ _STARTING = (
 _CODE = """with torch.profiler.profile(record_shapes=True, with_flops=True) as prof:   # which operators and shapes
     train_step(batch)
 print(prof.key_averages(group_by_input_shape=True).table(sort_by="cuda_time_total", row_limit=15))"""
+
+_INSTANCE = regex(r"(?<=[a-z_])\.\d+\Z")  # XLA numbers the instructions of a module: "fusion.12"
 
 
 @rule
@@ -159,12 +163,11 @@ def _names(analysis: Analysis, kernels: I64, families: list[tuple[Family, float]
         return [f"{family.label} {percent(part)}" for family, part in families]
     trace = analysis.trace
     time = time_by_name(trace, kernels)
-    longest = np.argsort(-time, kind="stable")[:MAX_NAMED]
-    return [
-        f"{shortened(kernel_name(trace.strings[name]))} {percent(time[name] / max(time.sum(), 1))}"
-        for name in longest.tolist()
-        if time[name] >= NOTEWORTHY_KERNEL * time.sum()
-    ]
+    whole: Counter[str] = Counter()
+    for name in np.flatnonzero(time).tolist():
+        whole[_INSTANCE.sub("", kernel_name(trace.strings[name]))] += float(time[name] / time.sum())
+    told = [each for each in whole.most_common(MAX_NAMED) if each[1] >= NOTEWORTHY_KERNEL]
+    return [f"{shortened(name)} {percent(part)}" for name, part in told or whole.most_common(1)]
 
 
 def _few_blocks(analysis: Analysis, device: int, kernels: I64) -> Words:

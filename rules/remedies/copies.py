@@ -16,6 +16,10 @@ ASYNCHRONOUS_ALREADY = (
     "The copies are already asynchronous, but later work waits for them: issue them earlier, on their own stream, "
     "while the GPU is still computing."
 )
+NOTHING_TO_HIDE_THEM = (
+    "The copies are already asynchronous, and the GPU computes too little to hide them: do more with the data while it "
+    "is there, or compute where it already lies."
+)
 PREFETCH_PAGES = remedy(
     ours(
         "Prefetch what a kernel or the CPU will need, in one piece: $cudaMemPrefetchAsync; $cudaMemAdvise for data "
@@ -104,7 +108,7 @@ def less_to_gpu(trace: Trace, copies: Copies, *, bytes_a_step: float) -> Remedy:
     shorter: tuple[Words, ...] = (
         _OFFLOADING
         if bytes_a_step >= MORE_THAN_A_BATCH
-        else (for_python(ASYNCHRONOUS_ALREADY), _SEND_LESS)
+        else (for_python(_already(copies)), _SEND_LESS)
         if copies.are_asynchronous
         else (_NEXT_BATCH, _SEND_LESS)
     )
@@ -136,7 +140,7 @@ def less_from_gpu(trace: Trace, copies: Copies) -> Remedy:
             "Reduce on the GPU first and copy only what is needed (argmax, topk, a mean), in a smaller data type."
         ),
         for_python(
-            ASYNCHRONOUS_ALREADY
+            _already(copies)
             if copies.are_asynchronous
             else f"Copy with non_blocking=True {beside}"
             if copies.from_pinned
@@ -151,10 +155,14 @@ def less_from_gpu(trace: Trace, copies: Copies) -> Remedy:
     )
 
 
+def _already(copies: Copies) -> str:
+    return ASYNCHRONOUS_ALREADY if copies.can_be_hidden else NOTHING_TO_HIDE_THEM
+
+
 def _by_api(copies: Copies) -> Words:
     """How copies come to run beside the GPU's work, from how they are made now, in terms of the API."""
     if copies.are_asynchronous:
-        return ASYNCHRONOUS_ALREADY
+        return _already(copies)
     if copies.from_pinned:
         return ours("Copy with $cudaMemcpyAsync on a separate stream while the GPU computes.")
     return ours(

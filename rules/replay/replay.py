@@ -198,8 +198,25 @@ class Replay:
 
     def gpu_work(self, changes: Sequence[Change] = ()) -> float:
         """What some changes leave to do in a step for the GPU that has most to do, ns; no step is shorter."""
-        overlay = self.overlay(changes)
-        return self.scale * self.ready.busy(overlay) / max(overlay.steps, 1e-9)
+        return self._gpu_work_of(self.overlay(changes))
+
+    def _gpu_work_of(self, overlay: Overlay) -> float:
+        return self._more_work * self.scale * self.ready.busy(overlay) / max(overlay.steps, 1e-9)
+
+    @cached_property
+    def _more_work(self) -> float:
+        """How much more a GPU computes in a step on average than in the replayed ones; 1 where it is no more."""
+        device, recorded = self.device, self.recorded
+        alone = recorded.duration * recorded.present * device.alone * recorded.turns
+        kernels = self.scale * np.bincount(device.device, alone) / max(recorded.steps, 1e-9)
+        more = 1.0
+        for span in self.spans:
+            for number in span.devices if span.numbers else ():
+                mean = self.analysis.budgets(number).compute_ns / max(self.analysis.steps_in_window, 1)
+                more = (
+                    max(more, mean / kernels[number]) if number < len(kernels) and kernels[number] else more
+                )
+        return more
 
     def limit(self, gpu_work: float) -> float:
         """How many times faster than recorded a step is at most while the GPU has so much to do (ns) in it."""
@@ -246,7 +263,7 @@ class Replay:
 
     def step_of(self, run: Run, overlay: Overlay) -> float:
         """A step of a replay, ns: finite, and never less than its GPU's work or ``MIN_STEP_NS``."""
-        return self.scale * _step_of(run, overlay)
+        return max(self.scale * _step_of(run, overlay), self._gpu_work_of(overlay))
 
     def _period(self, overlay: Overlay) -> float:
         return self.step_of(self.ready.run(overlay, timeline=False), overlay)

@@ -12,6 +12,7 @@ from parsers.model.units import duration, how_many, percent, rate, size
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.groups import PIPELINE
 from rules.analysis.ranks.states import COMPUTE, FIRST_IDLE
+from rules.catalog.exposed_communication import matter
 from rules.catalog.gpu_bound import MIN_COMPUTE, GpuBound
 from rules.catalog.many_small_collectives import SMALL_BYTES
 from rules.diagnosis import Diagnosis
@@ -116,7 +117,7 @@ def _transfers(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
     yield replace(
         known[0],
         severity=severity_of(ceiling, run.window_ns),
-        headline=Headline("Communication is not overlapped", _part(facts, ceiling)),
+        headline=Headline(matter(facts.in_turn, ceiling), _part(facts, ceiling)),
         account=text,
         ceiling_ns=ceiling,
         window_ns=run.window_ns,

@@ -157,7 +157,7 @@ class TinyTrace:
     def collective(
         self, start: float, end: float, launch: float | None = None, *, size: int = 33_000_000, **more: Any
     ) -> int:
-        more = {"stream": 20, "collective": "allreduce"} | more
+        more = {"stream": 20, "collective": "allreduce", "group_size": 4} | more
         return self.operation(
             start,
             end,
@@ -165,7 +165,6 @@ class TinyTrace:
             launch,
             message_bytes=size,
             group="0",
-            group_size=4,
             **more,
         )
 

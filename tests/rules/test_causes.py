@@ -93,6 +93,15 @@ def promise(
     )
 
 
+def with_plan(*promises: Promise) -> Analysis:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(20, 40, "gemm", 0)
+
+    ran = Analysis(steps(6, STEP_US, body).build())
+    plan_of.keep(ran, Plan(replay_of(ran), promises))
+    return ran
+
+
 def told(analysis: Analysis, findings: list[Finding], *promises: Promise) -> list[tuple[str, str, bool]]:
     """(category, fix, whether it leads) of each finding in order."""
     found = in_order(analysis, Plan(replay_of(analysis), promises), findings)
@@ -252,11 +261,12 @@ def test_a_little_that_may_be_nothing_makes_no_finding_louder(
     assert found.severity is severity
 
 
-@pytest.mark.parametrize("mended", [True, False])
-def test_a_long_wait_leads_where_no_other_fix_mends_it(analysis: Analysis, mended: bool) -> None:
+@pytest.mark.parametrize(("mended", "gain"), [(True, 1.3), (True, 1.2), (False, 1.3)])
+def test_a_long_wait_leads_where_no_other_fix_mends_it(mended: bool, gain: float) -> None:
+    ran = with_plan(promise(1, 1.1), promise(2, gain, Category.HOST_BOUND))
     copies = replace(finding(Category.COPY_D2H, 0.12), fix="change-1")
     waiting = replace(finding(Category.HOST_BOUND, 0.6), fix="change-2" if mended else "")
-    assert leading(analysis, [copies, waiting]) is (copies if mended else waiting)
+    assert leading(ran, [copies, waiting]) is (copies if mended and gain > 1.25 else waiting)
 
 
 def test_the_first_step_in_a_line_tells_a_step_before_and_after(analysis: Analysis) -> None:
@@ -369,11 +379,7 @@ def test_a_wait_that_limits_the_run_leads_whatever_is_mended_first(
 def test_what_the_fix_of_the_first_problem_gives_decides_whether_a_longer_wait_leads(
     gain: float, leads: bool
 ) -> None:
-    def body(trace: TinyTrace, _: int) -> None:
-        trace.operation(20, 40, "gemm", 0)
-
-    ran = Analysis(steps(6, STEP_US, body).build())
-    plan_of.keep(ran, Plan(replay_of(ran), (promise(1, gain, Category.HOST_BOUND),)))
+    ran = with_plan(promise(1, gain, Category.HOST_BOUND))
     first = replace(finding(Category.HOST_BOUND, 0.26), fix="change-1")
     wait = finding(Category.LAUNCH_BOUND, 0.46)
     assert leading(ran, [first, wait]) is (wait if leads else first)

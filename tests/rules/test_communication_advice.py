@@ -141,6 +141,25 @@ def test_ranks_that_wait_for_each_other_in_turn_get_unequal_work(turns: bool, un
     findings = diagnose(trace.build()).findings
     found = next(each for each in findings if each.category is Category.EXPOSED_COMMUNICATION)
     assert ("the same amount of work" in found.advice[0]) is unequal
+    assert found.headline.what == (
+        "Ranks wait for each other in turn" if turns else "Communication is not overlapped"
+    )
+
+
+@pytest.mark.parametrize(("ranks", "waits"), [(2, False), (4, True)])
+def test_one_long_collective_waits_for_another_rank_or_sends_more(ranks: int, waits: bool) -> None:
+    trace = TinyTrace()
+    for rank in range(2):  # of two or of four: then nobody knows whether a missing one came late
+        trace.rank = rank
+        trace.operation(0, 80, "sm90_gemm", 0, device=rank)
+        for start, end in ((100, 10_100), (10_200, 10_300), (10_400, 10_500), (10_600, 10_700)):
+            trace.collective(start, end, 10, device=rank, collective="allgather", group_size=ranks)
+        trace.operation(10_750, 10_900, "sm90_gemm", 50, device=rank)
+    findings = diagnose(trace.build()).findings
+    found = next(each for each in findings if each.category is Category.EXPOSED_COMMUNICATION)
+    assert found.headline.what == "One long allgather"
+    assert ("it hardly waits for another rank" in found.explanation) is not waits
+    assert found.advice[0].startswith("Record later steps" if waits else "Send less")
 
 
 @pytest.mark.parametrize(

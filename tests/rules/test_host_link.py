@@ -118,3 +118,15 @@ def test_only_copies_that_the_cpu_waits_for_are_to_be_made_asynchronous(
     text = " ".join(copies.advice)
     assert ("already asynchronous" in text) is asynchronous
     assert ("non_blocking=True" in text or "cudaMemcpyAsync" in text) is not asynchronous
+
+
+@pytest.mark.parametrize(("computing_us", "hidden"), [(35, True), (25, False)])
+def test_asynchronous_copies_are_hidden_only_behind_enough_work(computing_us: float, hidden: bool) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.copy(5, 305, "HtoD", 2, launch_us=3)
+        trace.operation(305, 305 + computing_us, "gemm", 100)
+
+    found = diagnose(steps(3, 1000, body).build()).findings
+    copies = next(each for each in found if each.category.value.startswith("copy-"))
+    assert ("issue them earlier" in " ".join(copies.advice)) is hidden
+    assert ("too little to hide them" in " ".join(copies.advice)) is not hidden

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rules.analysis.analysis import Analysis
+from rules.causes import leading
 from rules.findings.base import Category, Finding, severity_of
 from rules.ranking import AS_LARGE, ranked, weight
 from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
+from tests.rules.builder import steps
 
 WINDOW = 1000
 
@@ -123,3 +126,11 @@ def test_no_finding_is_lost_and_none_passes_a_larger_one_but_launch_overhead(fin
                 assert later.category is LAUNCH
                 assert later.severity is each.severity
                 assert later.ceiling_ns <= AS_LARGE * each.ceiling_ns
+
+
+@pytest.mark.parametrize(("late", "leads"), [(0.5, True), (0.46, False)])
+def test_a_late_rank_is_told_before_its_own_queue_that_nobody_explains(late: float, leads: bool) -> None:
+    unexplained = replace(finding(Category.UNEXPLAINED_IDLE, 0), intervals=((0, 500),))
+    straggler = finding(Category.STRAGGLER, round(1000 * late))
+    analysis = Analysis(steps(6, 100, lambda trace, _: trace.operation(20, 40, "gemm", 0)).build())
+    assert leading(analysis, [unexplained, straggler]) is (straggler if leads else unexplained)

@@ -331,3 +331,15 @@ def test_an_operation_beside_a_longer_one_has_the_difference_as_slack() -> None:
     trace = made.analysis.trace
     short = [event for event in made.device.event.tolist() if trace.name(event) == "void short_kernel"]
     assert min(slack.of(event) or 0 for event in short) > 500_000
+
+
+@pytest.mark.parametrize("later_us", [400, 800])
+def test_no_step_is_shorter_than_what_the_gpu_does_in_an_average_one(later_us: float) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.operation(8, 10, "fill", 0)
+        trace.operation(10, 10 + (400 if index < MAX_STEPS else later_us), "gemm", 5)
+        trace.call(20, 990, "cudaDeviceSynchronize")
+
+    replay = replay_of(Analysis(steps(2 * MAX_STEPS, 1000, body).build()))
+    assert replay.steps == MAX_STEPS
+    assert replay.gpu_work() == pytest.approx((400 + later_us) * 500, rel=0.01)

@@ -157,6 +157,8 @@ def _without_gpu(trace: Trace, analysis: Analysis) -> list[str]:
             if any("Nsight Systems" in each.producer for each in trace.inputs)
             else _RECORD_WITH_ROCM
             if is_amd(trace) and not is_python(trace)
+            else _RECORD_WITH_JAX
+            if program_of(trace) is Audience.JAX
             else _RECORD_THE_GPU
             if program_of(trace) is Audience.PYTORCH or trace.capture.has_api_calls
             else _NOTHING_KNOWN
@@ -190,6 +192,10 @@ _NOTHING_KNOWN = (
 )
 _RECORD_WITH_ROCM = (
     "Record the GPU as well: rocprofv3 --sys-trace. If it was recorded, the profiled part ran nothing on it."
+)
+_RECORD_WITH_JAX = (
+    "Record the GPU as well: jax.profiler.trace around some steps, or nsys profile --trace=cuda,nvtx. If it was "
+    "recorded, the profiled part ran nothing on it, or another program held the GPU's profiling interface."
 )
 _RECORD_WITH_NSYS = (
     "Record the GPU as well: nsys profile --trace=cuda,nvtx. If it was recorded, the profiled part ran nothing on it, "

@@ -10,7 +10,14 @@ from parsers.chrome.build.communication import complete_collectives
 from parsers.chrome.build.copies import claim_dma_requests, describe_copies
 from parsers.chrome.build.counters import allocations_of, memory_counters, near_samples, sampled_counters
 from parsers.chrome.build.device_clock import note_causality
-from parsers.chrome.build.foreign import claim_calls, claim_executors, claim_streams, npu_of, threads_of
+from parsers.chrome.build.foreign import (
+    claim_calls,
+    claim_executors,
+    claim_streams,
+    npu_of,
+    threads_of,
+    tpus_of,
+)
 from parsers.chrome.build.implausible_ends import clip_overruns
 from parsers.chrome.build.lanes import LaneMaker, Names
 from parsers.chrome.build.launches import link_by_arrows, link_launches
@@ -87,6 +94,7 @@ def assemble(
     npu = npu_of(names)
     if npu:
         devices.append(Device(0, npu, rank=header.rank))
+    devices += [Device(number, "TPU", rank=header.rank) for number in tpus_of(names)]
     calls = api_of(strings[each] for each in np.unique(table.name[table.kind == EventKind.API]).tolist())
     maker = LaneMaker(
         builder, names, header.rank, devices, _autograd_threads(columns, strings, table), f"{calls} calls"

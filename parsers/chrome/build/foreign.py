@@ -17,7 +17,8 @@ from parsers.model.nesting import depths, parents
 from parsers.model.quality import BETWEEN_EVENTS, GPU_OPERATORS
 
 _DEVICE_PROCESS = regex(
-    r"^(?:\[\d+\] )?(?:/device:|/)?(?:(?:CUDA )?(?:GPU|Device)|CUDA HW)[ :#_(]*(\d+)\b|^(?P<npu>Ascend Hardware)$",
+    r"^(?:\[\d+\] )?(?:/device:|/)?(?:(?:CUDA )?(?:GPU|Device)|CUDA HW|(?P<tpu>TPU))[ :#_(]*(?P<number>\d+)\b|"
+    r"^(?P<npu>Ascend Hardware)$",
     re.IGNORECASE,
 )
 _STREAM_PROCESS = regex(r"^/.*/stream:(\d+) Compute$")  # of TensorFlow's timelines
@@ -40,6 +41,9 @@ _NPU_CHANNEL = regex(r"^(?:Notify[ _]\w+|Memcpy_Async|Reduce_Async\w*|Other)$", 
 _NPU_CHANNEL_ONLY = regex(r"^(?:Notify[ _]\w+|Other)$", re.IGNORECASE)
 _COPIES_OF_ROCPROF = "COPY"  # of all its GPUs; which one is not said
 _STREAM_THREAD = regex(r"^(?:GPU \d+ )?(?:CUDA )?Stream #?(\d+)", re.IGNORECASE)
+_OPS_OF_TPU = regex(
+    r"^(?:Async )?XLA Ops$"
+)  # a TPU has no streams; a GPU's streams run what such a thread repeats
 _CALL = regex(r"^(?:(hip|cuda|cu)[A-Z]\w+|AscendCL@acl\w+)$")
 _TASK = regex(r"^Dequeue@\w+$")
 _KERNEL = regex(r"^void .*\)$|^(?:maxwell|volta|turing|ampere|cutlass|nvjet|Cijk|sm\d{2,3})_\w+$", re.DOTALL)
@@ -78,12 +82,14 @@ def claim_streams(columns: Columns, names: Names, strings: list[str], table: Tab
         device = _DEVICE_PROCESS.match(process)
         if device is None or (has_streams and _COPY_OF_STREAMS.match(process)):
             continue
-        its_number = int(device[1] or 0)
+        its_number = int(device["number"] or 0)
         first = its_number if first is None else first
         stream = _STREAM_PROCESS.match(process) or (_STREAM_THREAD.match(thread) if thread else None)
         if stream is not None or thread is None:
             queue = int(stream[1]) if stream else tid
             moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, its_number, queue]
+        elif device["tpu"] and _OPS_OF_TPU.match(thread):
+            moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, its_number, thread]
     if first is None:
         moved |= _streams_by_names(columns, names, strings, table)
     for number, tid in copying if first is not None else ():
@@ -198,6 +204,12 @@ def npu_of(names: Names) -> str:
     """What the accelerator is called whose process Ascend's profiler names; empty for others."""
     told = any((named := _DEVICE_PROCESS.match(each)) and named["npu"] for each in names.processes.values())
     return "Ascend NPU" if told else ""
+
+
+def tpus_of(names: Names) -> list[int]:
+    """The numbers of the TPUs whose processes XProf names."""
+    named = (_DEVICE_PROCESS.match(each) for each in names.processes.values())
+    return sorted({int(each["number"]) for each in named if each and each["tpu"]})
 
 
 def _streams_by_names(columns: Columns, names: Names, strings: list[str], table: Table) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""Which kernel names are collectives, and which collective: NCCL, RCCL, NVSHMEM, DeepEP, custom all-reduces."""
+"""Which kernel names are collectives, and which collective: NCCL, RCCL, NVSHMEM, DeepEP, XLA's, custom all-reduces."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ _LIBRARY = regex(
     r"nccl(dev)?kernel|ncclsymk|^nccl|rccl|nvshmem|deep_?ep|(^|::)ep::|inter_?node(_ll)?::|intra_?node::|::dispatch<|"
     r"cached_notify|notify_dispatch|cross_device_reduce|(one|two)_?shot_?\w*(all_?)?reduce|multimem_\w*(reduce|gather)|"
     r"hcom_|symm_mem|trtllm_allreduce|all_?reduce_fusion|oneccl|quick_?(all_?)?reduce|userbuffers|mscclpp|"
-    r"(^|[:_ ])all_?(reduce|gather|to_?all)_?(kernel|v_?kernel|one|two)|moe_?all_?to_?all",
+    r"(^|[:_ ])all_?(reduce|gather|to_?all)_?(kernel|v_?kernel|one|two)|moe_?all_?to_?all|"
+    r"^(all-(reduce|gather|to-all)|reduce-scatter|collective-(permute|broadcast))(-start|-done)?(\.\d+)?$",
     re.IGNORECASE,
 )
 # Each alternative holds one of these, and looking for them in lower case is ten times faster.
 _IN_LIBRARY = regex(
     "ccl|reduce|nvshmem|deep_?ep|ep::|node(?:_ll)?::|dispatch|cached_notify|symm_mem|hcom_|multimem_|userbuffers|gather|"
-    "all_?to_?all"
+    "all_?to_?all|all-to-all|collective-"
 )
 _RANGE = regex(r"(?:nccl|ncclx|rccl|c10d|gloo|nvshmem|mpi)[:_A-Z]|nccl\w+$|record_param_comms", re.IGNORECASE)
 _NAMES = (
-    ("reducescatter", regex(r"reduce_?scatter", re.IGNORECASE)),
-    ("allreduce", regex(r"all_?reduce|cross_device_reduce", re.IGNORECASE)),
-    ("allgather", regex(r"all_?gather", re.IGNORECASE)),
+    ("reducescatter", regex(r"reduce[_-]?scatter", re.IGNORECASE)),
+    ("allreduce", regex(r"all[_-]?reduce|cross_device_reduce", re.IGNORECASE)),
+    ("allgather", regex(r"all[_-]?gather", re.IGNORECASE)),
     (
         "alltoall",
-        regex(r"all_?to_?all|deep_?ep|(^|::)ep::|dispatch|::combine<|cached_notify", re.IGNORECASE),
+        regex(r"all[_-]?to[_-]?all|deep_?ep|(^|::)ep::|dispatch|::combine<|cached_notify", re.IGNORECASE),
     ),
-    ("sendrecv", regex(r"send_?recv|_send|_rec(v|eive)", re.IGNORECASE)),
+    ("sendrecv", regex(r"send_?recv|collective-permute|_send|_rec(v|eive)", re.IGNORECASE)),
     ("broadcast", regex(r"broadcast", re.IGNORECASE)),
     ("reduce", regex(r"reduce", re.IGNORECASE)),
     ("barrier", regex(r"barrier", re.IGNORECASE)),

@@ -23,6 +23,7 @@ _WORDS = {
     CopyKind.D2D: ("dtod", "device to device", "d2d", "devicetodevice"),
     CopyKind.P2P: ("ptop", "peer to peer", "p2p", "peertopeer"),
 }
+MIN_TO_HIDE = 0.1  # of exposed copies: work that takes less hides hardly any of them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +40,13 @@ class Copies:
     pinned_ns: int  # of those whose host memory is recorded as pinned
     asynchronous_ns: int  # of those for which the CPU does not wait
     migrated_ns: int  # of those that the driver makes when a page of unified memory is touched
+    computed_ns: int  # by kernels that could run beside them
     regions: tuple[str, ...]  # regions, else Python frames, that asked for them, most copied time first
+
+    @property
+    def can_be_hidden(self) -> bool:
+        """Whether the GPU computes enough for a good part of them to pass meanwhile."""
+        return self.computed_ns >= MIN_TO_HIDE * self.exposed_ns
 
     @property
     def exposed_ns(self) -> int:
@@ -106,6 +113,7 @@ def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
         pinned_ns=int(durations(trace, pinned).sum()),
         asynchronous_ns=int(durations(trace, events[asynchronous(trace, events, direction)]).sum()),
         migrated_ns=int(durations(trace, events[named(trace, events, is_migration)]).sum()),
+        computed_ns=analysis.budgets(device).compute_ns,
         regions=regions_that_launched(analysis, device, events),
     )
 

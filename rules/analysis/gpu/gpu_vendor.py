@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from parsers.model import EventKind, Trace, derived
+from parsers.model import Device, EventKind, Trace, derived
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import distinct
 
@@ -46,12 +46,17 @@ def vendor_of(trace: Trace) -> Vendor:
     return Vendor.NVIDIA if has_graphs(trace) else Vendor.OTHER
 
 
+def is_another_kind(device: Device) -> bool:
+    """Whether a device is an accelerator but no GPU, by its name."""
+    return _OTHERS.search(device.name) is not None
+
+
 @derived
 def has_graphs(trace: Trace) -> bool:
     """Whether launches can be captured as a graph of CUDA or HIP: by the GPU's name, else by the recorded calls."""
     if is_amd(trace) or any(_NVIDIA.search(device.name) for device in trace.devices):
         return True
-    if any(_OTHERS.search(device.name) for device in trace.devices):
+    if any(map(is_another_kind, trace.devices)):
         return False
     names = distinct(trace.events.name[trace.events.of_kind(EventKind.API)])
     calls = {trace.strings[name] for name in names.tolist()}

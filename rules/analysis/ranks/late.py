@@ -129,6 +129,12 @@ class Ranks(Generic[RunType]):
         """(rows): exposed time inside collectives before the transfer could start, inside the window."""
         return self.run.meetings.by_row(self.run.meetings.waiting).astype(np.int64)
 
+    @cached_property
+    def in_turn(self) -> int:
+        """What a row waits for others on average beyond what the late ones cost: each rank comes last at times."""
+        rows = self.run.meetings.with_collectives
+        return max(int(self.waiting[rows].sum()) // max(len(rows), 1) - self.lost_to_late, 0)
+
     @property
     def most_waiting(self) -> int:
         """What the row waits that waits longest for the late ones."""

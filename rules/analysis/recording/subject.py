@@ -39,6 +39,9 @@ MIN_OPERATIONS = 20  # of the GPU: what it waits for between fewer, which do not
 MIN_FIRST_OPERATIONS = 100  # the same where hardly a kernel runs again
 MIN_FILLING_OPERATIONS = 5  # that fill the time: so much of it,
 FILLED = 0.65  # for what the GPU waits for between so few is chance
+MIN_FILLED_NS = (
+    200_000  # the CPU takes as long to launch so few: how it came to fall behind decides that they fill it
+)
 _MIN_LONG = 3  # of so long each, as the copies of a native program are: nor are they
 _LONG_NS = 1_000_000
 _VERY_LONG_NS = 10_000_000  # one operation of such length that fills the time is what the program does
@@ -134,7 +137,7 @@ def _too_little(analysis: Analysis, least: int) -> Subject | None:
         return None
     busy = _busy_ns(analysis)
     fills = busy >= FILLED * analysis.window_ns
-    if fills and counted >= MIN_FILLING_OPERATIONS:
+    if fills and counted >= MIN_FILLING_OPERATIONS and busy >= MIN_FILLED_NS:
         return None
     lasted = trace.events.duration[operations]
     if fills and (np.count_nonzero(lasted >= _LONG_NS) >= _MIN_LONG or lasted.max() >= _VERY_LONG_NS):

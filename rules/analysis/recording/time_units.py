@@ -12,6 +12,7 @@ from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import WORK_CALLS, calls_of, runs_a_kernel
 from parsers.model.names.per_name import named
+from rules.analysis.gpu.gpu_vendor import is_another_kind
 from rules.analysis.steps.first_use import first_launches
 
 # Units differ by these powers of ten: times of one part are so many decades larger than those of the others.
@@ -118,7 +119,7 @@ def _impossible_durations(trace: Trace) -> Iterator[OtherUnit]:
             continue
         took = events.end[found] - events.start[found]
         timed = took > 0  # a recorder that knows no end states none
-        short = np.count_nonzero((took < IMPOSSIBLY_SHORT_NS) & timed)
+        short = np.count_nonzero((took < IMPOSSIBLY_SHORT_NS) & timed & ~_on_another_kind(trace, found))
         if short >= SOME_OF_IT * len(found):
             whole = "some " if short < MAJORITY * len(found) else ""
             yield OtherUnit(f"durations of {whole}{part}", "any that are possible")
@@ -127,6 +128,12 @@ def _impossible_durations(trace: Trace) -> Iterator[OtherUnit]:
         timed &= ~np.isin(found, first_launches(trace))
         if decades := _two_sorts(events.name[found][timed], took[timed]):
             yield OtherUnit(f"durations of some {part}", "the others of the same names", decades)
+
+
+def _on_another_kind(trace: Trace, events: I64) -> BOOL:
+    """Which events ran on an accelerator that is no GPU: the start of a copy takes a few ns on a TPU."""
+    other = np.array([is_another_kind(device) for device in trace.devices], bool)
+    return np.append(other, False)[trace.lane_device[trace.events.lane[events]]]
 
 
 def _overlapping(trace: Trace) -> Iterator[OtherUnit]:

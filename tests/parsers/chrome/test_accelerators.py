@@ -290,3 +290,45 @@ def test_the_autograd_profiler_of_torch_1_has_operators_and_a_stream_for_each_gp
     assert [trace.name(each) for each in trace.events.of_kind(EventKind.CPU_OP)] == ["aten::mm"] * 3
     assert len(trace.events.of_kind(EventKind.KERNEL)) == 3
     assert sorted(device.id for device in trace.devices) == [0, 1]
+
+
+def _of_a_tpu(family: str) -> list[Event]:
+    """XProf's JSON of one module on two devices: products of 300 us, sums of 20 us, and starts of copies of 5 ns."""
+    events: list[Event] = [
+        {"ph": "M", "pid": 9, "name": "process_name", "args": {"name": "/host:CPU"}},
+        {"ph": "X", "pid": 9, "tid": 1, "name": "PjitFunction(step)", "ts": "1.000", "dur": 20},
+    ]
+    for number in range(2):
+        of_device = {"ph": "M", "pid": number}
+        events += [
+            {**of_device, "name": "process_name", "args": {"name": f"/device:{family}:{number}"}},
+            {**of_device, "tid": 2, "name": "thread_name", "args": {"name": "XLA Modules"}},
+            {**of_device, "tid": 3, "name": "thread_name", "args": {"name": "XLA Ops"}},
+            {"ph": "X", "pid": number, "tid": 2, "name": "jit_step(7)", "ts": "100.000", "dur": 12_800},
+        ]
+        for layer in range(40):
+            at = 100 + 320 * layer
+            for name, after, took in (
+                ("fusion", 0, 300),
+                ("all-reduce", 300, 20),
+                ("copy-start", 299, 0.005),
+            ):
+                event = {"ph": "X", "pid": number, "tid": 3, "name": f"{name}.{layer}", "dur": took}
+                events.append({**event, "ts": f"{at + after:.3f}"})
+    return events
+
+
+def test_a_tpu_in_json_is_judged_and_its_shortest_operations_are_no_other_unit(tmp_path: Path) -> None:
+    trace = opened(tmp_path, text_of(_of_a_tpu("TPU")))
+    assert [device.name for device in trace.devices] == ["TPU", "TPU"]
+    assert (len(trace.gpu_operations), len(trace.collective_kernels)) == (240, 80)
+    analysis = Analysis(trace)
+    found = diagnosis_of(analysis)
+    assert verdict(analysis, found) == "The GPU is the limit: 94 % of the time it computes"
+    bound = next(each for each in found.findings if each.rule == "gpu-bound")
+    assert "Where its time goes: fusion 94 %" in bound.explanation
+
+
+def test_what_xla_s_threads_repeat_of_a_gpu_s_streams_is_no_work_of_its_own(tmp_path: Path) -> None:
+    trace = opened(tmp_path, text_of(_of_a_tpu("GPU")))
+    assert len(trace.gpu_operations) == 0
