@@ -19,6 +19,7 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.device_time import Budget
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, remedy, rule
+from rules.losses.between_kernels import between_nodes
 from rules.losses.lost_time import event_evidence
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
 from rules.terms.thresholds import Unit, threshold
@@ -78,7 +79,8 @@ Why it costs time
 
 How it decides
     Kernels other than communication, and the moments between kernels that were already queued, cover at least
-    {gpu-bound} of the analysed time on every GPU, and the kernels alone at least half.
+    {gpu-bound} of the analysed time on every GPU, and the kernels alone at least half. Where the kernels of a
+    graph are too short, that is a finding of its own.
 
 What to try
     Look at the kernel families that take most of the time. Lower precision, better shapes, fused attention, a smaller
@@ -97,6 +99,7 @@ When it is wrong
         if (
             share(analysis, _busy(lowest)) < analysis.thresholds[MIN_COMPUTE]
             or share(analysis, lowest.compute_ns) < MIN_KERNELS
+            or between_nodes(analysis)[1]
         ):
             return
         starting = share(analysis, lowest.idle_ns[Cause.DEPENDENCY])

@@ -51,6 +51,17 @@ CAPTURE = ours(
     "$cudaGraphLaunch."
 )
 
+FUSED_IN_GRAPH = remedy(
+    "Fuse neighbouring kernels: a graph takes the launches from the CPU, and the GPU still starts each kernel.",
+    "Give each kernel more work: a larger batch, or several small tensors in one operation.",
+    "Capture kernels that do not depend on each other on several streams: they run side by side.",
+    code="""model = torch.compile(model, mode="max-autotune")   # fuses first, then records the graph
+
+fork.record(); side.wait_event(fork)                 # or while capturing: a branch on another stream
+with torch.cuda.stream(side):
+    left = branch(x)
+join.record(side); torch.cuda.current_stream().wait_event(join)""",
+)
 REPLAYED_AHEAD = remedy(
     "Launch the next graph before the results of this one are read: the GPU then goes from one to the other.",
     "Put more into one graph: several steps, and whatever is launched between the graphs.",

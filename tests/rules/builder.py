@@ -154,6 +154,13 @@ class TinyTrace:
             launch = start + index * every
             self.operation(launch + 6, launch + 6 + each, name, launch, **more)
 
+    def graph(self, start: float, count: int, each: float, every: float, name: str = "gemm") -> None:
+        """One launch of a CUDA graph of ``count`` kernels of ``each`` us, one every ``every`` us."""
+        made = self.call(start, start + LAUNCH_US, "cudaGraphLaunch")
+        at = [start + 6 + index * every for index in range(count)]
+        nodes = [self.operation(one, one + each, name, graph_node=1) for one in at]
+        self.builder.link(np.array(nodes), np.full(count, made))
+
     def collective(
         self, start: float, end: float, launch: float | None = None, *, size: int = 33_000_000, **more: Any
     ) -> int:

@@ -26,6 +26,7 @@ OF_A_STEP = frozenset(
         "kernels",
         "gpu",
         "graphs",
+        "nodes",
         "regions",
         "ops",
         "calls",
@@ -78,6 +79,8 @@ def one_step(trace: TinyTrace, index: int, case: Case) -> None:
         trace.operation(start, end, name, *launch, **attributes)
     for start, end, name, launch in case.get("graphs", []):
         trace.operation(start, end, name, launch, call="cudaGraphLaunch")
+    for each in case.get("nodes", []):
+        trace.graph(**each)
     for start, end, name, *thread in case.get("regions", []):
         trace.region(start, end, name, *thread)
     for start, end, name in case.get("ops", []):

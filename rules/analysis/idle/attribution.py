@@ -51,9 +51,9 @@ INPUT_STRETCH_NS = 50_000  # shorter pauses in an input region that launches wor
 LONG_CALL_NS = 1_000_000  # a launch or query that takes longer loads code or waits for the driver
 QUEUED_BEHIND = reason("queued behind an event or another stream")
 QUEUED_COLLECTIVE, QUEUED_COPY = reason("a queued collective"), reason("a queued copy")
-_BETWEEN_NODES = reason("between the kernels of a CUDA graph")
+BETWEEN_NODES = reason("between the kernels of a CUDA graph")
 WAIT_IN_GRAPH = reason("a wait in the launch of a CUDA graph")
-_STARTING = reason("starting kernels that were already queued")
+STARTING = reason("starting kernels that were already queued")
 _NO_LAUNCH = reason("the operation has no launch record")
 TOUCHES_PAGES = reason("CPU code that touches unified memory")
 _NO_LINKS = reason("no call was linked to a GPU operation")
@@ -279,9 +279,9 @@ def _dependency_reasons(trace: Trace, gaps: Gaps, culprits: Culprits) -> I32:
     return np.select(
         [(gaps.same_launch | in_graph) & ~long, by_graph & long, short, collective, copy],
         [
-            culprits.index_of(_BETWEEN_NODES),
+            culprits.index_of(BETWEEN_NODES),
             culprits.index_of(WAIT_IN_GRAPH),
-            culprits.index_of(_STARTING),
+            culprits.index_of(STARTING),
             culprits.index_of(QUEUED_COLLECTIVE),
             culprits.index_of(QUEUED_COPY),
         ],
