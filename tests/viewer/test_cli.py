@@ -77,6 +77,8 @@ NOT_NEEDED = (
     "sqlite3",
     "parsers.sqlite.database",
     "parsers.ncu.pages",
+    "viewer.remote.far",
+    "tarfile",
 )
 
 

@@ -75,7 +75,7 @@ def _work(wanted: Wanted, speaker: Speaker) -> None:
 
 def _handed_over(trace: Trace, folder: Path, drawing: Progress | None) -> Read:
     """Write the columns; what ``drawing`` them takes is made meanwhile. Raises ``CannotHandOver``."""
-    from parsers.model.threads import Threads
+    from parsers.model.threads import threads
     from parsers.storage.handover import hand_over
 
     if drawing is None:
@@ -84,7 +84,7 @@ def _handed_over(trace: Trace, folder: Path, drawing: Progress | None) -> Read:
     from viewer.timeline.geometry.drawing_index import build_index
 
     index = folder / "drawing.columns"
-    with Threads(1) as aside:
+    with threads(1) as aside:
         handing = aside.submit(hand_over, trace, folder)
         try:
             write_index(index, build_index(trace, drawing))
