@@ -9,6 +9,7 @@ from parsers import open_trace
 from parsers.model import Trace
 from rules import Diagnosis, diagnosis_of
 from rules.analysis.analysis import Analysis
+from rules.fixes.plan import Plan, plan_of
 
 
 def opened(*paths: Path) -> Trace:
@@ -24,6 +25,11 @@ def analysed(*paths: Path) -> Analysis:
 def diagnosed(*paths: Path) -> Diagnosis:
     """Its diagnosis, which rests on ``analysed``."""
     return _diagnosed(paths)
+
+
+def planned(*paths: Path) -> Plan:
+    """The plan of its fixes, which its diagnosis rests on."""
+    return plan_of(analysed(*paths))
 
 
 @cache

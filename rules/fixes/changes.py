@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import BOOL, F64, I64, Attribute, CopyKind, EventKind
+from parsers.model import BOOL, F64, I64, Attribute, CopyKind, EventKind, derived
 from parsers.model.names.per_name import numbers_of
+from rules.analysis.analysis import Analysis
 from rules.replay.overlay import Overlay
-from rules.replay.replay import Change, Replay
+from rules.replay.replay import Change, Replay, replay_of
 
 LEFT_ON_GPU = 0.05  # of what CPU operators take, when they run on the GPU instead: docs/predictions.md
 MIN_NS = 4_000.0  # a kernel that is over sooner is bound by its start
@@ -165,12 +166,16 @@ def faster(replay: Replay, members: BOOL, factor: float | F64) -> Change:
 
 def copies(replay: Replay, kind: CopyKind) -> BOOL:
     """Which operations are copies of this direction."""
-    trace, device = replay.analysis.trace, replay.device
-    stated = trace.attribute(Attribute.COPY_KIND, device.event)
-    is_copy = trace.events.kind[device.event] == EventKind.MEMCPY
-    return np.asarray(
-        is_copy & (np.where(stated > 0, stated, numbers_of(trace, device.event, _direction)) == kind.value)
-    )
+    return np.asarray(_directions(replay.analysis) == kind.value)
+
+
+@derived
+def _directions(analysis: Analysis) -> I64:
+    """The ``CopyKind`` of each operation of the replay, as it was stated, else as its name says; -1 for no copy."""
+    trace, events = analysis.trace, replay_of(analysis).device.event
+    stated = trace.attribute(Attribute.COPY_KIND, events)
+    is_copy = trace.events.kind[events] == EventKind.MEMCPY
+    return np.where(is_copy, np.where(stated > 0, stated, numbers_of(trace, events, _direction)), -1)
 
 
 def _direction(name: str) -> int:

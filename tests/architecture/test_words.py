@@ -15,8 +15,11 @@ OF_CODE = re.compile(r"`[^`]*`|```.*?```", re.DOTALL)
 
 
 def sentences(path: Path) -> list[str]:
-    """Texts of several words in a module, and what documents are made of: no docstring but those of rules and fixes."""
-    tree = ast.parse(path.read_text("utf-8"))
+    """Texts of several words in a module that speaks of a recorder: no docstring but those of rules and fixes."""
+    source = path.read_text("utf-8")
+    if not RECORDER.search(OTHERS.sub("", source)):
+        return []
+    tree = ast.parse(source)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for_developers = {
         id(node.body[0].value)

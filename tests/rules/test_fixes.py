@@ -8,7 +8,7 @@ import pytest
 from rules.analysis.analysis import Analysis
 from rules.fixes.base import EXPLANATION_HEADINGS, fixes
 from rules.fixes.measured_bands import NARROWEST
-from rules.fixes.plan import HOST_UNSURE, NOTHING, Plan, Promise, make_plan
+from rules.fixes.plan import HOST_UNSURE, NOTHING, Plan, Promise, make_plan, plan_of
 from rules.replay.overlay import Overlay
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_replay import RECORDINGS, replay
@@ -26,7 +26,7 @@ def promised(plan: Plan) -> dict[str, float]:
 
 
 def plan(name: str) -> Plan:
-    return make_plan(replay(name).analysis)
+    return plan_of(replay(name).analysis)
 
 
 def no_host(overlay: Overlay) -> None:

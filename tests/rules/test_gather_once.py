@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from parsers import open_trace
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import Plan, make_plan
+from tests.opened import planned
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_fixes import promised
 
@@ -114,6 +114,6 @@ def test_a_sound_sharded_model_gathers_twice_in_each_step_and_is_not_told_to_do_
     shared_data: Path,
 ) -> None:
     ranks = sorted((shared_data / "ddp").glob("fsdp_ok.rank*.gz"))
-    plan = make_plan(Analysis(open_trace(ranks)))
+    plan = planned(*ranks)
     assert plan.reason == ""
     assert "gather-once" not in {each.proposal.fix for each in plan.promises}

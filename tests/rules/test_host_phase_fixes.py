@@ -14,7 +14,7 @@ from rules.findings.base import Category, Severity
 from rules.fixes.measured_bands import UNCERTAIN
 from rules.fixes.plan import make_plan
 from rules.wording.words import Reader
-from tests.opened import analysed
+from tests.opened import planned
 from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body, promised
 
@@ -275,7 +275,7 @@ def test_what_operators_calculate_of_a_batch_of_its_own_is_apart_from_work_witho
 
 
 def test_work_beside_which_the_gpu_is_busy_is_told_behind_what_lets_it_show(fixtures: Path) -> None:
-    made = make_plan(analysed(fixtures / "programs" / "heat.pt.trace.json.gz"))
+    made = planned(fixtures / "programs" / "heat.pt.trace.json.gz")
     last = made.promises[-1]
     assert last.proposal.fix == "move-host-phase"
     assert last.expected < 1.03 < 1.5 < last.after_others

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parsers import open_trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.fixes.plan import make_plan
+from tests.opened import planned
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_fixes import promised
 
@@ -120,7 +120,7 @@ def test_a_cpu_of_its_own_is_promised_what_the_pauses_take() -> None:
 
 
 def test_a_real_program_that_was_preempted_is_not_told_to_look_for_work_in_python(fixtures: Path) -> None:
-    plan = make_plan(Analysis(open_trace([fixtures / "nsys" / "explicit_sync.sqlite.gz"])))
+    plan = planned(fixtures / "nsys" / "explicit_sync.sqlite.gz")
     first = plan.promises[0]
     assert first.proposal.fix == "free-the-cpu"
     assert promised(plan).get("move-host-phase", 1.0) < 1.1

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rules.fixes.plan import Plan, Promise, make_plan
-from tests.opened import analysed
+from rules.fixes.plan import Plan, Promise
+from tests.opened import planned
 from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body
 
@@ -143,6 +143,6 @@ def test_work_of_the_cpu_on_each_result_remains() -> None:
 
 
 def test_windows_of_scans_are_pieces() -> None:
-    (found,) = joined(make_plan(analysed(PROGRAMS / "windows.pt.trace.json.gz")))
+    (found,) = joined(planned(PROGRAMS / "windows.pt.trace.json.gz"))
     assert found.proposal.title.startswith("Run the model on 8 pieces at once")
     assert found.expected < 1.2, "its results are averaged on the CPU, which takes most of the time"

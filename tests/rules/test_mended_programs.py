@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,8 +14,8 @@ from parsers.model import EventKind
 from rules.analysis.idle.causes import Cause
 from rules.findings.base import Severity
 from rules.findings.category import Category
-from rules.fixes.plan import Plan, Promise, make_plan
-from tests.opened import analysed, diagnosed
+from rules.fixes.plan import Plan, Promise
+from tests.opened import analysed, diagnosed, planned
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "fixtures" / "programs"
 TRUTH: dict[str, dict[str, Any]] = json.loads((PROGRAMS / "truth.json").read_text())
@@ -50,9 +49,8 @@ def some(recordings: Iterable[str]) -> list[object]:
     ]
 
 
-@cache
 def plan(recording: str) -> Plan:
-    return make_plan(analysed(*RECORDINGS[recording]))
+    return planned(*RECORDINGS[recording])
 
 
 def truth(recording: str) -> dict[str, Any]:

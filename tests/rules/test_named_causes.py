@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from parsers import open_trace
-from rules.analysis.analysis import Analysis
 from rules.fixes.catalog.keep_activations import computed_again
-from rules.fixes.plan import Plan, make_plan
+from rules.fixes.plan import Plan
 from rules.wording.words import Reader
+from tests.opened import planned
 from tests.rules.builder import AUTOGRAD, TinyTrace
 from tests.rules.test_fixes import plan_of_body, promised
 
@@ -398,13 +397,13 @@ def test_a_sparse_optimizer_is_not_told_to_be_fused(optimizer: str) -> None:
 def test_what_is_promised_first_is_what_mending_gave(
     fixtures: Path, program: str, fix: str, gave: float
 ) -> None:
-    first = make_plan(Analysis(open_trace([fixtures / "causes" / f"{program}.pt.trace.json.gz"]))).promises[0]
+    first = planned(fixtures / "causes" / f"{program}.pt.trace.json.gz").promises[0]
     assert first.proposal.fix == fix
     assert first.low <= gave <= first.high
 
 
 def test_checkpointing_is_named_among_other_causes(fixtures: Path) -> None:
-    plan = make_plan(Analysis(open_trace([fixtures / "causes" / "tagger.pt.trace.json.gz"])))
+    plan = planned(fixtures / "causes" / "tagger.pt.trace.json.gz")
     assert "keep-activations" in promised(plan)
 
 
@@ -412,7 +411,7 @@ def test_checkpointing_is_named_among_other_causes(fixtures: Path) -> None:
 def test_weights_converted_in_each_call_are_promised_what_converting_them_once_gave(
     fixtures: Path, program: str, gave: tuple[float, ...]
 ) -> None:
-    plan = make_plan(Analysis(open_trace([fixtures / "causes" / f"{program}.pt.trace.json.gz"])))
+    plan = planned(fixtures / "causes" / f"{program}.pt.trace.json.gz")
     (promise,) = [each for each in plan.promises if each.proposal.fix == "convert-once"]
     assert promise.proposal.title.startswith("Convert the weights once: ")
     assert promise.low <= max(gave)
@@ -426,19 +425,19 @@ def test_weights_converted_in_each_call_are_promised_what_converting_them_once_g
 def test_copies_with_a_better_form_are_named_beside_what_comes_first(
     fixtures: Path, program: str, fix: str, gave: float
 ) -> None:
-    plan = make_plan(Analysis(open_trace([fixtures / "causes" / f"{program}.pt.trace.json.gz"])))
+    plan = planned(fixtures / "causes" / f"{program}.pt.trace.json.gz")
     (promise,) = [each for each in plan.promises if each.proposal.fix == fix]
     assert promise.low <= gave <= promise.high
 
 
 def test_what_a_compiler_would_join_is_told_by_the_programs_own_function(fixtures: Path) -> None:
-    plan = make_plan(Analysis(open_trace([fixtures / "causes" / "scores.pt.trace.json.gz"])))
+    plan = planned(fixtures / "causes" / "scores.pt.trace.json.gz")
     title = titles(plan)["compile-model"]
     assert title.endswith(", mostly cross_entropy_loss, “to” and “slice” in forward (words_predicted.py:75)")
 
 
 def test_launches_that_wait_are_named_where_stacks_were_recorded(fixtures: Path) -> None:
-    plan = make_plan(Analysis(open_trace([fixtures / "causes" / "galaxies.pt.trace.json.gz"])))
+    plan = planned(fixtures / "causes" / "galaxies.pt.trace.json.gz")
     assert titles(plan)["launch-ahead"].startswith(
         "Stop launches from blocking: 100 % of them wait for their own kernel"
     )

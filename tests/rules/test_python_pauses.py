@@ -10,7 +10,7 @@ from parsers.model import EventKind, LaneKind
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import Plan, make_plan
-from tests.opened import opened
+from tests.opened import planned
 from tests.rules.builder import MAIN, TinyTrace, steps
 from tests.rules.test_fixes import plan_of_body, promised
 
@@ -85,9 +85,7 @@ def first(plan: Plan) -> tuple[str, float, float]:
 def test_real_programs_are_promised_what_mending_them_gave(
     fixtures: Path, program: str, fix: str, gave: tuple[float, float]
 ) -> None:
-    found, low, high = first(
-        make_plan(Analysis(opened(fixtures / "programs" / f"{program}.pt.trace.json.gz")))
-    )
+    found, low, high = first(planned(fixtures / "programs" / f"{program}.pt.trace.json.gz"))
     assert found == fix
     assert low < gave[1]
     assert high > gave[0]

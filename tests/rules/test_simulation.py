@@ -7,7 +7,7 @@ import pytest
 
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
-from rules.fixes.plan import make_plan
+from rules.fixes.plan import make_plan, plan_of
 from rules.fixes.simulation import Part, simulate
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_replay import RECORDINGS, replay
@@ -15,7 +15,7 @@ from tests.rules.test_replay import RECORDINGS, replay
 
 @pytest.mark.parametrize("name", sorted(RECORDINGS))
 def test_without_any_fix_the_step_is_what_it_was(name: str) -> None:
-    plan = make_plan(replay(name).analysis)
+    plan = plan_of(replay(name).analysis)
     step = simulate(plan, plan.predict([]))
     assert np.array_equal(step.before.event, step.after.event)
     assert np.array_equal(step.before.start, step.after.start)
@@ -25,7 +25,7 @@ def test_without_any_fix_the_step_is_what_it_was(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(RECORDINGS))
 def test_the_parts_of_a_step_add_up_to_it(name: str) -> None:
-    plan = make_plan(replay(name).analysis)
+    plan = plan_of(replay(name).analysis)
     step = simulate(plan, plan.predict([each.id for each in plan.promises]))
     for timeline in (step.before, step.after):
         assert sum(timeline.parts.values()) == pytest.approx(timeline.length, abs=2)
@@ -36,7 +36,7 @@ def test_the_parts_of_a_step_add_up_to_it(name: str) -> None:
 
 
 def test_operations_of_one_lane_do_not_overlap_when_the_step_is_shorter() -> None:
-    plan = make_plan(replay("sync_params").analysis)
+    plan = plan_of(replay("sync_params").analysis)
     after = simulate(plan, plan.predict([plan.promises[0].id])).after
     for lane in np.unique(after.lane).tolist():
         mine = after.lane == lane

@@ -13,7 +13,7 @@ from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
 from rules.fixes.plan import make_plan
-from tests.opened import analysed, diagnosed
+from tests.opened import diagnosed, planned
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace, steps
 
 LAYERS = 3
@@ -160,7 +160,7 @@ def test_nothing_is_promised_for_gradients_that_may_be_used(program: Program) ->
 def test_a_teacher_that_runs_with_gradients_is_named_first(fixtures: Path) -> None:
     """Its mending was timed: 1.92 to 1.97 times as fast."""
     path = fixtures / "causes" / "teacher.pt.trace.json.gz"
-    made = make_plan(analysed(path))
+    made = planned(path)
     first = made.promises[0]
     finding = diagnosed(path).findings[0]
     assert finding.title == "Gradients are computed that nobody uses: 36 % of every step"

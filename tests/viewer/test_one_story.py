@@ -55,9 +55,8 @@ def test_enough_recordings_are_compared_every_day() -> None:
     assert len(RECORDINGS) // ONE_OF >= 15
 
 
-@pytest.mark.parametrize("name", CHOSEN)
-def test_every_answer_begins_with_the_same_cause(name: str) -> None:
-    files = RECORDINGS[name]
+def begins_with_the_same_cause(*files: Path) -> None:
+    """Every answer does."""
     analysis, diagnosis = analysed(*files), diagnosed(*files)
     plan, first = plan_of(analysis), leading(analysis, diagnosis.findings)
     sentence, do_first = verdict(analysis, diagnosis), first_step(plan, diagnosis)
@@ -94,9 +93,8 @@ def test_every_answer_begins_with_the_same_cause(name: str) -> None:
     assert promise.proposal.title in " ".join(do_first.split())
 
 
-@pytest.mark.parametrize("name", CHOSEN)
-def test_what_stands_beside_a_finding_and_below_it_names_one_change(name: str) -> None:
-    files = RECORDINGS[name]
+def names_one_change(*files: Path) -> None:
+    """What stands beside a finding and below it."""
     analysis, diagnosis = analysed(*files), diagnosed(*files)
     plan = plan_of(analysis)
     ids = [each.id for each in plan.promises]
@@ -116,9 +114,8 @@ def test_what_stands_beside_a_finding_and_below_it_names_one_change(name: str) -
             assert f"{each.title} ({told.gives}) [{each.severity}]" in report
 
 
-@pytest.mark.parametrize("name", CHOSEN)
-def test_a_gain_is_told_once_and_never_above_what_it_mends_costs(name: str) -> None:
-    files = RECORDINGS[name]
+def tells_a_gain_once(*files: Path) -> None:
+    """And never above what it mends costs."""
     diagnosis, plan = diagnosed(*files), plan_of(analysed(*files))
     leaders = [each for each in diagnosis.findings if each.fix and each.leads]
     assert len({each.fix for each in leaders}) == len(leaders)
@@ -156,9 +153,8 @@ def shares_of_bars(*files: Path) -> list[tuple[str, float, float]]:
     return found
 
 
-@pytest.mark.parametrize("name", CHOSEN)
-def test_a_share_of_idle_time_is_that_of_the_bar(name: str) -> None:
-    for title, share, of_bar in shares_of_bars(*RECORDINGS[name]):
+def tells_shares_of_the_bar(*files: Path) -> None:
+    for title, share, of_bar in shares_of_bars(*files):
         assert share == pytest.approx(of_bar, abs=0.005), title
 
 
@@ -233,8 +229,14 @@ def test_a_promise_beside_a_doubt_is_found(text: str, contradicts: bool) -> None
 
 
 @pytest.mark.parametrize("name", CHOSEN)
-def test_nothing_is_promised_and_doubted_at_once(name: str) -> None:
-    assert promised_and_doubted(*RECORDINGS[name]) == []
+def test_all_that_is_said_of_a_recording_agrees(name: str) -> None:
+    """All in one test, since each recording is diagnosed for it."""
+    files = RECORDINGS[name]
+    begins_with_the_same_cause(*files)
+    names_one_change(*files)
+    tells_a_gain_once(*files)
+    tells_shares_of_the_bar(*files)
+    assert promised_and_doubted(*files) == []
 
 
 @pytest.mark.thorough

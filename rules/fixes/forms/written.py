@@ -29,13 +29,19 @@ def fitting(trace: Trace, *operators: I64, fits: Callable[..., bool]) -> BOOL:
 
     It is asked once for each group of shapes. What hands over no tensor there, or has no shapes, does not fit.
     """
+    which = np.zeros(len(operators[0]), np.int64)
+    if not len(which):
+        return which > 0
     dims = [trace.attribute(Attribute.INPUT_DIMS, each, -1) for each in operators]
-    groups, which = np.unique(np.column_stack(dims), axis=0, return_inverse=True)
-    known = np.array([_fits(trace, group, fits) for group in groups.tolist()], bool)
-    return known[which.reshape(-1)] if len(known) else np.zeros(len(operators[0]), bool)
+    for each in dims:
+        _, first, which = np.unique(
+            which * (len(trace.strings) + 1) + each, return_index=True, return_inverse=True
+        )
+    groups = zip(*(each[first].tolist() for each in dims), strict=True)
+    return np.array([_fits(trace, group, fits) for group in groups], bool)[which]
 
 
-def _fits(trace: Trace, group: list[int], fits: Callable[..., bool]) -> bool:
+def _fits(trace: Trace, group: tuple[int, ...], fits: Callable[..., bool]) -> bool:
     inputs = [inputs_of(trace.strings[each], "", 1) if each >= 0 else None for each in group]
     try:
         return all(each is not None for each in inputs) and fits(*(each.shapes for each in inputs if each))
