@@ -31,9 +31,11 @@ def columns_of(cells: Sequence[str]) -> list[str]:
     The order is that in which nearly everybody asks: of two shares the GPU's goes before the memory's, of two powers
     the draw before the limit. Memory is what is used where it is the smaller one of two, or stands alone.
     """
+    if not cells or not _TIME.fullmatch(cells[0].strip()):
+        return []
     cells = [cell.strip() for cell in cells]
     units = [match[2] if (match := _UNIT.fullmatch(cell)) else "" for cell in cells]
-    if not cells or not _TIME.fullmatch(cells[0]) or not {"%", "W"} & set(units):
+    if not {"%", "W"} & set(units):
         return []
     names = ["timestamp", *[""] * (len(cells) - 1)]
     for unit, known in _BY_UNIT.items():

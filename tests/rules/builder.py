@@ -43,24 +43,50 @@ class TinyTrace:
 
     shift: float = 0.0
     rank: int | None = None
-    builder: TraceBuilder = field(
-        default_factory=lambda: TraceBuilder(capture=Capture(has_cpu_events=True, has_api_calls=True))
-    )
     capability: tuple[int, int] | None = (9, 0)
     gpu: str = "Test GPU"
+    _into: TraceBuilder = field(
+        default_factory=lambda: TraceBuilder(capture=Capture(has_cpu_events=True, has_api_calls=True))
+    )
+    _lanes: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _handed: int = 0
+    _events: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    _links: list[tuple[int, int]] = field(default_factory=list)
+    _stated: dict[Attribute, list[tuple[int, int]]] = field(default_factory=dict)
+
+    @property
+    def builder(self) -> TraceBuilder:
+        """What makes the trace; it has all events so far."""
+        if self._events:
+            start, end, name, lane, kind = map(np.array, zip(*self._events, strict=True))
+            self._into.add(start, end, name, lane, kind)
+            self._handed += len(self._events)
+        if self._links:
+            self._into.link(*map(np.array, zip(*self._links, strict=True)))
+        for which, stated in self._stated.items():
+            self._into.attribute(which, *map(np.array, zip(*stated, strict=True)))
+        self._events, self._links, self._stated = [], [], {}
+        return self._into
 
     def _lane(
         self, kind: LaneKind, thread: int | None, device: int | None = None, stream: int | None = None
     ) -> int:
-        name = f"{kind.name} {thread if thread is not None else stream}"
-        process = None if device is not None else PROCESS + 1000 * (self.rank or 0)
-        return self.builder.lane(Lane(kind, name, self.rank, process, thread, device, stream))
+        which = kind, self.rank, thread, device, stream
+        if which not in self._lanes:
+            name = f"{kind.name} {thread if thread is not None else stream}"
+            process = None if device is not None else PROCESS + 1000 * (self.rank or 0)
+            self._lanes[which] = self._into.lane(Lane(kind, name, self.rank, process, thread, device, stream))
+        return self._lanes[which]
+
+    def _state(self, which: Attribute, event: int, value: int | str) -> None:
+        stored = self._into.string(value) if isinstance(value, str) else value
+        self._stated.setdefault(which, []).append((event, stored))
 
     def add(self, start: float, end: float, name: str, lane: int, kind: EventKind) -> int:
         """One event; returns its number."""
-        builder = self.builder
-        times = np.array([ns(start + self.shift)]), np.array([ns(end + self.shift)])
-        return int(builder.add(*times, builder.string(name), lane, kind)[0])
+        times = ns(start + self.shift), ns(end + self.shift)
+        self._events.append((*times, self._into.string(name), lane, int(kind)))
+        return self._handed + len(self._events) - 1
 
     def step(self, start: float, end: float, name: str) -> int:
         return self.add(start, end, name, self._lane(LaneKind.STEPS, None), EventKind.STEP)
@@ -97,18 +123,19 @@ class TinyTrace:
         **attributes: int | str,
     ) -> int:
         """A GPU operation; with ``launch``, also the call that launched it at that time."""
-        index = self.builder.device(
-            Device(device, self.gpu, self.rank, 80_000_000_000, 132, self.capability, 3.35e12)
-        )
+        index = self._into.known_device(self.rank, device)
+        if index is None:
+            index = self._into.device(
+                Device(device, self.gpu, self.rank, 80_000_000_000, 132, self.capability, 3.35e12)
+            )
         lane = self._lane(LaneKind.GPU_STREAM, None, index, stream)
         number = self.add(start, end, name, lane, kind)
         if launch is not None:
             usual = {EventKind.MEMCPY: "cudaMemcpyAsync", EventKind.MEMSET: "cudaMemsetAsync"}
             made = self.call(launch, launch + launch_us, call or usual.get(kind, "cudaLaunchKernel"), thread)
-            self.builder.link(np.array([number]), np.array([made]))
+            self._links.append((number, made))
         for which, value in attributes.items():
-            stored = self.builder.string(value) if isinstance(value, str) else value
-            self.builder.attribute(Attribute[which.upper()], np.array([number]), stored)
+            self._state(Attribute[which.upper()], number, value)
         return number
 
     def copy(
@@ -190,7 +217,7 @@ class TinyTrace:
     ) -> int:
         """A collective as a flight recorder kept it: ended, or since so many us waiting for its end."""
         state = CollectiveState.SCHEDULED if waits else CollectiveState.COMPLETED
-        lane = self.builder.lane(Lane(LaneKind.FLIGHT_RECORDER, group, self.rank))
+        lane = self._into.lane(Lane(LaneKind.FLIGHT_RECORDER, group, self.rank))
         number = self.add(start, start + waits, collective, lane, EventKind.OTHER)
         stated = {
             Attribute.COLLECTIVE: collective,
@@ -204,8 +231,7 @@ class TinyTrace:
             Attribute.CALLED_FROM: place,
         }
         for which, value in stated.items():
-            stored = self.builder.string(value) if isinstance(value, str) else value
-            self.builder.attribute(which, np.array([number]), stored)
+            self._state(which, number, value)
         return number
 
     def counter(self, name: str, unit: str, samples: list[tuple[float, float]]) -> None:
@@ -217,7 +243,7 @@ class TinyTrace:
     def shapes(self, event: int, dims: list[list[int]], dtypes: list[str]) -> None:
         """Recorded input shapes and types of an operator."""
         for which, value in ((Attribute.INPUT_DIMS, dims), (Attribute.INPUT_TYPES, dtypes)):
-            self.builder.attribute(which, np.array([event]), self.builder.string(json.dumps(value)))
+            self._state(which, event, json.dumps(value))
 
     def capture(self, **stated: bool) -> None:
         self.builder.capture = replace(self.builder.capture, **stated)
