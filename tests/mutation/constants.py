@@ -83,14 +83,17 @@ def _modules(*roots: str) -> Iterator[tuple[str, ast.Module]]:
 
 
 def constants() -> list[Constant]:
-    """Every constant of rules and parsers, in the order of files."""
+    """Every constant of rules and parsers that decides something, in the order of files.
+
+    Numbers below zero stand for nothing, and no result depends on how much is handled at once (``..._AT_ONCE``).
+    """
     return [
         Constant(file, name, at.lineno, value)
         for file, module in _modules(*ROOTS)
         for statement in module.body
         if (found := assigned(statement)) is not None
         for name, at in [found]
-        if (value := _number(at)) is not None
+        if (value := _number(at)) is not None and value >= 0 and not name.endswith("AT_ONCE")
     ]
 
 

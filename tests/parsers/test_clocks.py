@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 
 from parsers import open_trace
-from parsers.chrome.build.device_clock import APART_NS, LATEST_START_NS, move_device_clock
+from parsers.chrome.build.device_clock import move_device_clock
 from parsers.model import Effect, EventKind, QualityRecorder, Trace
-from parsers.ranks.rank_clocks import CLEAR_SKEW_NS, SKEW_TO_SPREAD, ClockOffset, Collectives, offset_between
+from parsers.ranks.rank_clocks import SKEW_TO_SPREAD, ClockOffset, Collectives, offset_between
 from tests.parsers.chrome.traces import kernel, note, text_of
+
+# The cases lie on either side of these.
+APART_NS = 1_000_000_000
+LATEST_START_NS = 3_600_000_000_000
+CLEAR_SKEW_NS = 50_000
 
 BASE = 1_700_000_000_000_000_000
 NCCL = "ncclDevKernel_AllReduce_Sum_f32"

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from parsers import data_pickle, open_trace
 from parsers.data_pickle import NotData, TooMuch, read_data
-from parsers.memory.event_layouts import MAX_EVENT_LENGTH
 from parsers.memory.event_runs import EventRuns
 from parsers.memory.history import History
 from parsers.model import Cancelled, Progress, Trace, TraceError
@@ -30,6 +29,9 @@ from rules.memory.summary import memory_of
 from rules.wording.memory import memory_lines
 from tests.parsers.large_snapshots import write_snapshot
 from tests.parsers.snapshots import FORWARD, OWN, Snapshot
+
+# The cases lie on either side of these.
+MAX_EVENT_LENGTH = 1 << 14
 
 MB = 1 << 20
 # What torch.cuda.memory_stats said in the recorded processes.

@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 
 from parsers import open_trace
 from parsers.model import Counter, TraceError, UnknownFormat
-from parsers.smi.clock import NS, local_ns, moment_of
+from parsers.smi.clock import local_ns, moment_of
 from parsers.smi.readings import number
 from tests.examples import examples
 from tests.parsers.nsys_exports import export, kernel
+
+# The cases lie on either side of these.
+NS = 1_000_000_000
 
 DMON = """#Date        Time         gpu    pwr  gtemp     sm    mem   pclk  rxpci     fb
 #YYYYMMDD    HH:MM:SS     Idx      W      C      %      %    MHz   MB/s     MB

@@ -15,8 +15,11 @@ from parsers import open_trace
 from parsers.model import Cancelled, Malformed, Progress, Trace
 from parsers.sqlite import database as databases
 from parsers.sqlite.database import Database, TableDamaged
-from parsers.sqlite.guarded import MAX_TABLES, GuardedConnection, Watch
+from parsers.sqlite.guarded import GuardedConnection, Watch
 from tests.parsers.nsys_exports import call, export, kernel
+
+# The cases lie on either side of these.
+MAX_TABLES = 5_000
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r)"

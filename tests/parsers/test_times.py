@@ -12,12 +12,14 @@ import pytest
 from parsers import open_trace
 from parsers.chrome.build import assemble
 from parsers.model import Attribute, Effect, Trace
-from parsers.model.builder import MIN_GAP_NS
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from tests.parsers.chrome.traces import balanced, complete, kernel, launch, note, text_of, trace_of
 from tests.parsers.nsys_exports import call, export, write_table
 from tests.parsers.nsys_exports import kernel as nsys_kernel
+
+# The cases lie on either side of these.
+MIN_GAP_NS = 3_600 * 1_000_000_000
 
 COUNT = 60
 BEGIN = 5_000_000_000

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from parsers.model import EventKind
 from rules import diagnose
-from rules.analysis.idle.blocking import SCALAR_BYTES
 from rules.findings.base import Category, Finding
 from tests.rules.builder import TinyTrace, steps
+
+# The cases lie on either side of these.
+SCALAR_BYTES = 16
 
 MASK = "model.py(42): select"
 

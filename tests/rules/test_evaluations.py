@@ -11,12 +11,18 @@ from parsers.model import Attribute
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length
-from rules.analysis.stretches.evaluations import FEW_AFTER, MIN_LAYERS, NEARLY_ALL, evaluations
-from rules.fixes.catalog.evaluate_less_often import LEFT, LEFT_AT_MOST
+from rules.analysis.stretches.evaluations import evaluations
 from rules.fixes.plan import make_plan
 from tests.opened import opened
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_fixes import plan_of_body, promised
+
+# The cases lie on either side of these.
+FEW_AFTER = 16
+MIN_LAYERS = 3
+NEARLY_ALL = 0.9
+LEFT = 0.1
+LEFT_AT_MOST = 1 / 3
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 STEP = 10_000.0

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 from rules.analysis.analysis import Analysis
 from rules.causes import leading
 from rules.findings.base import Category, Finding, severity_of
-from rules.ranking import AS_LARGE, ranked, weight
+from rules.ranking import ranked, weight
 from rules.remedies.remedy import Remedy
 from rules.wording.headline import Headline
 from tests.rules.builder import steps
+
+# The cases lie on either side of these.
+AS_LARGE = 2.0
 
 WINDOW = 1000
 

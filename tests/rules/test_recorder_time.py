@@ -8,12 +8,16 @@ import pytest
 
 from parsers.model import EventKind, LaneKind
 from rules.analysis.analysis import Analysis
-from rules.analysis.recording.recording_costs import MAX_FRAME_SHARE, MAX_OF_GAP, USUAL_FRAME_NS
+from rules.analysis.recording.recording_costs import MAX_OF_GAP
 from rules.findings.base import Category
 from rules.replay.recorder import ENOUGH_FRAMES, buffer_requests
 from rules.replay.replay import Replay, replay_of
 from tests.opened import diagnosed
 from tests.rules.builder import TinyTrace, steps
+
+# The cases lie on either side of these.
+MAX_FRAME_SHARE = 0.8
+USUAL_FRAME_NS = 1_000.0
 
 BETWEEN_US = 200.0  # launches, without frames
 ROUNDS = 20  # launches of a step

@@ -9,18 +9,17 @@ import pytest
 
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.stretches.worker_starts import (
-    AT_ONCE_NS,
-    FEW_OPERATORS,
-    MIN_BEFORE_SHUFFLE_NS,
-    MIN_START_NS,
-    WorkerStarts,
-    worker_starts,
-)
+from rules.analysis.stretches.worker_starts import WorkerStarts, worker_starts
 from rules.fixes.plan import make_plan
 from tests.opened import opened
 from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body, promised
+
+# The cases lie on either side of these.
+AT_ONCE_NS = 1_000_000
+FEW_OPERATORS = 40
+MIN_BEFORE_SHUFFLE_NS = 20_000_000
+MIN_START_NS = 1_000_000
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "fixtures" / "programs"
 FETCH = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
