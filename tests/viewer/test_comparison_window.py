@@ -279,8 +279,12 @@ def test_the_first_recording_can_be_looked_at_while_the_second_is_read_and_both_
     qtbot.waitUntil(lambda: window.steps is not None, timeout=WAIT_MS)
     first = window.result
     assert first is not None
+    before, after = window.traces
     qtbot.keyClick(window.twins.views[0], Qt.Key.Key_X)
+    assert window.traces[0] is before, "timelines change sides with their names and figures"
     qtbot.waitUntil(lambda: window.result is not first, timeout=WAIT_MS)
+    assert window.traces[0] is after
+    assert window.traces[1] is before
     assert window.result is not None
     assert window.result.files == first.files[::-1]
     assert (window.result.step.before, window.result.step.after) == (first.step.after, first.step.before)

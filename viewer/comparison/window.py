@@ -212,13 +212,18 @@ class ComparisonWindow(QWidget):
             progress.step(0.0, "comparing")
             return compared(after, before, thresholds)
 
-        self.traces = after, before
-        for side, trace in enumerate(self.traces):
-            self.twins.show_trace(side, trace)
-        self._ask(work)
+        def answer(found: Compared) -> None:  # until then names, times and timelines stay beside one another
+            self.traces = after, before
+            for side, trace in enumerate(self.traces):
+                self.twins.show_trace(side, trace)
+            self._show(found)
 
-    def _ask(self, work: Callable[[Progress], Compared]) -> None:
-        self.jobs.ask(COMPARING, work, self._show, self._on_failure)
+        self._ask(work, answer)
+
+    def _ask(
+        self, work: Callable[[Progress], Compared], answer: Callable[[Compared], None] | None = None
+    ) -> None:
+        self.jobs.ask(COMPARING, work, answer or self._show, self._on_failure)
 
     def _on_read(self, reading: object, after: Trace) -> None:
         if reading is self._reading:
