@@ -38,7 +38,7 @@ Why it costs time
     takes until the last of them had its turn, and those that wait take the core from those that compute.
 
 How it decides
-    Stallscope's recorder notes how many cores the program may use, by its affinity and its container's quota, and how
+    stallscope capture notes how many cores the program may use, by its affinity and its container's quota, and how
     many threads PyTorch starts. If these are more, an operator may take as many times longer as there are threads for
     each core: that is the most that can be saved. Below {percent(MIN_SHARE)} of a step nothing is reported, nor for
     other recordings, which do not say these numbers.
