@@ -63,7 +63,7 @@ When it is wrong
             device=waiting.device,
             evidence=waiting.evidence(),
             unknown=(
-                "How much of it is the recorder's, which looks at every kernel of a graph: compare with a run without "
+                "How much of it is the profiler's, which looks at every kernel of a graph: compare with a run without "
                 "it.",
             ),
             confidence="medium",
