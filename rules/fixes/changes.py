@@ -68,16 +68,16 @@ def less_host_time(nodes: BOOL, ns: F64, part: float = 1.0) -> Change:
     return change
 
 
-def less_time_at_end(replay: Replay, ns: F64, part: float = 1.0) -> Change:
+def less_time_at_end(replay: Replay, ns: F64) -> Change:
     """``less_host_time`` before the first calls of steps, of what passes there in the step before.
 
     The time after each thread's last call, which ends the last step, gets shorter in proportion.
     """
-    shorter, share = less_host_time(ns > 0, ns, part), share_of_ends(replay, ns)
+    shorter, share = less_host_time(ns > 0, ns), share_of_ends(replay, ns)
 
     def change(overlay: Overlay) -> None:
         shorter(overlay)
-        overlay.tail *= 1.0 - part * share
+        overlay.tail *= 1.0 - share
 
     return change
 

@@ -188,11 +188,13 @@ def _proposal(
 
 def _shorter(replay: Replay, phase: HostPhase, part: float) -> Change:
     """This part of a phase's work is gone; of work at the end of a step also what the last step has of it."""
+    own = part * phase.own
     if not phase.is_at_end:
-        return less_host_time(phase.nodes, phase.own, part)
-    across = _across(replay, phase)
-    rest = np.where(across > 0, 0.0, phase.own)
-    return together(less_time_at_end(replay, across, part), less_host_time(phase.nodes, rest, part))
+        return less_host_time(phase.nodes, own)
+    across = part * _across(replay, phase)
+    return together(
+        less_time_at_end(replay, across), less_host_time(phase.nodes, np.where(across > 0, 0.0, own))
+    )
 
 
 def _across(replay: Replay, phase: HostPhase) -> F64:
