@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from parsers.model import Capture, Trace
-from parsers.model.builder import TraceBuilder
+from parsers.model import Trace
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
@@ -289,8 +289,8 @@ def test_rounds_over_the_parts_of_a_tensor_are_items(name: str, found: bool) -> 
 
 
 def with_cores(cores: int | None, threads: int | None, body: Callable[[TinyTrace, int], None]) -> Trace:
-    capture = Capture(has_cpu_events=True, cores=cores, threads=threads)
-    return steps(5, STEP, body, into=TinyTrace(builder=TraceBuilder(capture=capture))).build()
+    trace = steps(5, STEP, body).build()
+    return replace(trace, capture=replace(trace.capture, cores=cores, threads=threads))
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from parsers.model import Capture
-from parsers.model.builder import TraceBuilder
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Severity
 from rules.fixes.plan import make_plan
 from rules.wording.words import Reader
 from tests.opened import planned
-from tests.rules.builder import TinyTrace
+from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_fixes import plan_of_body, promised
 
 # The cases lie on either side of these.
@@ -222,8 +221,9 @@ def test_workers_do_no_more_than_the_cores_that_the_program_may_use(
         trace.op(0, 9_000, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
         trace.kernels(9_005, 24, 20, 40)
 
-    capture = Capture(has_cpu_events=True, has_api_calls=True, cores=cores)
-    made = promised(plan_of_body(body, length=10_000, into=TinyTrace(builder=TraceBuilder(capture=capture))))
+    trace = steps(6, 10_000, body).build()
+    trace = replace(trace, capture=replace(trace.capture, cores=cores))
+    made = promised(make_plan(Analysis(trace), reaches={}))
     assert made.get("load-data-in-workers", 1.0) == pytest.approx(expected, rel=0.1)
 
 
