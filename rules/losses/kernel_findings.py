@@ -91,6 +91,7 @@ NOT_WALL_TIME = (
 FROM_THE_REPORT = "The counters are from Nsight Compute, which by default flushes caches and fixes clocks."
 MAX_EVIDENCE = 5
 SHORT_NS = 5_000
+FLOOR_NS = 2_000  # Nsight Compute's time of a launch whose kernel does next to nothing: 1 to 2 us
 NEARLY_ALL = 0.9  # of the profiled time in one kernel: then
 MIN_TOLD = 0.01  # of it is the least that another one takes whose limit is told
 _OF_LARGE_SETS = frozenset(
@@ -164,7 +165,7 @@ def findings(
         weight = _on_the_timeline(analysis, group) if joined else _in_the_report(trace, group)
         if weight is None:
             continue
-        saving = 0.0 if math.isnan(fault.saving) else min(max(fault.saving, 0.0), 1.0)
+        saving = 0.0 if math.isnan(fault.saving) else min(max(fault.saving, 0.0), _above_the_floor(group))
         ceiling = round(saving * weight.total_ns)
         if fault.is_verdict and one_is_all and weight.total_ns < MIN_TOLD * weight.window_ns:
             continue
@@ -194,6 +195,12 @@ def findings(
             unknown=(" ".join(note for note in notes if note),),
             confidence=fault.confidence,
         )
+
+
+def _above_the_floor(group: KernelGroup) -> float:
+    """The share of its time that a launch does not take by being one; all of it where its time is not known."""
+    mean = group.total_ns / group.count if group.count else 0.0
+    return max(1.0 - FLOOR_NS / mean, 0.0) if mean > 0 else 1.0
 
 
 def _faster_version(trace: Trace, kernel: KernelProfile, fault: Fault) -> str:

@@ -181,13 +181,6 @@ def test_the_occupancy_decision(changes: Metrics, advice: Advice) -> None:
     assert verdict.text.endswith(".")
 
 
-def test_no_sm_holds_more_warps_than_it_can() -> None:
-    verdict = occupancy_verdict(kernel({"sm__warps_active.avg.pct_of_peak_sustained_active": 139.1}))
-    assert verdict.occupancy_percent == 100
-    below = occupancy_verdict(kernel({"sm__warps_active.avg.pct_of_peak_sustained_active": 99.0}))
-    assert below.occupancy_percent == 99
-
-
 def test_low_occupancy_names_its_limiter() -> None:
     slow = kernel(WAITING, stall("long_scoreboard", 0.8), LOW)
     finding = next(each for each in found(trace_of(slow)) if each.category is Category.LOW_OCCUPANCY)
@@ -297,7 +290,7 @@ def test_where_most_sms_get_no_block_that_comes_before_what_happens_inside_the_b
     assert some[0].category is Category.BARRIER_STALL
     (one,) = (each for each in found(trace_of(kernel(waiting))) if each.category is Category.BARRIER_STALL)
     assert gain(one).startswith("at most ")
-    single = found(trace_of(kernel(waiting, grid=(1, 1, 1))))[0]
+    single = found(trace_of(kernel(waiting, {"gpu__time_duration.sum": 1e6}, grid=(1, 1, 1))))[0]
     assert single.speedup_at_most > MAX_FACTOR
     assert gain(single) == "up to 99 % of the time"
 

@@ -10,10 +10,13 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.launch_sizes import MOSTLY_EMPTY, nearly_empty
 from rules.analysis.recording.subject import subject_of
 from rules.catalog.kernel_idle_sms import KernelIdleSms
+from rules.catalog.kernel_speed_of_light import KernelSpeedOfLight
+from rules.kernels.checks.occupancy import occupancy_verdict
 from rules.kernels.checks.speed_of_light import speed_of_light
+from rules.losses.kernel_findings import FLOOR_NS
 from rules.verdict.verdict import verdict
 from tests.rules.builder import TinyTrace
-from tests.rules.kernel_profiles import COMPUTE, SOUND, kernel
+from tests.rules.kernel_profiles import ACHIEVED, COMPUTE, SOUND, kernel, trace_of
 
 # The cases lie on either side of these.
 MAJORITY = 0.5
@@ -168,3 +171,17 @@ def test_products_of_narrow_types_are_not_told_to_be_narrower(dtype: str, narrow
     assert told is not None
     assert ("types are already narrow" in " ".join(told.advice)) is narrow
     assert ("lower precision" in " ".join(told.advice)) is not narrow
+
+
+@pytest.mark.parametrize(("measured", "told"), [(139.1, 100.0), (99.0, 99.0)])
+def test_no_sm_holds_more_warps_than_it_can(measured: float, told: float) -> None:
+    assert occupancy_verdict(kernel({ACHIEVED: measured})).occupancy_percent == told
+
+
+@pytest.mark.parametrize(("took_ns", "at_most"), [(FLOOR_NS, 0), (2 * FLOOR_NS, FLOOR_NS), (1_000, 0)])
+def test_no_launch_is_promised_to_take_less_than_one_that_does_nothing(took_ns: int, at_most: int) -> None:
+    few = {"gpu__time_duration.sum": took_ns, COMPUTE: 0.5, "launch__waves_per_multiprocessor": 0.01}
+    idle = kernel(few, {metric: 1.0 for metric in SOUND if "throughput" in metric}, grid=(2, 1, 1))
+    told = finding(trace_of(idle), KernelSpeedOfLight.id)
+    assert told is not None
+    assert told.ceiling_ns == at_most
