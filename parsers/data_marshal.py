@@ -77,7 +77,7 @@ class _Reader:
     def _long(self) -> int:
         count = int.from_bytes(self._take(4), "little", signed=True)
         digits = struct.unpack(f"<{abs(count)}H", self._take(2 * abs(count)))
-        value = sum(digit << (_BITS_OF_DIGIT * place) for place, digit in enumerate(digits))
+        value = sum(int(digit) << (_BITS_OF_DIGIT * place) for place, digit in enumerate(digits))
         return -value if count < 0 else value
 
     def _number(self, width: int) -> int:

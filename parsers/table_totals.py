@@ -29,7 +29,7 @@ _KNOWN = (
     _Columns(TimeOf.GPU, "name", "selfcuda", "selfcuda%", "ofcalls"),
     _Columns(TimeOf.GPU, "name", "time timeus", "time%", "calls", "GPU activities"),
     _Columns(TimeOf.CALLS, "name", "time timeus", "time%", "calls", "API calls"),
-    _Columns(TimeOf.GPU, "name operation", "totaltimens", "time%", "instances count"),
+    _Columns(TimeOf.GPU, "name operation", "totaltimens", "time%", "instances operations count"),
     _Columns(TimeOf.CALLS, "name", "totaltimens", "time%", "numcalls"),
     _Columns(TimeOf.GPU, "name", "totaldurationns", "percentage", "calls"),
     _Columns(TimeOf.GPU, "optype", "totaltimeus", "ratio%", "count"),

@@ -65,6 +65,12 @@ def test_calls_of_the_system_are_no_calls_to_the_gpu() -> None:
     assert [each.of for each in totals_of(header, [(76.2, 5e9, 64.0, "cudaFree")])] == [TimeOf.CALLS]
 
 
+@pytest.mark.parametrize("count", ["Count", "Operations"])
+def test_copies_are_the_gpus_in_every_release_of_nsys(count: str) -> None:
+    header = ("Time(%)", "Total Time (ns)", count, "Operation")
+    assert [each.of for each in totals_of(header, [(100.0, 8e6, 60.0, "[CUDA memcpy HtoD]")])] == [TimeOf.GPU]
+
+
 def test_shares_are_of_all_rows_though_only_the_first_were_printed() -> None:
     title, account = told(of("ms", TimeOf.CPU, ("aten::mm", 40.0, 20.0), ("aten::add", 20.0, 10.0)))
     assert title == "20 % of the CPU's time is in aten::mm"
