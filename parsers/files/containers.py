@@ -155,7 +155,7 @@ def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Cont
                 found.sources.append(identify(copy, name))
             except TraceError as error:
                 found.skipped.append((name, error.problem))
-    except (*_archive_errors(), *READ_ERRORS) as error:
+    except _archive_errors() as error:
         if not found.sources:
             raise Malformed(path, f"The archive is damaged ({error}).", "Copy it again.") from error
         found.skipped.append((path.name, f"the archive is damaged ({error})"))
@@ -171,7 +171,7 @@ def _archive_errors() -> tuple[type[Exception], ...]:
     import zipfile
 
     of_formats = zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError
-    return *of_formats, NotImplementedError, RuntimeError
+    return *of_formats, NotImplementedError, RuntimeError, *READ_ERRORS
 
 
 def _reason_to_leave_out(name: str) -> str:
