@@ -128,18 +128,6 @@ def test_other_faults_are_named_and_sound_kernels_get_only_their_verdict(fixture
         assert named[name] <= verdicts, name
 
 
-def test_a_sound_kernel_gets_its_verdict_and_nothing_else() -> None:
-    (finding,) = found(trace_of(kernel(), kernel()))
-    assert (finding.category, finding.severity, finding.ceiling_ns) == (
-        Category.MEMORY_BOUND,
-        Severity.INFO,
-        0,
-    )
-    assert finding.window_ns == 200_000
-    assert "2 launches" in finding.explanation
-    assert "not with wall time" in finding.cannot_tell
-
-
 def test_a_quarter_of_occupancy_without_stalls_is_fine() -> None:
     few_warps: Metrics = {THEORETICAL: 25.0, ACHIEVED: 25.0, "smsp__maximum_warps_avg_per_active_cycle": 4}
     assert Category.LOW_OCCUPANCY not in categories(kernel(few_warps))

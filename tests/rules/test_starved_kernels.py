@@ -11,6 +11,7 @@ from rules.analysis.gpu.launch_sizes import MOSTLY_EMPTY, nearly_empty
 from rules.analysis.recording.subject import subject_of
 from rules.catalog.kernel_idle_sms import KernelIdleSms
 from rules.catalog.kernel_speed_of_light import KernelSpeedOfLight
+from rules.findings.base import Category, Severity
 from rules.kernels.checks.occupancy import occupancy_verdict
 from rules.kernels.checks.speed_of_light import speed_of_light
 from rules.losses.kernel_findings import FLOOR_NS
@@ -185,3 +186,15 @@ def test_no_launch_is_promised_to_take_less_than_one_that_does_nothing(took_ns: 
     told = finding(trace_of(idle), KernelSpeedOfLight.id)
     assert told is not None
     assert told.ceiling_ns == at_most
+
+
+def test_a_sound_kernel_gets_its_verdict_and_nothing_else() -> None:
+    (told,) = diagnose(trace_of(kernel(), kernel())).findings
+    assert (told.category, told.severity, told.ceiling_ns) == (
+        Category.MEMORY_BOUND,
+        Severity.INFO,
+        0,
+    )
+    assert told.window_ns == 200_000
+    assert "2 launches" in told.explanation
+    assert "not with wall time" in told.cannot_tell
