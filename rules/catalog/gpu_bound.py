@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -166,11 +166,12 @@ def _names(analysis: Analysis, kernels: I64, families: list[tuple[Family, float]
         return [f"{family.label} {percent(part)}" for family, part in families]
     trace = analysis.trace
     time = time_by_name(trace, kernels)
-    whole: Counter[str] = Counter()
+    whole: defaultdict[str, float] = defaultdict(float)
     for name in np.flatnonzero(time).tolist():
         whole[_INSTANCE.sub("", kernel_name(trace.strings[name]))] += float(time[name] / time.sum())
-    told = [each for each in whole.most_common(MAX_NAMED) if each[1] >= NOTEWORTHY_KERNEL]
-    return [f"{shortened(name)} {percent(part)}" for name, part in told or whole.most_common(1)]
+    largest = sorted(whole.items(), key=lambda each: -each[1])[:MAX_NAMED]
+    told = [each for each in largest if each[1] >= NOTEWORTHY_KERNEL]
+    return [f"{shortened(name)} {percent(part)}" for name, part in told or largest[:1]]
 
 
 def _few_blocks(analysis: Analysis, device: int, kernels: I64) -> Words:
