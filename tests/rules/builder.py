@@ -245,7 +245,7 @@ class TinyTrace:
         for which, value in ((Attribute.INPUT_DIMS, dims), (Attribute.INPUT_TYPES, dtypes)):
             self._state(which, event, json.dumps(value))
 
-    def capture(self, **stated: bool) -> None:
+    def capture(self, **stated: object) -> None:
         self.builder.capture = replace(self.builder.capture, **stated)
 
     def build(self) -> Trace:

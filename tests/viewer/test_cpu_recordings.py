@@ -56,7 +56,7 @@ def test_threads_are_open_operators_have_no_columns_of_a_gpu_and_calls_are_added
     show_tab(window, qtbot, "Operators")
     table = window.panels.findChild(OperatorsPanel).table
     shown = [column.title for i, column in enumerate(table.rows.columns) if not table.isColumnHidden(i)]
-    assert shown == ["Operator", "Calls", "CPU self", "CPU total"]
+    assert shown == ["Operator", "CPU calls", "CPU self", "CPU total"]
     nothing_is_said_to_be_missing(window)
 
 
