@@ -6,6 +6,8 @@ import struct
 from typing import Any
 
 MAX_DEPTH = 16
+MAX_DIGITS = 8  # of 15 bits: no profile counts further
+MAX_OBJECTS = 3_000_000  # a profile of 100,000 functions holds about as many
 _REMEMBERED = 0x80  # of a type's byte: the object is referred to later
 _TEXTS = {"u": (4, "utf-8"), "t": (4, "utf-8"), "a": (4, "latin-1"), "A": (4, "latin-1")}
 _SHORT_TEXTS = {"z": (1, "latin-1"), "Z": (1, "latin-1")}
@@ -29,10 +31,12 @@ class _Reader:
         self._content = content
         self._at = 0
         self._remembered: list[Any] = []
+        self._left = MAX_OBJECTS
 
     def read(self, depth: int) -> Any:
-        if depth > MAX_DEPTH:
-            raise NoData("too deep")
+        self._left -= 1
+        if depth > MAX_DEPTH or self._left < 0:
+            raise NoData("too deep, or too large")
         byte = self._take(1)[0]
         kind, is_remembered = chr(byte & ~_REMEMBERED), bool(byte & _REMEMBERED)
         if kind == "r":
@@ -76,6 +80,8 @@ class _Reader:
 
     def _long(self) -> int:
         count = int.from_bytes(self._take(4), "little", signed=True)
+        if abs(count) > MAX_DIGITS:
+            raise NoData("a number that is too large")
         digits = struct.unpack(f"<{abs(count)}H", self._take(2 * abs(count)))
         value = sum(int(digit) << (_BITS_OF_DIGIT * place) for place, digit in enumerate(digits))
         return -value if count < 0 else value

@@ -101,3 +101,13 @@ def test_code_and_depth_are_no_data() -> None:
         loads(marshal.dumps((deep,)))
     with pytest.raises(NoData):
         loads(b"(\xff\xff\xff\x7fN")
+
+
+def test_numbers_and_lists_that_no_profile_holds_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert loads(marshal.dumps((1 << 120) - 1)) == (1 << 120) - 1
+    with pytest.raises(NoData):
+        loads(marshal.dumps(1 << 120))
+    monkeypatch.setattr("parsers.data_marshal.MAX_OBJECTS", 4)
+    assert loads(marshal.dumps((1, 2, 3))) == (1, 2, 3)
+    with pytest.raises(NoData):
+        loads(marshal.dumps((1, 2, 3, 4)))
