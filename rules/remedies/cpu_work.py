@@ -68,7 +68,7 @@ def as_many_threads(cores: int) -> Remedy:
             "in the environment."
         ),
         "If other programs use the same cores, start even fewer, or run the programs one after another.",
-        code=for_pytorch(f"torch.set_num_threads({cores})                      # at the start of the program"),
+        code=for_pytorch(f"torch.set_num_threads({cores})  # at the start of the program"),
         native=(f"Start no more threads than there are cores, such as with OMP_NUM_THREADS={cores}.",),
     )
 
