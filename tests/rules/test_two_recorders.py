@@ -126,7 +126,7 @@ def promises_alike(paths: list[Path]) -> bool:
         return first is second
     same = set(first.proposal.categories) & set(second.proposal.categories)
     ratio = first.expected / second.expected
-    return bool(same) and 1 / AS_MUCH <= ratio <= AS_MUCH
+    return bool(same and 1 / AS_MUCH <= ratio <= AS_MUCH)
 
 
 @pytest.mark.parametrize(

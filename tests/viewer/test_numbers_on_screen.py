@@ -210,6 +210,8 @@ def require_as_many_read_backs_in_the_query(window: MainWindow) -> None:
     if not found:
         return
     rows = rows_of(analysis, "synchronisations")
+    if not rows["operator"].notna().any():
+        return  # a recording without operators says of no call what it reads
     start, end = window.document.window
     read = rows["operator"].astype(str).isin(["aten::item", "aten::_local_scalar_dense"])
     read &= (rows["start_ns"] >= start) & (rows["start_ns"] < end)
