@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -130,3 +133,17 @@ def _direction(name: str) -> CopyKind:
         return CopyKind.UNKNOWN
     ends = tuple(end[0].lower() for end in (found[2], found[3]))
     return _ENDS.get((ends[0], ends[1]), CopyKind.UNKNOWN)
+
+
+def renamed(table: CsvTable, names: Mapping[str, str], made: Mapping[str, Any]) -> CsvTable:
+    """The columns that ``names`` calls as nsys stats does, by their own names, and those ``made`` of them."""
+    kept = {ours: table.columns[theirs] for ours, theirs in names.items() if theirs in table}
+    return replace(table, columns={**kept, **made})
+
+
+def in_words(numbers: Any) -> Any:
+    """Integers as a column of text; empty where one is absent."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.if_else(pa.array(numbers == ABSENT), "", pc.cast(pa.array(numbers), pa.string()))

@@ -21,6 +21,7 @@ from viewer.cli import main
 MAX_ROWS = 5_000
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
+NVPROF_TRACE = FIXTURES / "results" / "nvprof_gpu_trace.csv"
 NCCL = """# nThread 1 nGpus 8 minBytes 8388608 maxBytes 16777216 step: 2(factor)
 #
 #                                                              out-of-place                       in-place
@@ -61,14 +62,6 @@ NVPROF = """==7== NVPROF is profiling process 7, command: ./gemm
 "Time(%)","Time","Calls","Avg","Min","Max","Name"
 %,ms,,ms,ms,ms,
 61.5,1.2,3,0.4,0.3,0.5,"gemm(float*, int)"
-"""
-NVPROF_TRACE = """==7== NVPROF is profiling process 7, command: ./gemm
-==7== Profiling result:
-"Start","Duration","Grid X","Grid Y","Grid Z","Block X","Block Y","Block Z","Registers Per Thread","Static SMem",\
-"Dynamic SMem","Size","Throughput","SrcMemType","DstMemType","Device","Context","Stream","Name"
-s,us,,,,,,,,B,B,MB,GB/s,,,,,,
-1.500000,10.5,,,,,,,,,,2.0,5.1,"Pageable","Device","GTX 1080 (1)","1","7","[CUDA memcpy HtoD]"
-1.500100,20,8,4,1,64,1,1,32,0,0,,,,,"GTX 1080 (1)","1","14","gemm(float*, int) [105]"
 """
 OP_STATISTIC = """OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),Ratio(%)
 Mul,AI_VECTOR_CORE,20,260.825,1.26,13.041,160.2,2.9
@@ -324,7 +317,7 @@ def test_tables_of_ascend_and_nvprof_are_timelines_in_their_own_units(tmp_path: 
         len(set(trace.events.lane[work].tolist())) == 2
     )  # no stream was stated, and none is told to be shared
 
-    trace = opened(tmp_path / "trace.csv", NVPROF_TRACE)
+    trace = open_trace([NVPROF_TRACE])
     work = trace.gpu_operations
     assert [trace.name(each) for each in work.tolist()] == ["[CUDA memcpy HtoD]", "gemm(float*, int)"]
     assert trace.events.start[work].tolist() == [0, 100_000]
@@ -337,7 +330,7 @@ def test_tables_of_ascend_and_nvprof_are_timelines_in_their_own_units(tmp_path: 
     (table,) = opened(tmp_path / "summary.csv", NVPROF).tables
     assert (table.title, table.column("Name")[-1]) == ("Summary of nvprof", "gemm(float*, int)")
     with pytest.raises(TraceError, match="no operations"):
-        opened(tmp_path / "empty.csv", NVPROF_TRACE.split("1.500000")[0])
+        opened(tmp_path / "empty.csv", NVPROF_TRACE.read_text().split("1.500000")[0])
 
 
 VISUAL = (

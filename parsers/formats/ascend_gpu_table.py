@@ -1,0 +1,63 @@
+"""GPU operations as Ascend's profiler writes them as CSV (kernel_details, op_summary), without their calls."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.csv_tables import CsvTable, has_columns, read_csv
+from parsers.files.base import Source, parser
+from parsers.gpu_tables import add_operations, in_words, renamed
+from parsers.model import Progress, Trace, TraceInput
+from parsers.model.arrays import ABSENT
+from parsers.model.builder import TraceBuilder
+from parsers.model.names.collectives import is_collective_kernel
+
+_TIMES = (("starttimeus",), ("durationus", "taskdurationus"))
+_COLUMNS = (*_TIMES, ("name", "opname"), ("type", "optype"), ("acceleratorcore", "tasktype"))
+
+
+@parser
+class AscendGpuTable:
+    """Recognised by the names of its columns."""
+
+    format: ClassVar[str] = "ascend-gpu-table"
+    title: ClassVar[str] = "Ascend profiler"
+    files: ClassVar[str] = "kernel_details and op_summary as CSV"
+    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
+    priority: ClassVar[int] = 57
+    version: ClassVar[int] = 1
+    excerpt_of: ClassVar[frozenset[str]] = frozenset({"chrome"})
+
+    def recognises(self, source: Source) -> bool:
+        return has_columns(source.head, *_COLUMNS)
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        builder = TraceBuilder()
+        table = _as_of_nsys(read_csv(source, builder.quality, progress.part(0.0, 0.8)), builder)
+        hint = "To see why the accelerator idles, open the trace_view.json beside it."
+        add_operations(table, builder, source.path, hint)
+        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "Ascend profiler"))
+        builder.sources.append(None)
+        return builder.build(progress.part(0.8, 1.0))
+
+
+def _as_of_nsys(table: CsvTable, builder: TraceBuilder) -> CsvTable:
+    """Its operations as those of nsys stats, from the first one on; of which accelerator they are is not said."""
+    import pyarrow as pa
+
+    start, length = (table.scaled(table.first(names), 1000) for names in _TIMES)
+    told = start != ABSENT
+    if told.any():
+        builder.epoch_ns = int(start[told].min())
+        start = np.where(told, start - builder.epoch_ns, ABSENT)
+    texts, name = table.texts("name", "opname")
+    talks = np.array([is_collective_kernel(text) for text in texts], np.int64)[name]
+    made = {
+        "startns": in_words(start),
+        "durationns": in_words(length),
+        "device": pa.array(["Ascend NPU (0)"]).take(pa.array(np.zeros(table.length, np.int64))),
+        "strm": table.columns.get("streamid", in_words(talks)),  # collectives have streams of their own
+    }
+    return renamed(table, {"name": table.first(("name", "opname"))}, made)
