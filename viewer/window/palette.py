@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
     QListView,
     QStyle,
     QStyledItemDelegate,
+    QStyleOptionFrame,
     QStyleOptionViewItem,
     QToolButton,
     QWidget,
@@ -40,6 +41,7 @@ Index = QModelIndex | QPersistentModelIndex
 
 ROW_HEIGHT = 30
 MAX_ROWS = 12
+BESIDE_TEXT = 6  # px that Qt leaves free beside the text of a field, and a margin of our own
 
 
 class Mode(Enum):
@@ -197,7 +199,6 @@ class SearchField(QLineEdit):
     def set_mode(self, mode: Mode) -> None:
         """Search everything, or events only."""
         self.mode = mode
-        self.setPlaceholderText(mode.value)
         self.regex.setVisible(mode is Mode.EVENTS)
         self._arrange()
 
@@ -237,7 +238,15 @@ class SearchField(QLineEdit):
             right -= 4
         self.position.adjustSize()
         self.position.move(right - self.position.width() - 4, (self.height() - self.position.height()) // 2)
-        self.setTextMargins(2, 0, self.width() - self.position.x() if self.position.text() else 36, 0)
+        taken = self.width() - self.position.x() if self.position.text() else 36
+        self.setTextMargins(2, 0, taken, 0)
+        words = self.mode.value  # a first word that is whole says more than a sentence that is cut
+        option = QStyleOptionFrame()
+        self.initStyleOption(option)
+        inside = self.style().subElementRect(QStyle.SubElement.SE_LineEditContents, option, self)
+        room = inside.width() - taken - BESIDE_TEXT
+        fits = self.fontMetrics().horizontalAdvance(words) <= room
+        self.setPlaceholderText(words if fits else words.partition(" ")[0])
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
