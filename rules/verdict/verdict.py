@@ -297,7 +297,7 @@ def _idle_share(budget: Budget) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TimeParts:
-    """(key, label, ns) of every part of ``whole_ns``; ``of`` says what that is where it is not the recorded time."""
+    """(key, label, ns) of every part of ``whole_ns``; ``of`` says what that is where it is not all recorded time."""
 
     parts: list[tuple[str, str, int]]
     whole_ns: int
@@ -305,11 +305,16 @@ class TimeParts:
 
 
 def time_parts(analysis: Analysis, diagnosis: Diagnosis, device: int) -> TimeParts:
-    """Where the time of a GPU goes: of a step without the recorder, where that is known and makes a difference."""
+    """Where the time of a GPU goes: of a step, without the recorder where that is known and makes a difference."""
     step = diagnosis.step_times.get(device)
     if step is None or not step.is_told:
-        budget = analysis.budgets(device)
-        return TimeParts(budget_parts(budget, analysis.idle), budget.window_ns)
+        budget, steps = analysis.budgets(device), analysis.steps_in_window
+        told = budget_parts(budget, analysis.idle)
+        if not steps:
+            return TimeParts(told, budget.window_ns)
+        whole = round(budget.window_ns / steps)
+        a_step = [(key, label, round(ns / steps)) for key, label, ns in told if 2 * ns > steps]
+        return TimeParts(a_step, whole, f"a step of {duration(whole)}")
     parts = [(key, _label(key, analysis.idle), round(ns)) for key, ns in step.parts.items()]
     by_size = sorted(parts[4:-1], key=lambda part: -part[2])
     what = "a step of " if analysis.steps_in_window else ""

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import resources
+from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
 from rules.causes import leading
 from rules.fixes.plan import plan_of
@@ -16,9 +18,10 @@ from rules.verdict.verdict import time_parts, verdict
 from rules.wording.headline import Part
 from rules.wording.words import Reader
 from tests.opened import analysed, diagnosed
-from viewer.reports.diagnosis_report import card, diagnosis_report
+from viewer.reports.diagnosis_report import as_html, card, diagnosis_report
 from viewer.reports.fixes_report import fixes_text, numbers_of_changes
 from viewer.reports.json_report import as_json
+from viewer.reports.tables_report import rows_that_matter, tables_blocks
 from viewer.reports.text_report import WIDTH, as_text
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
@@ -256,3 +259,22 @@ def test_tensor_cores_are_promised_without_a_doubt(shared_data: Path) -> None:
     report = as_text(analysed(path).trace, diagnosed(path), analysed(path))
     assert report.startswith("Matrix products without tensor cores: ")
     assert "Do this first, about" in report
+
+
+def test_where_the_profiler_takes_nothing_the_reports_still_tell_of_a_step() -> None:
+    sample = resources.path("samples/elementwise_chain.pt.trace.json.gz")
+    analysis, diagnosis = analysed(sample), diagnosed(sample)
+    start, end = analysis.window
+    whole = round((end - start) / 5)
+    time = time_parts(analysis, diagnosis, 0)
+    assert (time.whole_ns, time.of) == (whole, f"a step of {duration(whole)}")
+    assert sum(ns for _, _, ns in time.parts) == pytest.approx(whole, abs=10)
+    for told in (as_text(analysis.trace, diagnosis, analysis), as_html(analysis.trace, diagnosis, analysis)):
+        assert f"a step of {duration(whole)}" in told.replace("\u00a0", " ")
+
+
+def test_a_page_and_a_terminal_call_each_kernel_by_its_short_name_alone() -> None:
+    sample = resources.path("samples/elementwise_chain.pt.trace.json.gz")
+    kernels, *_ = tables_blocks(rows_that_matter(analysed(sample)), 20, 5)
+    assert kernels.columns == ("name", "calls", "total", "gpu time")
+    assert [each for each in kernels.rows if "<" in each[0] or each[0].startswith("void ")] == []

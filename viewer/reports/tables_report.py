@@ -26,7 +26,8 @@ MAX_PRINTED = 25
 MAX_ON_PAGE = 200
 _SIZES = {"B": "", "B/s": "/s"}  # what stands behind the unit
 _UNSAID = ("event",)
-_SHORT = {"name": "short_name"}
+_AS_READ = {"short name": "name"}
+_SHORT = {"name": "short_name"}  # instead of which people read what
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,24 +169,22 @@ def tables_json(tables: Sequence[Table]) -> dict[str, Any]:
 
 def tables_blocks(tables: Sequence[Table], most: int, few: int) -> list[blocks.Table]:
     """The first rows of each as a table of a page, which shows ``few`` until more are wanted."""
-    return [replace(_block(table, most, *_UNSAID), few=few) for table in tables]
+    return [replace(_block(table, most), few=few) for table in tables]
 
 
 def tables_text(tables: Sequence[Table], most: int = FEW) -> list[str]:
-    """The first rows of each for a terminal: long names give way to short ones."""
-    found = []
-    for table in tables:
-        hidden = [name for name, short in _SHORT.items() if short in table.names]
-        found += table_lines(_block(table, most, *_UNSAID, *hidden))
-    return found
+    """The first rows of each for a terminal."""
+    return [line for table in tables for line in table_lines(_block(table, most))]
 
 
-def _block(table: Table, most: int, *hidden: str) -> blocks.Table:
-    shown = table.without(*hidden)
+def _block(table: Table, most: int) -> blocks.Table:
+    """The first rows as people read them: long names give way to short ones."""
+    long = [name for name, short in _SHORT.items() if short in table.names]
+    shown = table.without(*_UNSAID, *long)
     texts = [all(isinstance(row[index], str) for row in shown.rows) for index in range(len(shown.names))]
     return blocks.Table(
         table.title,
-        shown.headings,
+        tuple(_AS_READ.get(each, each) for each in shown.headings),
         shown.cells(most),
         table.left_out + max(len(table.rows) - most, 0),
         few=most,
