@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
-from parsers.model import Device, EventKind, EventTable, Lane, LaneKind, Trace
+from parsers.model import U32, Device, EventKind, EventTable, Lane, LaneKind, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import IdleTable
 from rules.analysis.steps.analysed_time import AnalysedTime
@@ -179,6 +179,36 @@ def test_while_zooming_every_row_takes_its_turn_to_be_exact(by: float) -> None:
     for number, row in enumerate(rows):
         kept = strips.strip(number, row, view)
         assert_same(kept.shown(view), Strip.of(row, view, kept.first, kept.last).shown(view))
+
+
+@pytest.mark.parametrize(("by", "each"), [(0.97, 6), (0.94, 14), (1.03, 8), (1.06, 14)])
+def test_the_faster_a_zoom_the_more_rows_take_their_turn_in_a_frame(by: float, each: int) -> None:
+    rows, strips = [random_row(5000, seed) for seed in range(40)], Strips()
+    made: list[int] = []
+    for number in range(20):
+        view = zoomed(by**number)
+        strips.begin(view, hurried=True)
+        made.append(sum(not strips.strip(name, row, view).rough for name, row in enumerate(rows)))
+        strips.look_ahead(len(rows))  # before the zoom begins
+    assert made == [40] + 19 * [each]  # and never many at once, because none went too far from its zoom
+
+
+def test_rows_are_prepared_with_what_they_look_like() -> None:
+    row, strips, view = random_row(5000, 1), Strips(), zoomed(1.0)
+    asked: list[int] = []
+
+    def make(columns: Columns) -> U32:
+        asked.append(len(columns.event))
+        return np.arange(len(columns.event), dtype=np.uint32)
+
+    for _ in range(2):
+        strips.begin(view)
+        strips.strip("row", row, view).look(make, view)
+        strips.look_ahead(1)
+    assert len(asked) == 2
+    strips.begin(zoomed(0.99), hurried=True)
+    strips.strip("row", row, view).look(make, view)
+    assert len(asked) == 3  # the row whose turn it is
 
 
 @examples(60)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+import math
+from collections.abc import Callable, Hashable, Mapping, Set
 from functools import cached_property, partial
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from viewer.timeline.geometry.row_index import Row
 BEYOND = 8  # columns on either side of a view: what begins or ends there shows at its edge
 BEYOND_HURRIED = 96  # while zooming: the next zooms out are then covered
 NEAR_ZOOM = 1.25
-TURNS = 8  # while zooming: so many frames until each row was worked out
+TURNS = 16  # while zooming: at most so many frames until each row was worked out
 AHEAD = 3  # a row that has to grow grows by the view's width over this
 NEAR = 4  # a row may grow in good time when less than the view's width over this is left
 MAX_VIEWS = 3  # widths of the view that a row keeps at most
@@ -36,6 +37,7 @@ class Strip:
     columns: Columns
     empty: bool = False
     looks: U32 | None = None
+    make: Callable[[Columns], U32] | None = None  # who was asked for them
     times: I64 | None = None  # what ``spans`` says
 
     rough: ClassVar[bool] = False
@@ -84,7 +86,7 @@ class Strip:
     def whole_look(self, make: Callable[[Columns], U32]) -> U32:
         """The same of all columns of the strip."""
         if self.looks is None:
-            self.looks = make(self.columns)
+            self.looks, self.make = make(self.columns), make
         return self.looks
 
     @property
@@ -167,23 +169,35 @@ class Stretched:
 class Stretching:
     """Rows of a zoom as they were worked out for zooms near it."""
 
-    def __init__(self, former: Mapping[Hashable, Strip | Stretched], view: Grid) -> None:
+    def __init__(self, former: Mapping[Hashable, Strip | Stretched], view: Grid, before: float) -> None:
+        """``before`` is the distance of the last frame's columns."""
         self._view = view
         self._exact = {
             name: kept.source if isinstance(kept, Stretched) else kept for name, kept in former.items()
         }
         self._places: dict[tuple[float, float, int, int], I64 | None] = {}
         self._nearest: dict[tuple[float, float], I64 | None] = {}  # by zoom: columns nearest to the view's
+        self._turn = self._whose_turn(before)
 
     def strip(self, name: Hashable, row: Row) -> Stretched | None:
-        """A row; None where its strip is not of a zoom near this one or does not reach far enough."""
+        """A row; None where its turn has come, its strip is of no zoom near this one or does not reach far enough."""
         exact = self._exact.get(name)
-        if exact is None or exact.row is not row:
+        if exact is None or exact.row is not row or name in self._turn:
             return None
         zoom = exact.zoom
         key = zoom.step, zoom.phase, exact.first, exact.last
         place = self._places[key] if key in self._places else self._place_in(exact, key)
         return None if place is None else Stretched(exact, place, partial(self._wide, name))
+
+    def _whose_turn(self, before: float) -> Set[Hashable]:
+        """So many of the rows of the farthest zooms that each is worked out while its strip still serves."""
+        view, zoomed = self._view, abs(math.log(self._view.step / before))
+        reach = math.log(NEAR_ZOOM if view.step < before else 1 + 2 * BEYOND_HURRIED / view.width)
+        turns = min(max(int(reach / max(zoomed, reach / TURNS)), 1), TURNS)
+        farthest = sorted(
+            self._exact, key=lambda name: self._exact[name].zoom.step, reverse=view.step < before
+        )
+        return frozenset(farthest[: -(-len(farthest) // turns)])
 
     @cached_property
     def _edges(self) -> tuple[Mapping[Hashable, slice], BOOL, F64, F64, I64, I64]:
@@ -233,7 +247,6 @@ class Strips:
         self._kept: dict[Hashable, Strip | Stretched] = {}
         self.is_rough = False  # whether a row of the last frame was stretched
         self._stretching: Stretching | None = None
-        self._turn = 0
         self._beyond = BEYOND
         self._zoom: tuple[object, ...] = ()
         self._view: Grid | None = None
@@ -244,17 +257,16 @@ class Strips:
     def begin(self, view: Grid, *look: object, hurried: bool = False) -> None:
         """A new frame; another zoom, width or ``look`` (compared by ==) forgets everything.
 
-        When ``hurried``, and the zoom is near the last one, one row of ``TURNS`` is worked out, in the next frame
-        another, and the rest is stretched from what it was then; the next frame at the same zoom works all out.
+        When ``hurried``, and the zoom is near the last one, some rows are worked out, in the next frame others, and the
+        rest is stretched from what it was then; the next frame at the same zoom works all out.
         """
         zoom = (view.step, view.phase, view.width, *look)
         self._stretching = None
         self._beyond = BEYOND
         if zoom != self._zoom or len(self._kept) > MAX_ROWS:
-            if hurried and self._kept and self._is_near(view, look):
-                self._stretching = Stretching(self._kept, view)
+            if hurried and self._kept and self._view is not None and self._is_near(view, look):
+                self._stretching = Stretching(self._kept, view, self._view.step)
                 self._beyond = BEYOND_HURRIED
-                self._turn += 1
             self._kept = {}
             self._zoom = zoom
             self._around = None
@@ -280,8 +292,7 @@ class Strips:
             return kept
         first, last = view.first - self._beyond, view.first + view.width + self._beyond
         if kept is None or kept.row is not row or kept.last < first or kept.first > last:
-            others_turn = self._stretching is not None and (len(self._kept) + self._turn) % TURNS != 0
-            stretched = self._stretching.strip(name, row) if self._stretching and others_turn else None
+            stretched = self._stretching.strip(name, row) if self._stretching is not None else None
             if stretched is not None:
                 self.is_rough = True
                 self._kept[name] = stretched
@@ -312,11 +323,14 @@ class Strips:
             and (kept.first > first or kept.last < last)
         ]
         for name, kept in short[:most]:
+            make = kept.make
             if kept.first > first:
                 kept = Strip.of(kept.row, view, first, kept.first).joined(kept)
-            self._kept[name] = (
-                kept.joined(Strip.of(kept.row, view, kept.last, last)) if kept.last < last else kept
-            )
+            if kept.last < last:
+                kept = kept.joined(Strip.of(kept.row, view, kept.last, last))
+            if make is not None:
+                kept.whole_look(make)  # or the first frame of a zoom would ask for it in all rows
+            self._kept[name] = kept
         return len(short) > most
 
     def _should_grow(self, kept: Strip, first: int, last: int) -> bool:
