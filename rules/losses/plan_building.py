@@ -37,13 +37,16 @@ class PlanBuilding:
     others_ns: int = 0
 
     @property
+    def taken(self) -> str:
+        """What it takes, as findings and fixes say it."""
+        return f"{duration(self.each_ns)} in each of {self.count} {'calls' if self.operator else 'waits'}"
+
+    @property
     def text(self) -> str:
         """A sentence or two that follow others."""
         if self.operator:
-            seen = (
-                f" {self.operator} takes {duration(self.each_ns)} in each of {self.count} calls and "
-                f"{duration(self.others_ns)} in the {self.others:,} others"
-            )
+            others = f"{duration(self.others_ns)} in the {self.others:,} others"
+            seen = f" {self.operator} takes {self.taken} and {others}"
         else:
             each = duration(self.each_ns)
             seen = f" {self.count} waits of {each} end with newly loaded code and a kernel of {self.who}"

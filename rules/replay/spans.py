@@ -10,7 +10,7 @@ from parsers.model.names.calls import Call, calls_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import Step
 
-MAX_STEPS = 16
+MAX_STEPS = 16  # where the first of them are like all
 UNUSUAL = 0.25  # by such a part longer or shorter than all steps on average
 # of the API calls of all ranks in the replayed steps; the first three steps are never left out
 MAX_EVENTS = 60_000
@@ -48,8 +48,8 @@ class Span:
 def spans_of(analysis: Analysis) -> tuple[Span, ...]:
     """One span for each rank that works on a GPU, all with equally many steps; none where nothing ran.
 
-    The steps are in the longest run of steady ones, at most ``MAX_STEPS`` and as many as have ``MAX_EVENTS`` calls: the
-    first, or where these take unusually long or short, those that take as long as all of the run on average.
+    The steps are in the longest run of steady ones, and as many as have ``MAX_EVENTS`` calls: the first ``MAX_STEPS``,
+    or where these take unusually long or short, all, or those that take as long as all of the run on average.
     """
     trace = analysis.trace
     ranks = sorted(
@@ -156,12 +156,14 @@ def _chosen(analysis: Analysis, spans: list[Span], count: int) -> tuple[int, int
         for thread in threads:
             noted, _ = analysis.threads.noted_calls(thread)
             calls += np.diff(np.searchsorted(trace.events.start[noted], span.edges[: count + 1]))
-    within = int(np.count_nonzero(np.cumsum(calls) <= MAX_EVENTS))
-    most = max(min(within, MAX_STEPS, count), min(MIN_STEPS, count))
+    within = max(int(np.count_nonzero(np.cumsum(calls) <= MAX_EVENTS)), min(MIN_STEPS, count))
+    first = min(within, MAX_STEPS)
     lengths = np.mean([np.diff(span.edges[: count + 1]) for span in spans], axis=0)
-    away = np.abs(_sums(lengths, most) / most - lengths.mean())
-    away[1:][_sums(calls, most)[1:] > MAX_EVENTS] = np.inf
-    return 0 if away[0] <= UNUSUAL * lengths.mean() else int(away.argmin()), most
+    if abs(lengths[:first].mean() - lengths.mean()) <= UNUSUAL * lengths.mean():
+        return 0, first
+    away = np.abs(_sums(lengths, within) / within - lengths.mean())
+    away[1:][_sums(calls, within)[1:] > MAX_EVENTS] = np.inf
+    return int(away.argmin()), within
 
 
 def _sums(values: F64 | I64, many: int) -> F64:

@@ -10,6 +10,7 @@ import pytest
 
 from parsers.model import EventKind
 from rules.analysis.analysis import Analysis
+from rules.replay import spans
 from rules.replay.critical_path import critical_path_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay, replay_of
@@ -65,14 +66,24 @@ def of_two_kinds(first: int, length: float) -> TinyTrace:
     return trace
 
 
-@pytest.mark.parametrize(("length", "first", "replayed_ms"), [(1_450, 11, 1.13), (1_300, 0, 1.3)])
-def test_where_the_first_steps_are_unusually_long_others_are_replayed(
-    length: float, first: int, replayed_ms: float
+@pytest.mark.parametrize(("length", "steps", "replayed_ms"), [(1_450, 56, 1.129), (1_300, 16, 1.3)])
+def test_where_the_first_steps_are_unusually_long_all_are_replayed(
+    length: float, steps: int, replayed_ms: float
 ) -> None:
     made = replay_of(Analysis(of_two_kinds(MAX_STEPS, length).build()))
     (span,) = made.spans
-    assert (span.count, span.numbers[0]) == (MAX_STEPS, first)
-    assert (span.end - span.start) / span.count / 1e6 == pytest.approx(replayed_ms, rel=0.03)
+    assert (span.count, span.numbers[0]) == (steps, 0)
+    assert (span.end - span.start) / span.count / 1e6 == pytest.approx(replayed_ms, rel=0.01)
+
+
+def test_where_all_have_too_many_calls_those_are_replayed_that_take_as_long_as_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Analysis(of_two_kinds(MAX_STEPS, 1_450).build())
+    calls = len(made.trace.events.of_kind(EventKind.API)) // 56
+    monkeypatch.setattr(spans, "MAX_EVENTS", 20 * calls)
+    (span,) = replay_of(made).spans
+    assert (span.count, span.numbers[0]) == (20, 10)
 
 
 @pytest.mark.parametrize(("late", "replayed"), [(0.07, True), (0.077, False)])

@@ -157,7 +157,7 @@ def _proposal(
         fix=MoveHostPhase.id,
         key=name or phase.when,
         title=(
-            f"Pad to a few lengths: {shortened(name) or plans.who} builds a plan for each new one, {taken}"
+            f"Pad to a few lengths: {shortened(name) or plans.who} builds a plan for each new one, {plans.taken}"
             if plans
             else f"Stop sleeping in {_told(place.place)}: {_taken(replay, phase)}"
             if place is not None and place.place is not None and is_sleep(place.name)

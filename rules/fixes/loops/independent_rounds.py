@@ -39,14 +39,21 @@ def independent_rounds(analysis: Analysis, replay: Replay, loops: Sequence[Loop]
     family = analysis.family_of_string[analysis.trace.events.name[replay.device.event]]
     samples = of_nodes(replay, of_kinds(family, Family.SORT, Family.SOFTMAX, Family.RANDOM))
     found = set()
+    operators: dict[int, I64] = {}  # of each thread that has such a loop
     for loop in loops:
         body = slice(loop.first, loop.first + loop.body)
-        if not products[body].any():
+        if loop.times in found or not products[body].any():
             continue
         moves_rows = (
             loop.times >= MIN_ROUNDS and picks[body].any() and puts[body].any() and not samples[body].any()
         )
-        if moves_rows or _sizes_differ(replay, loop, products) or _is_no_chain(analysis, replay, loop):
+        if moves_rows or _sizes_differ(replay, loop, products):
+            found.add(loop.times)
+            continue
+        thread = int(replay.host.thread[loop.first])
+        if thread not in operators:
+            operators[thread] = _operators(analysis, replay, thread)
+        if _is_no_chain(analysis, replay, loop, operators[thread]):
             found.add(loop.times)
     return found
 
@@ -80,18 +87,23 @@ class _Product:
     right: int
 
 
-def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop) -> bool:
+def _operators(analysis: Analysis, replay: Replay, thread: int) -> I64:
+    """Operators of a replayed thread, by their start."""
+    trace = analysis.trace
+    events = np.concatenate([analysis.threads.events(each) for each in replay.host.members[thread]])
+    operators = events[trace.events.kind[events] == EventKind.CPU_OP]
+    return operators[np.argsort(trace.events.start[operators], kind="stable")]
+
+
+def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64) -> bool:
     """Whether no round takes what the one before gives, by the sizes of its products, and each has its own weights.
 
     The second round is looked at: a product before the loop can stand for one of its first round.
     """
     trace, host = analysis.trace, replay.host
     begin, end = int(host.end[loop.first + loop.body - 1]), int(host.end[loop.first + 2 * loop.body - 1])
-    thread = replay.host.members[int(host.thread[loop.first])]
-    events = np.concatenate([analysis.threads.events(each) for each in thread])
-    operators = events[trace.events.kind[events] == EventKind.CPU_OP]
-    inside = operators[(trace.events.start[operators] >= begin) & (trace.events.start[operators] < end)]
-    inside = inside[np.argsort(trace.events.start[inside], kind="stable")]
+    starts = trace.events.start[operators]
+    inside = operators[slice(*np.searchsorted(starts, (begin, end)).tolist())]
     products = _products(analysis, inside[named(trace, inside, _PRODUCTS.__contains__)])
     if not products:
         return False
@@ -105,10 +117,9 @@ def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop) -> bool:
     if products[0].come == products[-1].go:
         return False
     step = replay.spans[int(host.span_of_thread[host.thread[loop.first]])]
-    accumulated = operators[named(trace, operators, lambda name: name.startswith(_ACCUMULATE))]
-    after = trace.events.start[accumulated] >= int(host.end[loop.last - 1])
-    accumulated = accumulated[after & (trace.events.start[accumulated] < step.end)]
-    return own or len(accumulated) >= loop.times * len(products)
+    after = operators[slice(*np.searchsorted(starts, (int(host.end[loop.last - 1]), step.end)).tolist())]
+    accumulated = named(trace, after, lambda name: name.startswith(_ACCUMULATE))
+    return own or np.count_nonzero(accumulated) >= loop.times * len(products)
 
 
 def _products(analysis: Analysis, operators: I64) -> list[_Product]:
