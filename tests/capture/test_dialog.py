@@ -360,6 +360,25 @@ def test_launchers_are_those_beside_the_chosen_python(make_dialog: MakeDialog, t
     assert dialog.request().target.launcher[0] == "torchrun"
 
 
+def test_a_launcher_that_was_recorded_with_shows_the_python_beside_it(
+    make_dialog: MakeDialog, tmp_path: Path
+) -> None:
+    for name in ("python3", "torchrun"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    for launcher in (
+        (str(tmp_path / "torchrun"), "--nproc_per_node=2"),
+        (str(tmp_path / "accelerate"), "launch"),
+    ):
+        target = Target(program="train.py", launcher=launcher, folder=str(tmp_path))
+        dialog = make_dialog(CaptureRequest(target=target))
+        shown = dialog.target.interpreter.currentText()
+        assert shown == str(tmp_path / "python3")
+        assert dialog.request().target.launcher[0] in (launcher[0], Path(launcher[0]).name)
+        dialog.target.interpreter.setEditText("/nowhere/python")
+        assert dialog.request().target.launcher[0] == Path(launcher[0]).name
+
+
 @pytest.mark.parametrize("name", ["dark", "light"])
 def test_the_dialog_paints_in_both_themes(make_dialog: MakeDialog, qapp: QApplication, name: str) -> None:
     dialog = make_dialog(FULL)

@@ -59,6 +59,15 @@ def _beside(interpreter: str, launcher: str) -> str:
     return str(found) if found is not None and os.access(found, os.X_OK) else launcher
 
 
+def _python_beside(launcher: tuple[str, ...]) -> str:
+    """The Python that a launcher which was found beside it runs with; empty for other launchers."""
+    found = Path(launcher[0]) if launcher else Path()
+    if not found.is_absolute() or found.name not in INSTALLED_BESIDE:
+        return ""
+    pythons = (found.with_name(each) for each in ("python", "python3"))
+    return next((str(each) for each in pythons if os.access(each, os.X_OK)), "")
+
+
 class TargetForm(QWidget):
     """Fields for a target; ``changed`` on every edit and when the interpreter has answered."""
 
@@ -142,14 +151,16 @@ class TargetForm(QWidget):
         self.kind.setCurrentIndex(list(KINDS.values()).index(target.kind))
         self.program.setText(target.program)
         self.arguments.setText(shlex.join(target.arguments))
-        self.launcher.setText(shlex.join([*target.launcher]))
+        beside = "" if place else _python_beside(target.launcher)
+        launcher = (Path(target.launcher[0]).name, *target.launcher[1:]) if beside else target.launcher
+        self.launcher.setText(shlex.join(launcher))
         self.folder.setText(target.folder)
         self.where.show_place(place, setup)
         self.environment.setPlainText(
             "\n".join(f"{key}={value}" for key, value in target.environment.items())
         )
-        if target.interpreter:
-            self._pick_interpreter(target.interpreter)
+        if python := target.interpreter or beside:
+            self._pick_interpreter(python)
             self._probe()
         elif place:
             self.interpreter.setEditText("")
