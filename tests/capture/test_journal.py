@@ -133,3 +133,18 @@ def test_a_recording_from_the_command_line_is_kept_and_told(
     printed = capsys.readouterr().out
     assert printed.count("Since the recording of") == 1
     assert "(nightly):" in printed
+
+
+def test_a_folder_of_ranks_is_known_by_the_run_that_alone_wrote_into_it(tmp_path: Path) -> None:
+    ranks = tuple(tmp_path / f"train.rank{rank}.pt.trace.json.gz" for rank in range(2))
+    run = replace(Runs().begin(request()), recordings=ranks)
+    Runs().save(run)
+    for named in ([tmp_path], list(ranks), [ranks[0], tmp_path]):
+        made = run_that_made(named)
+        assert made is not None
+        assert made.folder == run.folder
+    for others in ([ranks[0]], [tmp_path, tmp_path / "other.json"], [tmp_path.parent]):
+        assert run_that_made(others) is None
+    Runs().save(replace(Runs().begin(request()), recordings=(tmp_path / "other.pt.trace.json.gz",)))
+    assert run_that_made([tmp_path]) is None
+    assert run_that_made(list(ranks)) is not None

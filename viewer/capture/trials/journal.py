@@ -117,15 +117,18 @@ def records_for(paths: Sequence[Path]) -> dict[str, FixRecord]:
 
 
 def run_that_made(paths: Sequence[Path]) -> Run | None:
-    """The run of the recorder that wrote these files; None for files of others."""
+    """The run of the recorder that wrote these files, or all in these folders; None for files of others."""
     wanted = {Path(path).absolute() for path in paths}
-    return next(
-        (
-            run
-            for run in Runs().runs()
-            if run.recordings and wanted == {path.absolute() for path in run.recordings}
-        ),
-        None,
+    found = [run for run in Runs().runs() if run.recordings and _are_of(wanted, run)]
+    in_a_folder = len(found) > 1 and any(path.is_dir() for path in wanted)  # that holds those of others, too
+    return found[0] if found and not in_a_folder else None
+
+
+def _are_of(wanted: set[Path], run: Run) -> bool:
+    """Whether these are the recordings of a run, each by itself or with the folder that it lies in."""
+    made = {path.absolute() for path in run.recordings}
+    return wanted <= made | {path.parent for path in made} and all(
+        path in wanted or path.parent in wanted for path in made
     )
 
 
