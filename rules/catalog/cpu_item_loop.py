@@ -11,7 +11,8 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import cpu_time
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
-from rules.losses.cpu_loops import FASTEST_CORE, MIN_TIMES, MIN_TIMES_ALIKE, item_loops
+from rules.losses.at_once import FASTEST_CORE, FASTEST_READ, LARGE_BYTES
+from rules.losses.cpu_loops import MIN_TIMES, MIN_TIMES_ALIKE, item_loops
 from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines
 from rules.remedies.cpu_work import ITEMS_TOGETHER
 from rules.terms.culprit import Culprit, CulpritKind
@@ -20,7 +21,7 @@ from rules.wording.phrases import listed, of_every_step, without_stacks
 
 MIN_SHARE = 0.05  # of a step
 MIN_TOLD = 0.1  # of a loop's time: less computing makes no difference
-REMAINS = 0.05  # of what calling the later rounds takes: computing all items at once takes longer than one
+REMAINS = 0.03  # of what calling the later rounds takes: computing all items at once takes longer than one
 
 
 @rule
@@ -43,11 +44,13 @@ How it decides
     The same operators follow one another at least {MIN_TIMES} times where each time a row is picked or a value is
     read, or a tensor was taken apart just before, or at least {MIN_TIMES_ALIKE} times where each time a layer is
     called. Layers whose weights each get their own gradients do not count, nor do optimizers, nor rounds that load a
-    batch or call an optimizer. The time of all rounds but the first is counted, and the same number of rounds in the
-    backward pass. What their operators take beyond being called stays, as they compute as much for all items at once;
-    of matrix products and convolutions no more than a core needs at {FASTEST_CORE / 1e9:.0f} GFLOP/s, and nothing
-    without shapes. Of the rest {percent(REMAINS)} is taken to remain. If less than {percent(MIN_SHARE)} of the step
-    can go, nothing is reported, nor if fewer than {MIN_STEPS} steps were found.
+    batch or call an optimizer, nor steps through time: a cell that each round calls once, rows of an inner side whose
+    results go nowhere, a backward pass that ends with less. The time of all rounds but the first is counted, and that
+    of the backward pass. What their operators compute stays as far as it takes as long at once: to read and write at
+    {FASTEST_READ / 1e9:.0f} GB/s and to multiply at {FASTEST_CORE / 1e9:.0f} GFLOP/s, more for items of nearly
+    {LARGE_BYTES >> 10} KiB and for products of many rows. Weights and gradients of all items are read and written once.
+    Of the rest {percent(REMAINS)} is taken to remain. If less than {percent(MIN_SHARE)} of the step can go, nothing is
+    reported, nor if fewer than {MIN_STEPS} steps were found.
 
 What to try
     Stack the items into one tensor and call the model once: torch.stack, padding, torch.vmap.

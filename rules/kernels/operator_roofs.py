@@ -180,7 +180,7 @@ def operator_roofs(
         event, kernel_of_it = int(calls[longest[row]]), int(own_longest[longest[row]])
         made[row] = _row(trace, rows[row], event, kernel_of_it, int(ns[row]))
         if asked[row] >= 0 and ask(made[row]):
-            numbers = cache(partial(_concrete_inputs, trace, asked[row]))
+            numbers = cache(partial(concrete_inputs, trace, asked[row]))
             made[row] = _row(trace, rows[row], event, kernel_of_it, int(ns[row]), numbers)
     return tuple(made[row] for row in order)
 
@@ -324,7 +324,8 @@ def _first_type(types: str) -> str:
     return next((each for each in found if isinstance(each, str) and each.lower() in _PRECISIONS), "")
 
 
-def _concrete_inputs(trace: Trace, event: int) -> Sequence[str]:
+def concrete_inputs(trace: Trace, event: int) -> Sequence[str]:
+    """Numbers and lists that one call was handed, as text; the file is read for them."""
     values = trace.arguments(event).get(NUMBERS, ())
     return [str(each) for each in values] if isinstance(values, (list, tuple)) else ()
 

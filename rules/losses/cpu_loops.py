@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import BOOL, F64, I64, Attribute, EventKind, derived_by
+from parsers.model import BOOL, F64, I64, EventKind, derived_by
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.rounds import Rounds, rounds_in
-from rules.analysis.cpu.cpu_time import LONG_GAP_NS, MAX_CALL_NS, CpuTime
+from rules.analysis.cpu.cpu_time import LONG_GAP_NS, CpuTime
 from rules.analysis.idle.threads import READ_BACKS
 from rules.analysis.names.operators import AUTOGRAD_FUNCTION
-from rules.kernels.operator_roofs import work_of
-from rules.kernels.operator_work import PRODUCTS
+from rules.losses.at_once import remaining_ns
+from rules.losses.recurrences import ends_with_less, is_recurrence, slices_each
 
 MIN_TIMES = 16  # that pick a row or read a value: a model with as many layers does neither in each of them
 MIN_TIMES_ALIKE = 64  # that call a layer: deeper than models that a CPU computes
+MIN_BACKWARD = 0.5  # of a loop's rounds: gradients that are complete come between those of the last ones
 MAX_BODY = 128  # operators
 MAX_READ_BACKS = 0.25  # of a round: with more, it only looks at values, which is another fault
 MAX_LOOKED_INTO = 60_000  # operators: enough of the steps to see what each of them does
-QUICK_PERCENTILE = 25  # of operators' durations for each call inside: how long one takes that computes little
-FASTEST_CORE = 50e9  # operations a second of a product that is no longer held up by reading weights
 PARTED = "aten::unbind"  # what Python calls to go through a tensor
 _PICKS = regex(r"aten::(select|item|_local_scalar_dense|index_select|unbind)$")
 _LAYERS = regex(
@@ -36,7 +35,7 @@ class ItemLoop:
     """``times`` rounds, in ``start`` to ``end`` (ns), of these operators.
 
     ``later_ns`` is what all but the first take without interruptions, ``computed_ns`` what of it their operators
-    compute, which takes as long for all items at once.
+    compute, which remains at best where all items are computed at once.
     """
 
     times: int
@@ -45,6 +44,7 @@ class ItemLoop:
     end: int
     later_ns: float
     computed_ns: float
+    outside_ns: float  # long times between operators in all rounds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,16 +59,23 @@ class ItemLoops:
 
     @property
     def share(self) -> float:
-        """The part of a step that all rounds but the first take."""
-        return self._part(sum(each.later_ns for each in self.loops))
+        """The part of a step that all rounds but the first take, whatever interrupts them.
+
+        What takes long is interrupted more often than the short things that ``slowed`` follows from: what is in no
+        loop takes no more than the rest of the steps.
+        """
+        later = sum(each.later_ns for each in self.loops)
+        rounds = sum(
+            each.later_ns * each.times / max(each.times - 1, 1) + each.outside_ns for each in self.loops
+        )
+        rest = max(self.looked_ns - sum(each.end - each.start for each in self.loops), 0) / self.slowed
+        return min(max(self.slowed * later / max(self.looked_ns, 1), later / max(rounds + rest, 1)), 1.0)
 
     @property
     def computes(self) -> float:
         """The part of a step that their operators compute, which stays where all items are computed at once."""
-        return min(self._part(sum(each.computed_ns for each in self.loops)), self.share)
-
-    def _part(self, ns: float) -> float:
-        return min(self.slowed * ns / max(self.looked_ns, 1), 1.0)
+        later = sum(each.later_ns for each in self.loops)
+        return self.share * min(sum(each.computed_ns for each in self.loops) / max(later, 1), 1.0)
 
     @property
     def of_operators(self) -> float:
@@ -102,17 +109,23 @@ def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
         if free[at].all() and _is_of_items(time, each, operators, step, backward, own):
             free[at] = False
             accepted.append(each)
-    times = {each.times for each in accepted}
+    gradients: list[tuple[Rounds, int]] = []
     for each in found:
         at = slice(each.first, each.first + each.length)
-        alike = {each.times - 1, each.times, each.times + 1} & times
-        if alike and free[at].all() and backward[at].all():
+        alike = [of.times for of in accepted if MIN_BACKWARD * of.times <= each.times <= of.times + 1]
+        if alike and free[at].all() and backward[at].all() and not own[at].any():
             free[at] = False
-            accepted.append(each)
+            gradients.append((each, max(min(alike), each.times)))
+    carried = {times for each, times in gradients if ends_with_less(time, each, operators)}
+    loops = [
+        _loop(time, each, operators, times)
+        for each, times in (*((each, each.times) for each in accepted), *gradients)
+        if not any(abs(times - of) <= 1 for of in carried)
+    ]
     of_steps = steps[step[0] - 1 : step[-1]]
     ends = np.array([each.end for each in of_steps], np.int64)
     return ItemLoops(
-        tuple(_loop(time, each, operators) for each in accepted),
+        tuple(loops),
         int((ends - begins[step[0] - 1 : step[-1]]).sum()),
         len(of_steps),
         len(operators),
@@ -144,10 +157,13 @@ def _is_of_items(time: CpuTime, rounds: Rounds, operators: I64, step: I64, backw
         return False
     before = operators[max(rounds.first - rounds.body, 0) : rounds.first].tolist()
     parted = any(time.trace.name(each) == PARTED for each in before)
+    parted = parted or slices_each(time, rounds, operators)
     picks = (parted or any(map(_PICKS.match, called))) and not all(map(_PICKS.match, called))
     if not picks and not any(map(_LAYERS.match, called)):
         return False
     if rounds.times < (MIN_TIMES if picks else MIN_TIMES_ALIKE) or _are_steps(time, rounds, operators):
+        return False
+    if is_recurrence(time, rounds, operators):
         return False
     of_step = own & (step == step[rounds.first])
     return bool(own[body].any() or np.count_nonzero(of_step) < rounds.times)
@@ -165,23 +181,25 @@ def _are_steps(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
     return False
 
 
-def _loop(time: CpuTime, rounds: Rounds, operators: I64) -> ItemLoop:
+def _loop(time: CpuTime, rounds: Rounds, operators: I64, times: int) -> ItemLoop:
+    """Rounds of which there are so many, where not all follow one another."""
     table = time.trace.events
     mine = operators[rounds.first : rounds.first + rounds.times * rounds.body]
     start, end = table.start[mine], table.end[mine]
     took = _uninterrupted(time, (end - start).reshape(rounds.times, -1))
     gap = np.append(start[1:], end[-1]) - end
     between = _uninterrupted(time, gap.reshape(rounds.times, -1))
-    between[between >= LONG_GAP_NS] = 0.0  # it is outside of operators, which is told by itself
-    calls, work = (each(time, mine).reshape(took.shape) for each in (_calls_ns, _work_ns))
-    computed = np.minimum(np.maximum(np.median(took, axis=0) - calls, 0.0), work)
+    outside = between >= LONG_GAP_NS  # of operators, which is told by itself
+    outside_ns, between[outside] = float(between[outside].sum()), 0.0
+    computed = np.median(remaining_ns(time, mine).reshape(took.shape), axis=0)
     return ItemLoop(
         rounds.times,
         mine,
         int(start[0]),
         int(end[-1]),
-        float(took[1:].sum() + between[1:].sum()),
-        float(computed[1:].sum()),
+        float(took[1:].sum() + between[1:].sum()) * (times - 1) / (rounds.times - 1),
+        float(computed.sum() * (times - 1)),
+        outside_ns,
     )
 
 
@@ -189,41 +207,3 @@ def _uninterrupted(time: CpuTime, took: I64) -> F64:
     """Times of rounds (rows): those that were interrupted are as long as they usually are in other rounds."""
     usual = np.broadcast_to(np.median(took, axis=0).astype(np.int64), took.shape)
     return np.where(time.interrupted_among(took, usual), usual, took).astype(np.float64)
-
-
-def _calls_ns(time: CpuTime, operators: I64) -> F64:
-    """What calling each operator and all that it calls in turn takes, with the recorder, if they compute nothing."""
-    table = time.trace.events
-    begins = np.sort(table.start[time.activity.events[time.activity.kind == EventKind.CPU_OP]])
-
-    def calls(mine: I64) -> I64:
-        return np.searchsorted(begins, table.end[mine]) - np.searchsorted(begins, table.start[mine])
-
-    each = table.duration[time.operators] / np.maximum(calls(time.operators), 1)
-    return np.asarray(calls(operators) * min(float(np.percentile(each, QUICK_PERCENTILE)), MAX_CALL_NS))
-
-
-def _work_ns(time: CpuTime, operators: I64) -> F64:
-    """How long a core needs at best for the products in each operator, whose weights are read once for all items.
-
-    Endless where it does something else, and nothing where shapes are missing.
-    """
-    table, found = time.trace.events, np.full(len(operators), np.inf)
-    events = time.activity.events[time.activity.kind == EventKind.CPU_OP]
-    events = events[named(time.trace, events, lambda name: name.partition("::")[2] in PRODUCTS)]
-    order = np.argsort(table.start[operators], kind="stable")
-    place = np.searchsorted(table.start[operators][order], table.start[events], side="right") - 1
-    inside = (place >= 0) & (table.end[events] <= table.end[operators][order][place])
-    for owner in np.unique(order[place[inside]]).tolist():
-        found[owner] = 0.0
-    known: dict[tuple[int, int], float] = {}
-    dims = time.trace.attribute(Attribute.INPUT_DIMS, events, -1)
-    for event, owner, shape in zip(
-        events[inside].tolist(), order[place[inside]].tolist(), dims[inside].tolist(), strict=True
-    ):
-        key = int(table.name[event]), shape
-        if key not in known:
-            work = work_of(time.trace.name(event), time.trace.strings[shape]) if shape >= 0 else None
-            known[key] = work.operations / FASTEST_CORE * 1e9 if work is not None else 0.0
-        found[owner] = max(found[owner], known[key])
-    return found

@@ -11,8 +11,6 @@ from parsers.model import Trace
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
-from rules.losses import cpu_loops
-from rules.losses.cpu_loops import item_loops
 from rules.losses.cpu_work import products_of
 from rules.verdict.verdict import verdict
 from tests.rules.builder import TinyTrace, steps
@@ -210,82 +208,6 @@ def test_asking_for_a_library_of_gpus_is_no_work_of_one(name: str, is_all: bool)
         trace.op(10, 12, name)
 
     assert time_of(program(body)).is_all is is_all
-
-
-def test_only_so_many_operators_are_looked_into_for_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    def body(trace: TinyTrace, _: int) -> None:
-        for number in range(32):
-            trace.op(20 * number, 20 * number + 8, "aten::select")
-            trace.op(20 * number + 10, 20 * number + 18, "aten::linear")
-
-    built = steps(5, 640.0, body).build()
-    analysis = Analysis(built)
-    whole = item_loops(analysis, time_of(built))
-    monkeypatch.setattr(cpu_loops, "MAX_LOOKED_INTO", 150)
-    part = item_loops(analysis, time_of(built))
-    assert (whole.steps, whole.operators) == (5, 320)
-    assert (part.steps, part.operators) == (2, 128)
-    assert part.share == pytest.approx(whole.share, rel=0.01)
-
-
-@pytest.mark.parametrize(("took", "computed"), [(40, 0.0), (400, 0.9)])
-def test_what_the_items_of_a_loop_compute_stays_and_calling_them_does_not(
-    took: float, computed: float
-) -> None:
-    """A view takes 4 us, so does calling an operator; 20 operators inside of one take longer to call."""
-
-    def body(trace: TinyTrace, _: int) -> None:
-        for number in range(32):
-            at = (took + 20) * number
-            trace.op(at, at + 4, "aten::select")
-            trace.op(at + 8, at + 12, "aten::select")
-            trace.op(at + 16, at + 16 + took, "aten::mul")
-            for inner in range(9):
-                trace.op(at + 17 + 4 * inner, at + 20 + 4 * inner, "aten::empty")
-
-    found = item_loops(Analysis(built := steps(5, (took + 20) * 32, body).build()), time_of(built))
-    assert found.share == pytest.approx(31 / 32, rel=0.02)
-    assert found.computes == pytest.approx(computed * found.share, abs=0.05)
-
-
-def test_what_a_quarter_of_the_calls_take_at_most_is_what_calling_takes() -> None:
-    def body(trace: TinyTrace, _: int) -> None:
-        for number in range(32):
-            at = 24 * number
-            trace.op(at, at + 2, "aten::select")
-            trace.op(at + 4, at + 12, "aten::mul")
-            trace.op(at + 14, at + 22, "aten::add")
-
-    found = item_loops(Analysis(built := steps(5, 24 * 32, body).build()), time_of(built))
-    assert found.computes == pytest.approx(0.5 * found.share, rel=0.02)
-
-
-@pytest.mark.parametrize(("operations", "computed"), [(20_000_000, 0.8), (200_000, 0.01)])
-def test_a_product_of_one_item_takes_no_longer_at_once_than_a_core_needs_for_it(
-    operations: int, computed: float
-) -> None:
-    def body(trace: TinyTrace, _: int) -> None:
-        for number in range(32):
-            trace.op(500 * number, 500 * number + 4, "aten::select")
-            shape = [[1, operations // 2 // 1_000], [operations // 2 // 1_000, 1_000]]
-            trace.shapes(
-                trace.op(500 * number + 4, 500 * number + 500, "aten::mm"), shape, ["float", "float"]
-            )
-
-    found = item_loops(Analysis(built := steps(5, 16_000, body).build()), time_of(built))
-    assert found.computes == pytest.approx(computed * found.share, abs=0.02)
-
-
-@pytest.mark.parametrize(("name", "found"), [("aten::unbind", True), ("aten::mul", False)])
-def test_rounds_over_the_parts_of_a_tensor_are_items(name: str, found: bool) -> None:
-    def body(trace: TinyTrace, _: int) -> None:
-        trace.op(0, 8, name)
-        for number in range(32):
-            trace.op(20 + 20 * number, 28 + 20 * number, "aten::conv2d")
-            trace.op(30 + 20 * number, 38 + 20 * number, "aten::abs")
-
-    analysis = Analysis(built := steps(5, 680, body).build())
-    assert bool(item_loops(analysis, time_of(built)).loops) is found
 
 
 def with_cores(cores: int | None, threads: int | None, body: Callable[[TinyTrace, int], None]) -> Trace:
