@@ -31,6 +31,14 @@ with torch.profiler.profile(schedule=schedule, on_trace_ready=write) as prof:
         run(batch)
         prof.step()"""
 
+_READ_IN_ONE_PIECE = remedy(
+    ours("Move the results in one piece before the CPU reads them: $cudaMemPrefetchAsync to the CPU."),
+    "If the CPU only checks them, check a part, or check on the GPU.",
+    code="""kernel<<<blocks, threads, 0, stream>>>(data, count);
+cudaMemPrefetchAsync(data, bytes, cudaCpuDeviceId, stream);
+cudaStreamSynchronize(stream);                               // then read""",
+)
+
 _CODE_OR_UNKNOWN = ("What the CPU did was not recorded", "The CPU runs code of its own")
 
 
@@ -72,7 +80,8 @@ How it decides
     than 1 % of the time. Only copies: not one kernel, and the copies take less than half of the time.
     A long wait: nothing repeats, the CPU waits in calls for at least a fifth of the time, or anything else takes 95 %
     of it, and hardly any work comes before it. Nothing to do at first: nothing repeats, and more time passes before
-    the GPU's first work than after it, and at least 10 ms.
+    the GPU's first work than after it, and at least 10 ms. Results read later: nothing repeats, and after the last
+    kernel only pages of unified memory move, for less than half of the time.
 
 What to try
     Record several steps or requests after start-up.
@@ -86,9 +95,9 @@ When it is wrong
         if subject is not None:
             yield self._no_run(analysis, subject)
             return
-        waited = analysis.analysed.set_aside
-        if waited is not None and waited.end - waited.start >= NOTEWORTHY_WAIT * analysis.window_ns:
-            yield self._wait(analysis, waited)
+        for waited in (analysis.analysed.set_aside, analysis.analysed.read_later):
+            if waited is not None and waited.took >= NOTEWORTHY_WAIT * analysis.window_ns:
+                yield self._wait(analysis, waited)
 
     def _no_run(self, analysis: Analysis, subject: Subject) -> Finding:
         trace = analysis.trace
@@ -107,13 +116,16 @@ When it is wrong
     def _wait(self, analysis: Analysis, waited: SetAside) -> Finding:
         trace = analysis.trace
         device = analysis.active_devices[0]
-        took = duration(waited.end - waited.start)
+        took = duration(waited.took)
         call = trace.name(waited.call) if waited.call >= 0 else ""
         inside = trace.events.duration[waited.call] if waited.call >= 0 else 0
         what: Words = (
             "Until then the CPU starts up, or makes the first batch"
             + (f": {shortened(call, 80)} alone takes {duration(int(inside))}" if call else "")
             if waited.before_work
+            else "The GPU has no more work. The CPU reads what it computed, and each page of unified memory moves as it "
+            "is touched"
+            if waited.after_work
             else f"The CPU is in calls that are slow the first time, {call} above all"
             if waited.starts_up
             else f"The CPU is in slow calls, {call} above all"
@@ -130,12 +142,16 @@ When it is wrong
                 if waited.starts_up
                 else "The GPU has nothing to do at first"
                 if waited.before_work
+                else "The CPU reads results after the last kernel"
+                if waited.after_work
                 else "The recording begins with one long wait",
                 took,
             ),
-            account=what
-            + f". These {took} are left out; only the {duration(analysis.window_ns)} after them are judged.",
-            remedy=remedy(
+            account=what + f". These {took} are left out; only the {duration(analysis.window_ns)} "
+            f"{'before' if waited.after_work else 'after'} them are judged.",
+            remedy=_READ_IN_ONE_PIECE
+            if waited.after_work
+            else remedy(
                 "Run a few warm-up steps before the recording begins."
                 if waited.starts_up
                 else "If the wait occurs in every batch, record several of them: then it counts.",
@@ -149,7 +165,7 @@ When it is wrong
                     any_stream(trace, device),
                     waited.start,
                     waited.end,
-                    call or ("one long wait" if waited.in_code else "older work"),
+                    call or ("one long wait" if waited.in_code or waited.after_work else "older work"),
                 ),
             ),
             of_recording=True,

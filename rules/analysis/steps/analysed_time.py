@@ -8,6 +8,8 @@ from parsers.model import I64, EventKind, Trace
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call, calls_of
+from parsers.model.names.kernels import is_migration
+from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, intersect, length, union
 from rules.analysis.steps.first_use import first_use
@@ -27,6 +29,9 @@ MUCH_FIRST_USE = 0.15  # of the time, in the calls themselves
 MOSTLY_AFTER = 0.5  # of the GPU's work, and of the time that is left
 QUEUED_NS = 1_000_000  # from a launch to the first operation; longer: the GPU worked on something older
 MOSTLY_QUEUED = 0.5  # of the time before it: else it was launched late
+MOSTLY_MOVING = (
+    0.5  # of the time after the last kernel: then the program has its results moved, and waits for them
+)
 _TELLING = (EventKind.REGION, EventKind.CPU_OP, EventKind.API)  # what the CPU did before the GPU's first work
 _WAITING = (Call.SYNCHRONIZE, Call.COPY, Call.BLOCKING_COPY)
 
@@ -41,6 +46,7 @@ class SetAside:
     starts_up: bool = False  # calls are made for the first time in it, and the GPU worked between them
     in_code: bool = False  # the CPU made no call that took so long: it was in code of its own
     before_work: bool = False  # the GPU did nothing yet; ``call`` is the longest event of the CPU in it
+    after_work: bool = False  # the GPU has no more work, and the CPU fetches its results page by page
 
     @property
     def took(self) -> int:
@@ -49,20 +55,29 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedTime:
-    """[start, end) in ns from the trace start, and what was set aside before it."""
+    """[start, end) in ns from the trace start, and what was set aside before and after it."""
 
     start: int
     end: int
     set_aside: SetAside | None = None
+    read_later: SetAside | None = None
+
+    @property
+    def longest_set_aside(self) -> SetAside | None:
+        """What was set aside before or after it, whichever took longer."""
+        known = [each for each in (self.set_aside, self.read_later) if each is not None]
+        return max(known, key=lambda each: each.took, default=None)
 
 
 def analysed_time(trace: Trace, steady: tuple[Step, ...]) -> AnalysedTime:
     """The steady steps, else first to last GPU operation, else the whole trace.
 
     With several ranks, the median of their first starts to the median of their last ends. Where nothing repeats, what
-    the GPU or the CPU waited for before the recorded work began is set aside.
+    the GPU or the CPU waited for before the recorded work began is set aside, and the pages of results that the CPU
+    touches after the last kernel.
     """
     operations = trace.gpu_operations
+    later = None
     if steady:
         ranks = [-1 if step.rank is None else step.rank for step in steady]
         mine = [
@@ -75,6 +90,8 @@ def analysed_time(trace: Trace, steady: tuple[Step, ...]) -> AnalysedTime:
             return AnalysedTime(start, end)
     elif len(operations):
         start, end = int(trace.events.start[operations].min()), int(trace.events.end[operations].max())
+        later = _read_page_by_page(trace, operations, end)
+        end = end if later is None else later.start
     else:
         return AnalysedTime(0, trace.duration)
     inside = operations[(trace.events.end[operations] > start) & (trace.events.start[operations] < end)]
@@ -84,10 +101,24 @@ def analysed_time(trace: Trace, steady: tuple[Step, ...]) -> AnalysedTime:
     if waited is None:
         waited = _start_up(trace, inside, start, end) if len(steady) < 2 else None
     if waited is not None:
-        return AnalysedTime(waited.end, end, waited)
+        return AnalysedTime(waited.end, end, waited, later)
     if queued is None and not steady:
         queued = _before_the_gpu(trace, start, end)
-    return AnalysedTime(start, end, queued)
+    return AnalysedTime(start, end, queued, later)
+
+
+def _read_page_by_page(trace: Trace, operations: I64, end: int) -> SetAside | None:
+    """What follows the last kernel, copy or fill that the program asked for, where pages move and mostly none does."""
+    table = trace.events
+    moves = named(trace, operations, is_migration)
+    asked = operations[~moves]
+    if not of_kinds(table.kind[asked], EventKind.KERNEL, EventKind.GRAPH).any():
+        return None
+    last = int(table.end[asked].max())
+    moving = clip(union(table.start[operations[moves]], table.end[operations[moves]]), last, end)
+    if length(moving) >= MOSTLY_MOVING * (end - last):
+        return None
+    return SetAside(last, end, -1, after_work=True)
 
 
 def _before_the_gpu(trace: Trace, start: int, end: int) -> SetAside | None:
