@@ -123,8 +123,8 @@ When it is wrong
             "Until then the CPU starts up, or makes the first batch"
             + (f": {shortened(call, 80)} alone takes {duration(int(inside))}" if call else "")
             if waited.before_work
-            else "The GPU has no more work. The CPU reads what it computed, and each page of unified memory moves as it "
-            "is touched"
+            else "The GPU has no more work. The CPU reads what it computed, and each page of unified memory moves as "
+            "it is touched"
             if waited.after_work
             else f"The CPU is in calls that are slow the first time, {call} above all"
             if waited.starts_up

@@ -70,8 +70,8 @@ def beside_the_verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         and (away := analysis.analysed.longest_set_aside) is not None
         and away.took > analysis.window_ns
     ):
-        parts_left_out = (each for each in diagnosis.findings if each.rule == "what-was-recorded")
-        besides = next((each for each in parts_left_out if each.evidence and each.evidence[0].start == away.start), None
+        left_out = (each for each in diagnosis.findings if each.rule == "what-was-recorded" and each.evidence)
+        besides = next((each for each in left_out if each.evidence[0].start == away.start), None)
     if besides is None or besides is first:
         return ""
     return f"Also: {besides.headline.inside_a_sentence(besides.reader)}."
