@@ -51,8 +51,9 @@ class TimeOf(Enum):
 class Totals:
     """That each row of a table states the time of one thing on its own: columns by their places, -1 for none.
 
-    ``share`` is percent of all such time, which may include rows that were not printed; it may stand alone. With
-    ``kind`` only the rows count that say so in the column ``kind[0]``.
+    ``share`` is percent of all such time, which may include rows that were not printed; it may stand alone. ``whole``
+    is all such time in the unit of ``time``, where that is stated. With ``kind`` only the rows count that say so in the
+    column ``kind[0]``.
     """
 
     of: TimeOf
@@ -61,6 +62,7 @@ class Totals:
     share: int = -1
     calls: int = -1
     kind: tuple[int, str] | None = None
+    whole: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

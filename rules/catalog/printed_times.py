@@ -9,7 +9,7 @@ from parsers.model.late.regex import regex
 from parsers.model.results import TimeOf
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.beside.printed_totals import Spent, Total, printed_totals
+from rules.analysis.beside.printed_totals import Spent, Total, importing, printed_totals
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
@@ -18,6 +18,8 @@ from rules.wording.words import ours
 
 MAX_NAMED = 3
 MIN_NAMED = 0.05  # of the time
+MIN_PRINTED = 0.5  # of the time: where the rows hold less, what they leave out is said first
+MIN_IMPORTING = 0.5  # of a program's time
 MAX_NAME = 40  # characters
 MAX_FIRST_CALLS = 2  # of a kind: a call that is made once or twice in a run belongs to its start or its end
 _WITH_FILE = regex(r"(.+) \((.+):(\d+)\)")
@@ -53,14 +55,16 @@ How it decides
     Rows are compared by their own time, without what they call. The GPU's time is reported first, unless the CPU's own
     work takes longer: calls that only wait for the GPU are left out of that. Rows with at least
     {percent(MIN_NAMED)} of the time are named. Where only the first rows were printed, the printed shares tell how
-    much is missing.
+    much is missing: of rows that hold less than {percent(MIN_PRINTED)} and no large one, that is said instead. So is
+    importing modules, where it takes {percent(MIN_IMPORTING)} of what Python's profiler saw.
 
 What to try
     Make the longest row faster, or call it less often. A timeline tells what a table cannot: gaps and waiting.
 
 When it is wrong
     A table adds up everything from the start of the program: starting the GPU, compiling and the first calls of every
-    kind are part of it. Several threads together can take more time than has passed.
+    kind are part of it. Several threads together can take more time than has passed. A module that does its work while
+    it is imported counts as imported.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -71,14 +75,15 @@ When it is wrong
         if not main.rows:
             return
         first = _first(main)
+        imports = importing(analysis.trace) if main.of is TimeOf.PROGRAM else 0.0
         yield self.finding(
             analysis,
-            headline=Headline(_headline(main, first, spent), names_culprit=True),
+            headline=Headline(_headline(main, first, spent, imports), names_culprit=imports < MIN_IMPORTING),
             account=" ".join(
                 _account(each) for each in (main, *(each for each in spent if each is not main))
             ),
             remedy=remedy(
-                *_advice(main, first),
+                *_advice(main, first, imports),
                 ours("Record a timeline as well ($RecordATimeline), to see what waits for what."),
             ),
             culprit=Culprit(_CULPRITS[main.of], first.name),
@@ -100,12 +105,20 @@ def _first(spent: Spent) -> Total:
     return next((row for row in spent.rows if not row.waits), spent.rows[0])
 
 
-def _headline(main: Spent, first: Total, spent: tuple[Spent, ...]) -> str:
+def _headline(main: Spent, first: Total, spent: tuple[Spent, ...], imports: float) -> str:
     name = shortened(_named(first.name), MAX_NAME)
+    if imports >= MIN_IMPORTING:
+        return f"{percent(imports)} of the program's time is in importing modules"
+    if _leaves_out(main, first):
+        return f"The rows that were printed hold {percent(main.printed)} of {_WHOSE[main.of]}"
     gpu = next((each for each in spent if each.of is TimeOf.GPU), None)
     if main.of is TimeOf.CALLS and gpu is not None and first.ns > gpu.ns:
         return f"{name} takes {duration(first.ns)}, all of the GPU's work {duration(gpu.ns)}"
     return f"{percent(first.share)} of {_WHOSE[main.of]} is in {name}"
+
+
+def _leaves_out(main: Spent, first: Total) -> bool:
+    return first.share < MIN_NAMED and main.printed < MIN_PRINTED
 
 
 def _account(spent: Spent) -> str:
@@ -132,7 +145,11 @@ def _named(name: str) -> str:
     return f"{found[1]} ({short_place(found[2])}:{found[3]})" if found else name
 
 
-def _advice(main: Spent, first: Total) -> list[str]:
+def _advice(main: Spent, first: Total, imports: float) -> list[str]:
+    if imports >= MIN_IMPORTING:
+        return ["Profile the program's work without its start: enable the profiler behind the imports."]
+    if _leaves_out(main, first):
+        return ["Print all rows, or the first ones sorted by their own time."]
     if main.of is TimeOf.CALLS and 0 < first.calls <= MAX_FIRST_CALLS:
         return [
             "It is called once or twice, and the first call also starts the GPU: it matters less, the longer the "

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import ClassVar
 
 from parsers.files.base import Source, parser
-from parsers.files.source import open_bytes
-from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
-from parsers.model.builder import MAX_TABLES, TraceBuilder
+from parsers.model import Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.regex import regex
-from parsers.model.results import Cell, TimeOf, Totals, rows_shown
+from parsers.model.results import Cell, TimeOf, Totals
+from parsers.printed_profile import read_profile
 
-_MAX_BYTES = 64 << 20
 _HEADER = regex(r"# +(?:Children +Self|Overhead) .*\bSymbol\b", re.MULTILINE)
 _ROW = regex(r"\s{1,8}\d{1,3}\.\d\d%\s")
 _EVENT = regex(r"# Samples: \S+\s+of event '([\w-]{1,80})")
@@ -39,33 +37,25 @@ class PerfReport:
         return b"Symbol" in source.head and _HEADER.search(source.head.decode("latin-1")) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        builder = TraceBuilder()
-        with open_bytes(source) as stream:
-            limited = LimitedStream(stream, source, progress.part(0.0, 0.5), "reading the report")
-            content = limited.whole(_MAX_BYTES, "Sort it by time, and keep the first rows.")
-        lines = content.decode("utf-8", "replace").splitlines()
-        headers = [place for place, line in enumerate(lines[:-1]) if _HEADER.match(line)][:MAX_TABLES]
-        ns = _lengths(lines)
-        for place, until in pairwise([*headers, len(lines)]):
-            titles, rows = _rows(lines[place], lines[place + 1 : until], ns.get(place, 0))
-            if not rows:
-                continue
-            shown = rows_shown(builder.quality, len(rows))
-            columns = tuple(ResultColumn(title, unit) for title, unit in titles)
-            totals = Totals(
-                TimeOf.CPU,
-                next(at for at, (title, _) in enumerate(titles) if title == "Symbol"),
-                next((at for at, (title, _) in enumerate(titles) if title == "Time"), -1),
-                next(at for at, (title, _) in enumerate(titles) if title in ("Overhead", "Self")),
-            )
-            builder.tables.append(ResultTable("Functions of perf", columns, rows[:shown], totals=(totals,)))
-        if not builder.tables:
-            raise Malformed(source.path, "The report has a header but no functions.", "Write it again.")
-        if limited.damage:
-            builder.quality.note("cut", Effect.NOTED, "the file is cut off or damaged", limited.damage)
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "perf report"))
-        builder.sources.append(None)
-        return builder.build(progress.part(0.5, 1.0))
+        return read_profile(source, progress, (self.format, "perf report"), _tables)
+
+
+def _tables(content: bytes) -> Iterator[ResultTable]:
+    lines = content.decode("utf-8", "replace").splitlines()
+    headers = [place for place, line in enumerate(lines[:-1]) if _HEADER.match(line)]
+    ns = _lengths(lines)
+    for place, until in pairwise([*headers, len(lines)]):
+        titles, rows = _rows(lines[place], lines[place + 1 : until], ns.get(place, 0))
+        if not rows:
+            continue
+        columns = tuple(ResultColumn(title, unit) for title, unit in titles)
+        totals = Totals(
+            TimeOf.CPU,
+            next(at for at, (title, _) in enumerate(titles) if title == "Symbol"),
+            next((at for at, (title, _) in enumerate(titles) if title == "Time"), -1),
+            next(at for at, (title, _) in enumerate(titles) if title in ("Overhead", "Self")),
+        )
+        yield ResultTable("Functions of perf", columns, rows, totals=(totals,))
 
 
 def _lengths(lines: list[str]) -> dict[int, int]:

@@ -8,16 +8,13 @@ from typing import Any, ClassVar
 
 from parsers.data_marshal import NoData, loads
 from parsers.files.base import Source, parser
-from parsers.files.source import open_bytes
 from parsers.files.texts import utf8
-from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
-from parsers.model.builder import MAX_TABLES, TraceBuilder
+from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
-from parsers.model.results import TimeOf, Totals, rows_shown
+from parsers.model.results import TimeOf, Totals
+from parsers.printed_profile import read_profile
 
-_MAX_BYTES = 64 << 20
 _HEADER = "ncalls  tottime  percall  cumtime  percall filename:lineno(function)"
 _IN_ALL = regex(r"\s*\d+ function calls .*\bin (\d{1,12}\.\d{1,9}) (?:CPU )?seconds")
 _ROW = regex(
@@ -52,34 +49,25 @@ class PythonProfile:
     files: ClassVar[str] = "cProfile, as text and as saved for pstats"
     suffixes: ClassVar[tuple[str, ...]] = (".prof", ".pstats", ".txt")
     priority: ClassVar[int] = 57  # before the tables of torch.utils.bottleneck, which prints both
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         return _SAVED.match(source.head) is not None or _HEADER.encode() in utf8(source.head)
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        builder = TraceBuilder()
-        with open_bytes(source) as stream:
-            limited = LimitedStream(stream, source, progress.part(0.0, 0.5), "reading the profile")
-            content = limited.whole(_MAX_BYTES, "Sort it by time, and keep the first rows.")
-        if _SAVED.match(content):
-            tables = [_saved(source, content)]
-        else:
-            tables = list(_printed(utf8(content).decode("utf-8", "replace").splitlines()))[:MAX_TABLES]
-        for functions, in_all in tables:
-            if functions:
-                shown = rows_shown(builder.quality, len(functions))
-                builder.tables.append(_table(functions, in_all, shown))
-        if not builder.tables:
-            raise Malformed(source.path, "The profile has a header but no functions.", "Write it again.")
-        if limited.damage:
-            builder.quality.note("cut", Effect.NOTED, "the file is cut off or damaged", limited.damage)
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "cProfile"))
-        builder.sources.append(None)
-        return builder.build(progress.part(0.5, 1.0))
+        def tables(content: bytes) -> Iterator[ResultTable]:
+            if _SAVED.match(content):
+                yield _table(_saved(source, content), 0.0)
+            else:
+                for functions, in_all in printed_functions(
+                    utf8(content).decode("utf-8", "replace").splitlines()
+                ):
+                    yield _table(functions, in_all)
+
+        return read_profile(source, progress, (self.format, "cProfile"), tables)
 
 
-def _table(functions: Iterable[_Function], in_all: float, shown: int) -> ResultTable:
+def _table(functions: Iterable[_Function], in_all: float) -> ResultTable:
     by_time = sorted(functions, key=lambda each: -each.own_s)
     whole = in_all or sum(each.own_s for each in by_time)
     rows = tuple(
@@ -90,12 +78,13 @@ def _table(functions: Iterable[_Function], in_all: float, shown: int) -> ResultT
             each.own_s / whole * 100.0 if whole else None,
             each.whole_s,
         )
-        for each in by_time[:shown]
+        for each in by_time
     )
-    return ResultTable("Functions of cProfile", _COLUMNS, rows, totals=(Totals(TimeOf.PROGRAM, 0, 2, 3, 1),))
+    totals = Totals(TimeOf.PROGRAM, 0, 2, 3, 1, whole=whole)
+    return ResultTable("Functions of cProfile", _COLUMNS, rows, totals=(totals,))
 
 
-def _printed(lines: list[str]) -> Iterator[tuple[list[_Function], float]]:
+def printed_functions(lines: list[str]) -> Iterator[tuple[list[_Function], float]]:
     """Each table with the seconds of the whole run, 0 where they are not stated."""
     in_all, place = 0.0, 0
     while place < len(lines):
@@ -124,16 +113,15 @@ def _built_in(text: str) -> str:
     return (f"{found[2]}.{found[1]}" if found[2] else found[1]) if found else text
 
 
-def _saved(source: Source, content: bytes) -> tuple[list[_Function], float]:
+def _saved(source: Source, content: bytes) -> list[_Function]:
     try:
         stats: Any = loads(content)
-        functions = [
+        return [
             _Function(_place(*key), int(calls), float(own), float(whole))
             for key, (_, calls, own, whole, _) in stats.items()
         ]
     except (NoData, TypeError, ValueError, AttributeError) as error:
         raise Malformed(source.path, "This profile of Python cannot be read.", "Write it again.") from error
-    return functions, 0.0
 
 
 def _place(file: str, line: int, function: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -14,6 +14,8 @@ from parsers.model.results import Cell, ResultTable, TimeOf, Totals
 _NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _WHOLE = 100.0  # percent
 MIN_STATED = 2.0  # percent: of a smaller share, rounding hides too much to tell what all of it is
+WITH_CALLS = "With what it calls"
+_IMPORTS = regex(r"_find_and_load \(<frozen importlib\._bootstrap>")
 _WAITS = regex(
     r"(?:cuda|cu|hip)\w*Synchronize|(?:cuda|cu|hip)Memcpy\w*|(?:cuda|cu|hip)EventQuery|aten::item"
     r"|aten::_local_scalar_dense"
@@ -48,6 +50,11 @@ class Spent:
     timed: bool = True
 
     @property
+    def printed(self) -> float:
+        """The share that the rows hold."""
+        return min(sum(row.share for row in self.rows), 1.0)
+
+    @property
     def working_ns(self) -> float:
         """What of it does not wait for the GPU."""
         return self.ns - sum(row.ns for row in self.rows if row.waits)
@@ -67,25 +74,42 @@ def printed_totals(trace: Trace) -> tuple[Spent, ...]:
     return tuple(_joined(of, list(parts.values())) for of, parts in found.items() if parts)
 
 
+def importing(trace: Trace) -> float:
+    """The share of a program's time that it imports modules, of what Python's profiler saw; 0 where it saw none.
+
+    The time of a function with what it calls counts once, however deep the calls of it lie in one another.
+    """
+    for table in trace.tables:
+        times = table.column(WITH_CALLS)
+        for name, time in zip(table.column("Function"), times, strict=False):
+            whole = table.totals[0].whole if table.totals else 0.0
+            if whole and isinstance(time, float) and _IMPORTS.match(str(name)):
+                return min(time / whole, 1.0)
+    return 0.0
+
+
 def _spent(table: ResultTable, totals: Totals) -> Spent | None:
     rows = list(_rows(table, totals))
     printed = sum(ns for _, ns, _, _ in rows)
     if not printed:
         return None
     _, ns, share, _ = max(rows, key=lambda row: row[1])
-    whole = ns / share * _WHOLE if share >= MIN_STATED else printed
+    stated = totals.whole * _factor(table, totals)
+    whole = stated or (ns / share * _WHOLE if share >= MIN_STATED else printed)
     return replace(_of(totals.of, whole, rows), timed=totals.time >= 0)
 
 
 def _of(of: TimeOf, whole: float, rows: list[tuple[str, float, float, float]]) -> Spent:
     """Rows of one name, such as those of several threads, are one."""
-    times: Counter[str] = Counter()
-    counts: Counter[str] = Counter()
+    times: defaultdict[str, float] = defaultdict(float)
+    counts: defaultdict[str, float] = defaultdict(float)
     for name, ns, _, calls in rows:
-        times[name] += ns  # type: ignore[assignment]
-        counts[name] += calls  # type: ignore[assignment]
-    made = [Total(name, ns, ns / whole, counts[name]) for name, ns in times.most_common() if ns > 0]
-    return Spent(of, whole, tuple(made))
+        times[name] += ns
+        counts[name] += calls
+    longest_first = sorted(times.items(), key=lambda row: -row[1])
+    return Spent(
+        of, whole, tuple(Total(name, ns, ns / whole, counts[name]) for name, ns in longest_first if ns > 0)
+    )
 
 
 def _joined(of: TimeOf, parts: list[Spent]) -> Spent:
@@ -98,14 +122,23 @@ def _joined(of: TimeOf, parts: list[Spent]) -> Spent:
 
 def _rows(table: ResultTable, totals: Totals) -> Iterator[tuple[str, float, float, float]]:
     """Name, ns, percent and calls; without ranges around others, whose share is above that of everything."""
-    time = totals.time if totals.time >= 0 else totals.share
-    factor = _NS.get(table.columns[time].unit, 1.0)
+    time = _time(totals)
+    factor = _factor(table, totals)
     for row in table.rows:
         if totals.kind is not None and row[totals.kind[0]] != totals.kind[1]:
             continue
         share = _number(row, totals.share)
         if share <= _WHOLE:
             yield str(row[totals.name]), _number(row, time) * factor, share, _number(row, totals.calls)
+
+
+def _time(totals: Totals) -> int:
+    return totals.time if totals.time >= 0 else totals.share
+
+
+def _factor(table: ResultTable, totals: Totals) -> float:
+    """ns in one unit of the times."""
+    return _NS.get(table.columns[_time(totals)].unit, 1.0)
 
 
 def _number(row: tuple[Cell, ...], place: int) -> float:

@@ -1,0 +1,43 @@
+"""A profile that is read at once and becomes tables: its limit, its account, and what is said where it is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from parsers.files.base import Source
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream
+from parsers.model import Effect, Malformed, Progress, ResultTable, Trace, TraceInput
+from parsers.model.builder import MAX_TABLES, TraceBuilder
+from parsers.model.results import rows_shown
+
+_MAX_BYTES = 64 << 20
+
+
+def read_profile(
+    source: Source,
+    progress: Progress,
+    wrote: tuple[str, str],
+    tables: Callable[[bytes], Iterable[ResultTable]],
+) -> Trace:
+    """The trace of one file whose content ``tables`` makes tables of; ``wrote`` is the format and who wrote it.
+
+    Tables without rows are left out. Raises ``TraceError`` where none is left, or where the file is too large.
+    """
+    builder = TraceBuilder()
+    with open_bytes(source) as stream:
+        limited = LimitedStream(stream, source, progress.part(0.0, 0.5), "reading the profile")
+        content = limited.whole(_MAX_BYTES, "Sort it by time, and keep the first rows.")
+    for table in tables(content):
+        if table.rows and len(builder.tables) < MAX_TABLES:
+            shown = rows_shown(builder.quality, len(table.rows))
+            builder.tables.append(replace(table, rows=table.rows[:shown]))
+    if not builder.tables:
+        raise Malformed(source.path, "The profile has a header but no rows.", "Write it again.")
+    if limited.damage:
+        builder.quality.note("cut", Effect.NOTED, "the file is cut off or damaged", limited.damage)
+    form, producer = wrote
+    builder.inputs.append(TraceInput(source.shown or str(source.path), form, producer))
+    builder.sources.append(None)
+    return builder.build(progress.part(0.5, 1.0))
