@@ -9,11 +9,13 @@ from parsers.model import Trace
 from parsers.model.names.calls import Call, call_of
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import intersect, length, union
 from rules.analysis.idle.attribution import TOUCHES_PAGES
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.host_language import host_code
 from rules.analysis.names.software import is_compiled
-from rules.findings.base import Category, Finding, Need, Remedy, Rule, rule
+from rules.analysis.steps.first_use import slow_first_calls
+from rules.findings.base import Category, Finding, Need, Remedy, Rule, Severity, remedy, rule
 from rules.losses.beneath import Beneath, beneath
 from rules.losses.locked_out import locked_out
 from rules.losses.lost_time import IdleTime, idle_finding
@@ -34,6 +36,7 @@ from rules.wording.phrases import has_stacks, share
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours
 
 MOSTLY_COMPILING = 0.5  # of the waiting
+MOSTLY_FIRST = 0.5  # of the waiting, in a recording in which nothing repeats
 MAJORITY = 0.8  # of the waiting: then one culprit is all that needs saying
 
 
@@ -63,6 +66,9 @@ How it decides
     nothing for at least 1 ms while other threads go from frame to frame, those hold the GIL; Nsight Systems (osrt)
     shows such waits as pthread_cond_timedwait of 5 ms.
 
+    Where nothing repeats and half of the waiting lies in calls that take at least 1 ms because they are made for the
+    first time (a stream or context is created, code is loaded, a kernel is launched), it is start-up, not a fault.
+
 What to try
     Move the work off the critical path: into a thread or process that prepares the next step, after the launches of
     the next step, or onto the GPU. Do it less often. Make it faster. If cuDNN or MIOpen builds a plan for each new
@@ -83,6 +89,7 @@ When it is wrong
         called = _calling(culprit, below)
         locked = locked_out(waiting)
         compiling = sum(each.ns for each in waiting.blames if is_compilation(each.culprit))
+        starts = analysis.steps_in_window < 2 and _made_first(waiting) >= MOSTLY_FIRST * waiting.worst_ns
         recompiles = analysis.steps_in_window > 1 and compiling >= MOSTLY_COMPILING * waiting.worst_ns
         yield idle_finding(
             self,
@@ -91,16 +98,21 @@ When it is wrong
             if recompiles
             else f"{plans.who} builds a new plan for each new shape"
             if plans
+            else "Calls take long the first time"
+            if starts
             else f"The GPU waits for {host_code(trace)}",
             account=_explanation(analysis, waiting)
             + below.text
             + locked.text
             + (plans.text if plans else "")
-            + (_RECOMPILES if recompiles else ""),
+            + (_RECOMPILES if recompiles else "")
+            + (_AT_FIRST if starts else ""),
             remedy=few_lengths(plans.is_of_attention)
             if plans
             else PROCESSES_FOR_THREADS
             if locked.is_most
+            else remedy(*_OF_CALLS, code=for_pytorch(_WARM_UP))
+            if starts
             else PREFETCH_PAGES
             if culprit == TOUCHES_PAGES
             else _remedy(waiting, called, is_compiled(trace), is_known=bool(below)),
@@ -109,7 +121,14 @@ When it is wrong
             if below or plans or locked.is_most
             else ("" if is_call(culprit) else _UNKNOWN_OF_NATIVE, _cannot_tell(trace, culprit)),
             category=Category.RECOMPILATION if recompiles else None,
+            severity=Severity.INFO if starts else None,
         )
+
+
+def _made_first(waiting: IdleTime) -> int:
+    """How much of it lies in calls that create or load something because it is the first time, in ns."""
+    events, calls = waiting.analysis.trace.events, slow_first_calls(waiting.analysis.trace)
+    return length(intersect(waiting.intervals, union(events.start[calls], events.end[calls])))
 
 
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
@@ -192,6 +211,14 @@ _COMPILE_AROUND = for_python(
 _COMPILE = for_python(
     ours("Compile it (torch.compile) or capture it as a $CUDA graph, so that Python does not run in between.")
 )
+_AT_FIRST = (
+    " They create or load something because it is the first time, and nothing in this recording repeats."
+)
+_WARM_UP = """for _ in range(3):
+    step()                    # creates contexts, loads code and asks for memory
+torch.cuda.synchronize()
+with torch.profiler.profile() as prof:
+    step()"""
 _RECOMPILES = " torch.compile runs in steady steps: usually its input shapes change from step to step."
 _UNKNOWN_OF_NATIVE = for_native(ours("What the CPU does there: record $NVTX ranges or CPU samples."))
 _OF_CALLS = (

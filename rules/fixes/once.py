@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rules.analysis.steps.first_use import slow_first_calls
 from rules.replay.replay import Change, Replay
 
 # Where no steps were found: nearly all of it in so few places of each GPU, or in such a part of the program's calls.
@@ -16,7 +17,8 @@ TOO_FEW_STEPS = 2  # to tell what each has from what one of them had
 def comes_once(replay: Replay, change: Change) -> bool:
     """Whether a few places of the host or the GPU hold nearly all that a change takes away, and too few steps repeat.
 
-    Waiting that a change ends leaves no mark at a place: what only ends waits is never said to come once.
+    So does one that takes away calls which create or load something because they are made for the first time. Waiting
+    that a change ends leaves no mark at a place: what only ends waits is never said to come once.
     """
     has_steps = any(span.numbers for span in replay.spans)
     if has_steps and replay.steps != TOO_FEW_STEPS:
@@ -27,5 +29,9 @@ def comes_once(replay: Replay, change: Change) -> bool:
     runs = np.where(before.present, before.duration, 0.0) - np.where(after.present, after.duration, 0.0)
     host = (before.gap + before.cost) - (after.gap + after.cost)
     saved = np.maximum(np.concatenate((host, before.tail - after.tail, runs)), 0.0)
+    if replay.steps < TOO_FEW_STEPS:
+        calls = np.flatnonzero(np.isin(replay.host.event, slow_first_calls(replay.analysis.trace)))
+        if saved.sum() > 0 and saved[calls].sum() >= NEARLY_ALL * saved.sum():
+            return True
     places = np.cumsum(np.sort(saved)[::-1])
     return bool(places[-1] > 0 and 1 + np.searchsorted(places, NEARLY_ALL * places[-1]) <= few)

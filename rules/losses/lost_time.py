@@ -16,7 +16,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, clip, pairs, union
 from rules.analysis.idle.causes import Cause
-from rules.findings.base import Category, Evidence, Finding, Rule
+from rules.findings.base import Category, Evidence, Finding, Rule, Severity
 from rules.losses.concentration import Extent, extent
 from rules.remedies.remedy import Remedy
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
@@ -247,15 +247,18 @@ def idle_finding(
     unknown: tuple[Words, ...],
     category: Category | None = None,
     culprit: Culprit | None = None,
+    severity: Severity | None = None,
 ) -> Finding:
     """What ``rule`` says of ``waiting``; the headline gets the share of the step, the account who is worst.
 
-    ``culprit``: who is blamed, where more is known of that than of each piece of idle time.
+    ``culprit``: who is blamed, where more is known of that than of each piece of idle time. ``severity``: where it does
+    not follow from the share.
     """
     analysis, ceiling = waiting.analysis, waiting.worst_ns
     return rule.finding(
         analysis,
         category=category or rule.category,
+        severity=severity,
         headline=Headline(what, waiting.extent.share(ceiling)),
         account=account + waiting.spread,
         remedy=remedy,

@@ -21,6 +21,20 @@ _CREATES = regex(
 
 def first_use(trace: Trace, start: int, end: int) -> tuple[Intervals, I64]:
     """Gaps of the busiest GPU in [start, end) that such calls lie in, and those calls, longest first."""
+    events = slow_first_calls(trace)
+    ran = max((trace.operations_of_device(device) for device in range(len(trace.devices))), key=len)
+    idle = complement(union(trace.events.start[ran], trace.events.end[ran]), start, end)
+    spent = intersect(union(trace.events.start[events], trace.events.end[events]), idle)
+    held = covered_before(spent, idle[1]) > covered_before(spent, idle[0])
+    where = idle[0][held], idle[1][held]
+    if not len(where[0]):
+        return where, events[:0]
+    events = events[(trace.events.end[events] > where[0][0]) & (trace.events.start[events] < where[1][-1])]
+    return where, events[np.argsort(-durations(trace, events), kind="stable")]
+
+
+def slow_first_calls(trace: Trace) -> I64:
+    """Calls that take long because they are made for the first time, or load code; by their start."""
     calls = trace.events.of_kind(EventKind.API)
     calls = calls[np.argsort(trace.events.start[calls], kind="stable")]
     classes, took = calls_of(trace)[trace.events.name[calls]], durations(trace, calls)
@@ -31,16 +45,7 @@ def first_use(trace: Trace, start: int, end: int) -> tuple[Intervals, I64]:
         trace, calls, lambda name: _CREATES.match(name) is not None
     )
     loads = (classes == Call.LOAD) & (took >= LONG_CALL_NS)
-    events = calls[loads | (creates & (took >= np.where(first, LONG_CALL_NS, NEVER_STEADY_NS)))]
-    ran = max((trace.operations_of_device(device) for device in range(len(trace.devices))), key=len)
-    idle = complement(union(trace.events.start[ran], trace.events.end[ran]), start, end)
-    spent = intersect(union(trace.events.start[events], trace.events.end[events]), idle)
-    held = covered_before(spent, idle[1]) > covered_before(spent, idle[0])
-    where = idle[0][held], idle[1][held]
-    if not len(where[0]):
-        return where, events[:0]
-    events = events[(trace.events.end[events] > where[0][0]) & (trace.events.start[events] < where[1][-1])]
-    return where, events[np.argsort(-durations(trace, events), kind="stable")]
+    return calls[loads | (creates & (took >= np.where(first, LONG_CALL_NS, NEVER_STEADY_NS)))]
 
 
 def first_launches(trace: Trace) -> I64:
