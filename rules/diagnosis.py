@@ -18,6 +18,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains, of_pairs
 from rules.analysis.beside.gpu_metrics import has_gpu_metrics
 from rules.analysis.beside.recorded_work import has_execution_trace
+from rules.analysis.cpu.cpu_time import cpu_time
 from rules.analysis.logs.clocks import has_clocks
 from rules.analysis.logs.compilations import has_compiler_log
 from rules.analysis.logs.device_log import device_logs
@@ -55,6 +56,9 @@ class Diagnosis:
     thresholds: Thresholds = DEFAULTS
     causes: tuple[Cause, ...] = ()
     step_times: Mapping[int, StepTime] = field(default_factory=dict)  # of each device that is replayed
+    cpu_recorder_share: float = (
+        0.0  # of a recorded step, where the CPU alone was recorded: shares are without it
+    )
 
 
 def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresholds = DEFAULTS) -> Diagnosis:
@@ -117,6 +121,7 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None, *, predic
         analysis.thresholds,
         told.causes,
         step_times(analysis),
+        time.recorder_share if (time := cpu_time(analysis)) is not None else 0.0,
     )
 
 

@@ -29,6 +29,7 @@ MIN_SILENCE = 0.2
 MOSTLY_ALONE = 0.5  # of it: less, and other threads run operators in the rest
 MAX_SILENCE = 0.5  # of all of it: then it is one stretch
 MOSTLY_OPERATORS = 0.5  # of the time
+MIN_PROFILER = 0.03  # of the time
 LONG_PRODUCT_NS = 100_000  # on average
 FEW_OPERATORS, SHORT_NS = 20, 1_000_000  # so few in so short a time are a single call
 SLOWEST_CORE = 1e9  # operations a second: a single core of any kind multiplies matrices faster
@@ -137,7 +138,8 @@ When it is wrong
             + _of_the_others(time, kind)
             + (_of_products(time) if computes else "")
             + _of_own_lines(analysis, time)
-            + _of_silence(time.activity, time.window),
+            + _of_silence(time.activity, time.window)
+            + _of_the_profiler(analysis, time),
             remedy=advice,
             culprit=Culprit(kind, _name(trace, longest[0][0])) if longest else NOBODY,
             evidence=tuple(_place(trace, event) for event, _ in longest),
@@ -258,6 +260,16 @@ def _of_silence(activity: ThreadActivity, window: tuple[int, int]) -> str:
     if took < MAX_SILENCE * whole or not len(after):
         return f"{text}."
     return f"{text}: {duration(took)} of it before {_name(trace, int(after[0]))}."
+
+
+def _of_the_profiler(analysis: Analysis, time: CpuTime) -> str:
+    """What other findings leave out, where that is enough to matter: these times are as recorded."""
+    if time.recorder_share < MIN_PROFILER:
+        return ""
+    steps, part = analysis.steps_in_window, time.recorder_share
+    whole = f"a recorded step of {duration(analysis.window_ns / steps)}" if steps else "the recorded time"
+    taken = duration(part * analysis.window_ns / max(steps, 1))
+    return f" The profiler takes {taken} ({percent(part)}) of {whole}; other findings tell it without that."
 
 
 def _name(trace: Trace, event: int) -> str:

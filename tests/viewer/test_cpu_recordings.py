@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, Lane, LaneKind, Trace
 from parsers.model.builder import TraceBuilder
 from rules.analysis.analysis import Analysis
+from viewer.appearance.labels import unbroken
 from viewer.panels.findings.check_list import CheckList
 from viewer.panels.tabs.flame import FlamePanel
 from viewer.panels.tabs.operators import OperatorsPanel
@@ -85,3 +89,20 @@ def test_where_nothing_but_the_profiler_ran_that_is_said_and_no_more(
     wait_until_ready(qtbot, empty_window)
     assert "No GPU activity was recorded" in empty_window.verdict.sentence.text()
     nothing_is_said_to_be_missing(empty_window)
+
+
+@pytest.mark.parametrize(
+    ("name", "share"), [("layers", "48 %"), ("crowded_training.stacks", "5.1 %"), ("paced", "")]
+)
+def test_a_step_without_the_profiler_is_told_beside_the_recorded_one(
+    name: str, share: str, empty_window: MainWindow, qtbot: QtBot, fixtures: Path
+) -> None:
+    window = empty_window
+    window.open([fixtures / "cpu" / f"{name}.pt.trace.json.gz"])
+    wait_until_ready(qtbot, window)
+    texts = [unbroken(card.finding.explanation).replace("\u00a0", " ") for card in window.diagnosis.cards]
+    told = [each for each in texts if "The profiler takes" in each]
+    assert len(told) == (share != "")
+    assert all(f"({share}) of a recorded step of " in each for each in told)
+    pills = [each.text() for each in window.verdict.headline.pills]
+    assert pills == (["profiler: 48 % of a step"] if share == "48 %" else [])

@@ -159,6 +159,9 @@ class VerdictStrip(QWidget):
 
     def _recorder_pill(self, diagnosis: Diagnosis) -> tuple[str, str]:
         """Where the recorder takes much of a step, how much, and what the numbers are therefore of."""
+        if (cpu := diagnosis.cpu_recorder_share) > LARGE:
+            told = f"The profiler takes {percent(cpu)} of a recorded step; shares are without it."
+            return f"profiler: {percent(cpu)} of a step", told
         times = diagnosis.step_times.values()
         most = max(times, key=lambda each: each.recorder_share, default=None)
         if most is not None and most.is_told and self._document.step >= 0:

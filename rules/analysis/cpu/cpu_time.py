@@ -259,6 +259,11 @@ class CpuTime:
         apart = self.loading_ns + self.outside_seen_ns + self.communicating_ns
         return apart + self.without_recorder(rest)
 
+    @property
+    def recorder_share(self) -> float:
+        """The part of the window that is the recorder's."""
+        return max(1.0 - self.step_ns / self.window_ns, 0.0) if self.window_ns else 0.0
+
     @cached_property
     def call_ns(self) -> int:
         """What calling an operator takes that computes hardly anything (ns), with the recorder."""
