@@ -34,7 +34,8 @@ Why it costs time
 How it decides
     Leading steps that take more than {warm-up-step} times the median of the later half, whose number is not 0 and
     which contain neither compilation nor kernel loading. They are left out of all other findings. Where they take more
-    than five times as long and the GPU computes nearly all the time, it is other work, and costs nothing either.
+    than five times as long and the GPU computes nearly all the time, it is other work, and costs nothing either. Where
+    nothing of the CPU was recorded, it is information: the step may be other work.
 
 What to try
     Start the profiler a step or two earlier.
@@ -51,7 +52,8 @@ When it is wrong
             or found.extra_ns < analysis.thresholds[MIN_SHARE] * found.recorded_ns
         ):
             return
-        slowest = found.slowest
+        slowest, capture = found.slowest, analysis.trace.capture
+        seen = capture.has_cpu_events or capture.has_api_calls
         if found.works:
             yield self._of_other_work(analysis, found)
             return
@@ -62,8 +64,11 @@ When it is wrong
         )
         if found.contains:
             text += " It contains " + listed_words(found.contains) + "."
+        if not seen:
+            text += " What the CPU did meanwhile was not recorded: it may be other work."
         yield self.finding(
             analysis,
+            severity=None if seen else Severity.INFO,
             headline=Headline(
                 "The first recorded step is slow",
                 f"{three_digits(slowest.duration / max(found.usual_ns, 1))} times the others",

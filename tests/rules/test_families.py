@@ -328,6 +328,10 @@ def test_libraries_of_experts_and_custom_all_reduces_communicate(name: str) -> N
         ("void sum(multi_tensor_apply_kernel_arguments)", Family.OTHER),
         ("_Z14perform_sweepsPdiP17curandStateXORWOW", Family.OTHER),
         ("_Z11curand_initPdi", Family.RANDOM),
+        ("void at::native::random_from_to_kernel<long>(int)", Family.RANDOM),
+        ("generateRandomPoints(float*, int)", Family.RANDOM),
+        ("play_random_moves_kernel(Board*, int)", Family.OTHER),
+        ("randomWalk(int*, int)", Family.OTHER),
         ("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEEEEvT_", Family.ELEMENTWISE),
     ],
 )

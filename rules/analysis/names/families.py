@@ -137,7 +137,11 @@ _FAMILIES = (
         r"^triton_.*(mm|gemm|matmul)|tinygemm|marlin|machete|ampere_\w*gemm|deep_?gemm|trsm|syrk|grouped_mm|moe_kernel|"
         r"fused_moe|matmul_ogs",
     ),
-    (Family.RANDOM, r"distribution_|curand|hiprand|rocrand|random|bernoulli|multinomial|randperm"),
+    (
+        Family.RANDOM,  # "random" alone is also what walks, forests and simulations are called
+        r"distribution_|curand|hiprand|rocrand|bernoulli|multinomial|randperm|(fill|gen|generate|init|make)_?random|"
+        r"random_?(from|full|kernel|uniform|normal|int|number|bits|value|fill|gen|init|state|vector|matrix|array)",
+    ),
     (
         Family.COPY_CAST,
         r"direct_copy|(bfloat16|float8|float16|half)\w*_copy|copy_kernel|catarray|concat|split_with_sizes_copy|"
