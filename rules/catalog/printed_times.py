@@ -11,7 +11,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.beside.printed_totals import Spent, Total, importing, printed_totals
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
-from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.culprit import Culprit, CulpritKind, SourceLine
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, short_place, shortened
 from rules.wording.words import ours
@@ -22,6 +22,9 @@ MIN_PRINTED = 0.5  # of the time: where the rows hold less, what they leave out 
 MIN_IMPORTING = 0.5  # of a program's time
 MAX_NAME = 40  # characters
 MAX_FIRST_CALLS = 2  # of a kind: a call that is made once or twice in a run belongs to its start or its end
+_LOADS = regex(
+    r"dataloader_next|val_next|get_train_batch|fetch_next_train_batch|DataLoader\w*\.__next__|_next_data\b"
+)
 _WITH_FILE = regex(r"(.+) \((.+):(\d+)\)")
 _WHOSE = {
     TimeOf.GPU: "the GPU's time",
@@ -86,7 +89,7 @@ When it is wrong
                 *_advice(main, first, imports),
                 ours("Record a timeline as well ($RecordATimeline), to see what waits for what."),
             ),
-            culprit=Culprit(_CULPRITS[main.of], first.name),
+            culprit=Culprit(_CULPRITS[main.of], first.name, at=_line(main, first)),
             unknown=("Whether the GPU was idle meanwhile: this requires a timeline.",),
         )
 
@@ -145,11 +148,24 @@ def _named(name: str) -> str:
     return f"{found[1]} ({short_place(found[2])}:{found[3]})" if found else name
 
 
+def _line(main: Spent, first: Total) -> SourceLine | None:
+    """Where a line stands that was measured itself; what is known of functions follows from their names."""
+    found = _WITH_FILE.fullmatch(first.name) if main.by_line else None
+    if found is None:
+        return None
+    function = found[1] if found[1].replace(".", "").isidentifier() else ""
+    return SourceLine(found[2], int(found[3]), function)
+
+
 def _advice(main: Spent, first: Total, imports: float) -> list[str]:
     if imports >= MIN_IMPORTING:
         return ["Profile the program's work without its start: enable the profiler behind the imports."]
     if _leaves_out(main, first):
         return ["Print all rows, or the first ones sorted by their own time."]
+    if main.of in (TimeOf.CPU, TimeOf.PROGRAM) and _LOADS.search(first.name):
+        return [
+            "The program waits for data: let more workers load it, or make reading and preparing one sample cheaper."
+        ]
     if main.of is TimeOf.CALLS and 0 < first.calls <= MAX_FIRST_CALLS:
         return [
             "It is called once or twice, and the first call also starts the GPU: it matters less, the longer the "

@@ -144,3 +144,20 @@ def test_few_printed_rows_without_a_large_one_are_said_to_leave_out_the_most(
 def test_a_program_that_was_profiled_while_it_imports_says_so(importing: float, title: str) -> None:
     imports = ("_find_and_load (<frozen importlib._bootstrap>:1165)", 0.0, importing)
     assert told(profile(imports, ("work (a.py:1)", 6.0, 6.0)))[0] == title
+
+
+def test_a_program_that_waits_for_its_loader_is_told_to_load_with_more_workers() -> None:
+    builder = TraceBuilder()
+    builder.tables += [profile(("train_dataloader_next", 6.0, 6.0), ("backward", 2.0, 2.0))]
+    (finding,) = diagnosis_of(Analysis(builder.build())).findings
+    assert "let more workers load it" in str(finding.remedy.advice[0])
+
+
+def test_a_line_that_was_measured_is_the_one_to_open() -> None:
+    builder = TraceBuilder()
+    columns = (ResultColumn("Line"), ResultColumn("Time", "s"))
+    rows = (("import torch (/a/b.py:3)", 6.0),)
+    builder.tables += [ResultTable("lines", columns, rows, totals=(Totals(TimeOf.PROGRAM, 0, 1),))]
+    (finding,) = diagnosis_of(Analysis(builder.build())).findings
+    assert finding.culprit.at is not None
+    assert finding.culprit.at.told == "/a/b.py:3"

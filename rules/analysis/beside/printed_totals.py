@@ -15,6 +15,7 @@ _NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _WHOLE = 100.0  # percent
 MIN_STATED = 2.0  # percent: of a smaller share, rounding hides too much to tell what all of it is
 WITH_CALLS = "With what it calls"
+LINE = "Line"
 _IMPORTS = regex(r"_find_and_load \(<frozen importlib\._bootstrap>")
 _WAITS = regex(
     r"(?:cuda|cu|hip)\w*Synchronize|(?:cuda|cu|hip)Memcpy\w*|(?:cuda|cu|hip)EventQuery|aten::item"
@@ -41,13 +42,15 @@ class Total:
 class Spent:
     """The time of the GPU, the CPU or the calls between them: all of it in ns, and its rows, the longest first.
 
-    Where only shares were printed it is not ``timed``, and they stand in place of ns.
+    Where only shares were printed it is not ``timed``, and they stand in place of ns. ``by_line`` says that its rows
+    are lines, not functions.
     """
 
     of: TimeOf
     ns: float
     rows: tuple[Total, ...]
     timed: bool = True
+    by_line: bool = False
 
     @property
     def printed(self) -> float:
@@ -96,7 +99,9 @@ def _spent(table: ResultTable, totals: Totals) -> Spent | None:
     _, ns, share, _ = max(rows, key=lambda row: row[1])
     stated = totals.whole * _factor(table, totals)
     whole = stated or (ns / share * _WHOLE if share >= MIN_STATED else printed)
-    return replace(_of(totals.of, whole, rows), timed=totals.time >= 0)
+    return replace(
+        _of(totals.of, whole, rows), timed=totals.time >= 0, by_line=table.columns[totals.name].name == LINE
+    )
 
 
 def _of(of: TimeOf, whole: float, rows: list[tuple[str, float, float, float]]) -> Spent:

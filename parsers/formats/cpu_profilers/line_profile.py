@@ -1,0 +1,124 @@
+"""What line_profiler (kernprof) prints: the time of each line of the functions that it followed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar
+
+from parsers.files.base import Source, parser
+from parsers.files.texts import utf8
+from parsers.model import Progress, ResultColumn, ResultTable, Trace
+from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
+from parsers.model.results import Cell, TimeOf, Totals
+from parsers.printed_profile import read_profile
+
+_HEADER = regex(r"^Line # +Hits +Time +Per Hit +% Time +Line Contents[ \t\r]*$", re.MULTILINE)
+_UNIT = regex(r"Timer unit: (\d\S{0,15}) s")
+_TOTAL = regex(r"Total time: (\d\S{0,30}) s")
+_FILE = regex(r"File: (.+)")
+_FUNCTION = regex(r"Function: (.+) at line \d")
+_ROW = regex(r" *(\d{1,9}) +(\d{1,15}) +(\d[\d.e+]{0,30}) +\d\S* +(\d{1,3}\.\d)(?: (.*))?$")
+_COLUMNS = (
+    ResultColumn("Line"),
+    ResultColumn("Hits"),
+    ResultColumn("Time with what it calls", "s"),
+    ResultColumn("Share", "%"),
+    ResultColumn("Code"),
+)
+MIN_DESCENT = (
+    50.0  # percent of a function: a line with more that calls another printed one is told by that one
+)
+_MAX_TEXT = 200  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    name: str
+    seconds: float
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+@parser
+class LineProfile:
+    """Recognised by the header of its tables."""
+
+    format: ClassVar[str] = "line-profile"
+    title: ClassVar[str] = "CPU profilers"
+    files: ClassVar[str] = "output of line_profiler"
+    suffixes: ClassVar[tuple[str, ...]] = (".txt",)
+    priority: ClassVar[int] = 56  # before cProfile's tables, which some programs print above
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        head = utf8(source.head)
+        return b"Line Contents" in head and _HEADER.search(head.decode("latin-1")) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        return read_profile(source, progress, (self.format, "line_profiler"), _tables)
+
+
+def _tables(content: bytes) -> Iterator[ResultTable]:
+    """The functions, the one that tells most first; its lines alone are added up."""
+    functions = list(_functions(utf8(content).decode("utf-8", "replace").splitlines()))
+    longest = max(functions, key=lambda each: each.seconds, default=None)
+    telling = _telling(functions, longest) if longest else None
+    for each in sorted(functions, key=lambda each: (each is not telling, -each.seconds)):
+        table = ResultTable(f"Lines of {each.name}", _COLUMNS, each.rows)
+        if each is telling and longest:
+            totals = Totals(TimeOf.PROGRAM, 0, 2, calls=1, whole=longest.seconds)
+            table = replace(table, totals=(totals,))
+        yield table
+
+
+def _telling(functions: list[_Function], function: _Function) -> _Function:
+    """The function to whose lines most of the time leads, from the longest one down."""
+    seen = {function.name}
+    while function.rows:
+        _, _, _, share, text = function.rows[0]
+        called = next(
+            (
+                each
+                for each in functions
+                if each.name not in seen
+                and re.search(rf"\b{re.escape(each.name.rpartition('.')[2])}\(", str(text))
+            ),
+            None,
+        )
+        if called is None or not isinstance(share, float) or share < MIN_DESCENT:
+            break
+        seen.add(called.name)
+        function = called
+    return function
+
+
+def _functions(lines: list[str]) -> Iterator[_Function]:
+    unit, seconds, file, name = 1e-6, 0.0, "", ""
+    rows: list[tuple[Cell, ...]] | None = None
+    for line in [*lines, "Total time: 0 s"]:
+        if found := _UNIT.match(line):
+            unit = _number(found[1])
+        elif found := _TOTAL.match(line):
+            if rows:
+                yield _Function(name, seconds, tuple(sorted(rows, key=lambda row: -float(row[2] or 0))))
+            seconds, rows = _number(found[1]), None
+        elif found := _FILE.match(line):
+            file = found[1].strip()
+        elif found := _FUNCTION.match(line):
+            name = found[1].strip()
+        elif _HEADER.match(line):
+            rows = []
+        elif rows is not None and (found := _ROW.match(line)):
+            place = f"{name} ({file}:{found[1]})"
+            time = _number(found[3]) * unit
+            text = (found[5] or "").strip()[:_MAX_TEXT]
+            rows.append((place, float(found[2]), time, float(found[4]), text))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
