@@ -12,7 +12,7 @@ import numpy as np
 
 from parsers.files.base import Source
 from parsers.files.source import open_bytes
-from parsers.files.unpacking_limit import PART_BYTES, LimitedStream
+from parsers.files.unpacking_limit import BYTES_AT_ONCE, LimitedStream
 from parsers.model import F64, I64, Effect, Progress, QualityRecorder
 from parsers.model.arrays import ABSENT
 from parsers.model.late.dataclass import dataclass
@@ -153,7 +153,7 @@ def read_csv(source: Source, quality: QualityRecorder, progress: Progress, befor
                 pa.PythonFile(cast(Any, watched), mode="r"),
                 read_options=pa_csv.ReadOptions(
                     use_threads=not may_part,  # else rows have no numbers
-                    block_size=PART_BYTES,
+                    block_size=BYTES_AT_ONCE,
                     skip_rows=1 + before,
                     column_names=names,
                     encoding=_ANY_BYTES,

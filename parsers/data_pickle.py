@@ -20,7 +20,7 @@ _FREE_CONTAINERS, _MIN_BYTES = 200_000, 8  # of the file for each further contai
 _LARGE_TABLE = 64  # entries: more of them take as much as a table each
 MAX_VALUES = 60_000_000  # in all containers together
 MAX_NUMBER_LENGTH = 16  # bytes
-_STEPS = 1 << 16  # instructions between two looks at the progress, and at what was made so far
+_STEPS_AT_ONCE = 1 << 16  # instructions between two looks at the progress, and at what was made so far
 
 
 class NotData(ValueError):
@@ -83,7 +83,7 @@ def read_data(data: bytes, progress: Progress | None = None, rows: Rows | None =
 
 
 def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
-    at, containers, values, watch = 0, 0, 0, _STEPS
+    at, containers, values, watch = 0, 0, 0, _STEPS_AT_ONCE
     most_containers = min(MAX_CONTAINERS, _FREE_CONTAINERS + len(data) // _MIN_BYTES)
     stack: list[Any] = []
     below: list[list[Any]] = []  # the stacks that the open marks cover
@@ -94,7 +94,7 @@ def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
     while True:
         watch -= 1
         if not watch:
-            watch = _STEPS
+            watch = _STEPS_AT_ONCE
             progress.step(at / len(data), "reading the snapshot")
             _require_room(memo, stack)
         code = data[at]

@@ -31,7 +31,7 @@ importlib.import_module(sys.argv[4]).serve(sys.argv[2], int(sys.argv[3]))
 """
 _FIRST_TO_END_WITHOUT_MEMORY = "800"  # of 1000: rather a helper than whom it helps
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_READ_BYTES = 1 << 16
+_BYTES_AT_ONCE = 1 << 16
 _later: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
 
@@ -134,7 +134,7 @@ def _first_line() -> tuple[bytes, bytes]:
     """And what came with it; by the descriptor: a buffered stream has a lock, whose holder may be waiting for ever."""
     said = b""
     while b"\n" not in said:
-        if not (read := os.read(0, _READ_BYTES)):
+        if not (read := os.read(0, _BYTES_AT_ONCE)):
             os._exit(1)
         said += read
     line, _, rest = said.partition(b"\n")
@@ -146,7 +146,7 @@ def _listen_to_the_asker(rest: bytes) -> None:
         *lines, rest = rest.split(b"\n")
         for line in lines:
             _later.put(line)
-        if not (read := os.read(0, _READ_BYTES)):
+        if not (read := os.read(0, _BYTES_AT_ONCE)):
             os._exit(1)
         rest += read
 

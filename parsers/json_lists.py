@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from parsers.files.unpacking_limit import PART_BYTES, LimitedStream
+from parsers.files.unpacking_limit import BYTES_AT_ONCE, LimitedStream
 from parsers.model.arrays import BOOL, I64, U8
 from parsers.model.late.dataclass import dataclass
 
@@ -59,7 +59,7 @@ class JsonLists:
 
     def pieces(self) -> Iterator[Piece]:
         held, base = b"", 0  # text that is still needed, and its place in the file
-        while block := self.file.read(PART_BYTES):
+        while block := self.file.read(BYTES_AT_ONCE):
             first = base + len(held)
             held += block
             place, depth, opening, comma = self._structure(np.frombuffer(block, np.uint8))

@@ -12,7 +12,6 @@ from parsers.model import Effect, Malformed, Progress, ResultTable, Trace, Trace
 from parsers.model.builder import MAX_TABLES, TraceBuilder
 from parsers.model.results import rows_shown
 
-_MAX_BYTES = 64 << 20
 
 
 def read_profile(
@@ -28,7 +27,7 @@ def read_profile(
     builder = TraceBuilder()
     with open_bytes(source) as stream:
         limited = LimitedStream(stream, source, progress.part(0.0, 0.5), "reading the profile")
-        content = limited.whole(_MAX_BYTES, "Sort it by time, and keep the first rows.")
+        content = limited.whole("Sort it by time, and keep the first rows.")
     for table in tables(content):
         if table.rows and len(builder.tables) < MAX_TABLES:
             shown = rows_shown(builder.quality, len(table.rows))

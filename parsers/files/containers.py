@@ -23,7 +23,7 @@ MAX_UNPACKED = 64 << 30
 MAX_GROWTH = 300  # times the archive's size, once it is large
 _FREE_GROWTH = 256 << 20
 _FREE_MEMBERS, _MIN_MEMBER_BYTES = 256, 4_000  # of the archive for each further file
-_COPY_BYTES = 4 << 20
+_BYTES_AT_ONCE = 4 << 20
 _TAR_MAGIC = slice(257, 262)
 _CONVERTIBLE = (".nsys-rep", ".qdrep")  # nsys writes the export of a report beside it, with the same name
 
@@ -184,7 +184,7 @@ def _reason_to_leave_out(name: str) -> str:
 def _copied(path: Path, name: str, file: IO[bytes], copy: Path, budget: int, progress: Progress) -> int:
     total = 0
     with copy.open("wb", buffering=0) as target:
-        while block := file.read(_COPY_BYTES):
+        while block := file.read(_BYTES_AT_ONCE):
             progress.step(0.0, f"unpacking {name}")
             total += len(block)
             if total > budget:

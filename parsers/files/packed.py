@@ -13,11 +13,11 @@ from isal import isal_zlib
 
 from parsers.files.signatures import GZIP, ZSTD
 
-_PACKED_BLOCK = 64 << 10
+_PACKED_BYTES_AT_ONCE = 64 << 10
 _MAX_BYTES_AT_ONCE = 8 << 20
 _GZIP_WINDOW = 31
 _DAMAGE: Any = isal_zlib.error
-_ZSTD_SLICE = 1 << 10  # unpacks to 32 MB at most
+_ZSTD_BYTES_AT_ONCE = 1 << 10  # unpacks to 32 MB at most
 _ZSTD_WINDOW = 1 << 31
 _ZSTD_FRAMES = (ZSTD, *(bytes((first, 0x2A, 0x4D, 0x18)) for first in range(0x50, 0x60)))
 
@@ -74,13 +74,15 @@ class GzipStream(PackedStream):
     def _some(self, most: int) -> bytes:
         while self._failure is None:
             if self._member.eof:
-                self._packed = self._member.unused_data.lstrip(b"\0") or self._file.read(_PACKED_BLOCK)
+                self._packed = self._member.unused_data.lstrip(b"\0") or self._file.read(
+                    _PACKED_BYTES_AT_ONCE
+                )
                 if len(self._packed) < 2:
-                    self._packed += self._file.read(_PACKED_BLOCK)
+                    self._packed += self._file.read(_PACKED_BYTES_AT_ONCE)
                 if not self._packed.startswith(GZIP):
                     return b""
                 self._member = isal_zlib.decompressobj(wbits=_GZIP_WINDOW)
-            packed = self._member.unconsumed_tail or self._packed or self._file.read(_PACKED_BLOCK)
+            packed = self._member.unconsumed_tail or self._packed or self._file.read(_PACKED_BYTES_AT_ONCE)
             self._packed = b""
             if not packed:
                 try:
@@ -121,15 +123,15 @@ class ZstdStream(PackedStream):
         """Unpack some more; whether there is more."""
         if self._frame.eof:
             if len(self._packed) < len(ZSTD):
-                self._packed = memoryview(bytes(self._packed) + self._file.read(_PACKED_BLOCK))
+                self._packed = memoryview(bytes(self._packed) + self._file.read(_PACKED_BYTES_AT_ONCE))
             if not self._packed[: len(ZSTD)].tobytes().startswith(_ZSTD_FRAMES):
                 return False
             self._frame = self._unpacker.decompressobj()
-        self._packed = self._packed or memoryview(self._file.read(_PACKED_BLOCK))
+        self._packed = self._packed or memoryview(self._file.read(_PACKED_BYTES_AT_ONCE))
         if not self._packed:
             self._failure = EOFError("the zstd data ends early")
             return False
-        given = self._packed[:_ZSTD_SLICE]
+        given = self._packed[:_ZSTD_BYTES_AT_ONCE]
         self._unpacked = memoryview(self._frame.decompress(given))
         taken = len(given) - len(self._frame.unused_data) if self._frame.eof else len(given)
         self._packed = self._packed[taken:]

@@ -14,7 +14,8 @@ from parsers.model import Progress, TraceError
 MAX_UNPACKED = 16 * 1024**3
 ALWAYS_ALLOWED = 64 * 1024**2
 MAX_RATIO = 200
-PART_BYTES = 1 << 20
+MAX_WHOLE_BYTES = 64 << 20  # of what a person or a table of results writes: megabytes at most
+BYTES_AT_ONCE = 1 << 20
 
 
 class UnpackingLimit:
@@ -83,14 +84,14 @@ class LimitedStream:
     def read(self, size: int = -1) -> bytes:
         self._progress.step(self._limit.share, self._text)
         try:
-            block = self._stream.read(PART_BYTES if size < 0 else size)
+            block = self._stream.read(BYTES_AT_ONCE if size < 0 else size)
         except READ_ERRORS as error:
             self.damage = str(error) or type(error).__name__
             return b""
         self._limit.add(len(block))
         return block
 
-    def whole(self, most: int, hint: str) -> bytes:
+    def whole(self, hint: str, most: int = MAX_WHOLE_BYTES) -> bytes:
         """All of it, where it is read at once; raises ``TraceError`` where that is more than ``most`` bytes."""
         parts, length = [], 0
         while part := self.read():

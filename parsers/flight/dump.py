@@ -59,7 +59,7 @@ def read_dump(source: Source, progress: Progress) -> Mapping[str, Any]:
     is_pickle = source.head.startswith(PICKLE)
     with open_bytes(source) as packed:
         stream = LimitedStream(packed, source, progress, "reading the dump")
-        data = stream.whole(_MAX_PICKLE if is_pickle else _MAX_JSON, HINT)
+        data = stream.whole(HINT, _MAX_PICKLE if is_pickle else _MAX_JSON)
     try:
         stated = read_data(data, progress, _Frames()) if is_pickle else msgspec.json.decode(data)
     except NotData as error:

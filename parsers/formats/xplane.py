@@ -17,7 +17,7 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 
 _SPACE = regex(rb"\x0a.{1,6}?(?:\x08.{1,10}?)?\x12.{1,2}(?:/(?:host|device):|Task Environment)", re.DOTALL)
-_READ_BYTES = 4 << 20
+_BYTES_AT_ONCE = 4 << 20
 _BYTES_AN_EVENT_BYTE = 12  # memory for each byte of the file: columns of events and of their statistics
 
 
@@ -73,7 +73,7 @@ def _content(source: Source, progress: Progress) -> tuple[bytes, str]:
     parts: list[bytes] = []
     with open_bytes(source) as stream:
         try:
-            while block := stream.read(_READ_BYTES):
+            while block := stream.read(_BYTES_AT_ONCE):
                 limit.add(len(block))
                 progress.step(limit.share, "reading the profile")
                 parts.append(block)

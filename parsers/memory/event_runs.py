@@ -30,7 +30,7 @@ from parsers.memory.history import History, is_event
 from parsers.model import I64, Progress
 from parsers.model.late.dataclass import dataclass
 
-_WINDOW = 1 << 20  # bytes whose events are decoded at once
+_BYTES_AT_ONCE = 1 << 20  # bytes whose events are decoded at once
 _MAX_LAYOUTS = 8
 _MIN_EVENTS = 8  # of a run: fewer are read sooner one by one
 _GET, _LONG_GET, _INT, _TEXT = 0x68, 0x6A, 0x4A, 0x8C
@@ -209,7 +209,7 @@ class EventRuns:
     def _opened(self, at: int) -> _Window:
         data = self._source.data
         self._progress.step(at / len(data), "reading the snapshot")
-        until = min(at + _WINDOW, len(data))
+        until = min(at + _BYTES_AT_ONCE, len(data))
         starts = openings(self._source, self._layouts, at, until)
         follow = np.append(starts[1:], until)
         parts = []

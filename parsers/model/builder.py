@@ -75,13 +75,13 @@ MAX_COUNTERS = 10_000
 MAX_LEVELS = 32_000  # of events inside one another, or beside one another on one lane
 MAX_TABLES = 20_000
 MAX_NAME_LENGTH = 8_192  # characters; the longest of all kernels that were looked at has 5,160
-_FEW = 4_096  # events of a chunk
-_SPARSE = 16  # an attribute of fewer than one event in so many is sorted instead of counted
+_WORTH_SHARING = 4_096  # events of a chunk
+_WORTH_COUNTING = 16  # an attribute of fewer than one event in so many is sorted instead of counted
 
 
 def _column(values: Array | int, dtype: type[np.integer], count: int) -> Array:
     """``values`` for each of ``count`` events; one that stands for many takes no memory, one for a few little time."""
-    if isinstance(values, int) and count <= _FEW:
+    if isinstance(values, int) and count <= _WORTH_SHARING:
         few = np.empty(count, dtype)
         few.fill(values)
         return few
@@ -369,7 +369,7 @@ def _identity(parts: list[tuple[I64, I64]]) -> tuple[int, ...]:
 
 def _in_table_order(place: I64, events: I64) -> tuple[I64, npt.NDArray[np.integer]]:
     """Where these events are in the table, sorted, and which of ``events`` each is; the last one of equals."""
-    if len(events) * _SPARSE < len(place):
+    if len(events) * _WORTH_COUNTING < len(place):
         at, last = np.unique(place[events][::-1], return_index=True)
         return at, len(events) - 1 - last
     index = np.full(len(place), -1, np.int32)

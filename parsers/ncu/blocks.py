@@ -20,7 +20,7 @@ UNPACKING_ERRORS = (EOFError, BadGzipFile, _ISAL_ERROR, zstandard.ZstdError)
 MAX_HEADER = 64 * 1024**2
 MAX_PAYLOAD = 2 * 1024**3
 MAX_STRINGS = 500_000  # a report of every metric has some thousands
-_CHUNK = 4 * 1024**2
+_BYTES_AT_ONCE = 4 * 1024**2
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ def _size(stream: IO[bytes], largest: int) -> int:
 def _exactly(stream: IO[bytes], size: int) -> bytes:
     parts = []
     while size > 0:
-        part = stream.read(min(size, _CHUNK))
+        part = stream.read(min(size, _BYTES_AT_ONCE))
         if not part:
             raise Damaged("the file is cut")
         parts.append(part)
@@ -121,7 +121,7 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
 
 def _skip(stream: IO[bytes], size: int) -> None:
     while size > 0:
-        part = stream.read(min(size, _CHUNK))
+        part = stream.read(min(size, _BYTES_AT_ONCE))
         if not part:
             raise Damaged("the file is cut")
         size -= len(part)

@@ -25,7 +25,7 @@ from parsers.ncu.results import Result, read_group, read_result
 from parsers.protobuf.wire import Damaged
 
 _OPTION = regex(r"--(clock-control|cache-control|replay-mode)[= ](\S+)")
-_LAUNCHES_OF_A_STEP = 256
+_LAUNCHES_AT_ONCE = 256
 _FREE_LAUNCHES = 10_000
 _MIN_LAUNCH_BYTES = 64  # packed; the smallest of real reports takes some hundred
 _MAX_LAUNCHES = 500_000
@@ -104,7 +104,7 @@ class _Reading:
                     self._take_code(data)
                     continue
                 read += 1
-                if read % _LAUNCHES_OF_A_STEP == 0:
+                if read % _LAUNCHES_AT_ONCE == 0:
                     progress.step(self._budget.share * 0.9, f"reading launch {len(self._results)}")
                 if not data:
                     self.lost += 1

@@ -11,7 +11,7 @@ from parsers.nsys.gpu_work import Correlated
 from parsers.nsys.identifiers import UNKNOWN
 from parsers.nsys.reading import Reading
 
-_SPARSE = 8  # a lookup array may have this many places for each call
+_WORTH_A_TABLE = 8  # a lookup array may have this many places for each call
 
 
 def link_launches(reading: Reading, launched: Correlated, calls: Correlated) -> None:
@@ -64,7 +64,7 @@ def _matches(keys: I64, wanted: I64) -> npt.NDArray[np.signedinteger]:
     if not len(keys) or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
     low, high = int(keys.min()), int(keys.max())
-    if high - low < max(_SPARSE * len(keys), 1 << 16):
+    if high - low < max(_WORTH_A_TABLE * len(keys), 1 << 16):
         place = np.full(high - low + 1, -1, np.int32)
         place[keys - low] = np.arange(len(keys), dtype=np.int32)
         found = place[np.clip(wanted, low, high) - low]

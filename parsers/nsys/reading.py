@@ -18,9 +18,9 @@ from parsers.sqlite.row_source import source_rows
 
 _NOT_EVENTS = ("TARGET_INFO", "META_DATA", "EXPORT_META", "DIAGNOSTIC_EVENT", "GENERIC_EVENT_", "ANALYSIS")
 MAX_NS = 10 * 365 * 86_400 * 1_000_000_000
-_NAMES_IN_ONE_QUERY = 500
-_ROWS_OF_A_STEP = 2048
-_NAMES_WORTH_A_SCAN = 20_000
+_NAMES_AT_ONCE = 500
+_ROWS_AT_ONCE = 2048
+_WORTH_A_SCAN = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Reading:
         """The rows of a large query, one by one, up to where the file is damaged, which is noted."""
         try:
             for number, row in enumerate(self.database.stream(sql)):
-                if number % _ROWS_OF_A_STEP == 0:
+                if number % _ROWS_AT_ONCE == 0:
                     self._step(doing)
                 yield row
         except sqlite3.Error as error:
@@ -184,14 +184,14 @@ class Reading:
         return {each: self._strings.get(each) or f"(string {each})" for each in wanted}
 
     def _fetch_strings(self, ids: list[int], table: Table) -> None:
-        if len(ids) > _NAMES_WORTH_A_SCAN:
+        if len(ids) > _WORTH_A_SCAN:
             wanted = set(ids)
             for key, value in self.database.stream(f'SELECT id, value FROM "{table.name}"'):
                 if key in wanted:
                     self._strings[key] = str(value)
             return
-        for first in range(0, len(ids), _NAMES_IN_ONE_QUERY):
-            some = ids[first : first + _NAMES_IN_ONE_QUERY]
+        for first in range(0, len(ids), _NAMES_AT_ONCE):
+            some = ids[first : first + _NAMES_AT_ONCE]
             marks = ",".join("?" * len(some))
             rows = self.database.rows(f'SELECT id, value FROM "{table.name}" WHERE id IN ({marks})', some)
             self._strings.update((key, str(value)) for key, value in rows)

@@ -17,7 +17,7 @@ from parsers.sqlite.guarded import quote
 _ALL_STREAMS = 0xFFFFFFFF
 _MPI_RANK = regex(r"^MPI Rank (\d+)$")
 _WARNING, _ERROR = 2, 3
-_PROCESSES_IN_ONE_QUERY = 500
+_PROCESSES_AT_ONCE = 500
 _SUFFIX = {
     LaneKind.REGION: "regions",
     LaneKind.CUDA_API: "CUDA calls",
@@ -258,8 +258,8 @@ def _process_names(reading: Reading) -> dict[int, str]:
     if table is None or not {"globalPid", "name"} <= table.columns.keys():
         return {}
     found: dict[int, str] = {}
-    for first in range(0, len(shown), _PROCESSES_IN_ONE_QUERY):
-        chosen = ", ".join(map(str, shown[first : first + _PROCESSES_IN_ONE_QUERY]))
+    for first in range(0, len(shown), _PROCESSES_AT_ONCE):
+        chosen = ", ".join(map(str, shown[first : first + _PROCESSES_AT_ONCE]))
         sql = f"SELECT globalPid, name FROM {quote(table.name)} WHERE globalPid IN ({chosen})"
         for process, name in reading.optional_rows(sql):
             if isinstance(process, int):

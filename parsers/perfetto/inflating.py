@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from parsers.files.unpacking_limit import PART_BYTES, UnpackingLimit
+from parsers.files.unpacking_limit import BYTES_AT_ONCE, UnpackingLimit
 from parsers.model import Progress
 from parsers.protobuf.columns import buffer_of, decode, parts_of
 
@@ -28,7 +28,7 @@ def inflated(content: bytes, limit: UnpackingLimit, progress: Progress) -> tuple
         if number in inside:
             packer, data_left = zlib.decompressobj(), spans.raw(inside[number])
             try:
-                while part := packer.decompress(data_left, PART_BYTES):
+                while part := packer.decompress(data_left, BYTES_AT_ONCE):
                     limit.add(len(part))
                     progress.step(number / len(packets), "unpacking packets")
                     parts.append(part)

@@ -11,7 +11,7 @@ from parsers.model.late.regex import regex
 from parsers.sqlite.guarded import GuardedConnection, quote
 from parsers.sqlite.whole_columns import WholeColumns
 
-_NAMES_IN_ONE_QUERY = 500
+_NAMES_AT_ONCE = 500
 _OF_ONE_PROCESS = regex(r"rocpd_(?:kernel_dispatch|memory_copy|region|sample)(_\w+)")
 
 
@@ -25,8 +25,8 @@ class DatabaseColumns(WholeColumns):
         """The texts of these ids of rocpd_string; empty where there is none."""
         missing = sorted(set(ids) - self._strings.keys())
         if (table := self.table("rocpd_string")) is not None:
-            for first in range(0, len(missing), _NAMES_IN_ONE_QUERY):
-                some = missing[first : first + _NAMES_IN_ONE_QUERY]
+            for first in range(0, len(missing), _NAMES_AT_ONCE):
+                some = missing[first : first + _NAMES_AT_ONCE]
                 marks = ",".join("?" * len(some))
                 try:
                     rows = self.database.rows(

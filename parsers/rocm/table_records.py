@@ -41,7 +41,7 @@ _NO_COUNTER = regex(
     r"process|thread|dev)(id|index)|pid|tid|grd|wgr|lds|scr|(?!(fetch|write)size).*size[xyz]?|.*(vgpr|sgpr)(count)?|"
     r"wavesize|ldsperworkgroup|scratchper\w+|node|device|name|domain|function|nodeid|roctxrange|flatkernelid|kernelobj)"
 )
-_STEP_PROFILES = 500
+_PROFILES_AT_ONCE = 500
 _CLONE = regex(r"( \[clone [^\]]*\])+$|\.kd$")
 
 
@@ -192,7 +192,7 @@ def profiles_of(rows: Rows, counters: Mapping[str, str], progress: Progress) -> 
     devices, device = rows.texts(*_GPU)
     found: list[KernelProfile] = []
     for number, metrics in _metrics(rows, counters).items():
-        if len(found) % _STEP_PROFILES == 0:
+        if len(found) % _PROFILES_AT_ONCE == 0:
             progress.step(number / max(rows.length, 1), "reading counters")
         timed = 0 < time[number] < -ABSENT // 2
         gpu = re.search(r"\d{1,6}", devices[device[number]])

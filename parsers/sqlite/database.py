@@ -22,12 +22,12 @@ from parsers.model.threads import threads
 from parsers.sqlite.guarded import BELIEVE_DAMAGED, MAX_QUERY_S, GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri
 
-BATCH_ROWS = 1 << 16
+ROWS_AT_ONCE = 1 << 16
 READERS = 2
 _SALVAGE_ROWS = 1024
 _DAMAGE = regex(r"malformed|not a database|I/O error|disk image|out of memory|unable to open|corrupt")
 _PREVIEW_S = 0.3  # what each query of a preview may take
-_LOOK_EVERY_S = 0.05
+_POLL_S = 0.05
 _MIN_ROW_BYTES = 4  # what a row takes in a file at least: its place, its length and its number
 _TEXT_GROWTH = 2  # UTF-16 in the file, UTF-8 here
 # with fewer bytes of the file for each number between the rowids, most numbers have no row
@@ -180,7 +180,7 @@ class Database:
         try:
             stretches = self._stretches(table)
             if self.most_rows is not None:
-                stretches = (each for each in islice(stretches, -(-self.most_rows // BATCH_ROWS)) if each)
+                stretches = (each for each in islice(stretches, -(-self.most_rows // ROWS_AT_ONCE)) if each)
             ahead = deque(readers.submit(query.fetch, each) for each in islice(stretches, READERS + 1))
             while ahead:
                 fetched = self._awaited(ahead.popleft())
@@ -198,7 +198,7 @@ class Database:
         """What a reader fetched; raises ``Cancelled`` when the user stops it meanwhile."""
         while True:
             try:
-                return reading.result(_LOOK_EVERY_S)
+                return reading.result(_POLL_S)
             except StillReading:
                 self.progress.stop_if_wanted()
 
@@ -215,14 +215,14 @@ class Database:
         if not table.has_rowid or not isinstance(low, int) or not isinstance(high, int):
             yield None
             return
-        sparse = high - low > max(self.path.stat().st_size // _BYTES_OF_A_NUMBER, BATCH_ROWS)
+        sparse = high - low > max(self.path.stat().st_size // _BYTES_OF_A_NUMBER, ROWS_AT_ONCE)
         place = f"SELECT rowid FROM {quote(table.name)} WHERE rowid >= ? ORDER BY rowid LIMIT 1 OFFSET ?"
         first: int | None = low
         while isinstance(first, int):
-            last = min(first + BATCH_ROWS - 1, high)
+            last = min(first + ROWS_AT_ONCE - 1, high)
             try:
                 if sparse:
-                    ends = self.rows(place, (first, BATCH_ROWS - 1))
+                    ends = self.rows(place, (first, ROWS_AT_ONCE - 1))
                     last = int(ends[0][0]) if ends else high
                 yield first, last
                 after = (
@@ -272,10 +272,10 @@ class _Query:
         """The rows of a stretch; those before the damage where there is any."""
         fetched = _Fetched()
         try:
-            fetched.batches = list(self._read(stretch, False, BATCH_ROWS))
+            fetched.batches = list(self._read(stretch, False, ROWS_AT_ONCE))
         except _NotIntegers:
             try:
-                fetched.batches = list(self._read(stretch, True, BATCH_ROWS))
+                fetched.batches = list(self._read(stretch, True, ROWS_AT_ONCE))
             except TableDamaged as damage:
                 fetched.damage = damage
         except TableDamaged as damage:

@@ -21,8 +21,8 @@ MAX_QUERY_S = 30.0
 MAX_TABLES = 5_000  # with indexes and views; an export has one or two hundred
 BELIEVE_DAMAGED = "PRAGMA writable_schema = ON"  # SQLite then reads what is left of a cut file
 _PAUSE_FOR_LOCK_S = 2.0
-_STEPS_BETWEEN_LOOKS = 20_000  # of SQLite's virtual machine, well below a millisecond
-_ROWS_BETWEEN_CLOCKS = 256
+_STEPS_AT_ONCE = 20_000  # of SQLite's virtual machine, well below a millisecond
+_ROWS_AT_ONCE = 256
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: 16 << 20,
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 1 << 20,
@@ -96,7 +96,7 @@ class GuardedConnection:
         self._connection.text_factory = lambda data: data.decode("utf-8", "replace")
         for limit, most in _LIMITS.items():
             self._connection.setlimit(limit, most)
-        self._connection.set_progress_handler(self._watch, _STEPS_BETWEEN_LOOKS)
+        self._connection.set_progress_handler(self._watch, _STEPS_AT_ONCE)
         self.tables: dict[str, StoredTable] = {}
         try:
             for setting in ("PRAGMA query_only = ON", "PRAGMA trusted_schema = OFF"):
@@ -123,7 +123,7 @@ class GuardedConnection:
         with self._telling():
             self._watch.begin()
             for number, row in enumerate(islice(self._connection.execute(sql, parameters), most)):
-                if number % _ROWS_BETWEEN_CLOCKS == 0:
+                if number % _ROWS_AT_ONCE == 0:
                     self._watch.go_on()
                 yield row
 

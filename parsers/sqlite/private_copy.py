@@ -86,7 +86,7 @@ def _tidy(folder: Path) -> None:
 
 MAX_RATIO = 200
 ALWAYS_ALLOWED = 1024**3
-_BLOCK = 4 * 1024**2
+_BYTES_AT_ONCE = 4 * 1024**2
 
 
 def unpacked(source: Source, progress: Progress, suffix: str = ".sqlite") -> Path:
@@ -102,7 +102,7 @@ def unpacked(source: Source, progress: Progress, suffix: str = ".sqlite") -> Pat
         written = 0
         try:
             with open_bytes(source) as stream, target.open("wb") as file:
-                while block := stream.read(_BLOCK):
+                while block := stream.read(_BYTES_AT_ONCE):
                     written += len(block)
                     if written > limit:
                         raise TraceError(

@@ -26,7 +26,7 @@ def decoded_profile(
     is not of this kind.
     """
     with open_bytes(source) as packed:
-        data = LimitedStream(packed, source, progress, "reading samples").whole(_MAX_BYTES, _SHORTER)
+        data = LimitedStream(packed, source, progress, "reading samples").whole(_SHORTER, _MAX_BYTES)
     require_memory(source.path, data.count(counted), bytes_each, _SHORTER)
     try:
         return from_json(data, kind)

@@ -27,7 +27,7 @@ def test_the_written_recording_is_valid_and_has_the_stated_number_of_events(tmp_
 def test_the_floor_reads_every_event_across_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "made.pt.trace.json"
     written = kineto_like.write(path, 5_000)
-    monkeypatch.setattr(floor, "CHUNK_BYTES", 10_007)
+    monkeypatch.setattr(floor, "BYTES_AT_ONCE", 10_007)
     assert floor.scan(path) == written
 
 

@@ -15,7 +15,7 @@ from parsers.model.late.dataclass import dataclass
 from tests.benchmarks.generate_nsys import write_export
 from tests.benchmarks.loading import forget_cached, peak_of_opening
 
-BATCH_ROWS = 1 << 16
+ROWS_AT_ONCE = 1 << 16
 COLUMNS: dict[str, str] = {
     "CUPTI_ACTIVITY_KIND_KERNEL": (
         'start, "end", deviceId, streamId, correlationId, globalPid, demangledName, registersPerThread, gridX, gridY, '
@@ -47,7 +47,7 @@ def scan(path: Path) -> int:
     with dbapi.connect(f"{path.resolve().as_uri()}?mode=ro", autocommit=True) as connection:
         for table, columns in COLUMNS.items():
             with connection.cursor() as cursor:
-                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": BATCH_ROWS})
+                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": ROWS_AT_ONCE})
                 cursor.execute(f"SELECT {columns} FROM {table}")
                 reader = cursor.fetch_record_batch()
                 for batch in reader:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-CHUNK_BYTES = 8 << 20
+BYTES_AT_ONCE = 8 << 20
 BOUNDARY = b"\n  },\n  {"
 
 
@@ -26,9 +26,9 @@ def scan(path: Path) -> int:
     decode = msgspec.json.Decoder(list[Event]).decode
     count = 0
     with path.open("rb") as file:
-        rest = file.read(CHUNK_BYTES)
+        rest = file.read(BYTES_AT_ONCE)
         rest = rest[rest.index(b'"traceEvents": [') + len(b'"traceEvents": [') :]
-        while more := file.read(CHUNK_BYTES):
+        while more := file.read(BYTES_AT_ONCE):
             rest += more
             cut = rest.rindex(BOUNDARY) + len(b"\n  }")
             count += len(decode(b"[" + rest[:cut] + b"]"))

@@ -14,7 +14,6 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,20 +21,21 @@ import pytest
 
 from parsers.model.late.dataclass import dataclass
 from tests.mutation import changed
-from tests.mutation.constants import REPOSITORY, Constant, constants, read_by
+from tests.mutation.constants import REPOSITORY, Constant, constants, made_of_it_as_loaded, read_by
+from tests.mutation.forked import HANG_S, Forked, Task
 from tests.mutation.reached import FILE
 
 TESTS = ("tests/rules", "tests/parsers")
 MAP = REPOSITORY / ".pytest_cache" / "reached.json"
 WANTED = 0.95
-HANG_S = 600.0
+NOTICED = REPOSITORY / ".pytest_cache" / "noticed.json"
 AT_A_TIME = 4  # tests of one function with different parameters
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly")
 
 
 @dataclass(frozen=True)
 class Reached:
-    """Seconds that each test takes, and the functions it runs, as "file:first line"."""
+    """Seconds that each test takes, and the functions it runs, as "file:function"."""
 
     tests: dict[str, tuple[float, frozenset[str]]]
 
@@ -62,8 +62,8 @@ class Reached:
         ones; of one with parameters some at a time.
         """
         readers = read_by(constant)
-        reading = {f"{file}:{line}" for file, line in readers if line}
-        loaded = tuple(f"{file}:" for file, line in readers if not line)
+        reading = {f"{file}:{function}" for file, function in readers if function}
+        loaded = tuple(f"{file}:" for file, function in readers if not function)
         stems = {Path(file).stem.removesuffix("s") for file, _ in readers}
         subject = re.compile("|".join("[_ -]".join(stem.split("_")) for stem in stems))
         by_function: dict[str, list[tuple[float, str]]] = {}
@@ -101,10 +101,12 @@ def _text(file: str) -> str:
     return _texts[file]
 
 
-def _is_noticed(constant: Constant, value: float, tests: Sequence[str]) -> bool:
-    """Whether any of these tests fails, or never ends, where a constant has another value."""
-    words = [sys.executable, "-m", "pytest", *OPTIONS, "-x", "-p", "tests.mutation.changed", *tests]
-    environment = os.environ | changed.change_of(constant, value)
+def _in_a_process(task: Task) -> str | None:
+    """The test that fails, or never ends, in a process of its own where a constant has another value."""
+    if not task.tests:
+        return None
+    words = [sys.executable, "-m", "pytest", *OPTIONS, "-x", "-p", "tests.mutation.changed", *task.tests]
+    environment = os.environ | changed.change_of(task.constant, task.value)
     try:
         done = subprocess.run(
             words,
@@ -116,10 +118,17 @@ def _is_noticed(constant: Constant, value: float, tests: Sequence[str]) -> bool:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return True
-    if done.returncode not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
-        raise RuntimeError(f"{constant} could not be changed: {done.stdout}{done.stderr}")
-    return done.returncode != pytest.ExitCode.OK
+        return "hang"
+    if done.returncode == pytest.ExitCode.OK:
+        return None
+    if done.returncode not in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
+        raise RuntimeError(f"{task.constant} could not be changed: {done.stdout}{done.stderr}")
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    return failed[1] if failed else "an error"
+
+
+def _key(constant: Constant, value: float) -> str:
+    return f"{constant.file} {constant.name} {value:g}"
 
 
 def main() -> int:
@@ -134,25 +143,48 @@ def main() -> int:
     options = parser.parse_args()
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
     reached = Reached.noted(options.anew)
+    noticing: dict[str, str] = json.loads(NOTICED.read_text()) if NOTICED.exists() else {}
     chosen = [constant for constant in constants() if options.only in str(constant)]
     if options.count is not None and options.count < len(chosen):
         chosen = random.Random(options.seed).sample(chosen, options.count)
-    tests_of = {constant: reached.tests_of(constant, options.seconds) for constant in chosen}
-    changes = [(constant, value) for constant in chosen for value in constant.changes()]
-    missed = []
-    with ThreadPoolExecutor(options.processes) as pool:
-        seen = pool.map(lambda change: _is_noticed(*change, tests_of[change[0]]), changes)
-        for (constant, value), is_noticed in zip(changes, seen, strict=True):
-            told = f"{constant} -> {value:g}"
-            missed += [] if is_noticed else [f"  {told}"]
-            print(
-                f"{'noticed' if is_noticed else 'MISSED '} {told}, {len(tests_of[constant])} tests",
-                flush=True,
+    tasks = []
+    for constant in chosen:
+        tests = reached.tests_of(constant, options.seconds)
+        for value in constant.changes():
+            before = noticing.get(_key(constant, value))
+            first = [before] if before in reached.tests else []
+            seconds = sum(reached.tests[test][0] for test in tests)
+            tasks.append(
+                Task(constant, value, [*first, *(test for test in tests if test not in first)], seconds)
             )
-    print("\nmissed:", *missed, sep="\n")
-    share = 1 - len(missed) / max(len(changes), 1)
+    missed = []
+
+    def report(task: Task, test: str | None) -> None:
+        told = f"{task.constant} -> {task.value:g}"
+        if test is None:
+            missed.append(f"  {told}")
+        else:
+            noticing[_key(task.constant, task.value)] = test
+            NOTICED.write_text(json.dumps(noticing, indent=0, sort_keys=True))
+        print(
+            "noticed" if test else "MISSED ",
+            told,
+            f"by {test}" if test else f"{len(task.tests)} tests",
+            flush=True,
+        )
+
+    slow = [task for task in tasks if made_of_it_as_loaded(task.constant)]
+    quick = [task for task in tasks if task not in slow]
+    with ThreadPoolExecutor(options.processes) as pool:
+        for task, noticed in zip(slow, pool.map(_in_a_process, slow), strict=True):
+            report(task, noticed)
+    if quick:
+        files = sorted({test.partition("::")[0] for task in quick for test in task.tests})
+        pytest.main([*OPTIONS, *files], plugins=[Forked(quick, options.processes, report)])
+    print("\nmissed:", *sorted(missed), sep="\n")
+    share = 1 - len(missed) / max(len(tasks), 1)
     print(
-        f"{len(changes) - len(missed)} of {len(changes)} changes of {len(chosen)} constants noticed: {share:.1%}"
+        f"{len(tasks) - len(missed)} of {len(tasks)} changes of {len(chosen)} constants noticed: {share:.1%}"
     )
     return 0 if share >= WANTED else 1
 

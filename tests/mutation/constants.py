@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,7 @@ OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 SMALL = 4  # a count up to here is changed by one, everything else by a factor
 FACTOR = 2
+SPEED_ALONE = re.compile(r"AT_ONCE$|POLL_S$|^_?WORTH_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,8 @@ def _modules(*roots: str) -> Iterator[tuple[str, ast.Module]]:
 def constants() -> list[Constant]:
     """Every constant of rules and parsers that decides something, in the order of files.
 
-    Numbers below zero stand for nothing, and no result depends on how much is handled at once (``..._AT_ONCE``).
+    Numbers below zero stand for nothing. No result depends on how much is handled at once (``..._AT_ONCE``), from how
+    much on a quicker way to the same pays (``WORTH_...``), or how often one looks for an end (``..._POLL_S``).
     """
     return [
         Constant(file, name, at.lineno, value)
@@ -93,7 +96,7 @@ def constants() -> list[Constant]:
         for statement in module.body
         if (found := assigned(statement)) is not None
         for name, at in [found]
-        if (value := _number(at)) is not None and value >= 0 and not name.endswith("AT_ONCE")
+        if (value := _number(at)) is not None and value >= 0 and not SPEED_ALONE.search(name)
     ]
 
 
@@ -112,11 +115,14 @@ def assigned(statement: ast.stmt) -> tuple[str, ast.expr] | None:
 
 
 @cache
-def _readers() -> dict[str, list[tuple[str, str, int]]]:
-    """By name: module, function and line of who reads it; line 0 for what a module or a class reads as it is loaded."""
-    found: dict[str, list[tuple[str, str, int]]] = {}
+def _readers() -> dict[str, list[tuple[str, str, bool]]]:
+    """By name: module and function that reads it, or the name that a module makes of it as it is loaded.
+
+    The last one says whether it is a function; where neither has a name, the second one is empty.
+    """
+    found: dict[str, list[tuple[str, str, bool]]] = {}
     for file, module in _modules(*READERS):
-        _read_in(module, file, "", 0, found)
+        _read_in(module, file, "", False, found)
     return found
 
 
@@ -138,34 +144,62 @@ def users_of(file: str, name: str) -> set[str]:
 
 
 def _read_in(
-    node: ast.AST, file: str, inside: str, line: int, found: dict[str, list[tuple[str, str, int]]]
+    node: ast.AST, file: str, inside: str, is_function: bool, found: dict[str, list[tuple[str, str, bool]]]
 ) -> None:
     for child in ast.iter_child_nodes(node):
         match child:
             case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name) if name.isupper():
-                found.setdefault(name, []).append((file, inside, line))
-            case ast.Assign(targets=[ast.Name(id=name)]) if not line:
-                _read_in(child, file, name, 0, found)
+                found.setdefault(name, []).append((file, inside, is_function))
+            case ast.Assign(targets=[ast.Name(id=name)]) if not is_function:
+                _read_in(child, file, name, False, found)
                 continue
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                first = min([child.lineno, *(mark.lineno for mark in child.decorator_list)])
-                _read_in(child, file, child.name, line or first, found)
+            case ast.ClassDef(name=name) if not is_function:
+                _read_in(child, file, name, False, found)
                 continue
-        _read_in(child, file, inside, line, found)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if not is_function:
+                _read_in(child, file, f"{inside}.{name}".lstrip("."), True, found)
+                continue
+        _read_in(child, file, inside, is_function, found)
 
 
-def read_by(constant: Constant) -> set[tuple[str, int]]:
-    """Functions, as file and first line, that read a constant or another one made of it.
+def read_by(constant: Constant) -> set[tuple[str, str]]:
+    """Functions, as file and name, that read a constant or another one made of it.
 
-    Line 0 stands for any function of the file: what a class or a module makes of it as it is loaded.
+    No name stands for any function of the file: what a class or a module makes of it as it is loaded.
     """
     knows = {constant.file, *users_of(constant.file, constant.name)}
-    found: set[tuple[str, int]] = set()
-    for file, inside, line in _readers().get(constant.name, []):
+    found: set[tuple[str, str]] = set()
+    for file, inside, is_function in _readers().get(constant.name, []):
         if file not in knows:
             continue
-        if line or not inside.isupper():
-            found.add((file, line))
+        if is_function or not inside.isupper():
+            found.add((file, inside if is_function else ""))
         elif inside != constant.name:
             found |= read_by(Constant(file, inside, 0, 0))
     return found
+
+
+def _as_loaded(node: ast.AST) -> Iterator[str]:
+    """Names that are read while a module is loaded, for more than a sentence: all but the bodies of its functions."""
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name) if name.isupper():
+                yield name
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                for part in (*child.decorator_list, child.args):
+                    yield from _as_loaded(part)
+                continue
+            case ast.Lambda() | ast.JoinedStr():
+                continue
+        yield from _as_loaded(child)
+
+
+@cache
+def _read_as_loaded(file: str) -> frozenset[str]:
+    return frozenset(_as_loaded(parsed(file)))
+
+
+def made_of_it_as_loaded(constant: Constant) -> bool:
+    """Whether a module or a class keeps something that was made of a constant when it was loaded."""
+    knows = {constant.file, *users_of(constant.file, constant.name)}
+    return any(constant.name in _read_as_loaded(file) for file in knows)

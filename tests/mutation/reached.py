@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,11 +23,11 @@ _reached: dict[str, tuple[float, list[int]]] = {}
 
 
 def _number_of(code: CodeType) -> int:
-    """The number of "file:first line" of a function of the product; -1 for any other."""
+    """The number of "file:function" of a function of the product; -1 for any other."""
     if not code.co_filename.startswith(_FOLDERS):
         return -1
-    place = f"{Path(code.co_filename).relative_to(REPOSITORY).as_posix()}:{code.co_firstlineno}"
-    return _numbers.setdefault(place, len(_numbers))
+    file = Path(code.co_filename).relative_to(REPOSITORY).as_posix()
+    return _numbers.setdefault(f"{file}:{code.co_qualname.partition('.<locals>')[0]}", len(_numbers))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -34,20 +35,21 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Listen to every call while a test and its fixtures run."""
     reached: set[int] = set()
 
-    def called(frame: FrameType, event: str, _: object) -> None:
-        if event == "call":
-            code = frame.f_code
-            number = _known.get(code)
-            if number is None:
-                number = _known[code] = _number_of(code)
-            reached.add(number)
+    def called(frame: FrameType, _event: str, _argument: object) -> None:
+        code = frame.f_code
+        number = _known.get(code)
+        if number is None:
+            number = _known[code] = _number_of(code)
+        reached.add(number)
 
     begun = time.process_time()
-    sys.setprofile(called)
+    threading.settrace(called)
+    sys.settrace(called)  # of calls alone: it asks for no lines
     try:
         return (yield)
     finally:
-        sys.setprofile(None)
+        sys.settrace(None)
+        threading.settrace(None)  # type: ignore[arg-type]
         _reached[item.nodeid] = time.process_time() - begun, sorted(reached - {-1})
 
 

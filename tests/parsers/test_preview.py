@@ -62,7 +62,7 @@ def test_a_packed_file_has_a_preview_too(recording: Path, tmp_path: Path) -> Non
 
 
 def test_the_first_rows_of_each_table_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parsers.sqlite.database.BATCH_ROWS", 1000)
+    monkeypatch.setattr("parsers.sqlite.database.ROWS_AT_ONCE", 1000)
     path = write_export(tmp_path / "run.sqlite", 20_000)
     whole, first = open_trace([path]), open_preview([path], most_events=3_000)
     assert first is not None

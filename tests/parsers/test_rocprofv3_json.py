@@ -104,7 +104,7 @@ def named(trace: Trace, kind: EventKind) -> list[str]:
 def test_kernels_copies_calls_and_ranges_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_bytes: int
 ) -> None:
-    monkeypatch.setattr(json_lists, "PART_BYTES", part_bytes)
+    monkeypatch.setattr(json_lists, "BYTES_AT_ONCE", part_bytes)
     trace = opened(tmp_path / "results", recorded())
     assert named(trace, EventKind.KERNEL) == ["gemm(float*)"]
     assert named(trace, EventKind.MEMCPY) == ["Memcpy HtoD"]
@@ -178,7 +178,7 @@ def test_pieces_of_a_list_are_its_elements_wherever_the_file_is_cut(elements: li
     text = json.dumps({"before": '[{\\"', "wanted": elements, "after": [1]}).encode()
     source = Source(Path(__file__), b"")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_lists, "PART_BYTES", size)
+        patch.setattr(json_lists, "BYTES_AT_ONCE", size)
         lists = JsonLists(LimitedStream(io.BytesIO(text), source, Progress(), ""), {"wanted"}, 2, 1)
         found = [each for piece in lists.pieces() for each in json.loads(piece.text)]
     assert found == elements

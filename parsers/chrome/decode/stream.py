@@ -16,7 +16,7 @@ from parsers.chrome.decode.records import EVENT
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 
-CHUNK_BYTES = 2 << 20  # the objects of one chunk then stay in the processor's cache
+BYTES_AT_ONCE = 2 << 20  # the objects of one chunk then stay in the processor's cache
 MAX_HEADER_BYTES = 128 << 20
 MAX_EVENT_BYTES = 16 << 20
 
@@ -100,7 +100,7 @@ class EventStream:
             if not block:
                 break
             buffer += block
-            if len(buffer) < CHUNK_BYTES:
+            if len(buffer) < BYTES_AT_ONCE:
                 continue
             cut = last_boundary(buffer, boundary)
             if cut is None:
@@ -139,8 +139,8 @@ class EventStream:
 
     def _after_next_block(self, boundary: re.Pattern[bytes]) -> bytes | None:
         """What a chunk that ends in the next block leaves of it, found at its end alone; None where it must be read."""
-        end = self.consumed + CHUNK_BYTES
-        if CHUNK_BYTES >= _TAIL_BYTES and self.file.seek(0, os.SEEK_END) >= end:
+        end = self.consumed + BYTES_AT_ONCE
+        if BYTES_AT_ONCE >= _TAIL_BYTES and self.file.seek(0, os.SEEK_END) >= end:
             self.file.seek(end - _TAIL_BYTES)
             tail = self.file.read(_TAIL_BYTES)
             cut, _ = _sure_boundary(tail, 0, boundary)
@@ -151,9 +151,9 @@ class EventStream:
         return None
 
     def _read(self) -> bytes:
-        """``CHUNK_BYTES`` of the file; less only at its end, so that the cuts do not depend on the source."""
+        """``BYTES_AT_ONCE`` of the file; less only at its end, so that the cuts do not depend on the source."""
         parts = []
-        missing = CHUNK_BYTES
+        missing = BYTES_AT_ONCE
         while missing and not self.damage:
             try:
                 block = self.file.read(missing)
@@ -164,7 +164,7 @@ class EventStream:
                 break
             parts.append(block)
             missing -= len(block)
-        self.consumed += CHUNK_BYTES - missing
+        self.consumed += BYTES_AT_ONCE - missing
         if self.consumed > self.most_bytes:
             self.damage = (
                 f"the file unpacks to more than {self.most_bytes >> 20:,} MB, far more than its size suggests"

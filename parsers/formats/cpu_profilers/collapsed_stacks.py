@@ -62,7 +62,7 @@ class CollapsedStacks:
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as packed:
             stream = LimitedStream(packed, source, progress.part(0.0, 0.3), "reading samples")
-            data = stream.whole(_MAX_BYTES, "Record fewer samples.")
+            data = stream.whole("Record fewer samples.", _MAX_BYTES)
         builder = TraceBuilder()
         builder.inputs.append(TraceInput(source.name, self.format, "collapsed stacks"))
         builder.sources.append(None)

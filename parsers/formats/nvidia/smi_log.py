@@ -36,7 +36,7 @@ from parsers.smi.printed import (
 from parsers.smi.readings import Readings
 
 MAX_LINE_LENGTH = 64 * 1024
-_STEP_LINES = 4096
+_LINES_AT_ONCE = 4096
 _DMON = regex(r"^#\s*(date,?\s+)?(time,?\s+)?gpu[\s,]+\w", re.IGNORECASE)
 _DCGM = regex(r"^#\s*Entity\s+[A-Z]\w+", re.IGNORECASE)
 _QUERY = regex(r"^(\w[\w.]*( \[[^\]]*\])?)(, ?\w[\w.]*( \[[^\]]*\])?)+$")
@@ -73,7 +73,7 @@ class DeviceLog:
                 limit = UnpackingLimit(source)
                 for index, line in enumerate(_lines(stream, source.head), 1):
                     limit.add(len(line))
-                    if index % _STEP_LINES == 1:
+                    if index % _LINES_AT_ONCE == 1:
                         progress.step(limit.share * 0.9, "reading the device log")
                     log.line(line, index)
         except READ_ERRORS as error:

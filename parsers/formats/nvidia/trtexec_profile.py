@@ -23,7 +23,6 @@ _COLUMNS = (
     ResultColumn("median", "ms"),
     ResultColumn("share", "%"),
 )
-_MAX_BYTES = 16 << 20
 
 
 class _Layer(msgspec.Struct, rename="camel"):
@@ -52,7 +51,7 @@ class TrtexecProfile:
 
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as stream:
-            content = LimitedStream(stream, source, progress, "reading results").read(_MAX_BYTES)
+            content = LimitedStream(stream, source, progress, "reading results").whole("Write them again.")
         try:
             stated = from_json(content, list[_Layer])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -122,7 +122,7 @@ class ProtonTree:
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as stream:
             limited = LimitedStream(stream, source, progress.part(0.0, 0.4), "reading the profile")
-            content = limited.whole(_MAX_BYTES, "Profile fewer scopes.")
+            content = limited.whole("Profile fewer scopes.", _MAX_BYTES)
         require_memory(source.path, content.count(b'"frame"'), _BYTES_OF_NODE, "Profile fewer scopes.")
         try:
             first, *rest = msgspec.json.decode(content, type=list[msgspec.Raw])

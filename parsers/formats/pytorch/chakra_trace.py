@@ -57,7 +57,7 @@ class ChakraTrace:
         builder, found = TraceBuilder(), _Nodes()
         with open_bytes(source) as packed:
             stream = LimitedStream(packed, source, progress.part(0.0, 0.5), "reading operators")
-            content = stream.whole(_MAX_BYTES, _HINT)
+            content = stream.whole(_HINT, _MAX_BYTES)
         damage = found.read(content, progress.part(0.5, 0.8)) or stream.damage
         builder.tables += found.operators.tables(builder)
         if found.launches:

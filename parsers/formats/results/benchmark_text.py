@@ -24,7 +24,6 @@ from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.results import MAX_ROWS, Cell
 
-_MAX_BYTES = 64 << 20
 _NCCL_NAME = regex(
     r"(all_reduce|all_gather|reduce_scatter|broadcast|alltoall|all_to_all|sendrecv|reduce|gather|scatter)_perf"
 )
@@ -61,13 +60,7 @@ class BenchmarkText:
         builder = TraceBuilder()
         with open_bytes(source) as stream:
             limited = LimitedStream(stream, source, progress.part(0.0, 0.5), "reading results")
-            parts, size = [], 0
-            for part in iter(limited.read, b""):
-                parts.append(part)
-                size += len(part)
-                if size > _MAX_BYTES:
-                    break
-        text = b"".join(parts).decode("utf-8", "replace")
+            text = limited.whole("Keep its first tables.").decode("utf-8", "replace")
         lines = text.splitlines()
         headers = [index for index, line in enumerate(lines) if _is_nccl_header(line)]
         if headers:

@@ -21,11 +21,9 @@ _METRIC = regex(
     rb'"(time_to_first_token|inter_token_latency|output_token_throughput|request_throughput)"\s*:\s*\{[^{}]*"avg"'
 )
 _FIGURES = ("avg", "p50", "p90", "p95", "p99", "min", "max", "std")
-_MAX_RESULT_BYTES = 16 << 20
 
 _FIRST_LINE = regex(rb"(?:\xef\xbb\xbf)?\s*(\{[^{}\n]{1,2000}\})\s*(?:\n|$)")
 _KEYS = tuple(regex(rb'"' + key + rb'"\s*:') for key in (b"arrival", b"first", b"end", b"out"))
-_MAX_LOG_BYTES = 64 << 20
 _MAX_REQUESTS = 100_000
 _LINES_AT_ONCE = 1_000
 _NS_PER_MS = 1e6
@@ -49,7 +47,7 @@ class GenaiPerf:
 
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as stream:
-            content = LimitedStream(stream, source, progress, "reading results").read(_MAX_RESULT_BYTES)
+            content = LimitedStream(stream, source, progress, "reading results").whole("Write them again.")
         try:
             stated: Any = msgspec.json.decode(content)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -121,9 +119,8 @@ class RequestLog:
 
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as stream:
-            content = LimitedStream(stream, source, progress.part(0.0, 0.3), "reading requests").read(
-                _MAX_LOG_BYTES
-            )
+            limited = LimitedStream(stream, source, progress.part(0.0, 0.3), "reading requests")
+            content = limited.whole("Keep its first requests.")
         lines = [line for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
         requests = _requests(lines, progress.part(0.3, 0.9))
         if not requests:

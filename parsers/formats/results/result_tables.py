@@ -110,7 +110,6 @@ _IS_REMARK = regex(_REMARK)
 _EXECUTED = regex(r"^\[\d+/\d+\] Executing '(\w{1,60})' stats report")
 _REPORT = regex(r"^Processing \[.*\] with \[(?:.*[\\/])?(\w{1,60})\.py")
 _PERCENT = regex(r"(-?\d{1,9}(?:\.\d{1,6})?)%")
-_MAX_PRINTED_BYTES = 64 << 20
 _READ_AT_ONCE = 1 << 16  # cells; each reading costs as much as some thousand of them
 
 
@@ -164,7 +163,7 @@ class ResultTables:
         if _prints_several(source.head) or _is_for_people(source.head):
             with open_bytes(source) as stream:
                 limited = LimitedStream(stream, source, progress.part(0.0, 0.4), "reading the tables")
-                found = _printed(limited.read(_MAX_PRINTED_BYTES), builder, progress.part(0.4, 0.8))
+                found = _printed(limited.whole("Keep its first tables."), builder, progress.part(0.4, 0.8))
         else:
             table = read_csv(source, builder.quality, progress.part(0.0, 0.8))
             found = [] if kind is None or not table.length else [(kind, table)]

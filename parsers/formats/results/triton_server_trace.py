@@ -96,7 +96,7 @@ class TritonServerTrace:
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as packed:
             stream = LimitedStream(packed, source, progress.part(0.0, 0.4), "reading requests")
-            content = stream.whole(_MAX_BYTES, "Trace fewer requests: --trace-config rate=1000.")
+            content = stream.whole("Trace fewer requests: --trace-config rate=1000.", _MAX_BYTES)
         try:
             entries = from_json(content, list[_Entry])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 T = TypeVar("T")
 _OF_THE_CLASS = ("ClassVar", "typing.ClassVar")
 _OF_NO_SLOTS = frozenset({"__dict__", "__weakref__"})
-FEW = 16  # objects, after which it pays to compile how one is made
+WORTH_COMPILING = 16  # objects, after which it pays to compile how one is made
 
 
 def _dataclass(
@@ -121,7 +121,7 @@ def _first_init(late: _Late) -> Callable[..., None]:
     def __init__(self: object, *args: Any, **named: Any) -> None:  # noqa: N807
         nonlocal made
         made += 1
-        if made <= FEW and _filled(late, self, args, named):
+        if made <= WORTH_COMPILING and _filled(late, self, args, named):
             return
         late.cls.__init__ = _initializer(late)
         late.cls.__init__(self, *args, **named)

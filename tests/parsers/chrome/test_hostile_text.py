@@ -309,7 +309,7 @@ def test_more_events_than_memory_holds_are_refused_with_the_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "most_events", lambda: 5)
-    monkeypatch.setattr(stream, "CHUNK_BYTES", 200)
+    monkeypatch.setattr(stream, "BYTES_AT_ONCE", 200)
     with pytest.raises(TraceError, match="more than 5 events"):
         opened(tmp_path, TEXT)
 
@@ -317,7 +317,7 @@ def test_more_events_than_memory_holds_are_refused_with_the_number(
 def test_more_events_than_a_packed_file_of_its_size_has_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "CHUNK_BYTES", 200)
+    monkeypatch.setattr(stream, "BYTES_AT_ONCE", 200)
     packed_text = packed(text_of([complete("op", 1, 1)] * 400))
     assert len(opened(tmp_path, packed_text).events) == 400
     monkeypatch.setattr(chrome_trace, "FREE_EVENTS", 100)
@@ -328,7 +328,7 @@ def test_more_events_than_a_packed_file_of_its_size_has_are_refused(
 
 
 def test_the_list_may_end_long_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "CHUNK_BYTES", 300)
+    monkeypatch.setattr(stream, "BYTES_AT_ONCE", 300)
     files = [{"name": f"file{number}", "text": "x" * 50} for number in range(40)]
     text = TEXT[:-1] + f',"files":{json.dumps(files)},"schemaVersion":1,"distributedInfo":{{"rank":5}}}}'
     trace = opened(tmp_path, text)
@@ -342,7 +342,7 @@ def test_chunks_of_any_size_give_the_same_events(tmp_path: Path, monkeypatch: py
         for number in range(99)
     ]
     for size in (1, 7, 100, 333, 5000):
-        monkeypatch.setattr(stream, "CHUNK_BYTES", size)
+        monkeypatch.setattr(stream, "BYTES_AT_ONCE", size)
         trace = trace_of(tmp_path, many)
         assert [trace.arguments(event)["n"] for event in range(99)] == list(range(99))
         assert trace.quality.quarantined == 0

@@ -37,7 +37,7 @@ def test_every_event_of_a_file_without_commas_is_read(tmp_path: Path, ending: st
 def test_wherever_a_block_ends_no_event_is_lost_and_its_arguments_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(stream, "CHUNK_BYTES", size)
+    monkeypatch.setattr(stream, "BYTES_AT_ONCE", size)
     trace = opened(tmp_path, f"[\n{LINES}\n]")
     assert len(trace.events) == len(EVENTS)
     found = [trace.arguments(event).get("path") for event in range(0, len(trace.events), 37)]

@@ -12,7 +12,7 @@ import pytest
 from parsers import helper_process, open_trace
 from parsers.chrome.decode import second_process
 from parsers.chrome.decode.second_process import Share
-from parsers.chrome.decode.stream import CHUNK_BYTES, EventStream
+from parsers.chrome.decode.stream import BYTES_AT_ONCE, EventStream
 from parsers.model import Cancelled, Progress, Trace
 from tests.parsers.chrome.traces import balanced, complete, kernel, launch, packed, text_of
 
@@ -86,7 +86,7 @@ def content_of(trace: Trace) -> list[object]:
 @pytest.mark.parametrize("form", ["plain", "gzip"])
 def test_two_processes_read_what_one_reads(tmp_path: Path, form: str) -> None:
     text = large_text()
-    assert len(text) > 3 * CHUNK_BYTES
+    assert len(text) > 3 * BYTES_AT_ONCE
     path = written(tmp_path, text if form == "plain" else packed(text))
     together, alone = open_trace([path]), opened_alone(path)
     assert content_of(together) == content_of(alone)

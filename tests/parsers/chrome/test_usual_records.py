@@ -132,7 +132,7 @@ def _opened(path: Path, failures: int) -> tuple[Trace, int]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(UsualEvents, "decode", decode)
-        patch.setattr(stream, "CHUNK_BYTES", 1 << 17)  # small recordings too have several chunks
+        patch.setattr(stream, "BYTES_AT_ONCE", 1 << 17)  # small recordings too have several chunks
         return open_trace([path]), decoded
 
 
