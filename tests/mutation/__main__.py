@@ -157,13 +157,12 @@ def main() -> int:
             tasks.append(
                 Task(constant, value, [*first, *(test for test in tests if test not in first)], seconds)
             )
-    missed = []
+    by: dict[Task, str | None] = {}
 
     def report(task: Task, test: str | None) -> None:
         told = f"{task.constant} -> {task.value:g}"
-        if test is None:
-            missed.append(f"  {told}")
-        else:
+        by[task] = test
+        if test is not None:
             noticing[_key(task.constant, task.value)] = test
             NOTICED.write_text(json.dumps(noticing, indent=0, sort_keys=True))
         print(
@@ -180,7 +179,12 @@ def main() -> int:
             report(task, noticed)
     if quick:
         files = sorted({test.partition("::")[0] for task in quick for test in task.tests})
-        pytest.main([*OPTIONS, *files], plugins=[Forked(quick, options.processes, report)])
+        forked = Forked(quick, options.processes, report)
+        pytest.main([*OPTIONS, *files], plugins=[forked])
+        for test in forked.failing:
+            print("fails always:", test)
+        by |= {task: None for task, test in by.items() if test in forked.failing}
+    missed = [f"  {task.constant} -> {task.value:g}" for task, test in by.items() if test is None]
     print("\nmissed:", *sorted(missed), sep="\n")
     share = 1 - len(missed) / max(len(tasks), 1)
     print(

@@ -7,8 +7,8 @@ for which, and each change of those starts a process of its own (``tests.mutatio
 from __future__ import annotations
 
 import ast
+import importlib
 import os
-import resource
 import shutil
 import signal
 import sys
@@ -28,7 +28,7 @@ HANG_S = 600  # of waiting; of a processor, some times what the tests take
 _POLL_S = 0.01
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Task:
     """One change of a constant, and the tests that are to notice it."""
 
@@ -60,7 +60,10 @@ def _importers() -> dict[tuple[str, str], list[tuple[ModuleType, str]]]:
 
 
 class Forked:
-    """Runs tasks, and reports each with the test that noticed it, or None."""
+    """Runs tasks, and reports each with the test that noticed it, or None.
+
+    ``failing`` are tests that fail here though nothing is changed: what they noticed counts for nothing.
+    """
 
     def __init__(
         self, tasks: Sequence[Task], processes: int, report: Callable[[Task, str | None], None]
@@ -69,61 +72,44 @@ class Forked:
         self._processes = processes
         self._report = report
         self._importers: dict[tuple[str, str], list[tuple[ModuleType, str]]] = {}
+        self.failing: frozenset[str] = frozenset()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In place of running what was collected."""
         items = {item.nodeid: item for item in session.items}
+        for task in self._tasks:
+            importlib.import_module(module_of(task.constant.file))
         self._importers = _importers()
+        noticing: set[str] = set()
         running: dict[int, tuple[Task, float, Path]] = {}
         waiting = list(reversed(self._tasks))
         while waiting or running:
             while waiting and len(running) < self._processes:
                 task = waiting.pop()
-                place = Path(tempfile.mkdtemp(prefix="stallscope-changed-"))
-                sys.stdout.flush()
-                if not (child := os.fork()):
-                    self._look(task, [items[test] for test in task.tests if test in items], place)
+                place = _place()
+                tests = [items[test] for test in task.tests if test in items]
+                child = _fork(tests, place, 30 + 5 * task.seconds, lambda task=task: self._change(task))  # type: ignore[misc]
                 running[child] = task, time.monotonic() + HANG_S, place
             for child, (task, until, place) in list(running.items()):
                 if time.monotonic() > until:
-                    os.killpg(child, signal.SIGKILL)
+                    os.kill(child, signal.SIGKILL)
                 ended, status = os.waitpid(child, os.WNOHANG)
                 if ended:
-                    noticed = place / "noticed"
-                    by = noticed.read_text() if noticed.exists() else "its end" if status else None
-                    self._report(task, by)
+                    test = _failed(place)[:1] or (["its end"] if status else [])
+                    noticing |= set(test)
+                    self._report(task, test[0] if test else None)
                     del running[child]
-                    shutil.rmtree(place, ignore_errors=True)
             time.sleep(_POLL_S)
+        place = _place()
+        tests = [item for test, item in items.items() if test in noticing]
+        os.waitpid(_fork(tests, place, HANG_S, None), 0)
+        self.failing = frozenset(_failed(place))
         return True
 
-    def _look(self, task: Task, items: list[pytest.Item], place: Path) -> None:
-        """In the copy: ends with it."""
-        code = 1
-        try:
-            os.setpgid(0, 0)
-            most = 30 + round(5 * task.seconds)
-            resource.setrlimit(resource.RLIMIT_CPU, (most, most))
-            os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.tempdir = str(place)
-            os.environ["TMPDIR"] = str(place)
-            nothing = os.open(os.devnull, os.O_RDWR)
-            for stream in range(3):
-                os.dup2(nothing, stream)
-            self._change(task.constant, task.value)
-            noted = _Noted(place / "noticed")
-            for number, item in enumerate(items):
-                item.config.pluginmanager.register(noted) if not number else None
-                following = items[number + 1] if number + 1 < len(items) else None
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            code = 0
-        except BaseException as error:  # the change took the process down: that is noticed too
-            (place / "noticed").write_text(f"{type(error).__name__}: {error}")
-        finally:
-            os._exit(code)
-
-    def _change(self, constant: Constant, value: float) -> None:
+    def _change(self, task: Task) -> None:
         """Another number for everybody who knows the constant."""
+        constant, value = task.constant, task.value
         home = sys.modules[module_of(constant.file)]
         if not isinstance(vars(home)[constant.name], int | float):
             object.__setattr__(vars(home)[constant.name], "default", value)
@@ -136,12 +122,54 @@ class Forked:
                 known.append((module.__name__, name))
 
 
+def _place() -> Path:
+    return Path(tempfile.mkdtemp(prefix="stallscope-changed-"))
+
+
+def _failed(place: Path) -> list[str]:
+    """The tests that a copy noted; nothing of it stays."""
+    noted = place / "failed"
+    failed = noted.read_text().splitlines() if noted.exists() else []
+    shutil.rmtree(place, ignore_errors=True)
+    return failed
+
+
+def _fork(tests: list[pytest.Item], place: Path, seconds: float, change: Callable[[], None] | None) -> int:
+    """The number of a copy of this process that runs tests, up to the first that fails where something is changed.
+
+    It ends after so many seconds of a processor.
+    """
+    sys.stdout.flush()
+    if child := os.fork():
+        return child
+    code = 1
+    try:
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = os.environ["TMPDIR"] = tempfile.tempdir = str(place)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nothing, stream)
+        if change is not None:
+            change()
+        noted = _Noted(place / "failed", change is None)
+        for item, following in zip(tests, [*tests[1:], None], strict=True):
+            if item is tests[0]:
+                item.config.pluginmanager.unregister(name="terminalreporter")
+                item.config.pluginmanager.register(noted)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        code = 0
+    finally:
+        os._exit(code)
+
+
 class _Noted:
-    def __init__(self, place: Path) -> None:
-        self._place = place
+    def __init__(self, place: Path, goes_on: bool) -> None:
+        self._place, self._goes_on = place, goes_on
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """The first failure is enough."""
+        """The first failure is enough where something is changed."""
         if report.failed:
-            self._place.write_text(report.nodeid)
-            os._exit(1)
+            with self._place.open("a") as file:
+                file.write(f"{report.nodeid}\n")
+            if not self._goes_on:
+                os._exit(1)
