@@ -13,7 +13,6 @@ from parsers.model.builder import MAX_TABLES, TraceBuilder
 from parsers.model.results import rows_shown
 
 
-
 def read_profile(
     source: Source,
     progress: Progress,
