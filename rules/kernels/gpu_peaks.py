@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import resources
 from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
 
 PRECISIONS = ("fp64", "fp64_tensor", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 SHOWN = {
@@ -53,7 +54,7 @@ def known_gpus() -> tuple[tuple[re.Pattern[str], GpuPeaks], ...]:
         rows = tomllib.load(file)["gpu"]
     return tuple(
         (
-            re.compile(row["pattern"], re.IGNORECASE),
+            regex(row["pattern"], re.IGNORECASE),  # most are never tried
             GpuPeaks(
                 name=row["name"],
                 sms=row["sms"],

@@ -116,13 +116,20 @@ def program() -> str:
     else:
         root = Path(__file__).resolve().parents[2]
         files = sorted(file for package in _PACKAGES for file in _files(os.path.join(root, package)))
-    states = "\n".join(repr(_state(file)) for file in files)
+    states = "\n".join("\0".join(_state(file)) for file in files)
     digest.update(states.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 
 
 def _files(folder: str) -> Iterator[str]:
     """What a package is made of, without what Python makes of it."""
-    for inside, folders, names in os.walk(folder):
-        folders[:] = [each for each in folders if each != "__pycache__"]
-        yield from (os.path.join(inside, name) for name in names)
+    try:
+        inside = os.scandir(folder)
+    except OSError:  # an installation need not have all of them
+        return
+    with inside:
+        for each in inside:
+            if not each.is_dir(follow_symlinks=False):
+                yield each.path
+            elif each.name != "__pycache__":
+                yield from _files(each.path)
