@@ -9,7 +9,11 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.results import Cell, TimeOf, Totals
 
-_DRIVES_A_GPU = regex(r"(?:cu|cuda|hip|hsa_)[A-Z_a-z]\w+$")
+MIN_OF_KERNELS = 0.9  # of the time of the kernels: operators that have less were not all printed
+_RANGE = regex(
+    r"## |ProfilerStep|Optimizer\.|Torch-Compiled Region|nccl:|.+\(dynamo_timed"
+)  # of PyTorch's own, on the GPU
+_DRIVES_A_GPU = regex(r"_{0,2}(?:cu|cuda|hip|hsa_)[A-Z_a-z]\w+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +30,13 @@ class _Columns:
 
 _KNOWN = (
     _Columns(TimeOf.CPU, "name", "selfcpu", "selfcpu%", "ofcalls"),
-    _Columns(TimeOf.GPU, "name", "selfcuda", "selfcuda%", "ofcalls"),
+    _Columns(TimeOf.GPU, "name", "selfcuda selfxpu", "selfcuda% selfxpu%", "ofcalls"),
     _Columns(TimeOf.GPU, "name", "time timeus", "time%", "calls", "GPU activities"),
     _Columns(TimeOf.CALLS, "name", "time timeus", "time%", "calls", "API calls"),
     _Columns(TimeOf.GPU, "name operation", "totaltimens", "time%", "instances operations count"),
     _Columns(TimeOf.CALLS, "name", "totaltimens", "time%", "numcalls"),
     _Columns(TimeOf.GPU, "name", "totaldurationns", "percentage", "calls"),
+    _Columns(TimeOf.CALLS, "name", "totaldurationns", "percentage", "calls"),
     _Columns(TimeOf.GPU, "optype", "totaltimeus", "ratio%", "count"),
     _Columns(TimeOf.GPU, "kernelname opname optype", "totalgputimens", "", ""),
     _Columns(TimeOf.CPU, "opname optype", "totalcputimens", "", ""),
@@ -53,7 +58,37 @@ def totals_of(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> tuple[To
         if each.kind and kind is None and each.of is TimeOf.CALLS:
             continue  # nvprof's CSV of the GPU alone
         told = [row for row in rows if kind is None or row[kind] == each.kind]
-        if each.of is TimeOf.CALLS and not all(_DRIVES_A_GPU.match(str(row[name])) for row in told):
-            continue  # calls of the operating system, most of which wait
-        found.append(Totals(each.of, name, time, share, calls, None if kind is None else (kind, each.kind)))
+        are_calls = bool(told) and all(_DRIVES_A_GPU.match(str(row[name])) for row in told)
+        if are_calls is not (each.of is TimeOf.CALLS):
+            continue  # calls of the operating system, most of which wait; or of the GPU's library, as rocprof has them
+        twice = _stated_twice(rows, name, time, places["selfcpu"]) if "selfcpu" in places else frozenset()
+        without = twice if each.of is TimeOf.GPU else frozenset()
+        kinds = None if kind is None else (kind, each.kind)
+        found.append(Totals(each.of, name, time, share, calls, kinds, without=without))
     return tuple(found)
+
+
+def _stated_twice(rows: Sequence[Sequence[Cell]], name: int, gpu: int, cpu: int) -> frozenset[int]:
+    """Rows of torch.profiler whose GPU time is that of others: of ranges, and of kernels or else of their operators.
+
+    Operators tell more than their kernels, but not where the largest one copies.
+    """
+    on_cpu = {row[name] for row in rows if row[cpu]}
+    ranges, kernels, operators = set(), dict[int, float](), dict[int, float]()
+    for index, row in enumerate(rows):
+        time = row[gpu]
+        if not isinstance(time, float) or not time:
+            continue
+        if row[cpu]:
+            operators[index] = time
+        elif row[name] in on_cpu or _RANGE.match(str(row[name])):
+            ranges.add(index)
+        else:
+            kernels[index] = time
+    largest = max(operators, key=operators.__getitem__, default=None)
+    by_operator = (
+        largest is not None
+        and sum(operators.values()) >= MIN_OF_KERNELS * sum(kernels.values())
+        and rows[largest][name] != "aten::copy_"
+    )
+    return frozenset(ranges).union(kernels if by_operator else operators if kernels else ())

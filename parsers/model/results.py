@@ -53,7 +53,7 @@ class Totals:
 
     ``share`` is percent of all such time, which may include rows that were not printed; it may stand alone. ``whole``
     is all such time in the unit of ``time``, where that is stated. With ``kind`` only the rows count that say so in the
-    column ``kind[0]``.
+    column ``kind[0]``; the rows ``without`` state time that other rows state, too.
     """
 
     of: TimeOf
@@ -63,6 +63,7 @@ class Totals:
     calls: int = -1
     kind: tuple[int, str] | None = None
     whole: float = 0.0
+    without: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ When it is wrong
         main = _main(spent)
         if not main.rows:
             return
-        first = _first(main)
+        first = _first(main, spent)
         imports = importing(analysis.trace) if main.of is TimeOf.PROGRAM else 0.0
         yield self.finding(
             analysis,
@@ -103,9 +103,11 @@ def _main(spent: tuple[Spent, ...]) -> Spent:
     return gpu
 
 
-def _first(spent: Spent) -> Total:
-    """The longest row that does not wait, where there is one."""
-    return next((row for row in spent.rows if not row.waits), spent.rows[0])
+def _first(main: Spent, spent: tuple[Spent, ...]) -> Total:
+    """The longest row that does not wait, where there is one, and where the GPU's own time tells what is waited for."""
+    if main.of is TimeOf.CALLS and len(spent) == 1:
+        return main.rows[0]
+    return next((row for row in main.rows if not row.waits), main.rows[0])
 
 
 def _headline(main: Spent, first: Total, spent: tuple[Spent, ...], imports: float) -> str:
@@ -170,6 +172,10 @@ def _advice(main: Spent, first: Total, imports: float) -> list[str]:
         return [
             "It is called once or twice, and the first call also starts the GPU: it matters less, the longer the "
             "program runs."
+        ]
+    if main.of is TimeOf.CALLS and first.waits:
+        return [
+            "It returns when the GPU is done: ask for the GPU's own time as well, to see what it waits for."
         ]
     if main.of is TimeOf.CALLS:
         return ["Call it less often: allocate once and keep the memory, and launch more work at once."]

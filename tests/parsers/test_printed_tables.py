@@ -8,6 +8,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import ResultTable, Trace, UnknownFormat
+from parsers.model.results import TimeOf
 
 TORCH = """epoch 1: loss 0.3
 -------------  ------------  ------------  ------------
@@ -46,3 +47,63 @@ def test_without_its_header_a_text_is_no_table(tmp_path: Path) -> None:
     lines = [line for line in TORCH.splitlines() if "Self CPU %" not in line]
     with pytest.raises(UnknownFormat):
         opened(tmp_path, "\n".join(lines))
+
+
+def gpu_rows(*told: tuple[str, str, str]) -> str:
+    """A table of torch.profiler with the CPU's and the GPU's own time of each row."""
+    rule = "--------------" + "  ------------" * 6
+    header = (
+        "          Name    Self CPU %      Self CPU     CPU total     Self CUDA   Self CUDA %    # of Calls"
+    )
+    rows = [
+        f"{name:>14}{'1.00%':>14}{cpu:>14}{cpu:>14}{gpu:>14}{'5.00%':>14}{'2':>14}"
+        for name, cpu, gpu in (*told, ("aten::view", "1.0us", "0.000us"))
+    ]
+    return "\n".join(
+        [rule, header, rule, *rows, rule, "Self CPU time total: 9.000s", "Self CUDA time total: 4.000s\n"]
+    )
+
+
+def counted(folder: Path, *told: tuple[str, str, str]) -> list[str]:
+    """The rows whose GPU time counts."""
+    (table,) = opened(folder, gpu_rows(*told)).tables
+    totals = next(each for each in table.totals if each.of is TimeOf.GPU)
+    return [str(row[0]) for index, row in enumerate(table.rows[:-1]) if index not in totals.without]
+
+
+def test_all_time_is_what_torch_states_below_the_table(tmp_path: Path) -> None:
+    (table,) = opened(tmp_path, gpu_rows(("aten::mm", "1.0ms", "2.0ms"))).tables
+    assert {each.of: each.whole for each in table.totals} == {TimeOf.CPU: 9e6, TimeOf.GPU: 4e6}
+
+
+def test_ranges_and_kernels_of_operators_state_time_that_other_rows_state(tmp_path: Path) -> None:
+    told = (
+        ("forward", "0.000us", "3.0ms"),
+        ("forward", "5.0ms", "0.000us"),
+        ("ProfilerStep*", "0.000us", "3.5ms"),
+        ("aten::mm", "1.0ms", "2.0ms"),
+        ("gemm", "0.000us", "2.0ms"),
+    )
+    assert counted(tmp_path, *told) == ["forward", "aten::mm"]
+
+
+@pytest.mark.parametrize(("operators", "names"), [("1.80ms", ["aten::mm"]), ("1.79ms", ["gemm"])])
+def test_kernels_count_where_their_operators_were_not_all_printed(
+    operators: str, names: list[str], tmp_path: Path
+) -> None:
+    assert counted(tmp_path, ("aten::mm", "1.0ms", operators), ("gemm", "0.000us", "2.00ms")) == names
+
+
+def test_copies_are_told_by_their_direction(tmp_path: Path) -> None:
+    told = (("aten::copy_", "1.0ms", "2.0ms"), ("Memcpy DtoH", "0.000us", "2.0ms"))
+    assert counted(tmp_path, *told) == ["Memcpy DtoH"]
+    assert counted(tmp_path, told[0]) == ["aten::copy_"]
+
+
+def test_calls_of_hip_are_no_work_of_the_gpu(tmp_path: Path) -> None:
+    table = '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n"{}",3,900,300,90.0\n'
+    of = [
+        opened(tmp_path, table.format(name)).tables[0].totals[0].of
+        for name in ("hipFree", "gemm", "__hipPop")
+    ]
+    assert of == [TimeOf.CALLS, TimeOf.GPU, TimeOf.CALLS]

@@ -161,3 +161,14 @@ def test_a_line_that_was_measured_is_the_one_to_open() -> None:
     (finding,) = diagnosis_of(Analysis(builder.build())).findings
     assert finding.culprit.at is not None
     assert finding.culprit.at.told == "/a/b.py:3"
+
+
+def test_of_one_run_in_two_orders_the_one_with_more_of_the_time_tells() -> None:
+    title, _ = told(profile(("import", 0.6, 0.6)), profile(("step", 7.0, 9.0)))
+    assert title == "70 % of the program's time is in step"
+
+
+def test_calls_alone_are_told_by_the_longest_one_though_it_waits() -> None:
+    title, account = told(of("ms", TimeOf.CALLS, ("hipMemcpy", 6.0, 60.0), ("hipFree", 4.0, 40.0)))
+    assert title == "60 % of the time of GPU API calls is in hipMemcpy"
+    assert "40 % in hipFree" in account

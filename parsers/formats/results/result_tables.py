@@ -30,7 +30,7 @@ from parsers.model import (
 from parsers.model.builder import MAX_TABLES, TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
-from parsers.model.results import Cell, rows_shown
+from parsers.model.results import Cell, TimeOf, rows_shown
 from parsers.nvprof_text import has_nvprof_tables, nvprof_as_csv
 from parsers.printed_tables import as_csv, has_rule, in_us
 from parsers.table_totals import totals_of
@@ -109,6 +109,8 @@ _REMARKS = regex(rf"(?:\xef\xbb\xbf)?(?:{_REMARK}[^\n]*\n|[ \t\r]*\n)*".encode("
 _IS_REMARK = regex(_REMARK)
 _EXECUTED = regex(r"^\[\d+/\d+\] Executing '(\w{1,60})' stats report")
 _REPORT = regex(r"^Processing \[.*\] with \[(?:.*[\\/])?(\w{1,60})\.py")
+_IN_ALL = regex(r"Self (CPU|CUDA|XPU) time total: (\S+)$")
+_InAll = dict[tuple[int, TimeOf], float]  # us of all rows of a table, by its place and whose time it is
 _PERCENT = regex(r"(-?\d{1,9}(?:\.\d{1,6})?)%")
 _READ_AT_ONCE = 1 << 16  # cells; each reading costs as much as some thousand of them
 
@@ -151,7 +153,7 @@ class ResultTables:
     )
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 58
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 9
 
     def recognises(self, source: Source) -> bool:
         return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source.head)
@@ -160,24 +162,30 @@ class ResultTables:
         builder = TraceBuilder()
         kind = kind_of(source.head)
         found: list[tuple[Kind, CsvTable]]
+        in_all: _InAll = {}
         if _prints_several(source.head) or _is_for_people(source.head):
             with open_bytes(source) as stream:
                 limited = LimitedStream(stream, source, progress.part(0.0, 0.4), "reading the tables")
-                found = _printed(limited.whole("Keep its first tables."), builder, progress.part(0.4, 0.8))
+                found, in_all = _printed(
+                    limited.whole("Keep its first tables."), builder, progress.part(0.4, 0.8)
+                )
         else:
             table = read_csv(source, builder.quality, progress.part(0.0, 0.8))
             found = [] if kind is None or not table.length else [(kind, table)]
         if not found:
             raise Malformed(source.path, "The table has a header but no rows.", "Write it again.")
-        builder.tables.extend(_tables(found, builder.quality))
+        builder.tables.extend(_tables(found, builder.quality, in_all))
         builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, found[0][0].producer))
         builder.sources.append(None)
         return builder.build(progress.part(0.8, 1.0))
 
 
-def _printed(content: bytes, builder: TraceBuilder, progress: Progress) -> list[tuple[Kind, CsvTable]]:
+def _printed(
+    content: bytes, builder: TraceBuilder, progress: Progress
+) -> tuple[list[tuple[Kind, CsvTable]], _InAll]:
     """The tables of a text in which each begins with its header and ends with an empty line or a remark."""
     found: list[tuple[Kind, CsvTable]] = []
+    in_all: _InAll = {}
     lines, report, bad = list(as_csv([*nvprof_as_csv(utf8(content).decode("latin-1").splitlines())])), "", 0
     place = 0
     while place < len(lines):
@@ -186,6 +194,11 @@ def _printed(content: bytes, builder: TraceBuilder, progress: Progress) -> list[
         place += 1
         if (told := _REPORT.match(line) or _EXECUTED.match(line)) is not None:
             report = told[1]
+        if (total := _IN_ALL.match(line)) is not None and found:
+            in_all[len(found) - 1, TimeOf.CPU if total[1] == "CPU" else TimeOf.GPU] = float(
+                in_us(total[2]) or 0
+            )
+            continue
         kind = kind_of(f"{line}\n".encode("latin-1"), (*KINDS, *_FURTHER))
         if kind is None:
             bad += bool(line.strip() and found) and not (_IS_REMARK.match(line) or told)
@@ -206,14 +219,16 @@ def _printed(content: bytes, builder: TraceBuilder, progress: Progress) -> list[
     builder.quality.note(
         "row-of-another-length", Effect.QUARANTINED, "lines that belong to none of the tables", "", bad
     )
-    return found
+    return found, in_all
 
 
 def _ends(line: str) -> bool:
     return not line.strip(" \t,") or _IS_REMARK.match(line) is not None
 
 
-def _tables(found: Sequence[tuple[Kind, CsvTable]], quality: QualityRecorder) -> Iterator[ResultTable]:
+def _tables(
+    found: Sequence[tuple[Kind, CsvTable]], quality: QualityRecorder, in_all: _InAll
+) -> Iterator[ResultTable]:
     shown = [rows_shown(quality, table.length) for _, table in found]
     columns: dict[tuple[str, tuple[str, ...]], tuple[ResultColumn, ...]] = {}
     for kind, table in found:
@@ -224,16 +239,17 @@ def _tables(found: Sequence[tuple[Kind, CsvTable]], quality: QualityRecorder) ->
         for (_, table), rows in zip(found, shown, strict=True)
         for title in _titles(table)
     )
-    for kind, table in found:
+    for index, (kind, table) in enumerate(found):
         named = columns[kind.title, table.header]
         measured = [
             _measured(column, each) for column, each in zip(named, islice(cells, len(named)), strict=True)
         ]
         rows = tuple(zip(*(each for _, each in measured), strict=True))
         titles = _titles(table)
-        yield ResultTable(
-            kind.title, tuple(column for column, _ in measured), rows, totals=totals_of(titles, rows)
+        totals = tuple(
+            replace(each, whole=in_all.get((index, each.of), 0.0)) for each in totals_of(titles, rows)
         )
+        yield ResultTable(kind.title, tuple(column for column, _ in measured), rows, totals=totals)
 
 
 def _measured(column: ResultColumn, cells: list[Cell]) -> tuple[ResultColumn, list[Cell]]:

@@ -65,14 +65,18 @@ class Spent:
 
 @derived
 def printed_totals(trace: Trace) -> tuple[Spent, ...]:
-    """The largest tables of each sort of time; those with the same columns are of several runs and are not added."""
+    """The largest tables of each sort of time, by all of it and what was printed of it.
+
+    Those with the same columns are of several runs, or of one in another order, and are not added.
+    """
     found: dict[TimeOf, dict[tuple[str, ...], Spent]] = {}
     for table in trace.tables:
         header = tuple(column.title for column in table.columns)
         for totals in table.totals:
             spent = _spent(table, totals)
             others = found.setdefault(totals.of, {})
-            if spent is not None and (header not in others or others[header].ns < spent.ns):
+            other = others.get(header)
+            if spent and (other is None or (other.ns, other.printed) < (spent.ns, spent.printed)):
                 others[header] = spent
     return tuple(_joined(of, list(parts.values())) for of, parts in found.items() if parts)
 
@@ -129,7 +133,9 @@ def _rows(table: ResultTable, totals: Totals) -> Iterator[tuple[str, float, floa
     """Name, ns, percent and calls; without ranges around others, whose share is above that of everything."""
     time = _time(totals)
     factor = _factor(table, totals)
-    for row in table.rows:
+    for index, row in enumerate(table.rows):
+        if index in totals.without:
+            continue
         if totals.kind is not None and row[totals.kind[0]] != totals.kind[1]:
             continue
         share = _number(row, totals.share)
