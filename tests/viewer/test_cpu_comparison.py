@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,12 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from rules.comparison.bridge import REGIONS
+from rules.comparison.compare import compare
+from rules.comparison.findings import Change, FindingChange
+from tests.opened import diagnosed
+from tests.opened import opened as read
 from viewer.comparison.window import ComparisonWindow
+from viewer.reports.comparison_report import finding_sides
 
 from .conftest import wait_until_laid_out
 from .every_window import until
@@ -51,3 +57,15 @@ def test_a_bar_of_a_region_marks_its_ranges_on_both_sides(window: ComparisonWind
     qtbot.mouseClick(chart, Qt.MouseButton.LeftButton, pos=chart.box(place).center().toPoint())
     for view in window.twins.views:
         assert {each.name for each in view.state.evidence} == {"backward"}
+
+
+def test_where_another_rank_is_late_after_than_before_each_side_names_its_own(fixtures: Path) -> None:
+    paths = [fixtures / "gloo" / f"width1024.rank{rank}.pt.trace.json.gz" for rank in range(2)]
+    late = next(each for each in diagnosed(*paths).findings if each.rule == "cpu-late-rank")
+    other = replace(late, culprit=replace(late.culprit, name="rank 7"))
+    result = compare(read(*paths), read(*paths))
+    for after, told in ((other, (f" ({late.culprit.said})", " (rank 7)")), (late, ("%", "%"))):
+        change = FindingChange(late, after, 1e6, 2e6, Change.MORE)
+        assert [
+            each.endswith(end) for each, end in zip(finding_sides(change, result), told, strict=True)
+        ] == [True] * 2

@@ -55,18 +55,25 @@ def signed(text: str) -> str:
 
 
 def finding_sides(each: FindingChange, result: Comparison) -> tuple[str, str]:
-    """What a finding costs at most, before and after: of a step as recorded, time and share; a dash without one."""
+    """What a finding costs at most, before and after: of a step as recorded, time and share; a dash without one.
+
+    Where the title names whose fault it is, and that is another one on either side, each side says its own.
+    """
+    sides = [finding for finding in (each.before, each.after) if finding is not None]
+    named = all(finding.headline.names_culprit for finding in sides)
+    told = named and len({finding.culprit.name for finding in sides}) > 1
     return (
-        _cost(each.before, each.before_ns, result.by_step),
-        _cost(each.after, each.after_ns, result.by_step),
+        _cost(each.before, each.before_ns, result.by_step, told=told),
+        _cost(each.after, each.after_ns, result.by_step, told=told),
     )
 
 
-def _cost(finding: Finding | None, ns: float, by_step: bool) -> str:
+def _cost(finding: Finding | None, ns: float, by_step: bool, *, told: bool) -> str:
     if finding is None:
         return "-"
     share = percent(finding.recorded_share)
-    return f"{duration(ns)}  {share}" if by_step else share
+    whose = f" ({finding.culprit.said})" if told else ""
+    return f"{duration(ns)}  {share}{whose}" if by_step else f"{share}{whose}"
 
 
 def same_work_lines(result: Comparison) -> list[str]:
