@@ -171,7 +171,7 @@ def first_step_in_a_line(plan: Plan, diagnosis: Diagnosis) -> str:
 
 
 def step_with(promise: Promise, plan: Plan) -> str:
-    """ "142 → 78.2 ms a step" without the recorder, or "142 ms → 60.1 to 120 ms a step" of a wide band.
+    """ "142 → 78.2 ms a step" without the recorder, or "142 → 60.1 to 120 ms a step" of a wide band.
 
     "In a typical step" where some were slow by chance. Empty where a fix is a redesign or by itself gives nothing.
     """
@@ -181,8 +181,9 @@ def step_with(promise: Promise, plan: Plan) -> str:
     one = "a step" if plan.replay.is_mean else "in a typical step"
     of = f" {one}" if plan.replay.analysis.steps_in_window else ""
     if promise.vague:
-        least, most = (duration(round(before / max(each, 1.0))) for each in (promise.high, promise.low))
-        return f"{duration(round(before))} → {least} to {most}{of}"
+        least, most = (round(before / max(each, 1.0)) for each in (promise.high, promise.low))
+        unit = f" {duration(most).rpartition(' ')[2]}"
+        return f"{duration(round(before)).removesuffix(unit)} → {part_of(least, most, 'to')}{of}"
     return f"{part_of(before, before / promise.expected, '→')}{of}"
 
 

@@ -150,3 +150,23 @@ def test_a_label_loses_what_stands_in_brackets_before_it_is_cut() -> None:
     assert shortest_whole(label, metrics, whole) == label
     assert shortest_whole(label, metrics, whole - 1) == "FMA"
     assert shortest_whole("Theoretical", metrics, 30).endswith("…")
+
+
+def test_the_chosen_launch_stays_in_sight_in_a_window_that_gets_smaller(
+    empty_window: MainWindow, qtbot: QtBot
+) -> None:
+    window = empty_window
+    window.resize(1456, 1200)
+    window.open([resources.path("samples/kernels.raw.csv.gz")])
+    wait_until_ready(qtbot, window)
+    report = window.kernel_report
+    assert report is not None
+    table = report.table
+    row = table.rows.rowCount() - 1
+    while table.visualRect(table.rows.index(row, 0)).bottom() >= table.viewport().height():
+        row -= 1
+    report.select(int(table.rows.frame["kernel"].iloc[table.rows.frame_row(row)]))
+    window.resize(960, 600)
+    wait_until_laid_out(qtbot, table)
+    assert table.viewport().height() < (row + 1) * table.rowHeight(row)
+    assert table.viewport().rect().contains(table.visualRect(table.rows.index(row, 0)).center())

@@ -13,7 +13,7 @@ from viewer.appearance import theme
 from viewer.panels.charts.budget_bar import BudgetBar, Part, PartButton
 
 HEIGHT, SWATCH, GAP = 14, 9, 16
-LEAST, NARROW = 0.01, 0.06  # of a bar: less is hardly seen in it, more has room for its name
+LEAST, NARROW = 0.01, 0.08  # of a bar: less is hardly seen in it, more has room for its name, 960 pixels wide
 
 
 def needs_key(bars: Sequence[BudgetBar]) -> bool:

@@ -394,6 +394,10 @@ class TableView(QTableView):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._share_width()
+        current = self.currentIndex()
+        lost = self.height() < event.oldSize().height() or not event.oldSize().isValid()
+        if lost and current.isValid() and self.visualRect(current).top() < event.oldSize().height():
+            self.scrollTo(current)  # what was chosen stays in sight where the room gets less
 
     def _share_width(self) -> None:
         """All columns side by side; one that the user made wider or narrower stays so."""
