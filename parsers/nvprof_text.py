@@ -1,10 +1,11 @@
-"""What nvprof prints for people: its summaries and metrics, as lines of CSV."""
+"""What nvprof prints for people, as its CSV has it: summaries and metrics as lines, and the table of GPU operations."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 
+from parsers.model.late.regex import regex
 from parsers.printed_tables import csv_row, in_us
 
 _SUMMARIES = ("Type Time(%) Time Calls Avg Min Max Name", "Time(%) Time Calls Avg Min Max Name")
@@ -15,6 +16,35 @@ _SECTIONS = (
     ("== API calls:", "API calls"),
 )  # remarks above a table
 _OF_SUMMARY = ("Type", "Time(%)", "Time (us)", "Calls", "Avg (us)", "Min (us)", "Max (us)", "Name")
+_TRACE = regex(r"^ *Start +Duration +Grid Size +Block Size .*Name *$", re.MULTILINE)
+_OF_TRACE = (
+    *(
+        "Start",
+        "Duration",
+        "Grid X",
+        "Grid Y",
+        "Grid Z",
+        "Block X",
+        "Block Y",
+        "Block Z",
+        "Registers Per Thread",
+    ),
+    *(
+        "Static SMem",
+        "Dynamic SMem",
+        "Size",
+        "Throughput",
+        "SrcMemType",
+        "DstMemType",
+        "Device",
+        "Context",
+        "Stream",
+    ),
+    "Name",
+)
+_UNITS = {"Start": "us", "Duration": "us", "Static SMem": "B", "Dynamic SMem": "B", "Size": "B"}
+_SIZE = regex(r"(\d{1,12}(?:\.\d{1,9})?)(B|KB|MB|GB)")
+_BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _OF_METRICS = ("Kernel", "Invocations", "Metric Name", "Metric Description", "Min", "Max", "Avg")
 
 
@@ -46,6 +76,43 @@ def nvprof_as_csv(lines: Iterable[str]) -> Iterator[str]:
         else:
             header = ""
             yield line
+
+
+def has_gpu_trace(text: str) -> bool:
+    """Whether a line is the header of the table of GPU operations."""
+    return "Grid Size" in text and _TRACE.search(text) is not None
+
+
+def gpu_trace(lines: Iterable[str]) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Header and rows of the table of GPU operations as nvprof's CSV has them, which begins with a row of units."""
+    titles: list[str] = []
+    rows = [[_UNITS.get(title, "") for title in _OF_TRACE]]
+    for line in lines:
+        if _TRACE.match(line):
+            titles = re.split("  +", line.strip())
+            continue
+        cells = re.split("  +", line.strip(), maxsplit=len(titles) - 1) if titles else []
+        if not cells or len(cells) != len(titles) or not in_us(cells[0]):
+            continue
+        told = dict(zip(titles, ("" if cell == "-" else cell for cell in cells), strict=True))
+        row = {title.rstrip("*"): cell for title, cell in told.items()}
+        row["Start"], row["Duration"] = in_us(row["Start"]), in_us(row["Duration"])
+        row["Registers Per Thread"] = row.get("Regs", "")
+        row["Static SMem"], row["Dynamic SMem"] = (
+            _in_bytes(row.get("SSMem", "")),
+            _in_bytes(row.get("DSMem", "")),
+        )
+        row["Size"] = _in_bytes(row.get("Size", ""))
+        for what in ("Grid", "Block"):
+            sides = row[f"{what} Size"].strip("()").split()
+            row |= {f"{what} {axis}": side for axis, side in zip("XYZ", sides, strict=False)}
+        rows.append([row.get(title, "") for title in _OF_TRACE])
+    return _OF_TRACE, rows
+
+
+def _in_bytes(size: str) -> str:
+    found = _SIZE.fullmatch(size)
+    return f"{float(found[1]) * _BYTES[found[2]]:.0f}" if found else ""
 
 
 def _is_header(line: str) -> str:

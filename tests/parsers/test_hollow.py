@@ -147,6 +147,8 @@ HOLLOW = [
     ("line-profile", b"Line #      Hits         Time  Per Hit   % Time  Line Contents\n"),
     ("lightning-report", b"|  Action  |  Mean duration (s)  |  Total time (s)  |\n"),
     ("lightning-report", b"Profile stats for: step\n         0 function calls\n"),
+    ("deepspeed-log", b"----- DeepSpeed Flops Profiler -----\n"),
+    ("inductor-bandwidth", b"TRITON KERNELS BANDWIDTH INFO (/tmp/a.py)\n"),
     ("py-spy-trace", b'[{"cat": "py-spy", "name": "load", "ph": "E", "ts": 1}]'),
     ("execution-trace", b'{"schema": "1.1.1-chakra.0.0.4", "pid": 5, "nodes": []}'),
     ("chakra-trace", test_chakra_trace.written()),

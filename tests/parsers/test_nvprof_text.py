@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parsers import open_trace
-from parsers.model import Trace, UnknownFormat
+from parsers.model import Trace, TraceError, UnknownFormat
 from parsers.model.results import TimeOf
 
 SUMMARY = """==297== NVPROF is profiling process 297, command: ./nbody
@@ -99,3 +99,62 @@ def test_what_is_no_row_ends_a_table_and_is_counted(tmp_path: Path) -> None:
     trace = opened(tmp_path, METRICS.replace(row, f"{row}\nnot a row of it\n{row}"))
     assert len(trace.tables[0].column("Kernel")) == 1
     assert trace.quality.quarantined >= 1
+
+
+OPERATIONS = (
+    *(
+        "Start  Duration",
+        "Grid Size  Block Size",
+        "Regs*  SSMem*  DSMem*",
+        "Size  Throughput  SrcMemType  DstMemType",
+    ),
+    *("Device   Context    Stream  Name",),
+)
+KERNEL = (
+    *(
+        "360.75ms  1.8560us",
+        "(8 4 1)    (64 2 1)",
+        "16    224B  1.5KB",
+        "-           -           -           -",
+    ),
+    *("GeForce GTX 106         1        14  gemm(float*, int) [105]",),
+)
+COPY = (
+    *(
+        "1.36131s  196.23us",
+        "-           -",
+        "-       -       -",
+        "1.0000MB  4.9767GB/s    Pageable      Device",
+    ),
+    *("GeForce GTX 106         1         7  [CUDA memcpy HtoD]",),
+)
+
+
+def operations(*rows: tuple[str, ...]) -> str:
+    """What --print-gpu-trace prints, below what the program does."""
+    return "\n".join(
+        [
+            "==28684== NVPROF is profiling process 28684, command: ./gemm",
+            "10 rounds",
+            "==28684== Profiling result:",
+            *("   " + "  ".join(row) for row in (OPERATIONS, *rows)),
+            "",
+            "Regs: Number of registers used per CUDA thread.",
+        ]
+    )
+
+
+def test_the_printed_table_of_gpu_operations_is_a_timeline(tmp_path: Path) -> None:
+    trace = opened(tmp_path, operations(KERNEL, COPY))
+    names = [trace.strings[index] for index in trace.events.name]
+    lengths = (trace.events.end - trace.events.start).tolist()
+    assert dict(zip(names, lengths, strict=True)) == {
+        "gemm(float*, int)": 1_856,
+        "[CUDA memcpy HtoD]": 196_230,
+    }
+    assert int(trace.events.start.max() - trace.events.start.min()) == 1_000_560_000
+
+
+def test_a_printed_header_without_operations_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraceError):
+        opened(tmp_path, operations())

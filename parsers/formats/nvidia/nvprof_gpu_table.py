@@ -1,4 +1,4 @@
-"""GPU operations as nvprof and the Visual Profiler write them as CSV, without their calls."""
+"""GPU operations as nvprof and the Visual Profiler write them, without their calls."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from parsers.csv_tables import CsvTable, has_columns, read_csv
+from parsers.csv_tables import CsvTable, has_columns, read_csv, table_of
 from parsers.files.base import Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.texts import utf8
+from parsers.files.unpacking_limit import LimitedStream
 from parsers.gpu_tables import MEGA, add_operations, in_words, renamed
 from parsers.model import Effect, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.quality import ONE_BY_ONE, RAN_ONE_BY_ONE
+from parsers.nvprof_text import gpu_trace, has_gpu_trace
 
 _NVPROF = (("start",), ("duration",), ("throughput",), ("device",), ("stream",), ("name",))
 _VISUAL = (("name",), ("starttimens",), ("durationns",), ("gridx",), ("blockx",), ("registersthread",))
@@ -52,19 +56,29 @@ class NvprofGpuTable:
 
     format: ClassVar[str] = "nvprof-gpu-table"
     title: ClassVar[str] = "nvprof and Visual Profiler"
-    files: ClassVar[str] = "CSV of nvprof --print-gpu-trace and the Visual Profiler"
-    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
+    files: ClassVar[str] = "nvprof --print-gpu-trace as CSV and as text, CSV of the Visual Profiler"
+    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 57
     version: ClassVar[int] = 1
     excerpt_of: ClassVar[frozenset[str]] = frozenset({"nvprof"})
 
     def recognises(self, source: Source) -> bool:
-        return has_columns(_below_remarks(source.head), *_NVPROF) or has_columns(source.head, *_VISUAL)
+        return (
+            has_columns(_below_remarks(source.head), *_NVPROF)
+            or has_columns(source.head, *_VISUAL)
+            or has_gpu_trace(utf8(source.head).decode("latin-1"))
+        )
 
     def read(self, source: Source, progress: Progress) -> Trace:
         builder = TraceBuilder()
-        before = source.head.count(b"\n", 0, len(source.head) - len(_below_remarks(source.head)))
-        table = read_csv(source, builder.quality, progress.part(0.0, 0.8), before)
+        if has_gpu_trace(utf8(source.head).decode("latin-1")):
+            with open_bytes(source) as stream:
+                limited = LimitedStream(stream, source, progress.part(0.0, 0.8), "reading the table")
+                printed = limited.whole("Record fewer operations, or write CSV: nvprof --csv.")
+            table = table_of(*gpu_trace(utf8(printed).decode("latin-1").splitlines()))
+        else:
+            before = source.head.count(b"\n", 0, len(source.head) - len(_below_remarks(source.head)))
+            table = read_csv(source, builder.quality, progress.part(0.0, 0.8), before)
         visual = _VISUAL[1][0] in table
         table = _of_visual_profiler(table, builder) if visual else _of_nvprof(table)
         producer = "Visual Profiler" if visual else "nvprof"

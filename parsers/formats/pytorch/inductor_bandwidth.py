@@ -1,0 +1,54 @@
+"""What PyTorch's compiler prints when a generated module measures its kernels: time and memory bandwidth of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from parsers.files.base import Source, parser
+from parsers.files.texts import utf8
+from parsers.model import Progress, ResultColumn, ResultTable, Trace
+from parsers.model.late.regex import regex
+from parsers.model.results import Cell, TimeOf, Totals
+from parsers.printed_profile import read_profile
+
+_TITLE = regex(r"TRITON KERNELS BANDWIDTH INFO \(")
+_NUMBER = r"(\d{1,9}(?:\.\d{1,9})?)"
+_ROW = regex(rf"\s*{_NUMBER} ?ms\s+{_NUMBER} ?GB\s+{_NUMBER} ?GB/s\s+{_NUMBER} ?%\s+(\w+)\s*$")
+_COLUMNS = (
+    ResultColumn("Kernel"),
+    ResultColumn("Time", "ms"),
+    ResultColumn("Share", "%"),
+    ResultColumn("Moved", "GB"),
+    ResultColumn("Bandwidth", "GB/s"),
+)
+
+
+@parser
+class InductorBandwidth:
+    """Recognised by the title above its rows."""
+
+    format: ClassVar[str] = "inductor-bandwidth"
+    title: ClassVar[str] = "PyTorch compiler logs"
+    files: ClassVar[str] = "bandwidths of Triton kernels (TORCHINDUCTOR_PROFILE=1)"
+    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
+    priority: ClassVar[int] = 66
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return _TITLE.search(utf8(source.head).decode("latin-1")) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        return read_profile(source, progress, (self.format, "PyTorch"), _tables)
+
+
+def _tables(content: bytes) -> Iterator[ResultTable]:
+    rows: list[tuple[Cell, ...]] = []
+    for line in [*utf8(content).decode("utf-8", "replace").splitlines(), "TRITON KERNELS BANDWIDTH INFO ("]:
+        if _TITLE.match(line):
+            totals = Totals(TimeOf.GPU, 0, 1, 2)
+            yield ResultTable("Kernels of PyTorch's compiler", _COLUMNS, tuple(rows), totals=(totals,))
+            rows = []
+        elif found := _ROW.match(line):
+            ms, moved, bandwidth, share = (float(found[place]) for place in range(1, 5))
+            rows.append((found[5], ms, share, moved, bandwidth))

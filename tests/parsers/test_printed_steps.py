@@ -1,0 +1,66 @@
+"""What DeepSpeed prints of its phases and PyTorch's compiler of its kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parsers import open_trace
+from parsers.model import ResultTable, UnknownFormat
+from parsers.model.results import TimeOf
+
+LOG = """[2026-01-05 10:00:00,000] [INFO] [logging.py:96:log_dist] [Rank 0] step=1, skipped=0, lr=[0.001]
+[2026-01-05 10:00:00,001] [INFO] [logging.py:96:log_dist] [Rank 0] time (ms) | {}
+[2026-01-05 10:00:01,001] [INFO] [logging.py:96:log_dist] [Rank 0] time (ms) | {}
+"""
+
+
+def tables_of(folder: Path, text: str) -> tuple[ResultTable, ...]:
+    (folder / "job.log").write_text(text)
+    return open_trace([folder / "job.log"]).tables
+
+
+def test_the_flops_profiler_tells_the_phases_of_an_iteration(fixtures: Path) -> None:
+    (table,) = open_trace([fixtures / "results" / "deepspeed_flops.txt"]).tables
+    assert table.title == "Iteration of DeepSpeed, 3.07 TFLOPS a GPU"
+    assert table.rows == (
+        ("the optimizer step", 1.0, 40.0, 40.0),
+        ("the backward pass", 1.0, 39.5, 39.5),
+        ("the forward pass", 1.0, 20.5, 20.5),
+    )
+
+
+def test_a_breakdown_adds_up_its_parts_and_not_the_whole_again(tmp_path: Path) -> None:
+    parts = (
+        "fwd_microstep: 10.0 | bwd_microstep: 30.0 | bwd_inner_microstep: 25.0 | bwd_allreduce_microstep: 5.0"
+    )
+    whole = "fwd: 10.0 | bwd: 30.0 | bwd_inner: 25.0 | bwd_allreduce: 5.0 | step: 60.0"
+    (table,) = tables_of(tmp_path, LOG.format(f"{parts} | step_microstep: 60.0", whole))
+    assert dict(zip(table.column("Phase"), table.column("Time"), strict=True)) == {
+        "the optimizer step": 60.0,
+        "the backward pass": 25.0,
+        "the forward pass": 10.0,
+        "the reduction of gradients": 5.0,
+    }
+    assert table.column("Share")[0] == 60.0
+
+
+def test_older_logs_name_the_phases_in_full(tmp_path: Path) -> None:
+    text = LOG.format("forward: 10.0 | backward_inner: 20.0", "forward: 12.0 | backward_inner: 20.0")
+    (table,) = tables_of(tmp_path, text)
+    assert table.column("Times") == (2.0, 2.0)
+    assert table.column("Time") == (40.0, 22.0)
+
+
+@pytest.mark.parametrize("text", ["DeepSpeed Flops Profiler is on\n", "time (ms) | load: 5.0 | save: 6.0\n"])
+def test_other_lines_of_a_log_are_none(text: str, tmp_path: Path) -> None:
+    with pytest.raises(UnknownFormat):
+        tables_of(tmp_path, text)
+
+
+def test_kernels_of_a_compiled_module_have_their_bandwidth(fixtures: Path) -> None:
+    (table,) = open_trace([fixtures / "results" / "inductor_bandwidth.txt"]).tables
+    assert table.rows[0] == ("triton_red_fused_norm_0", 0.25, 25.0, 0.3, 1200.0)
+    assert len(table.rows) == 2
+    assert [each.of for each in table.totals] == [TimeOf.GPU]
