@@ -105,7 +105,7 @@ def test_pages_of_unified_memory_are_to_be_fetched_before_they_are_touched() -> 
         trace.operation(
             1050 + 100 * number, 1080 + 100 * number, "Memcpy DtoH, unified memory", kind=EventKind.MEMCPY
         )
-    trace.operation(3980, 4080, "stencil", 3900)
+    trace.operation(3980, 4080, "stencil")
     recording = trace.build()
     for category in (Category.HOST_BOUND, Category.COPY_D2H):
         assert "cudaMemPrefetchAsync" in found(recording, category).advice[0]

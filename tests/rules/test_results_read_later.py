@@ -7,6 +7,7 @@ import pytest
 from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
+from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category
 from rules.verdict.verdict import beside_the_verdict, verdict
 from tests.rules.builder import TinyTrace, ns, steps
@@ -83,3 +84,17 @@ def test_pages_without_a_kernel_and_steps_are_left_as_they_are() -> None:
         trace.copy(1_500, 1_510, "DtoH", unified=True)
 
     assert Analysis(steps(5, 2_000, body).build()).analysed.read_later is None
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_pauses_between_pieces_that_a_call_moves_are_not_the_cpu_s(asked: bool) -> None:
+    trace = TinyTrace()
+    for number in range(40):
+        trace.copy(100 + number * 100, 160 + number * 100, "HtoD", unified=True)
+    if asked:
+        trace.call(50, 4_200, "cudaMemPrefetchAsync")
+    trace.operation(4_200, 9_000, "relax(float*, int)", 4_190)
+    idle = Analysis(trace.build()).idle
+    causes = {Cause(each) for each in idle.cause.tolist()}
+    assert (Cause.HOST in causes) is not asked
+    assert (Cause.DEPENDENCY in causes) is asked

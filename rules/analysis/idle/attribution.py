@@ -56,6 +56,7 @@ WAIT_IN_GRAPH = reason("a wait in the launch of a CUDA graph")
 STARTING = reason("starting kernels that were already queued")
 _NO_LAUNCH = reason("the operation has no launch record")
 TOUCHES_PAGES = reason("CPU code that touches unified memory")
+_IN_PIECES = reason("unified memory that moves in pieces")
 _NO_LINKS = reason("no call was linked to a GPU operation")
 _NO_OPERATION = reason("no GPU operation")
 # starting a graph's next kernel takes microseconds: this waits for something else
@@ -131,14 +132,17 @@ def _causes(
 
     queued = (gaps.launch >= 0) & (events.end[np.maximum(gaps.launch, 0)] <= gaps.start)
     unlinked = ((gaps.launch < 0) & (gaps.next_operation >= 0))[pieces.gap]
-    moved = _migrations(host.threads.trace)[events.name[np.maximum(gaps.next_operation, 0)]][pieces.gap]
+    names_page = _migrations(host.threads.trace)[events.name[np.maximum(gaps.next_operation, 0)]]
+    moves, called = unlinked & names_page[pieces.gap], pieces.call >= 0
+    moved, asked = moves & ~called, moves & called
     arrived = pieces.start >= gaps.arrival[pieces.gap]
     waited = arrived & (gaps.end - gaps.arrival >= START_UP_NS)[pieces.gap]
     depends = waited | (queued | gaps.same_launch)[pieces.gap]
     nobody = np.full(len(event), -1, np.int64)
     cause, event = _first(
         (
-            _Row("a page of unified memory moved", unlinked & moved, Cause.HOST, nobody),
+            _Row("a page of unified memory moved", moved, Cause.HOST, nobody),
+            _Row("memory that a call has moved", asked, Cause.DEPENDENCY, nobody),
             _Row("no record of what launched it", unlinked, Cause.UNKNOWN, nobody),
             _Row("launched early enough", depends, Cause.DEPENDENCY, nobody),
             _Row("just launched", arrived & (doing != Cause.SYNCHRONIZATION), Cause.LAUNCH, event),
@@ -150,7 +154,8 @@ def _causes(
     reasons = _dependency_reasons(host.threads.trace, gaps, culprits)
     names = np.where(depends, reasons[pieces.gap], names)
     names = np.where(unlinked, culprits.index_of(_NO_LAUNCH), names)
-    names = np.where(unlinked & moved, culprits.index_of(TOUCHES_PAGES), names)
+    names = np.where(moved, culprits.index_of(TOUCHES_PAGES), names)
+    names = np.where(asked, culprits.index_of(_IN_PIECES), names)
     stopped = (cause == Cause.LAUNCH) & contains(host.interrupted, pieces.start)
     names = np.where(stopped, culprits.index_of(SOMETHING_ELSE), names)
     return cause, names.astype(np.int32), event
