@@ -1,0 +1,108 @@
+"""A program on the CPU alone that builds the same constants in each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import Intervals, measure
+from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
+from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.losses.built_constants import MAX_LENGTH, Built, built
+from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines
+from rules.remedies.constants import BUILT_ONCE
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.wording.headline import Headline
+from rules.wording.phrases import listed, of_every_step, without_stacks
+
+MIN_SHARE = 0.05  # of a step
+
+
+@rule
+class CpuBuiltConstants(Rule):
+    """Tables of positions, masks, windows and grids."""
+
+    id: ClassVar[str] = "cpu-built-constants"
+    category: ClassVar[Category] = Category.SLOW_OPERATOR
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
+    explanation: ClassVar[str] = f"""
+What it found
+    Only the CPU was recorded, and each step builds the same tensors again from sizes alone: a table of positions, a
+    mask, a window, a grid of coordinates.
+
+Why it costs time
+    The result is the same each time. Such tables are often computed with sines, powers and copies that cost as much as
+    a layer.
+
+How it decides
+    From an operator that is handed no tensor (arange, linspace, full, eye, hann_window ...) on, the following ones that
+    are handed nothing but tensors of the shapes made so far, at most {MAX_LENGTH} of them, and none that autograd
+    numbers in between. One of them must be such that nobody calls it for a state or for room to write results in: zeros
+    alone do not count, nor do random numbers. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer
+    than {MIN_STEPS} steps were found, or a step builds none. Shapes must be recorded.
+
+What to try
+    Build them once and keep them: register_buffer in __init__, or functools.cache on a function of the sizes.
+
+When it is wrong
+    If sizes are new in each call, as with batches of other lengths: keep the largest and slice it.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        time = cpu_time(analysis)
+        if time is None or not time.is_all or time.steps < MIN_STEPS:
+            return
+        trace, steps = analysis.trace, time.steps
+        made = built(trace, time.operators)
+        if not len(made.operators) or (measure(made.spans, *_steps(time)) == 0).any():
+            return
+        lost = time.without_recorder(made.spans)
+        if lost < MIN_SHARE * time.step_ns:
+            return
+        start, end = made.spans
+        lane = int(trace.events.lane[made.operators[0]])
+        longest = np.argsort(start - end, kind="stable")[:MAX_NAMED].tolist()
+        yield self.finding(
+            analysis,
+            ceiling_ns=lost,
+            window_ns=time.step_ns,
+            headline=Headline(
+                "Constants are built again in each step", of_every_step(analysis, lost / time.step_ns)
+            ),
+            account=(
+                f"{len(made.operators) / steps:,.0f} operators a step, such as {_longest(analysis, made)}, are handed "
+                f"no data: they build the same tensors again. That takes {duration(lost / steps)} of the "
+                f"{duration(time.step_ns / steps)} of a step."
+            ),
+            remedy=BUILT_ONCE,
+            culprit=culprit_of(
+                analysis,
+                own_lines(analysis, time, made.spans),
+                Culprit(CulpritKind.OPERATOR, trace.name(int(made.operators[0]))),
+            ),
+            evidence=tuple(
+                Evidence(lane, int(start[each]), int(end[each]), "builds a constant") for each in longest
+            ),
+            unknown=(
+                without_stacks(
+                    trace, "Which of your lines build them: record again with Python stacks (--stacks)."
+                ),
+            ),
+        )
+
+
+def _steps(time: CpuTime) -> Intervals:
+    begins = time.step_begins
+    return begins, np.append(begins[1:], time.window[1])
+
+
+def _longest(analysis: Analysis, made: Built) -> str:
+    table = analysis.trace.events
+    names, which = np.unique(table.name[made.operators], return_inverse=True)
+    spent = np.bincount(which.reshape(-1), table.duration[made.operators])
+    order = np.argsort(-spent, kind="stable")[:MAX_NAMED]
+    return listed([analysis.trace.strings[names[each]] for each in order.tolist()])
