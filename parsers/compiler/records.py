@@ -8,13 +8,13 @@ from dataclasses import field, replace
 import msgspec
 
 from parsers.compiler.log_lines import Record
+from parsers.model.arrays import MAX_NUMBER
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 
 MAX_COMPILATIONS, MAX_BREAKS = 50_000, 50_000  # of one log
 _MAX_REASON_LENGTH = 300  # characters of a reason
 _QUARTER_HOUR_NS = 900 * 1_000_000_000  # what time zones differ by
-_LATEST_NS = 1 << 62
 _MAX_SECONDS = 86_400.0 * 30
 _RECOMPILED = regex(r"Recompiling function (.{1,300}?) in (.{1,1000}:\d{1,9})")
 _OF_COMPILATION = regex(r"\s*(?:- )?\d+/\d+: ?")
@@ -119,7 +119,7 @@ class CompilerLog:
         start = (
             metrics.start_time_us * 1_000 if metrics.start_time_us else round((metrics.start_time or 0) * 1e9)
         )
-        if seconds is None or not 0 <= seconds <= _MAX_SECONDS or not 0 <= start < _LATEST_NS:
+        if seconds is None or not 0 <= seconds <= _MAX_SECONDS or not 0 <= start < MAX_NUMBER:
             self.damaged += 1
             return
         compile_id = metrics.compile_id or compile_id

@@ -17,6 +17,7 @@ from parsers.files.base import Source
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import MAX_RATIO, LimitedStream, UnpackingLimit
 from parsers.model import CollectiveState, Malformed, ProcessGroup, Progress, UnknownFormat
+from parsers.model.arrays import MAX_NUMBER
 from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import Frame
 from parsers.model.names.source_files import is_own_file
@@ -25,7 +26,6 @@ PICKLE = b"\x80"
 HINT = "Torch writes a dump when TORCH_FR_BUFFER_SIZE is set. Copy the complete file again."
 _MAX_PICKLE, _MAX_JSON = 256 << 20, 64 << 20  # bytes; 20,000 entries take 40 MB with stacks
 _FREE, _MIN_BYTES = 20_000, 40  # entries, and what each takes where it is stated
-_MAX_NUMBER = 1 << 62
 _MAX_DIMENSIONS = 64
 _MAX_TYPES, _MAX_TEXT_LENGTH = 8, 300
 _STATES = {
@@ -139,7 +139,7 @@ class EntryReader:
             return 0
         known = self._elements.get(id(shapes))
         if known is None:
-            known = self._elements[id(shapes)] = min(sum(map(self._elements_of_shape, shapes)), _MAX_NUMBER)
+            known = self._elements[id(shapes)] = min(sum(map(self._elements_of_shape, shapes)), MAX_NUMBER)
         return known
 
     def _elements_of_shape(self, shape: Any) -> int:
@@ -149,7 +149,7 @@ class EntryReader:
         if known is None:
             known = 1
             for each in shape[:_MAX_DIMENSIONS]:
-                known = min(known * _number(each), _MAX_NUMBER)
+                known = min(known * _number(each), MAX_NUMBER)
             self._elements[id(shape)] = known
         return known
 
@@ -189,7 +189,7 @@ def _ranks(stated: Any) -> tuple[int, ...]:
         ranks = msgspec.json.decode(stated, type=list[int]) if isinstance(stated, str) else []
     except (msgspec.MsgspecError, RecursionError):
         return ()
-    return tuple(sorted({each for each in ranks if 0 <= each < _MAX_NUMBER}))
+    return tuple(sorted({each for each in ranks if 0 <= each < MAX_NUMBER}))
 
 
 def _group(stated: Mapping[str, Any]) -> tuple[str, str]:
@@ -200,11 +200,11 @@ def _group(stated: Mapping[str, Any]) -> tuple[str, str]:
 def _time(stated: Mapping[str, Any], key: str) -> int:
     """ns since 1970; 0 where it is not stated, or none that can be."""
     ns = _number(stated.get(f"{key}_ns")) or _number(stated.get(f"{key}_us")) * 1_000
-    return ns if ns < _MAX_NUMBER else 0
+    return ns if ns < MAX_NUMBER else 0
 
 
 def _number(stated: Any) -> int:
-    return stated if type(stated) is int and 0 <= stated < _MAX_NUMBER else 0
+    return stated if type(stated) is int and 0 <= stated < MAX_NUMBER else 0
 
 
 def _text(stated: Any) -> str:

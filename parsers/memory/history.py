@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from parsers.model.arrays import I32, I64
+from parsers.model.arrays import I32, I64, MAX_NUMBER
 from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import Frame
 
@@ -25,7 +25,6 @@ _ACTIONS = {
     "segment_unmap": UNSEGMENT,
     "oom": OOM,
 }
-_MAX_NUMBER = 1 << 62
 
 
 @dataclass(slots=True)
@@ -107,12 +106,12 @@ def is_event(whole: Mapping[Any, Any]) -> bool:
 
 
 def _possible(column: I64, otherwise: int) -> I64:
-    return np.where((column > -_MAX_NUMBER) & (column < _MAX_NUMBER), column, otherwise)
+    return np.where((column > -MAX_NUMBER) & (column < MAX_NUMBER), column, otherwise)
 
 
 def number(value: Any, otherwise: int = 0) -> int:
     """A whole number as the file states it; ``otherwise`` where it is none that can be."""
-    if isinstance(value, int) and not isinstance(value, bool) and -_MAX_NUMBER < value < _MAX_NUMBER:
+    if isinstance(value, int) and not isinstance(value, bool) and -MAX_NUMBER < value < MAX_NUMBER:
         return value
     return otherwise
 

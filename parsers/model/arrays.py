@@ -18,7 +18,8 @@ U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 
-ABSENT = -(1 << 62)  # stands for a number that is not there
+MAX_NUMBER = 1 << 62  # two of them add up to no more than 64 bits hold
+ABSENT = -MAX_NUMBER  # stands for a number that is not there
 
 
 def stable_order(values: Array, within: Array | None = None) -> I64 | None:

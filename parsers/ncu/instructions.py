@@ -9,6 +9,7 @@ from operator import itemgetter
 import numpy as np
 
 from parsers.model import BOOL, I64, KernelSource, Progress, SourcePlace
+from parsers.model.arrays import MAX_NUMBER
 from parsers.model.late.dataclass import dataclass
 from parsers.ncu.cubin import Cubin, read_cubin
 from parsers.protobuf.columns import Spans, buffer_of, decode, parts_of
@@ -20,7 +21,6 @@ _REASONS = {"no_instructions": "no_instruction", "warpgroup_arrive": "gmma"}  # 
 MAX_CODE_BYTES = 1 << 20  # bytes of one kernel: an instruction that never ran is a row, too
 _WIDTH = 16  # bytes of an instruction since Volta
 _VOLTA = 7 << 16
-_MAX_ADDRESS = 1 << 62
 
 
 def counts_instructions(metric: str) -> bool:
@@ -97,7 +97,7 @@ class _Module:
         return [
             (base, size - size % _WIDTH, name)
             for name, base in sorted(self.bases.items(), key=itemgetter(1))
-            if base < _MAX_ADDRESS and (size := self.cubin.code.get(name, (0, 0))[1]) <= MAX_CODE_BYTES
+            if base < MAX_NUMBER and (size := self.cubin.code.get(name, (0, 0))[1]) <= MAX_CODE_BYTES
         ]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model import I64, Effect
+from parsers.model.arrays import MAX_NUMBER
 from parsers.model.late.dataclass import dataclass
 from parsers.nsys.binary_payloads import DOING, binary_payloads
 from parsers.nsys.identifiers import global_process
@@ -92,6 +93,6 @@ def _fields(written: object) -> Mapping[str, Any]:
 
 def _number(stated: Mapping[str, Any], name: str) -> int | None:
     for key, value in stated.items():
-        if key.split("[")[0].strip() == name and isinstance(value, int) and 0 <= value < 1 << 62:
+        if key.split("[")[0].strip() == name and isinstance(value, int) and 0 <= value < MAX_NUMBER:
             return value
     return None

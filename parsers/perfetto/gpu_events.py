@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import F64, I64, Attribute, Counter, Device, Effect, EventKind, Lane, LaneKind, Progress
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import MAX_NUMBER, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.perfetto.packets import Packets
@@ -37,7 +37,7 @@ _UNITS = {
 }  # fmt: skip
 _SECOND = 22
 _QUEUE_NUMBER = regex(r"(\d{1,9})\D*$")
-_FARTHEST_NS = 1 << 61
+_FARTHEST_NS = MAX_NUMBER // 2
 
 
 def add_gpu_work(builder: TraceBuilder, trace: Packets, progress: Progress) -> None:

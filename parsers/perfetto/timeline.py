@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.chrome.decode.categories import Where, family_of
 from parsers.model import GPU_WORK, Attribute, CopyKind, Counter, Device, Effect, EventKind, Lane, LaneKind
-from parsers.model.arrays import BOOL, I64, U8, rows_by
+from parsers.model.arrays import BOOL, I64, MAX_NUMBER, U8, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -31,7 +31,7 @@ _DEVICE = regex(r"(?:AGENT|GPU|device:GPU|Device)\s*[:\[]?\s*(\d{1,6})", re.IGNO
 _QUEUE = regex(r"(?:QUEUE|STREAM|Stream|THREAD)\s*#?\[?\s*(\d{1,9})", re.IGNORECASE)
 _GPU_TRACK = regex(r"\bGPU\b|\bstream #?\[?\d|\(GPU\)|CUDA HW", re.IGNORECASE)
 _NOT_GPU = regex(r"counter|frequency|memory|power|completion|process", re.IGNORECASE)
-_FARTHEST_NS = 1 << 61
+_FARTHEST_NS = MAX_NUMBER // 2
 
 
 @dataclass(slots=True)

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from parsers.model import BOOL, F64, I32, I64, Effect, EventKind, Lane, LaneKind
+from parsers.model.arrays import MAX_NUMBER
 from parsers.model.builder import TraceBuilder
 from parsers.model.errors import Excessive
 from parsers.model.late.dataclass import dataclass
 
-_LATEST_NS = 1 << 62
 _MAX_SAMPLE = 1.5  # times the usual distance: where the next sample comes later, the thread did not run
 MAX_THREADS = 20_000  # of one file
 MAX_DEPTH = 4_000  # frames of one stack; Python's own limit is 1,000
@@ -107,7 +107,7 @@ def add_calls(builder: TraceBuilder, lane: Lane, marks: Iterable[tuple[bool, int
     """
     opened: list[int] = []  # numbers of calls
     names, starts, ends = array("i"), array("q"), array("q")
-    now, wrong = -_LATEST_NS, 0
+    now, wrong = -MAX_NUMBER, 0
     for begins, name, at in marks:
         fits = len(opened) < MAX_DEPTH if begins else bool(opened) and names[opened[-1]] == name
         if at < now or not fits:
@@ -118,7 +118,7 @@ def add_calls(builder: TraceBuilder, lane: Lane, marks: Iterable[tuple[bool, int
             opened.append(len(names))
             names.append(name)
             starts.append(now)
-            ends.append(_LATEST_NS)
+            ends.append(MAX_NUMBER)
         else:
             ends[opened.pop()] = now
     if names:
@@ -126,7 +126,7 @@ def add_calls(builder: TraceBuilder, lane: Lane, marks: Iterable[tuple[bool, int
         builder.quality.read(len(names))
         builder.add(
             np.array(starts, np.int64),
-            np.where(end == _LATEST_NS, now, end),
+            np.where(end == MAX_NUMBER, now, end),
             np.array(names, np.int32),
             builder.lane(lane),
             EventKind.SAMPLED_FRAME,

@@ -17,7 +17,7 @@ from parsers.model import (
     Lane,
     LaneKind,
 )
-from parsers.model.arrays import BOOL, I64, U8, rows_by
+from parsers.model.arrays import BOOL, I64, MAX_NUMBER, U8, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -31,7 +31,7 @@ _DEVICE = regex(r"/device:(GPU|TPU)[^:]*:(\d+)$", re.IGNORECASE)
 _HOST = "/host:CPU"
 _STREAM = regex(r"Stream #(\d+)", re.IGNORECASE)
 _STEPS, _OPS, _ASYNC_OPS = "Steps", "XLA Ops", "Async XLA Ops"
-_FARTHEST_NS = 1 << 61
+_FARTHEST_NS = MAX_NUMBER // 2
 
 
 @dataclass(slots=True)

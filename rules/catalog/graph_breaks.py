@@ -14,7 +14,7 @@ from rules.wording.headline import Headline
 from rules.wording.phrases import short_place, shortened
 
 MAX_LISTED, MAX_SHOWN = 3, 20  # places, and breaks at each
-MAX_REASON_LENGTH = 40  # characters in a title
+MAX_NAME_LENGTH = 40  # characters in a title
 _CODE = """step = torch.compile(step, fullgraph=True)    # says at once where a graph would break
 y = torch.where(y.sum() > 0, y + 1, y)        # a branch that depends on data, as one operation"""
 
@@ -58,7 +58,7 @@ When it is wrong
         return self.finding(
             analysis,
             severity=Severity.LOW,
-            headline=Headline(f"Graph break at {place}", shortened(broken.reason, MAX_REASON_LENGTH)),
+            headline=Headline(f"Graph break at {place}", shortened(broken.reason, MAX_NAME_LENGTH)),
             account=f"The graph breaks at {broken.place}{times}: {broken.reason.rstrip('.')}.{rest}",
             remedy=remedy(
                 *((broken.hint,) if broken.hint else ()),

@@ -16,7 +16,7 @@ from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, shortened
 
-MAX_TOLD = 3  # kernels
+MAX_NAMED = 3  # kernels
 MIN_NAMED = 0.01  # of the warps' time
 MAX_NAME = 25  # characters, so that two fit into a title
 UNEVEN = 1.5  # times the median warp: then the slowest one decides how long the kernel takes
@@ -57,7 +57,7 @@ When it is wrong
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
-        for kernel in inside_kernels(trace)[:MAX_TOLD]:
+        for kernel in inside_kernels(trace)[:MAX_NAMED]:
             if not kernel.whole:
                 continue
             longest = kernel.warps[np.argsort(-kernel.times, kind="stable")[:3]]

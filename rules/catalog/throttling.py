@@ -26,7 +26,7 @@ MIN_LOST = threshold(
     most=0.5,
     source="clocks of a healthy GPU vary by 1 to 2 % between readings",
 )
-_MAX_SPANS = 20
+_MAX_EVIDENCE = 20
 _THERMAL = (Limit.THERMAL, Limit.HW_THERMAL)
 
 
@@ -119,7 +119,7 @@ When it is wrong
             device=facts.device,
             evidence=tuple(
                 Evidence(lane, start, end, f"slowed by {main.words}")
-                for start, end in facts.spans[:_MAX_SPANS]
+                for start, end in facts.spans[:_MAX_EVIDENCE]
             ),
             intervals=facts.spans,
             unknown=(

@@ -25,7 +25,7 @@ SLOW_STEP = 2.0  # times the median
 MIN_FOR_DRIFT = 5  # in order by chance once in 60 recordings
 DRIFT_Z = 1.96  # of Spearman's rank correlation of step time and position, times sqrt(n - 1)
 MIN_DRIFT = 0.02  # of the first half's mean
-SLOW_STEPS_NAMED = 3
+MAX_NAMED = 3
 FURTHEST = 100.0  # logarithm of a factor; a bound that keeps numbers finite
 
 
@@ -189,8 +189,8 @@ def _slow_steps(side: str, times: StepTimes) -> str:
     slow = times.slow
     if not len(slow):
         return ""
-    named = ", ".join(str(position + 1) for position in slow[:SLOW_STEPS_NAMED].tolist())
-    more = ", ..." if len(slow) > SLOW_STEPS_NAMED else ""
+    named = ", ".join(str(position + 1) for position in slow[:MAX_NAMED].tolist())
+    more = ", ..." if len(slow) > MAX_NAMED else ""
     return (
         f"; {side}, {len(slow)} of {len(times.ns)} steady steps (number {named}{more}) "
         f"take {duration(float(times.ns[slow].mean()))} on average"

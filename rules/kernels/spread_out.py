@@ -8,11 +8,11 @@ import math
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, Trace, derived
+from parsers.model.arrays import MAX_NUMBER
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from rules.kernels.operator_roofs import launched_by
 
-MOST = 2**62
 MIN_TIMES = 8  # as many elements as all inputs together have
 _REDUCES = regex(
     r"aten::(sum|mean|amin|amax|min|max|any|all|prod|norm|linalg_vector_norm|logsumexp|arg(min|max))$"
@@ -55,6 +55,6 @@ def _sizes(dims: str) -> tuple[int, int]:
     try:
         shapes = [each for each in json.loads(dims) if each and all(isinstance(size, int) for size in each)]
         made = math.prod(np.broadcast_shapes(*map(tuple, shapes)))
-        return min(sum(map(math.prod, shapes)), MOST), min(made, MOST)
+        return min(sum(map(math.prod, shapes)), MAX_NUMBER), min(made, MAX_NUMBER)
     except (ValueError, TypeError):
         return 0, 0

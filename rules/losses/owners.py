@@ -17,7 +17,7 @@ from rules.terms.culprit import Culprit, CulpritKind, quoted
 from rules.wording.phrases import listed, short_place, shortened
 
 MOSTLY = 0.5  # of the time: what owns less is not told
-MAX_OPERATORS = 3  # that own as much together
+MAX_NAMED = 3  # that own as much together
 MUCH = 0.1  # of the time: an operator that owns less is not told beside others
 MAX_NAME = 40
 _ATEN = "aten::"
@@ -29,7 +29,7 @@ def owners_of(analysis: Analysis, replay: Replay, operations: BOOL) -> str:
     Work of the backward pass is that of the operators whose gradients it computes.
     """
     ns = _ns(replay, operations)
-    operators = _most(_by_name(analysis.trace, called_operators(analysis), ns), MAX_OPERATORS)
+    operators = _most(_by_name(analysis.trace, called_operators(analysis), ns), MAX_NAMED)
     told = listed([quoted(shortened(each.removeprefix(_ATEN), MAX_NAME)) for each in operators])
     return " in ".join(each for each in (told, place_of(analysis, ns)) if each)
 
@@ -42,7 +42,7 @@ def operators_behind(analysis: Analysis, replay: Replay, operations: BOOL) -> st
     ns = _ns(replay, operations)
     found = _by_name(analysis.trace, called_operators(analysis), ns)
     whole = max(sum(found.values()), 1.0)
-    largest = sorted((each for each in found if each), key=lambda each: (-found[each], each))[:MAX_OPERATORS]
+    largest = sorted((each for each in found if each), key=lambda each: (-found[each], each))[:MAX_NAMED]
     told = listed(
         [
             f"{quoted(shortened(each.removeprefix(_ATEN), MAX_NAME))} ({percent(found[each] / whole)})"

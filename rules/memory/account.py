@@ -13,7 +13,7 @@ from parsers.model.memory import AFTER, BEFORE, Failure, Frame, Memory
 from rules.memory.kinds import KINDS, Kind, kinds_of, own_frames
 
 HIGH, LOW = 0.75, 0.5  # of the peak: what falls below the one and rises above the other is another peak
-_MAX_SITES = 20
+_MAX_LISTED = 20
 _OF_A_STEP = (Kind.ACTIVATIONS, Kind.TEMPORARIES, Kind.INPUTS)  # what should not outlive the next one
 
 
@@ -131,7 +131,7 @@ class DeviceMemory:
         known = frame >= 0
         sums = np.bincount(frame[known], size[known], len(self.memory.frames))
         counts = np.bincount(frame[known], minlength=len(self.memory.frames))
-        order = np.argsort(-sums, kind="stable")[:_MAX_SITES].tolist()
+        order = np.argsort(-sums, kind="stable")[:_MAX_LISTED].tolist()
         return tuple(
             Site(self.memory.frames[each], int(sums[each]), int(counts[each]))
             for each in order

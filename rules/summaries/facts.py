@@ -14,7 +14,7 @@ from rules.summaries.balance import Imbalance, Scaling, imbalance_of, scaling_of
 from rules.summaries.links import SlowLink, slow_links
 from rules.summaries.run import ManyRanks
 
-MAX_COSTLY = 10
+MAX_LISTED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ManyRanksDiagnosis(Ranks[ManyRanks]):
         latest = np.bincount(cost.argmax(axis=0), minlength=len(cost))
         least = self.run.window_ns / 1000
         found = []
-        for row in np.argsort(-total, kind="stable")[:MAX_COSTLY].tolist():
+        for row in np.argsort(-total, kind="stable")[:MAX_LISTED].tolist():
             if total[row] < least:
                 break
             steps = np.flatnonzero(cost[row] > LOUD * cost[row].max())

@@ -30,7 +30,7 @@ from rules.wording.phrases import of_every_step, shortened, without_times
 MAJORITY = 0.5  # of the profiled time
 NEARLY_ALL = 0.95  # of what the GPU computes
 NOTEWORTHY_RANGE = 0.05  # of the recorded time: ranges of one name that take less are not told
-MAX_FUNCTION_LENGTH = 40
+MAX_NAME_LENGTH = 40
 BUDGET_LABELS = {
     "compute": "compute",
     "communication": "exposed communication",
@@ -213,7 +213,7 @@ def _of_plain_ranges(trace: Trace) -> str:
         sampled = most_sampled(trace)
         if sampled is None or sampled.share < NOTEWORTHY_RANGE:
             return "No GPU activity was recorded"
-        share, function = percent(sampled.share), shortened(sampled.function, MAX_FUNCTION_LENGTH)
+        share, function = percent(sampled.share), shortened(sampled.function, MAX_NAME_LENGTH)
         return f"No GPU activity was recorded: {share} of the CPU's samples are in {function}"
     like = f" and {longest.others} like it" if longest.others else ""
     waits = " (Horovod waits for the last rank)" if longest.name.startswith("NEGOTIATE_") else ""

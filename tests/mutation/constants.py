@@ -27,6 +27,7 @@ OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 SMALL = 4  # a count up to here is changed by one, everything else by a factor
 FACTOR = 2
 SPEED_ALONE = re.compile(r"AT_ONCE$|POLL_S$|^_?WORTH_")
+SHOWN_ALONE = re.compile(r"^_?MAX_(EVIDENCE|LISTED|NAMED|NAME|NAME_LENGTH)$")  # of rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,8 @@ def constants() -> list[Constant]:
     """Every constant of rules and parsers that decides something, in the order of files.
 
     Numbers below zero stand for nothing. No result depends on how much is handled at once (``..._AT_ONCE``), from how
-    much on a quicker way to the same pays (``WORTH_...``), or how often one looks for an end (``..._POLL_S``).
+    much on a quicker way to the same pays (``WORTH_...``), or how often one looks for an end (``..._POLL_S``);
+    none of a rule on how much of an answer is named or shown (``MAX_NAMED``, ``MAX_EVIDENCE``, ...).
     """
     return [
         Constant(file, name, at.lineno, value)
@@ -96,8 +98,13 @@ def constants() -> list[Constant]:
         for statement in module.body
         if (found := assigned(statement)) is not None
         for name, at in [found]
-        if (value := _number(at)) is not None and value >= 0 and not SPEED_ALONE.search(name)
+        if (value := _number(at)) is not None and value >= 0 and not _decides_nothing(file, name)
     ]
+
+
+def _decides_nothing(file: str, name: str) -> bool:
+    shown_alone = file.startswith("rules/") and SHOWN_ALONE.search(name)
+    return bool(shown_alone or SPEED_ALONE.search(name))
 
 
 def assigned(statement: ast.stmt) -> tuple[str, ast.expr] | None:

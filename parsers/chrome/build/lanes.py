@@ -12,6 +12,7 @@ from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Naming, Track
 from parsers.chrome.decode.stated import whole_number
 from parsers.model import AUTOGRAD, Device, Lane, LaneKind
+from parsers.model.arrays import MAX_NUMBER
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -146,7 +147,7 @@ def device_number(device: Any) -> int:
 def identity(value: Any) -> int:
     """A process, thread or stream id as a number; texts get a negative one of their own."""
     number = whole_number(value)
-    if number is not None and -(1 << 62) < number < 1 << 62:
+    if number is not None and -MAX_NUMBER < number < MAX_NUMBER:
         return number
     if isinstance(value, str) and (named := _THREAD.match(value)):
         return int(named[1])

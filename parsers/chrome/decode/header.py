@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from parsers.model import CallPlace, Capture, Device, ProcessGroup
+from parsers.model.arrays import MAX_NUMBER
 from parsers.model.late.dataclass import dataclass
 
 _KINETO_KEYS = ("schemaVersion", "deviceProperties", "baseTimeNanoseconds", "distributedInfo", "trace_id")
@@ -95,7 +96,7 @@ class Header:
     def epoch_ns(self, first_ns: int) -> int | None:
         """Wall clock (ns) of the file's time zero; ``first_ns`` is its earliest event."""
         base = self.keys.get("baseTimeNanoseconds")
-        if isinstance(base, int) and 0 < base < 1 << 62 and first_ns < _EPOCH_2000_US * 1000:
+        if isinstance(base, int) and 0 < base < MAX_NUMBER and first_ns < _EPOCH_2000_US * 1000:
             return base
         return 0 if first_ns >= _EPOCH_2000_US * 1000 else None
 

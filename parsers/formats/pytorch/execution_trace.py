@@ -21,6 +21,7 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.json_records import UNREADABLE, Records
 from parsers.model import I64, Effect, Excessive, Malformed, Progress, ResultTable, Trace, TraceInput
+from parsers.model.arrays import MAX_NUMBER
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -48,7 +49,6 @@ _MAX_DISTINCT = 1_000_000
 _OF_LIBRARY = "::"  # in names of operators
 _MAX_CALLERS = 6  # of an operator, the innermost first
 _MAX_NAME, _MAX_INPUTS = 300, 4_000  # characters
-_MAX_ID = 1 << 62
 _NONE = -1
 _HINT = "Call unregister_callback() of the observer, which finishes the file, and record again."
 
@@ -148,7 +148,7 @@ class Operators:
         for each in nodes:
             if each.name.startswith(_OWN):
                 continue
-            if not 0 <= each.id < _MAX_ID or not 0 <= (each.ctrl_deps or 0) < _MAX_ID:
+            if not 0 <= each.id < MAX_NUMBER or not 0 <= (each.ctrl_deps or 0) < MAX_NUMBER:
                 self.bad += 1
                 continue
             inputs = each.inputs or Inputs()
@@ -216,7 +216,7 @@ class Operators:
             target, source = values[0], values[1]
             ends = (str(source[5]).partition(":")[0][:20], str(target[5]).partition(":")[0][:20])
             size = int(target[3]) * int(target[4])
-            if ends[0] != ends[1] and 0 <= size < _MAX_ID:
+            if ends[0] != ends[1] and 0 <= size < MAX_NUMBER:
                 self._copies[ends] += 1
                 self._copied[ends] += size
 

@@ -13,6 +13,7 @@ from parsers.files.decoders import from_json
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
+from parsers.model.arrays import MAX_NUMBER
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.nesting import lowest_free_rows
@@ -27,7 +28,6 @@ _MAX_NAME_LENGTH = 200
 _OF_WALL_CLOCK = (
     1_000_000_000_000_000_000  # ns since 1970 in 2001; a clock that counts from the start says less
 )
-_MAX_NS = 1 << 62
 _REQUEST = ("REQUEST_START", "REQUEST_END")
 # The stages in their order, each with the moments at which it begins and ends.
 _STAGES = (
@@ -134,7 +134,7 @@ def _requests(entries: Sequence[_Entry], progress: Progress) -> list[_Request]:
             request = found[entry.id] = _Request()
         request.model = request.model or entry.model_name[:_MAX_NAME_LENGTH]
         for moment in entry.timestamps:
-            if 0 <= moment.ns < _MAX_NS:
+            if 0 <= moment.ns < MAX_NUMBER:
                 request.moments.setdefault(moment.name, moment.ns)
     return list(found.values())
 

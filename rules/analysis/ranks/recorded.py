@@ -28,7 +28,7 @@ from rules.analysis.ranks.states import PARTS, RESIDUAL, parts_of
 from rules.analysis.steps.steps import Step
 from rules.terms.thresholds import Thresholds
 
-MAX_CULPRITS = 3  # of one cause on one device
+MAX_NAMED = 3  # of one cause on one device
 _CLOCK, _POWER = ("SM clock", "sclk", "graphics clock"), ("power", "power draw")
 _ALLOCATED = regex(r"\ballocated memory\b", re.IGNORECASE)
 
@@ -242,7 +242,7 @@ def idle_culprits(analysis: Analysis, device: int) -> tuple[IdleCulprit, ...]:
     found: list[IdleCulprit] = []
     for cause, here in rows_by(idle.cause[mine]):
         total = np.bincount(idle.culprit[mine][here], time[here], minlength=len(idle.culprits))
-        most = np.argsort(-total, kind="stable")[:MAX_CULPRITS].tolist()
+        most = np.argsort(-total, kind="stable")[:MAX_NAMED].tolist()
         found += [
             IdleCulprit(device, cause, idle.culprits[each].text, int(total[each]))
             for each in most
