@@ -17,6 +17,7 @@ import zstandard
 
 from parsers.files.base import Source
 from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import MAX_RATIO
 from parsers.files.user_folders import user_folder
 from parsers.model import Malformed, Progress, TraceError
 
@@ -84,8 +85,7 @@ def _tidy(folder: Path) -> None:
                 file.unlink()
 
 
-MAX_RATIO = 200
-ALWAYS_ALLOWED = 1024**3
+ALWAYS_ALLOWED = 1024**3  # of a disk: more than of memory
 _BYTES_AT_ONCE = 4 * 1024**2
 
 

@@ -155,7 +155,7 @@ def test_a_fix_that_takes_less_than_half_of_a_finding_of_another_kind_does_not_m
     assert ("launch-bound", "change-1", True) in found if belongs else ("launch-bound", "", True) in found
 
 
-@pytest.mark.parametrize(("part", "leads"), [(IN_PART + 0.08, True), (IN_PART - 0.08, False)])
+@pytest.mark.parametrize(("part", "leads"), [(IN_PART + 0.08, True), (IN_PART - 0.03, False)])
 def test_of_a_finding_that_it_is_named_for_a_fix_may_take_a_part(
     analysis: Analysis, part: float, leads: bool
 ) -> None:
