@@ -16,13 +16,11 @@ from rules.analysis.arithmetic.intervals import Intervals, clip, union
 from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
 from rules.analysis.names.operators import AUTOGRAD_FUNCTION, FORWARD
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines
+from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, culprit_of, own_lines
 from rules.remedies.cpu_work import COMPUTED_ONCE
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step
-
-MIN_SHARE = 0.05  # of a step
 
 
 @rule

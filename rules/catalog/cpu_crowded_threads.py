@@ -12,14 +12,12 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length
 from rules.analysis.cpu.cpu_time import cpu_time
 from rules.findings.base import Category, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MAX_NAMED
+from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import as_many_threads
 from rules.terms.culprit import reason
 from rules.wording.headline import Headline
 from rules.wording.phrases import number_of_cores, of_every_step
-
-MIN_SHARE = 0.05  # of a step
 
 
 @rule

@@ -14,14 +14,13 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import cpu_time
 from rules.findings.base import Category, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, named_shares, own_lines
+from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, culprit_of, named_shares, own_lines
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import IN_SINGLE_PRECISION
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, shortened
 
-MIN_SHARE = 0.05  # of a step
 LEFT = 0.5  # half the bytes, and twice as many numbers in a vector register
 CONVOLUTION_LEFT = 0.2  # oneDNN has no convolution in float64: one network took 4.1 to 5.5 times as long
 _CONVOLUTION = regex(r"aten::_?(slow_conv|thnn_conv)")

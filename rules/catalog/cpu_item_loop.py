@@ -13,13 +13,12 @@ from rules.analysis.cpu.cpu_time import cpu_time
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.at_once import FASTEST_CORE, FASTEST_READ, LARGE_BYTES
 from rules.losses.cpu_loops import MIN_TIMES, MIN_TIMES_ALIKE, item_loops
-from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines
+from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, culprit_of, own_lines
 from rules.remedies.cpu_work import ITEMS_TOGETHER
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, without_stacks
 
-MIN_SHARE = 0.05  # of a step
 MIN_TOLD = 0.1  # of a loop's time: less computing makes no difference
 REMAINS = 0.03  # of what calling the later rounds takes: computing all items at once takes longer than one
 

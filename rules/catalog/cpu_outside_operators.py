@@ -17,6 +17,7 @@ from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.cpu_work import (
     MAX_NAMED,
     MIN_SEEN,
+    MIN_SHARE,
     MIN_STEPS,
     culprit_of,
     libraries,
@@ -29,7 +30,6 @@ from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, without_stacks
 
-MIN_SHARE = 0.05  # of a step: some of it there always is
 MOSTLY = 0.5  # of this time: then the place that holds it is told
 
 

@@ -13,7 +13,7 @@ from rules.analysis.cpu.cpu_time import TRIVIAL_PERCENTILE, cpu_time
 from rules.analysis.idle.threads import READ_BACKS
 from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.cpu_loops import in_optimizer, item_loops
-from rules.losses.cpu_work import MAX_NAMED, MIN_SEEN, MIN_STEPS, culprit_of, own_lines
+from rules.losses.cpu_work import MAX_NAMED, MIN_SEEN, MIN_SHARE, MIN_STEPS, culprit_of, own_lines
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import VALUES_TOGETHER, fewer_calls
 from rules.terms.culprit import Culprit, CulpritKind
@@ -21,7 +21,6 @@ from rules.wording.headline import Headline
 from rules.wording.phrases import counted, listed, of_every_step, without_stacks
 
 MIN_OPERATORS = 100
-MIN_SHARE = 0.05  # of a step: some overhead there always is
 MANY_READ_BACKS = 0.25  # of the calls
 MOSTLY = 0.5  # of the calls
 

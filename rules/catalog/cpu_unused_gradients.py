@@ -13,13 +13,11 @@ from rules.analysis.arithmetic.intervals import clip, union
 from rules.analysis.cpu.cpu_time import cpu_time
 from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MAX_NAMED
+from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE
 from rules.remedies.gradients import NO_UNUSED_GRADIENTS
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step
-
-MIN_SHARE = 0.05  # of a step
 
 
 @rule

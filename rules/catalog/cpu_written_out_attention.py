@@ -15,7 +15,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
 from rules.findings.base import Category, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines
+from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, culprit_of, own_lines
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import NO_ATTENTION_DROPOUT
 from rules.remedies.kernels import FUSED_ATTENTION
@@ -23,7 +23,6 @@ from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step
 
-MIN_SHARE = 0.05  # of a step
 PRODUCTS_LEFT = (
     0.5  # of the products of the scores, which stay in the cache; one program: 2.5 times faster in all
 )

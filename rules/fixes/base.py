@@ -15,6 +15,10 @@ from rules.remedies.remedy import remedy as remedy
 from rules.replay.replay import Change, Replay
 from rules.wording.words import Words
 
+MIN_GPU_SHARE = (
+    0.05  # of the GPU's time, that what a fix makes faster takes, where the fix names no other one
+)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proposal:

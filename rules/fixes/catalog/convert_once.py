@@ -13,13 +13,12 @@ from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
-from rules.fixes.base import Proposal, fix, remedy
+from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
 from rules.fixes.changes import without_calls
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of, whole_operators
 from rules.wording.words import for_pytorch
 
-MIN_SHARE = 0.05  # of the GPU's time
 MIN_STEPS = 2  # of one, nobody knows whether it comes again
 FAR = 5  # operators before a product: converting its data, its weights and its bias, and scaling them
 _WEIGHTS_OF = {"aten::linear": 1, "aten::conv1d": 1, "aten::conv2d": 1, "aten::conv3d": 1, "aten::addmm": 2}
@@ -53,7 +52,7 @@ What makes it more or less
         operations = nodes[replay.device.launch]
         share = float(replay.device.duration[operations].sum() / max(replay.device.duration.sum(), 1.0))
         steps = np.unique(replay.host.step[nodes])
-        if share < MIN_SHARE or len(steps) < max(replay.steps, MIN_STEPS):
+        if share < MIN_GPU_SHARE or len(steps) < max(replay.steps, MIN_STEPS):
             return
         yield Proposal(
             title=f"Convert the weights once: {percent(share)} of the GPU's time converts them in each call",

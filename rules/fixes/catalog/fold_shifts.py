@@ -11,11 +11,10 @@ from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import durations_times, without_calls
 from rules.fixes.forms.shifted_spectra import shifted_spectra
-from rules.fixes.forms.written import calls_of, share_of_gpu
+from rules.fixes.forms.written import costly_calls
 from rules.replay.replay import Replay
 from rules.wording.words import for_pytorch
 
-MIN_SHARE = 0.05  # of the GPU's time
 LEFT_AT_MOST = 0.5  # of the shifts
 
 _CODE = """mask = torch.fft.ifftshift(mask)          # once, before the loop: everything that meets a spectrum
@@ -42,9 +41,8 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        nodes = calls_of(analysis, shifted_spectra(analysis))
-        share = share_of_gpu(replay, nodes)
-        if share < MIN_SHARE:
+        nodes, share = costly_calls(analysis, replay, shifted_spectra(analysis))
+        if not share:
             return
         yield Proposal(
             title=f"Leave spectra unshifted: {percent(share)} of the GPU's time shifts them by copies (fftshift, roll)",

@@ -13,14 +13,12 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.names.operators import FORWARD
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
-from rules.fixes.base import Proposal, fix, remedy
+from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
 from rules.fixes.changes import without_calls
 from rules.memory.room import is_nearly_full
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
-
-MIN_SHARE = 0.05  # of the GPU's time
 
 _CODE = """# transformers: model.gradient_checkpointing_disable()
 hidden = block(hidden)                       # instead of checkpoint(block, hidden)"""
@@ -48,7 +46,7 @@ What makes it more or less
         again = computed_again(analysis, replay)
         operations = again[device.launch]
         share = float(device.duration[operations].sum() / max(device.duration.sum(), 1.0))
-        if share < MIN_SHARE or is_nearly_full(analysis):
+        if share < MIN_GPU_SHARE or is_nearly_full(analysis):
             return
         yield Proposal(
             title=f"Keep activations instead of recomputing them: {percent(share)} of the GPU's time",

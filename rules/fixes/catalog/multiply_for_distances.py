@@ -14,11 +14,10 @@ from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import durations_times
-from rules.fixes.forms.written import Shapes, called_in_order, calls_of, elements, fitting, share_of_gpu
+from rules.fixes.forms.written import Shapes, called_in_order, costly_calls, elements, fitting
 from rules.replay.replay import Replay
 from rules.wording.words import for_pytorch
 
-MIN_SHARE = 0.05  # of the GPU's time
 MIN_DIMENSIONS = 8  # of a point: the differences of fewer take hardly more room than the distances
 MIN_RATIO = 4  # times as many differences as numbers in the larger of the two
 # passes over the distances that are left: the product and what is added to it, of points of so many dimensions
@@ -52,9 +51,8 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         operators, dimensions = _differences(analysis)
-        nodes = calls_of(analysis, operators)
-        share = share_of_gpu(replay, nodes)
-        if share < MIN_SHARE:
+        nodes, share = costly_calls(analysis, replay, operators)
+        if not share:
             return
         operations = nodes[replay.device.launch]
         left, most, least = (

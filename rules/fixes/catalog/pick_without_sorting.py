@@ -13,13 +13,12 @@ from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
-from rules.fixes.base import Proposal, fix, remedy
+from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
 from rules.fixes.changes import times
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
 
-MIN_SHARE = 0.05  # of the GPU's time
 FEW_READ = 0.05  # of the time of the sort: one that reads all of its result takes about a tenth
 LEFT = 0.1  # of sorting: what picking a few values takes
 _SORTS = frozenset({"aten::sort", "aten::argsort", "aten::msort"})
@@ -52,7 +51,7 @@ What makes it more or less
         nodes = _for_a_part(analysis, replay)
         sorting = nodes[replay.device.launch]
         share = float(replay.device.duration[sorting].sum() / max(replay.device.duration.sum(), 1.0))
-        if share < MIN_SHARE:
+        if share < MIN_GPU_SHARE:
             return
         yield Proposal(
             title=f"Pick the best values without sorting: {percent(share)} of the GPU's time sorts whole rows",

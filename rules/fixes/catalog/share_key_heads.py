@@ -11,11 +11,10 @@ from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import durations_times, together, without_calls
 from rules.fixes.forms.shared_heads import shared_heads
-from rules.fixes.forms.written import calls_of, share_of_gpu
+from rules.fixes.forms.written import calls_of, costly_calls
 from rules.replay.replay import Replay
 from rules.wording.words import for_pytorch
 
-MIN_SHARE = 0.05  # of the GPU's time
 ONCE = 0.5  # of the attention's time, once it reads each key for all heads that share it
 
 _CODE = """out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
@@ -45,9 +44,8 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         found = shared_heads(analysis)
-        nodes = calls_of(analysis, found.copying)
-        share = share_of_gpu(replay, nodes)
-        if share < MIN_SHARE:
+        nodes, share = costly_calls(analysis, replay, found.copying)
+        if not share:
             return
         gone = without_calls(replay, nodes)
         attending, reading = (

@@ -14,11 +14,10 @@ from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import without_calls
-from rules.fixes.forms.written import Shapes, called_in_order, calls_of, elements, fitting, share_of_gpu
+from rules.fixes.forms.written import Shapes, called_in_order, costly_calls, elements, fitting
 from rules.replay.replay import Replay
 from rules.wording.words import for_pytorch
 
-MIN_SHARE = 0.05  # of the GPU's time
 FAR = 12  # operators between the copy and the loss: labels are cut, copied and sent meanwhile
 NEAR = 3  # operators from the cut to the copy: other dimensions are cut, too, in full
 _COPIES = frozenset({"aten::contiguous", "aten::clone", "aten::reshape", "aten::flatten"})
@@ -47,9 +46,8 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        nodes = calls_of(analysis, _copied(analysis))
-        share = share_of_gpu(replay, nodes)
-        if share < MIN_SHARE:
+        nodes, share = costly_calls(analysis, replay, _copied(analysis))
+        if not share:
             return
         yield Proposal(
             title=f"Shift the labels, not the scores: {percent(share)} of the GPU's time copies scores for the loss",

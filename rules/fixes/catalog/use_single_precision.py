@@ -13,7 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family, is_product_with_a_vector
 from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
-from rules.fixes.base import Proposal, fix
+from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
 from rules.fixes.changes import faster, together, total
 from rules.kernels.gpu_peaks import peaks_of
 from rules.remedies.kernels import single_precision
@@ -24,7 +24,6 @@ USUAL_RATES = {"fp64": 1.0, "fp64_tensor": 2.0, "fp32": 2.0, "tf32": 14.8}
 REACHED, REACHED_AT_LEAST = 0.8, 0.4  # of a ratio of peak rates by real products
 PRODUCTS = 1.5  # times as fast at least, most likely: between half the bytes and rates that are alike
 HALF_THE_BYTES = 2.0  # what memory limits becomes this much faster with numbers of half the size
-MIN_SHARE = 0.05  # of the GPU's time
 
 
 @fix
@@ -50,7 +49,7 @@ What makes it more or less
         names, classes = trace.events.name[device.members], analysis.classes
         double = np.array([each.dtype == "fp64" for each in classes], bool)[names]
         share = total(replay, double) / max(total(replay, np.ones(len(names), bool)), 1.0)
-        if share < MIN_SHARE or not is_python(trace):
+        if share < MIN_GPU_SHARE or not is_python(trace):
             return
         peaks = peaks_of(trace.devices[int(device.device[0])].name)
         rates = peaks.operations if peaks and "fp64" in peaks.operations else USUAL_RATES

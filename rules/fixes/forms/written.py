@@ -9,6 +9,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, Trace
 from rules.analysis.analysis import Analysis
+from rules.fixes.base import MIN_GPU_SHARE
 from rules.kernels.operator_work import inputs_of
 from rules.replay.origins import called_operators
 from rules.replay.replay import Replay
@@ -59,7 +60,11 @@ def calls_of(analysis: Analysis, operators: I64) -> BOOL:
     return np.isin(called_operators(analysis), operators)
 
 
-def share_of_gpu(replay: Replay, nodes: BOOL) -> float:
-    """The part of the GPU's time, 0 to 1, in what these calls launch."""
-    device = replay.device
-    return float(device.duration[nodes[device.launch]].sum() / max(device.duration.sum(), 1.0))
+def costly_calls(analysis: Analysis, replay: Replay, operators: I64) -> tuple[BOOL, float]:
+    """The host nodes as ``calls_of`` has them, and the part of the GPU's time in what they launch.
+
+    It is 0 where that is too little for a fix.
+    """
+    nodes, device = calls_of(analysis, operators), replay.device
+    share = float(device.duration[nodes[device.launch]].sum() / max(device.duration.sum(), 1.0))
+    return nodes, share if share >= MIN_GPU_SHARE else 0.0
