@@ -80,8 +80,9 @@ How it decides
     than 1 % of the time. Only copies: not one kernel, and the copies take less than half of the time.
     A long wait: nothing repeats, the CPU waits in calls for at least a fifth of the time, or anything else takes 95 %
     of it, and hardly any work comes before it. Nothing to do at first: nothing repeats, and more time passes before
-    the GPU's first work than after it, and at least 10 ms. Results read later: nothing repeats, and after the last
-    kernel only pages of unified memory move, for less than half of the time.
+    the GPU's first work than after it, and at least 10 ms. Made or read by the CPU: nothing repeats, only pages of
+    unified memory move before the first kernel, or after the last one, and for half of that time nothing moves and the
+    CPU is in no call.
 
 What to try
     Record several steps or requests after start-up.
@@ -193,8 +194,8 @@ def _only_copies(analysis: Analysis, subject: Subject) -> tuple[Headline, Words,
     copied = size(int(trace.attribute(Attribute.BYTES, trace.gpu_operations).clip(0).sum()))
     return (
         Headline("No kernel was recorded, only copies", f"{subject.operations:,} of them"),
-        f"In {duration(analysis.window_ns)} the GPU copied and filled {copied}, and ran no kernel: this is a program "
-        "that starts, or one that ended before its work began.",
+        f"In {duration(analysis.window_ns)} the GPU copied and filled {copied}, and no kernel was recorded: this is "
+        "a program that starts, one that ended before its work began, or one whose launches were not recorded.",
         ("Record longer, or begin after start-up.", *later_steps(trace)),
     )
 

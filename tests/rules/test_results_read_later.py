@@ -98,3 +98,19 @@ def test_pauses_between_pieces_that_a_call_moves_are_not_the_cpu_s(asked: bool) 
     causes = {Cause(each) for each in idle.cause.tolist()}
     assert (Cause.HOST in causes) is not asked
     assert (Cause.DEPENDENCY in causes) is asked
+
+
+@pytest.mark.parametrize(("call_us", "set_aside"), [(14_000.0, True), (16_000.0, False)])
+def test_pages_that_the_cpu_touches_before_the_first_kernel_are_start_up(
+    call_us: float, set_aside: bool
+) -> None:
+    trace = TinyTrace()
+    for number in range(30):
+        trace.copy(number * 1_000, number * 1_000 + 10, "DtoH", unified=True)
+    trace.call(10, 10 + call_us, "cudaMemAdvise")
+    trace.operation(30_000, 36_000, "relax(float*, int)", 29_995, grid="64,1,1", block="128,1,1")
+    built = trace.build()
+    waited = Analysis(built).analysed.set_aside
+    assert (waited is not None and waited.before_work) is set_aside
+    assert Analysis(built).window_ns == ns(6_000 if set_aside else 36_000)
+    assert any("nothing to do at first" in each for each in titles(built)) is set_aside

@@ -29,9 +29,9 @@ MUCH_FIRST_USE = 0.15  # of the time, in the calls themselves
 MOSTLY_AFTER = 0.5  # of the GPU's work, and of the time that is left
 QUEUED_NS = 1_000_000  # from a launch to the first operation; longer: the GPU worked on something older
 MOSTLY_QUEUED = 0.5  # of the time before it: else it was launched late
-MOSTLY_MOVING = (
-    0.5  # of the time after the last kernel: then the program has its results moved, and waits for them
-)
+# of the time before the first kernel or after the last one: nothing moves, and the CPU, which touches pages, is in no
+# call
+MOSTLY_ITS_OWN = 0.5
 _TELLING = (EventKind.REGION, EventKind.CPU_OP, EventKind.API)  # what the CPU did before the GPU's first work
 _WAITING = (Call.SYNCHRONIZE, Call.COPY, Call.BLOCKING_COPY)
 
@@ -73,11 +73,12 @@ def analysed_time(trace: Trace, steady: tuple[Step, ...]) -> AnalysedTime:
     """The steady steps, else first to last GPU operation, else the whole trace.
 
     With several ranks, the median of their first starts to the median of their last ends. Where nothing repeats, what
-    the GPU or the CPU waited for before the recorded work began is set aside, and the pages of results that the CPU
-    touches after the last kernel.
+    the GPU or the CPU waited for before the recorded work began is set aside, and the time in which the CPU makes data
+    or reads results in unified memory before the first kernel and after the last one.
     """
     operations = trace.gpu_operations
-    later = None
+    made: SetAside | None = None
+    later: SetAside | None = None
     if steady:
         ranks = [-1 if step.rank is None else step.rank for step in steady]
         mine = [
@@ -90,8 +91,8 @@ def analysed_time(trace: Trace, steady: tuple[Step, ...]) -> AnalysedTime:
             return AnalysedTime(start, end)
     elif len(operations):
         start, end = int(trace.events.start[operations].min()), int(trace.events.end[operations].max())
-        later = _read_page_by_page(trace, operations, end)
-        end = end if later is None else later.start
+        made, later = _around_work(trace, operations)
+        start, end = start if made is None else made.end, end if later is None else later.start
     else:
         return AnalysedTime(0, trace.duration)
     inside = operations[(trace.events.end[operations] > start) & (trace.events.start[operations] < end)]
@@ -103,22 +104,33 @@ def analysed_time(trace: Trace, steady: tuple[Step, ...]) -> AnalysedTime:
     if waited is not None:
         return AnalysedTime(waited.end, end, waited, later)
     if queued is None and not steady:
-        queued = _before_the_gpu(trace, start, end)
+        queued = _before_the_gpu(trace, start, end) or made
     return AnalysedTime(start, end, queued, later)
 
 
-def _read_page_by_page(trace: Trace, operations: I64, end: int) -> SetAside | None:
-    """What follows the last kernel, copy or fill that the program asked for, where pages move and mostly none does."""
+def _around_work(trace: Trace, operations: I64) -> tuple[SetAside | None, SetAside | None]:
+    """What comes before the first and after the last kernel, copy or fill that the program asked for.
+
+    None where no page moves there, or where pages move and calls run for most of the time: then the program moves them.
+    """
     table = trace.events
     moves = named(trace, operations, is_migration)
     asked = operations[~moves]
-    if not of_kinds(table.kind[asked], EventKind.KERNEL, EventKind.GRAPH).any():
-        return None
-    last = int(table.end[asked].max())
-    moving = clip(union(table.start[operations[moves]], table.end[operations[moves]]), last, end)
-    if length(moving) >= MOSTLY_MOVING * (end - last):
-        return None
-    return SetAside(last, end, -1, after_work=True)
+    if not moves.any() or not of_kinds(table.kind[asked], EventKind.KERNEL, EventKind.GRAPH).any():
+        return None, None
+    moved = operations[moves]
+    calls = table.of_kind(EventKind.API)
+    begins, ends = (np.concatenate((each[moved], each[calls])) for each in (table.start, table.end))
+    busy = union(begins, ends)
+
+    def own(begin: int, finish: int) -> bool:
+        free = finish - begin - int(length(clip(busy, begin, finish)))
+        return free >= MOSTLY_ITS_OWN * max(finish - begin, 1)
+
+    start, end = int(table.start[operations].min()), int(table.end[operations].max())
+    first, last = int(table.start[asked].min()), int(table.end[asked].max())
+    before = SetAside(start, first, -1, before_work=True) if own(start, first) else None
+    return before, SetAside(last, end, -1, after_work=True) if own(last, end) else None
 
 
 def _before_the_gpu(trace: Trace, start: int, end: int) -> SetAside | None:

@@ -156,7 +156,11 @@ def occupancy_verdict(kernel: KernelProfile) -> Verdict:
             )
             return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy)
         if sol.best < LOW_PERCENT:
-            text = f"{held} is enough: the schedulers nearly always find an instruction to issue."
+            active = f"{100 * active_share(kernel):.0f} % of the time"
+            text = (
+                f"{held} is enough: while an SM is active, {active}, its schedulers issue an instruction in "
+                f"{100 * (issued or 0.0):.0f} % of the cycles."
+            )
         return Verdict(Advice.DONE, text, occupancy, limiters(kernel))
     if not fills_the_gpu(kernel):
         text = "Many SMs get no block at all: a larger grid helps more than anything inside the kernel."
