@@ -158,7 +158,7 @@ def _follows(name: str, shapes: tuple[Shape, ...], made: set[Shape], pending: li
         if each not in made:
             # what is repeated is most often put together with data
             exact = _JOINS.match(name) is not None
-            of = next((one for one in pending if one.fits(each) and (one.most or not exact)), None)
+            of = next((one for one in reversed(pending) if one.fits(each) and (one.most or not exact)), None)
             if of is None:
                 return False
             pending.remove(of)

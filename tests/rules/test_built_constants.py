@@ -87,6 +87,11 @@ def test_what_is_repeated_is_several_times_as_large(elements: int, more: int) ->
     assert found((*parts, ("exp", [[elements]]))) == len(parts) + more
 
 
+def test_room_for_a_table_waits_for_what_is_written_in_it() -> None:
+    room: tuple[Called, ...] = (("zeros", []), *TABLE, ("slice", [[T, 2 * D]]), ("copy_", [[T, D], [T, D]]))
+    assert found(room) == len(TABLE) + 3
+
+
 def test_nothing_is_known_without_shapes() -> None:
     assert found(TABLE, shaped=False) == 0
 
