@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import Intervals, measure
+from rules.analysis.arithmetic.intervals import Intervals, length, measure
 from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.built_constants import MAX_LENGTH, Built, built
@@ -60,7 +60,9 @@ When it is wrong
         made = built(trace, time.operators)
         if not len(made.operators) or (measure(made.spans, *_steps(time)) == 0).any():
             return
-        lost = time.without_recorder(made.spans)
+        # few records in much time: less of it is the profiler's than of other operators
+        as_recorded = length(made.spans) / max(time.window_ns, 1) * time.step_ns
+        lost = max(time.without_recorder(made.spans), round(as_recorded))
         if lost < MIN_SHARE * time.step_ns:
             return
         start, end = made.spans
