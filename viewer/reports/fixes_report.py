@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rules.trials.record import FixRecord
 
 WIDTH = 96
+MUCH_MORE = 0.02  # gained than by what stands above: then it is said why
 Records = Mapping[str, "FixRecord"]
 NONE: Records = MappingProxyType({})
 
@@ -148,9 +149,21 @@ def fixes_text(analysis: Analysis, diagnosis: Diagnosis, records: Records = NONE
         mends = [each.title for each in removed(promise, diagnosis)]
         record = records.get(promise.proposal.fix)
         known = _kept_here(plan, promise, record) if record else usually(promise)
+        known = " ".join(filter(None, (why_not_first(plan, number - 1), known)))
         lines += _promise_lines(number, promise, Reader.of(analysis.trace), mends, known)
     lines += textwrap.wrap(about_replay(plan), WIDTH, initial_indent="  ", subsequent_indent="  ")
     return [*map(one_line, lines), ""]
+
+
+def why_not_first(plan: Plan, index: int) -> str:
+    """Why a fix comes behind others that give less; empty where none does."""
+    mine = plan.promises[index]
+    above = max((each.expected for each in plan.promises[:index]), default=mine.expected)
+    if mine.proposal.redesign or mine.expected <= above + MUCH_MORE + 1e-9:
+        return ""
+    if mine.proposal.broad:
+        return "It may give more than what is above, but changes much of the program."
+    return "It may give more than what is above, but how much is less certain." if mine.proposal.low else ""
 
 
 def _promise_lines(
