@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import I64, EventKind
+from parsers.model import I64, EventKind, Trace
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import WORK_CALLS, Call, calls_of
 from parsers.model.names.per_name import named
@@ -67,6 +68,7 @@ class _Launches:
     graphs: bool
     compiling_ns: int  # of the idle time, in a call that compiles an operator
     replays: int  # CUDA graphs that the GPU waited for, where that is most of the idle time
+    again: float  # the part of the idle time that is not before the first launch of a graph
 
 
 @rule
@@ -91,7 +93,8 @@ How it decides
     is counted separately.
 
     If half of the time lies in calls of Ascend's runtime that compile an operator, it says so; and if half of it lies
-    before CUDA graphs, that it is these which come too late.
+    before CUDA graphs, that it is these which come too late. The first launch of the recording, or of a graph that
+    was just built, is no steady lateness and does not count there.
 
 What to try
     Launch fewer, larger kernels: torch.compile, fused or foreach optimizers, larger batches. Or launch many at
@@ -107,6 +110,8 @@ When it is wrong
         if share(analysis, waiting.ns) < analysis.thresholds[MIN_SHARE]:
             return
         facts = _launches(analysis, waiting)
+        if facts.replays and share(analysis, waiting.ns) * facts.again < analysis.thresholds[MIN_SHARE]:
+            return
         culprit = waiting.culprit
         compiling = facts.compiling_ns >= MOSTLY_COMPILING * waiting.worst_ns
         yield idle_finding(
@@ -151,6 +156,7 @@ def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
     in_optimizer = sum(
         each.ns for each in waiting.blames if any("optim" in name.lower() for name in each.culprit.names)
     )
+    replays, again = _replays(waiting)
     return _Launches(
         kernels=len(kernels),
         mean_kernel_ns=float(durations(trace, kernels).mean()) if len(kernels) else 0.0,
@@ -159,19 +165,37 @@ def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
         training=is_training(analysis),
         graphs=bool((trace.events.kind[operations(analysis, waiting.device)] == EventKind.GRAPH).any()),
         compiling_ns=_compiling_ns(waiting),
-        replays=_replays(waiting),
+        replays=replays,
+        again=again,
     )
 
 
-def _replays(waiting: IdleTime) -> int:
-    """How many launches of graphs the GPU waited for; 0 where it mostly waited for others."""
+def _replays(waiting: IdleTime) -> tuple[int, float]:
+    """How many launches of graphs the GPU waited for; 0 where it mostly waited for others.
+
+    And the part of the time that it did not wait for a first one: of the recording, or of a graph just built.
+    """
     trace, idle, rows = waiting.analysis.trace, waiting.analysis.idle, waiting.rows
     launch = trace.links.launch_of(np.maximum(idle.next_operation[rows], 0))
     known = (launch >= 0) & (idle.next_operation[rows] >= 0)
     sorts = calls_of(trace)[trace.events.name[np.maximum(launch, 0)]]
     graphs = known & (sorts == Call.GRAPH_LAUNCH)
     ns = idle.end[rows] - idle.start[rows]
-    return len(np.unique(launch[graphs])) if ns[graphs].sum() > MOSTLY_GRAPHS * ns.sum() else 0
+    again = 1 - float(ns[graphs & np.isin(launch, _first_launches(trace))].sum()) / max(float(ns.sum()), 1.0)
+    return len(np.unique(launch[graphs])) if ns[graphs].sum() > MOSTLY_GRAPHS * ns.sum() else 0, again
+
+
+def _first_launches(trace: Trace) -> I64:
+    """The first launch of a graph on each lane of calls, and the first behind each that builds one."""
+    calls = trace.events.of_kind(EventKind.API)
+    sort = calls_of(trace)[trace.events.name[calls]]
+    calls = calls[of_kinds(sort, Call.GRAPH_LAUNCH, Call.GRAPH_BUILD)]
+    order = np.lexsort((trace.events.start[calls], trace.events.lane[calls]))
+    calls = calls[order]
+    launches = calls_of(trace)[trace.events.name[calls]] == Call.GRAPH_LAUNCH
+    lane = trace.events.lane[calls]
+    behind = np.append(True, ~launches[:-1] | (lane[1:] != lane[:-1]))[: len(calls)]
+    return np.asarray(calls[launches & behind])
 
 
 def _compiling_ns(waiting: IdleTime) -> int:
