@@ -15,12 +15,19 @@ _VERSION = regex(
     r"shared|smem|tiled|coalesced|vectori[sz]ed|unrolled|v|ver|version|kernel|gpu|cuda|final)(?![a-z])"
 )
 _WORDS = regex(r"[a-z]+")
+_LINE = regex(
+    r"(?<![a-z])l\d{2,}(?![a-z\d])|(?<= )\d+(?= gpu\b)"
+)  # of the source, as compilers of loops append it
 
 
 def work_of(name: str) -> tuple[str, ...]:
-    """The words of a kernel's name without those that tell versions apart; empty where nothing else is left."""
+    """The words of a kernel's name without those that tell versions apart; empty where nothing else is left.
+
+    Kernels that compilers make of loops bear the line of their loop: another line is other work.
+    """
     words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", kernel_name(name)).lower().replace("_", " ")
-    return tuple(_WORDS.findall(_VERSION.sub(" ", words)))
+    found = _WORDS.findall(_VERSION.sub(" ", words))
+    return (*found, *_LINE.findall(words)) if found else ()
 
 
 def faster_version(trace: Trace, kernel: KernelProfile) -> tuple[KernelGroup, float] | None:

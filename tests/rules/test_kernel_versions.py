@@ -26,6 +26,14 @@ MUCH_FASTER = 1.2
         ("void reduce0<int>(int *)", "void reduce6<int>(int *)", True),
         ("forward", "backward", False),
         ("kernel_1", "kernel_2", False),
+        (
+            "fill_cache__FILE_model_jl_src_cache_jl_L992",
+            "fill_cache__FILE_model_jl_src_cache_jl_L1011",
+            False,
+        ),
+        ("nvkernel_main_F1L41_2", "nvkernel_main_F1L41_3", True),
+        ("main_46_gpu", "main_41_gpu", False),
+        ("blur_l1", "blur_l2", True),
     ],
 )
 def test_versions_of_a_kernel_are_told_by_their_names(one: str, other: str, same: bool) -> None:
