@@ -149,6 +149,8 @@ HOLLOW = [
     ("lightning-report", b"Profile stats for: step\n         0 function calls\n"),
     ("deepspeed-log", b"----- DeepSpeed Flops Profiler -----\n"),
     ("inductor-bandwidth", b"TRITON KERNELS BANDWIDTH INFO (/tmp/a.py)\n"),
+    ("gprof", b"  %   cumulative\n time   seconds   seconds    calls  us/call  us/call  name\n"),
+    ("perf-stat", b" Performance counter stats for 'ls':\n"),
     ("py-spy-trace", b'[{"cat": "py-spy", "name": "load", "ph": "E", "ts": 1}]'),
     ("execution-trace", b'{"schema": "1.1.1-chakra.0.0.4", "pid": 5, "nodes": []}'),
     ("chakra-trace", test_chakra_trace.written()),

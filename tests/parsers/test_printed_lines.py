@@ -42,6 +42,7 @@ SIMPLE = """FIT Profiler Report
 |  [Strategy]DDPStrategy.backward\t|  0.2            \t|10       \t|  2.0            \t|  10.0      \t|
 |  [Strategy]DDPStrategy.training_step\t|  0.1       \t|10       \t|  1.0            \t|  5.0       \t|
 |  [_TrainingEpochLoop].train_dataloader_next\t|  0.3\t|10       \t|  3.0            \t|  15.0      \t|
+|  [Callback]Watch.on_train_batch_start\t|  0.05\t|10\t|  0.5\t|  2.5\t|
 |  [Callback]Save{'every': 1}.on_train_end\t|  0.5   \t|1        \t|  0.5            \t|  2.5       \t|
 """
 OLD = """Profiler Report
@@ -117,7 +118,8 @@ def test_an_action_owns_what_the_actions_inside_it_leave(tmp_path: Path) -> None
         "optimizer_step": 8.0,
         "train_dataloader_next": 3.0,
         "backward": 2.0,
-        "run_training_epoch": 1.0,
+        "run_training_epoch": 0.5,
+        "Watch.on_train_batch_start": 0.5,
         "run_training_batch": 1.0,
         "training_step": 1.0,
         "Save.on_train_end": 0.5,

@@ -39,7 +39,9 @@ _INSIDE = {  # the action in which an action runs; where a version has none of t
     "val_next": _EPOCH,
     "evaluation_step_and_end": _EPOCH,
     "validation_step": "evaluation_step_and_end",
+    "on_train_batch_start": _EPOCH,
     "on_train_batch_end": _EPOCH,
+    "on_train_epoch_start": _EPOCH,
     "on_train_epoch_end": _EPOCH,
     "on_validation_end": _EPOCH,
     _UPDATE: _BATCH,
@@ -49,6 +51,7 @@ _INSIDE = {  # the action in which an action runs; where a version has none of t
     "model_backward": "training_step_and_backward",
     "backward": "model_backward",
     "optimizer_zero_grad": _UPDATE,
+    "on_after_backward": _UPDATE,
     "configure_gradient_clipping": _UPDATE,
     "transfer_batch_to_device": "batch_to_device",
 }
@@ -81,7 +84,7 @@ class LightningReport:
     files: ClassVar[str] = "reports of its simple and advanced profilers"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
     priority: ClassVar[int] = 55  # before cProfile, whose tables the advanced one prints
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         text = utf8(source.head).decode("latin-1")
