@@ -13,7 +13,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QFontMetricsF
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 import viewer.panels.tabs
@@ -336,7 +336,11 @@ def test_a_double_click_on_a_tab_fills_the_window_and_another_gives_the_room_bac
     wait_until_laid_out(qtbot, window.panels)
     bar, low = window.panels.tabs.tabBar(), window.panels.height()
     where = bar.tabRect(window.panels.tabs.currentIndex()).center()
+    window.timeline.setFocus()
     qtbot.mouseDClick(bar, Qt.MouseButton.LeftButton, pos=where)
+    focus, panel = QApplication.focusWidget(), window.panels.tabs.currentWidget()
+    assert focus is not None
+    assert panel.isAncestorOf(focus)
     qtbot.waitUntil(lambda: window.panels.height() > 2 * low)
     assert not window.timeline.isVisible()
     assert not window.diagnosis.isVisible()

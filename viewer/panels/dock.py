@@ -89,7 +89,7 @@ class BottomPanels(QWidget):
         self.tabs.setCornerWidget(corner, Qt.Corner.TopRightCorner)
         fill(vertical(self, NO_MARGINS), self.tabs)
         self.tabs.currentChanged.connect(self._on_current)
-        self.tabs.tabBarDoubleClicked.connect(lambda _: self.fill_wanted.emit())
+        self.tabs.tabBarDoubleClicked.connect(lambda _: self._fill())
         self.tabs.tabBarClicked.connect(lambda _: self._choose())
         document.trace_changed.connect(lambda _: self._complete())
         document.trace_changed.connect(lambda _: self.filter.clear())
@@ -169,6 +169,12 @@ class BottomPanels(QWidget):
 
     def _choose(self) -> None:
         self._by_user = True
+
+    def _fill(self) -> None:
+        """Where the timeline had the keyboard and goes, the table gets it."""
+        self.fill_wanted.emit()
+        if (panel := self._current()) is not None:
+            self.enter(panel.title)
 
     def show_panel(self, title: str) -> None:
         """Bring one tab to the front, if it is there."""
