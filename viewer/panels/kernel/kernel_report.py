@@ -28,7 +28,7 @@ COLUMNS = (
     Column("limit", "Limited by"),
     Column("compute", "Compute", Show.SHARE, "Of the GPU's peak", width=112),
     Column("memory", "Memory", Show.SHARE, "Of the GPU's peak", width=112),
-    Column("launches", "Launches", Show.COUNT, minor=True),
+    Column("launches", "Launches", Show.COUNT, "Profiled launches in this row", minor=True),
     Column("occupancy", "Occupancy, %", Show.NUMBER, "Achieved", minor=True),
     Column("stall", "Waits for", minor=True),
     Column("registers", "Registers", Show.COUNT, "Of a thread", minor=True),

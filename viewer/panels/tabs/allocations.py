@@ -33,8 +33,8 @@ COLUMNS = (
     Column("what", "What"),
     Column("where", "Where it was made", sparse=True),
     Column("kind", "Kind", sparse=True, hint="What most of it is used for"),
-    Column("blocks", "Blocks", Show.COUNT),
-    Column("size", "Size", Show.SIZE),
+    Column("blocks", "Blocks", Show.COUNT, "How many were held at this moment"),
+    Column("size", "Size", Show.SIZE, "What they took at this moment"),
     Column("share", "Share", Show.SHARE, "Share of what was held at this moment", width=150),
 )
 GROUPS = ("kind", "module", "operator", "line", "stack", "size", "age")

@@ -52,8 +52,8 @@ class BookmarksPanel(Panel):
 
         columns = (
             Column("title", "Place", stretch=True, editable=True),
-            Column("at", "Start (ms)", Show.FIGURE, order="start"),
-            Column("length", "Length", Show.TIME),
+            Column("at", "Start (ms)", Show.FIGURE, "Since the first event of the recording", order="start"),
+            Column("length", "Length", Show.TIME, "Of the stretch, as recorded; 0 for a moment"),
             Column("note", "Note", stretch=True, editable=True),
         )
         table = TableView(columns, "Bookmarks")

@@ -13,6 +13,8 @@ from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 
+AS_STATED = "As the opened result states it"
+
 
 @tab
 class ResultsPanel(Panel):
@@ -69,7 +71,8 @@ def _view_of(table: ResultTable) -> TableView:
 
     cells = [[row[index] for row in table.rows] for index in range(len(table.columns))]
     columns = tuple(
-        Column(str(index), column.title, _shown(cells[index])) for index, column in enumerate(table.columns)
+        Column(str(index), column.title, _shown(cells[index]), AS_STATED)
+        for index, column in enumerate(table.columns)
     )
     view = TableView(columns, table.title)
     view.set_frame(

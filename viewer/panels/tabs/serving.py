@@ -50,10 +50,10 @@ def _phase_colors(theme: Theme) -> list[QColor]:
 
 STEPS = (
     Column("name", "Engine steps"),
-    Column("count", "Count", Show.COUNT),
-    Column("p50", "p50", Show.TIME),
-    Column("p90", "p90", Show.TIME, minor=True),
-    Column("p99", "p99", Show.TIME),
+    Column("count", "Count", Show.COUNT, "Engine steps of this sort in the whole recording"),
+    Column("p50", "p50", Show.TIME, "Half of these steps take at most this long, as recorded"),
+    Column("p90", "p90", Show.TIME, "Nine of ten take at most this long", minor=True),
+    Column("p99", "p99", Show.TIME, "99 of a hundred take at most this long"),
     Column(
         "rate",
         "Tokens/s",
@@ -81,7 +81,7 @@ REQUESTS = (
     Column(
         "held", "Held up", Show.TIME, "Time in which steps computed only the prompts of others", sparse=True
     ),
-    Column("prompt", "Tokens in", Show.COUNT, sparse=True),
+    Column("prompt", "Tokens in", Show.COUNT, "Tokens of the prompt", sparse=True),
     Column("out", "Out", Show.COUNT, "Tokens that were written"),
     Column(
         "passed",

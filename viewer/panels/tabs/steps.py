@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     described(Steps, "name"),
     Column("rank", "Rank", sparse=True),
-    Column("duration_ns", "Duration", Show.TIME),
+    Column("duration_ns", "Duration", Show.TIME, "As recorded, with what the profiler takes"),
     Column(
         "ratio",
         "Of median",

@@ -26,7 +26,7 @@ MAX_POINTS = 60  # the latest
 OPEN = "this recording"
 COLUMNS = (
     Column("run", "Run", stretch=True),
-    Column("step", "Step, mean", Show.TIME),
+    Column("step", "Step, mean", Show.TIME, "The mean steady step of the run, as recorded"),
     Column(
         "first",
         "Of the first",
