@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from rules.analysis.steps.first_use import slow_first_calls
+from rules.analysis.steps.first_use import calls_of_first_pass
 from rules.replay.replay import Change, Replay
 
 # Where no steps were found: nearly all of it in so few places of each GPU, or in such a part of the program's calls.
 # What a program does in each layer or round is spread over more of them: 6 % in a model of four layers.
 FEW, FEW_OF_CALLS = 3, 0.02
 NEARLY_ALL = 0.75  # of what is taken away
+AT_MOST_FIRST = 0.5  # of the calls: of more, nothing shows how long a later pass takes
 TOO_FEW_STEPS = 2  # to tell what each has from what one of them had
 
 
 def comes_once(replay: Replay, change: Change) -> bool:
     """Whether a few places of the host or the GPU hold nearly all that a change takes away, and too few steps repeat.
 
-    So does one that takes away calls which create or load something because they are made for the first time. Waiting
-    that a change ends leaves no mark at a place: what only ends waits is never said to come once.
+    So does one that takes nearly all away at calls of a first pass: first launches of a kernel, and memory that a
+    framework then keeps. Waiting that a change ends leaves no mark at a place: what only ends waits is never said to
+    come once.
     """
     has_steps = any(span.numbers for span in replay.spans)
     if has_steps and replay.steps != TOO_FEW_STEPS:
@@ -30,8 +32,9 @@ def comes_once(replay: Replay, change: Change) -> bool:
     host = (before.gap + before.cost) - (after.gap + after.cost)
     saved = np.maximum(np.concatenate((host, before.tail - after.tail, runs)), 0.0)
     if replay.steps < TOO_FEW_STEPS:
-        calls = np.flatnonzero(np.isin(replay.host.event, slow_first_calls(replay.analysis.trace)))
-        if saved.sum() > 0 and saved[calls].sum() >= NEARLY_ALL * saved.sum():
+        calls = np.flatnonzero(np.isin(replay.host.event, calls_of_first_pass(replay.analysis.trace)))
+        few_first = len(calls) <= AT_MOST_FIRST * len(replay.host)
+        if few_first and saved.sum() > 0 and saved[calls].sum() >= NEARLY_ALL * saved.sum():
             return True
     places = np.cumsum(np.sort(saved)[::-1])
     return bool(places[-1] > 0 and 1 + np.searchsorted(places, NEARLY_ALL * places[-1]) <= few)

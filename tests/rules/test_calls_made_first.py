@@ -61,12 +61,12 @@ def test_the_same_call_in_each_step_is_a_fault() -> None:
     assert "the first time" not in finding.title
 
 
-@pytest.mark.parametrize(("launch_us", "once"), [(1_050.0, True), (950.0, False)])
-def test_first_launches_that_a_change_makes_short_are_no_gain_of_a_step(launch_us: float, once: bool) -> None:
+@pytest.mark.parametrize(("others_us", "once"), [(5.0, True), (200.0, False)])
+def test_first_launches_that_a_change_makes_short_are_no_gain_of_a_step(others_us: float, once: bool) -> None:
     trace, at = TinyTrace(), 0.0
     for number in range(120):
         kind = 20 + number % 60 // 10 if number % 10 == 5 else number * number // 7 % 20
-        took = launch_us if kind >= 20 and number < 60 else 5.0
+        took = 1_050.0 if kind >= 20 and number < 60 else others_us
         trace.op(at, at + took + 3, "aten::add")
         trace.operation(at + took + 4, at + took + 304, f"void kernel_{kind}(float*)", at + 1, launch_us=took)
         at += took + 300
@@ -76,3 +76,23 @@ def test_first_launches_that_a_change_makes_short_are_no_gain_of_a_step(launch_u
         overlay.cost[:] = np.minimum(overlay.cost, 5_000)
 
     assert comes_once(replay, quick) is once
+
+
+@pytest.mark.parametrize(("later_us", "once"), [(10.0, True), (40.0, False)])
+def test_work_before_the_first_launch_of_each_kernel_is_no_gain_of_a_step(
+    later_us: float, once: bool
+) -> None:
+    trace, at, seen = TinyTrace(), 0.0, set[int]()
+    for number in range(120):
+        kind = number * number // 7 % 20
+        work = later_us if kind in seen else 300.0
+        seen.add(kind)
+        trace.op(at, at + work + 12, "aten::add")
+        trace.operation(at + work + 10, at + work + 14, f"void kernel_{kind}(float*)", at + work)
+        at += work + 14
+    replay = make_plan(Analysis(trace.build())).replay
+
+    def moved(overlay: Overlay) -> None:
+        overlay.gap[:] = 0.0
+
+    assert comes_once(replay, moved) is once

@@ -45,7 +45,20 @@ def slow_first_calls(trace: Trace) -> I64:
         trace, calls, lambda name: _CREATES.match(name) is not None
     )
     loads = (classes == Call.LOAD) & (took >= LONG_CALL_NS)
-    return calls[loads | (creates & (took >= np.where(first, LONG_CALL_NS, NEVER_STEADY_NS)))]
+    slow: I64 = calls[loads | (creates & (took >= np.where(first, LONG_CALL_NS, NEVER_STEADY_NS)))]
+    return slow
+
+
+def calls_of_first_pass(trace: Trace) -> I64:
+    """Calls that a later pass over the same work does not make, or not at that place: first launches and slow calls.
+
+    A framework keeps the memory that it has asked for, so its allocations are among them.
+    """
+    calls = trace.events.of_kind(EventKind.API)
+    kept = len(trace.events.of_kind(EventKind.CPU_OP)) > 0
+    asked = calls[calls_of(trace)[trace.events.name[calls]] == Call.ALLOCATE] if kept else calls[:0]
+    found: I64 = np.unique(np.concatenate((slow_first_calls(trace), first_launches(trace), asked)))
+    return found
 
 
 def first_launches(trace: Trace) -> I64:
