@@ -16,18 +16,27 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from parsers.model.late.dataclass import dataclass
 from tests.mutation import changed
-from tests.mutation.constants import REPOSITORY, Constant, constants, made_of_it_as_loaded, read_by
+from tests.mutation.constants import (
+    REPOSITORY,
+    Constant,
+    constants,
+    importers_of,
+    made_of_it_as_loaded,
+    read_by,
+)
 from tests.mutation.forked import HANG_S, Forked, Task
 from tests.mutation.reached import FILE
 
 TESTS = ("tests/rules", "tests/parsers")
 MAP = REPOSITORY / ".pytest_cache" / "reached.json"
 WANTED = 0.95
+LATEST = REPOSITORY / ".pytest_cache" / "reached_latest.json"
 NOTICED = REPOSITORY / ".pytest_cache" / "noticed.json"
 AT_A_TIME = 4  # tests of one function with different parameters
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly")
@@ -41,30 +50,44 @@ class Reached:
 
     @staticmethod
     def noted(anew: bool) -> Reached:
-        """What a run of all tests noted, now or before."""
-        if anew or not MAP.exists():
+        """What a run of all tests noted, now or before; test files that were written since are run again."""
+        files = sorted(file for folder in TESTS for file in (REPOSITORY / folder).rglob("test_*.py"))
+        noted: dict[str, Any] = {"places": [], "tests": {}}
+        if MAP.exists() and not anew:
+            noted = json.loads(MAP.read_text())
+            files = [file for file in files if file.stat().st_mtime > MAP.stat().st_mtime]
+        names = {file.relative_to(REPOSITORY).as_posix() for file in files}
+        places, tests = noted["places"], noted["tests"]
+        found = {test: entry for test, entry in tests.items() if test.partition("::")[0] not in names}
+        if names:
             MAP.parent.mkdir(exist_ok=True)
-            words = [sys.executable, "-m", "pytest", *OPTIONS, "-p", "tests.mutation.reached", *TESTS]
-            subprocess.run(words, cwd=REPOSITORY, env=os.environ | {FILE: str(MAP)}, check=False)
-        noted = json.loads(MAP.read_text())
-        places = noted["places"]
+            words = [sys.executable, "-m", "pytest", *OPTIONS, "-p", "tests.mutation.reached", *sorted(names)]
+            subprocess.run(words, cwd=REPOSITORY, env=os.environ | {FILE: str(LATEST)}, check=False)
+            latest = json.loads(LATEST.read_text())
+            found |= {
+                test: (seconds, [len(places) + number for number in numbers])
+                for test, (seconds, numbers) in latest["tests"].items()
+            }
+            places += latest["places"]
+            MAP.write_text(json.dumps({"places": places, "tests": found}))
         return Reached(
             {
                 test: (seconds, frozenset(places[number] for number in numbers))
-                for test, (seconds, numbers) in noted["tests"].items()
+                for test, (seconds, numbers) in found.items()
             }
         )
 
     def tests_of(self, constant: Constant, most_s: float) -> list[str]:
         """Tests that run what reads a constant, ``most_s`` of a processor all together.
 
-        First come those that are named after a module that reads it, or in a file that speaks of one, then the quick
-        ones; of one with parameters some at a time.
+        First come those that are named after a module that reads it or asks what does, or in a file that speaks of one,
+        then the quick ones; of one with parameters some at a time.
         """
         readers = read_by(constant)
         reading = {f"{file}:{function}" for file, function in readers if function}
         loaded = tuple(f"{file}:" for file, function in readers if not function)
-        stems = {Path(file).stem.removesuffix("s") for file, _ in readers}
+        files = {file for file, _ in readers}
+        stems = {Path(file).stem.removesuffix("s") for file in files | importers_of(files)}
         subject = re.compile("|".join("[_ -]".join(stem.split("_")) for stem in stems))
         by_function: dict[str, list[tuple[float, str]]] = {}
         for test, (seconds, places) in self.tests.items():

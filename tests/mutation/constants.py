@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 SMALL = 4  # a count up to here is changed by one, everything else by a factor
 FACTOR = 2
+FEW_IMPORTERS = 6
 SPEED_ALONE = re.compile(r"AT_ONCE$|POLL_S$|^_?WORTH_")
 SHOWN_ALONE = re.compile(r"^_?MAX_(EVIDENCE|LISTED|NAMED|NAME|NAME_LENGTH)$")  # of rules
 
@@ -148,6 +149,12 @@ def _importers() -> dict[tuple[str, str], set[str]]:
 def users_of(file: str, name: str) -> set[str]:
     """The files that import a name from another one."""
     return _importers().get((file, name), set())
+
+
+def importers_of(files: Set[str]) -> set[str]:
+    """The files that import something of some files, where these are few: who asks what reads a constant."""
+    found = {user for (file, _), users in _importers().items() if file in files for user in users}
+    return found if len(found) <= FEW_IMPORTERS else set()
 
 
 def _read_in(

@@ -326,6 +326,22 @@ def test_what_few_steps_do_besides_is_taken_out(work: float, found: bool) -> Non
     assert ("spread-slow-steps" in promised(make_plan(Analysis(trace.build())))) is found
 
 
+@pytest.mark.parametrize(("calls", "found"), [(21, False), (22, True)])
+def test_a_slow_step_makes_a_tenth_more_or_fewer_calls_than_the_others(calls: int, found: bool) -> None:
+    """Of 21: launches, and a synchronisation that lasts as long as the GPU works."""
+    trace = TinyTrace()
+    for number in range(6):
+        slow = number == 3
+        length = 4000 if slow else 1000
+        trace.step(0, length, f"ProfilerStep#{number + 1}")
+        trace.kernels(10, calls if slow else 19, 20, 25)
+        trace.operation(600, length - 20, "gemm", 590)
+        trace.call(600, length - 10, "cudaDeviceSynchronize")
+        trace.shift += length
+    trace.shift = 0.0
+    assert ("spread-slow-steps" in promised(make_plan(Analysis(trace.build())))) is found
+
+
 def test_counting_rows_is_known_by_its_kernels_where_no_operator_says_so() -> None:
     def body(trace: TinyTrace, _: int) -> None:
         for place in range(8):

@@ -133,14 +133,17 @@ def test_without_frames_stacks_are_asked_for() -> None:
     assert "with_stack" in waiting(frames=False, long=False).cannot_tell
 
 
-@pytest.mark.parametrize(("frees", "switched_off"), [(60, True), (10, False)])
+@pytest.mark.parametrize(
+    ("asks", "frees", "switched_off"),
+    [(60, 60, True), (60, 10, False), (50, 50, True), (49, 49, False), (60, 45, True), (60, 44, False)],
+)
 def test_as_many_calls_that_give_memory_back_mean_that_the_cache_is_off(
-    frees: int, switched_off: bool
+    asks: int, frees: int, switched_off: bool
 ) -> None:
     def body(trace: TinyTrace, index: int) -> None:
         trace.op(0, 1, "aten::mm")
         trace.operation(10, 100, "gemm", 2)
-        for number in range(60):
+        for number in range(asks):
             trace.call(100 + 12 * number, 105 + 12 * number, "hipMalloc")
             if number < frees:
                 trace.call(106 + 12 * number, 111 + 12 * number, "hipFree")

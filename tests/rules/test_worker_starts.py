@@ -34,6 +34,7 @@ def starts(
     between: int = 0,
     ends: float = 3_000.0,
     inside: bool = True,
+    before: int = 0,
 ) -> WorkerStarts:
     """Three fetches, one that finds nothing, a seed, the start and the first fetch of the next pass."""
     trace, at = TinyTrace(), 0.0
@@ -45,6 +46,9 @@ def starts(
         at += 1_000
     trace.region(at, at + ends, FETCH)
     at += ends + 10
+    for _ in range(before):
+        trace.op(at, at + 1, "aten::mm")
+        at += 2
     trace.op(at, at + 10, draws)
     trace.op(at + 10 + apart, at + 20 + apart, "aten::item")
     at += 20 + apart + silent
@@ -156,3 +160,9 @@ def test_a_slow_step_is_mostly_its_workers_or_something_else(
     made = promised(make_plan(Analysis(trace.build())))
     assert "keep-workers" in made
     assert ("spread-slow-steps" in made) is spread
+
+
+@pytest.mark.parametrize(("before", "known"), [(4, True), (5, False)])
+def test_a_fetch_right_before_the_seed_ends_the_workers_however_short(before: int, known: bool) -> None:
+    (start, _) = starts(ends=500.0, before=before).ends
+    assert bool(len(start)) is known
