@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from parsers.model import ResultColumn, ResultTable
+from rules.analysis.analysis import Analysis
 from rules.analysis.beside.gpu_metrics import KernelUse, Limit
 from rules.analysis.cpu.sampled_stacks import OwnFrame
 from rules.analysis.gpu.copies import Copies
@@ -19,6 +20,13 @@ from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.stages import mostly_passes_on
 from rules.analysis.steps.first_use import slow_first_calls
 from rules.analysis.steps.marks import cycles_of_loops
+from rules.kernels import slow_operators as slow_ones
+from rules.losses.concentration import extent
+from rules.losses.host_link import LinkUse, link_use
+from rules.losses.plan_building import plan_building
+from rules.memory import relief
+from rules.memory.kinds import Kind
+from rules.terms.culprit import Culprit, CulpritKind
 from tests.rules.builder import TinyTrace
 
 
@@ -133,3 +141,118 @@ def test_three_steps_of_an_optimizer_are_cycles(count: int, found: bool) -> None
         trace.region(1000 * number, 1000 * number + 100, "Optimizer.step#SGD.step")
     built = trace.build()
     assert (cycles_of_loops(built, np.ones(len(built.lanes), bool)) is not None) is found
+
+
+def operator_row(calls: int, ns: float, share: float) -> Any:
+    return SimpleNamespace(calls=calls, ns=ns, share=share, work=1.0, kernel=0, events=np.array([0]))
+
+
+@pytest.mark.parametrize(
+    ("row", "slow"),
+    [
+        (operator_row(1, 25_000.0, 0.081), True),
+        (operator_row(1, 25_000.0, 0.079), False),  # 1,975 ns on the roof: it is limited by its start
+        (operator_row(2, 50_000.0, 0.081), True),
+        (operator_row(1, 25_000.0, 0.11), False),  # not below a tenth of the roof
+    ],
+)
+def test_an_operator_is_slow_that_would_take_2000_ns_on_its_roof(
+    row: Any, slow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def roofs(*_: object, **limits: Any) -> list[Any]:
+        asked.update(limits)
+        return [row]
+
+    monkeypatch.setattr(slow_ones, "operator_roofs", roofs)
+    trace = TinyTrace()
+    trace.step(0, 10_000, "ProfilerStep#1")
+    trace.operation(0, 10_000, "elementwise", 0)
+    found = slow_ones.slow_operators(Analysis(trace.build()), 0)
+    assert bool(found.rows) is slow
+    assert asked["least_ns"] == 50_000  # half a percent of the window
+    assert asked["ask"](operator_row(1, 25_000.0, 0.199)) is True  # twice the share
+    assert asked["ask"](operator_row(1, 25_000.0, 0.201)) is False
+    assert asked["ask"](operator_row(1, 20_100.0, 0.1)) is True
+    assert asked["ask"](operator_row(1, 19_900.0, 0.1)) is False
+
+
+@pytest.mark.parametrize(("bandwidth", "slow"), [(49.0, True), (51.0, False)])
+def test_a_link_is_slow_below_half_of_its_rate(bandwidth: float, slow: bool) -> None:
+    assert LinkUse("PCIe 5", bandwidth, 100.0).slow is slow
+
+
+@pytest.mark.parametrize(("size", "known"), [(1_000_000, True), (999_999, False)])
+def test_a_link_is_judged_by_copies_of_a_megabyte(size: int, known: bool) -> None:
+    trace = TinyTrace(gpu="NVIDIA H100 80GB HBM3")
+    copy = trace.copy(0, 100, "HtoD", bytes=size)
+    assert (link_use(trace.build(), copying(events=np.array([copy]))) is not None) is known
+
+
+@pytest.mark.parametrize(
+    ("lost", "few"),
+    [
+        ([50, 41, 4, 3, 2, 0, 0, 0], 2),  # 91 of 100 in two steps
+        ([50, 39, 4, 3, 2, 2, 0, 0], 3),
+        ([24, 23, 23, 22, 8, 0, 0, 0], 4),  # half of the steps
+        ([20, 19, 18, 17, 17, 9, 0, 0], 0),
+    ],
+)
+def test_a_loss_lies_in_the_few_steps_that_hold_nine_tenths_of_it(lost: list[int], few: int) -> None:
+    steps = [SimpleNamespace(rank=None, start=1000 * index, end=1000 * index + 1000) for index in range(8)]
+    analysis = cast(Any, SimpleNamespace(trace=SimpleNamespace(devices=()), steady_steps=steps))
+    begin = np.arange(8) * 1000
+    assert extent(analysis, (begin, begin + np.array(lost)), -1).few == few
+
+
+@pytest.mark.parametrize(
+    ("slow_us", "usual_us", "count", "found"),
+    [
+        (1_000, 50, 3, True),
+        (999, 40, 3, False),
+        (1_000, 51, 3, False),  # 19.6 times a usual call
+        (1_000, 50, 2, False),
+    ],
+)
+def test_three_calls_that_take_twenty_times_as_long_build_plans(
+    slow_us: float, usual_us: float, count: int, found: bool
+) -> None:
+    trace, name = TinyTrace(), "aten::cudnn_convolution"
+    for number in range(20):
+        trace.op(2_000 * number, 2_000 * number + (slow_us if number < count else usual_us), name)
+    waiting = SimpleNamespace(
+        analysis=SimpleNamespace(trace=trace.build()), worst_ns=1, culprit=Culprit(CulpritKind.OPERATOR, name)
+    )
+    assert (plan_building(cast(Any, waiting)) is not None) is found
+
+
+@pytest.mark.parametrize(("waited_ns", "found"), [(6_000_000, True), (6_010_000, False)])
+def test_plans_are_told_that_are_half_of_the_waiting(waited_ns: int, found: bool) -> None:
+    trace, name = TinyTrace(), "aten::cudnn_convolution"
+    for number in range(20):
+        trace.op(2_000 * number, 2_000 * number + (1_000 if number < 3 else 10), name)
+    waiting = SimpleNamespace(
+        analysis=SimpleNamespace(trace=trace.build()),
+        worst_ns=waited_ns,
+        culprit=Culprit(CulpritKind.OPERATOR, name),
+    )
+    assert (plan_building(cast(Any, waiting)) is not None) is found
+
+
+@pytest.mark.parametrize(("logits", "told"), [(100, 4), (99, 3)])
+def test_memory_is_freed_by_half_of_the_activations_three_quarters_of_the_state_and_large_logits(
+    logits: int, told: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relief, "loss_of", lambda _: np.array([False, True]))
+    account = SimpleNamespace(
+        alive=lambda _: np.array([True, True]),
+        kinds_among=lambda mine: {Kind.OPTIMIZER: 400, Kind.ACTIVATIONS: 400 if mine.all() else 300},
+        memory=SimpleNamespace(allocations=SimpleNamespace(size=np.array([900, logits]))),
+        at=lambda _: 1000,
+    )
+    found = relief.reliefs(cast(Any, account), 0)
+    freed = {each.what.split()[0]: each.freed for each in found}
+    assert freed["Checkpoint"] == 150
+    assert freed["Use"] == 300
+    assert len(found) == told
