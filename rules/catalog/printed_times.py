@@ -9,7 +9,7 @@ from parsers.model.late.regex import regex
 from parsers.model.results import TimeOf
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.beside.printed_totals import Spent, Total, importing, printed_totals
+from rules.analysis.beside.printed_totals import Awaited, Spent, Total, importing, printed_totals
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.terms.culprit import Culprit, CulpritKind, SourceLine
 from rules.wording.headline import Headline
@@ -20,12 +20,18 @@ MAX_NAMED = 3
 MIN_NAMED = 0.05  # of the time
 MIN_PRINTED = 0.5  # of the time: where the rows hold less, what they leave out is said first
 MIN_IMPORTING = 0.5  # of a program's time
+MIN_LEADING = 0.2  # of the CPU's time: where no operator has as much, it is told beside the GPU's instead
 MAX_NAME = 40  # characters
 MAX_FIRST_CALLS = 2  # of a kind: a call that is made once or twice in a run belongs to its start or its end
 _LOADS = regex(
     r"dataloader_next|val_next|get_train_batch|fetch_next_train_batch|DataLoader\w*\.__next__|_next_data\b"
 )
 _WITH_FILE = regex(r"(.+) \((.+):(\d+)\)")
+_OF_WAITS = {
+    Awaited.OTHERS: "Profile the threads and processes that it waits for as well: py-spy record --subprocesses.",
+    Awaited.TIME: "Wait for what is to happen, instead of sleeping.",
+    Awaited.NETWORK: "Ask for more at once, or fetch in a thread beside the work.",
+}
 _WHOSE = {
     TimeOf.GPU: "the GPU's time",
     TimeOf.CPU: "the CPU's time",
@@ -59,7 +65,9 @@ How it decides
     work takes longer: calls that only wait for the GPU are left out of that. Rows with at least
     {percent(MIN_NAMED)} of the time are named. Where only the first rows were printed, the printed shares tell how
     much is missing: of rows that hold less than {percent(MIN_PRINTED)} and no large one, that is said instead. So is
-    importing modules, where it takes {percent(MIN_IMPORTING)} of what Python's profiler saw.
+    importing modules, where it takes {percent(MIN_IMPORTING)} of what Python's profiler saw. Where the CPU's own work
+    takes longer than the GPU's and no operator has {percent(MIN_LEADING)} of it, both are told. Functions of Python
+    that wait for locks, processes, the network or for time to pass are called waits.
 
 What to try
     Make the longest row faster, or call it less often. A timeline tells what a table cannot: gaps and waiting.
@@ -86,7 +94,7 @@ When it is wrong
                 _account(each) for each in (main, *(each for each in spent if each is not main))
             ),
             remedy=remedy(
-                *_advice(main, first, imports),
+                *_advice(main, first, imports, has_gpu=any(each.of is TimeOf.GPU for each in spent)),
                 ours("Record a timeline as well ($RecordATimeline), to see what waits for what."),
             ),
             culprit=Culprit(_CULPRITS[main.of], first.name, at=_line(main, first)),
@@ -116,7 +124,11 @@ def _headline(main: Spent, first: Total, spent: tuple[Spent, ...], imports: floa
         return f"{percent(imports)} of the program's time is in importing modules"
     if _leaves_out(main, first):
         return f"The rows that were printed hold {percent(main.printed)} of {_WHOSE[main.of]}"
+    if main.of is TimeOf.PROGRAM and first.awaits is not None:
+        return f"The program waits for {percent(first.share)} of its time, in {name}"
     gpu = next((each for each in spent if each.of is TimeOf.GPU), None)
+    if _is_spread(main, first) and gpu is not None:
+        return f"The CPU works for {duration(main.working_ns)}, the GPU for {duration(gpu.ns)}"
     if main.of is TimeOf.CALLS and gpu is not None and first.ns > gpu.ns:
         return f"{name} takes {duration(first.ns)}, all of the GPU's work {duration(gpu.ns)}"
     return f"{percent(first.share)} of {_WHOSE[main.of]} is in {name}"
@@ -159,11 +171,22 @@ def _line(main: Spent, first: Total) -> SourceLine | None:
     return SourceLine(found[2], int(found[3]), function)
 
 
-def _advice(main: Spent, first: Total, imports: float) -> list[str]:
+def _is_spread(main: Spent, first: Total) -> bool:
+    """Whether no operator of the CPU takes much of its time."""
+    return main.of is TimeOf.CPU and first.share < MIN_LEADING
+
+
+def _advice(main: Spent, first: Total, imports: float, *, has_gpu: bool) -> list[str]:
     if imports >= MIN_IMPORTING:
         return ["Profile the program's work without its start: enable the profiler behind the imports."]
     if _leaves_out(main, first):
         return ["Print all rows, or the first ones sorted by their own time."]
+    if main.of is TimeOf.PROGRAM and first.awaits is not None:
+        return [_OF_WAITS[first.awaits]]
+    if has_gpu and _is_spread(main, first):
+        return [
+            "Start fewer and larger operations: a larger batch, a compiled model (torch.compile), or CUDA graphs."
+        ]
     if main.of in (TimeOf.CPU, TimeOf.PROGRAM) and _LOADS.search(first.name):
         return [
             "The program waits for data: let more workers load it, or make reading and preparing one sample cheaper."

@@ -111,3 +111,12 @@ def test_numbers_and_lists_that_no_profile_holds_are_refused_at_once(monkeypatch
     assert loads(marshal.dumps((1, 2, 3))) == (1, 2, 3)
     with pytest.raises(NoData):
         loads(marshal.dumps((1, 2, 3, 4)))
+
+
+def test_what_another_profiler_saw_is_no_time_of_starting_it(tmp_path: Path) -> None:
+    inside = "       10    2.000    0.200    2.000    0.200 {method 'enable' of '_lsprof.Profiler' objects}\n"
+    head, rows = PRINTED.split("       10    0.500", 1)
+    table = table_of(tmp_path, f"{head}{inside}       10    0.500{rows}".encode())
+    assert table.column("Own share")[0] == 100.0
+    assert table.totals[0].whole == 6.0
+    assert len(table.rows) == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from parsers.data_marshal import NoData, loads
@@ -23,6 +23,7 @@ _ROW = regex(
 _PLACE = regex(r"(.*):(\d{1,9})\((.*)\)$")
 _BUILT_IN = regex(r"[<{](?:built-in )?method '?([\w.]+)'?(?: of '([\w.]+)' objects)?[>}]")
 _SAVED = regex(rb"[{\xfb][()\xa8\xa9](?:\x03|\x03\0\0\0)[utzZaA\xf5\xf4\xfa\xda\xe1\xc1]", re.DOTALL)
+_ENABLES = "_lsprof.Profiler.enable"  # its time is what another profiler saw, which was started inside
 _COLUMNS = (
     ResultColumn("Function"),
     ResultColumn("Calls"),
@@ -49,7 +50,7 @@ class PythonProfile:
     files: ClassVar[str] = "cProfile, as text and as saved for pstats"
     suffixes: ClassVar[tuple[str, ...]] = (".prof", ".pstats", ".txt")
     priority: ClassVar[int] = 57  # before the tables of torch.utils.bottleneck, which prints both
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def recognises(self, source: Source) -> bool:
         return _SAVED.match(source.head) is not None or _HEADER.encode() in utf8(source.head)
@@ -67,9 +68,10 @@ class PythonProfile:
         return read_profile(source, progress, (self.format, "cProfile"), tables)
 
 
-def _table(functions: Iterable[_Function], in_all: float) -> ResultTable:
-    by_time = sorted(functions, key=lambda each: -each.own_s)
-    whole = in_all or sum(each.own_s for each in by_time)
+def _table(functions: Sequence[_Function], in_all: float) -> ResultTable:
+    by_time = sorted((each for each in functions if each.name != _ENABLES), key=lambda each: -each.own_s)
+    elsewhere = sum(each.own_s for each in functions if each.name == _ENABLES)
+    whole = max(in_all - elsewhere, 0.0) or sum(each.own_s for each in by_time)
     rows = tuple(
         (
             each.name,

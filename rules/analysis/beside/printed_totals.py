@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from enum import Enum
 
 from parsers.model import Trace, derived
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.results import Cell, ResultTable, TimeOf, Totals
+
+
+class Awaited(Enum):
+    """What a function of Python waits for."""
+
+    OTHERS = 0  # threads or processes
+    TIME = 1
+    NETWORK = 2
+
 
 _NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _WHOLE = 100.0  # percent
@@ -21,6 +31,13 @@ _WAITS = regex(
     r"(?:cuda|cu|hip)\w*Synchronize|(?:cuda|cu|hip)Memcpy\w*|(?:cuda|cu|hip)EventQuery|aten::item"
     r"|aten::_local_scalar_dense"
 )
+_WAITS_IN_PYTHON = {
+    Awaited.OTHERS: regex(
+        r"(?:_thread\.)?(?:lock|RLock)\.acquire|posix\.wait|_winapi\.Wait|select\.|(?:poll|epoll|kqueue|select)\.\w+$"
+    ),
+    Awaited.TIME: regex(r"time\.sleep"),
+    Awaited.NETWORK: regex(r"_ssl\.|_socket\.|socket\."),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +53,11 @@ class Total:
     def waits(self) -> bool:
         """Whether this is a call that returns when the GPU is done; copies of pageable memory are, too."""
         return _WAITS.match(self.name) is not None
+
+    @property
+    def awaits(self) -> Awaited | None:
+        """What it waits for, where it is one of Python's functions that wait."""
+        return next((each for each, names in _WAITS_IN_PYTHON.items() if names.match(self.name)), None)
 
 
 @dataclass(frozen=True, slots=True)
