@@ -27,6 +27,7 @@ from typing import IO
 FROZEN_WORD = "--helper-process"
 CODE = """import importlib, sys
 sys.path.insert(0, sys.argv[1])
+sys.path += [each for each in sys.argv[5:] if each not in sys.path]
 importlib.import_module(sys.argv[4]).serve(sys.argv[2], int(sys.argv[3]))
 """
 _FIRST_TO_END_WITHOUT_MEMORY = "800"  # of 1000: rather a helper than whom it helps
@@ -164,7 +165,19 @@ def _command(module: str) -> list[str]:
     if not sys.executable:
         raise OSError(errno.ENOENT, "there is no interpreter to start")
     ours = str(Path(__file__).resolve().parents[__name__.count(".")])
-    return [sys.executable, "-I", "-c", CODE, ours, module, asker, __name__]
+    return [sys.executable, "-I", "-c", CODE, ours, module, asker, __name__, *_library_folders()]
+
+
+def _library_folders() -> list[str]:
+    """Where libraries were found here, such as what PYTHONPATH names, which a helper does not read by itself.
+
+    The folder that the user is in is left out: files that somebody sent may lie there.
+    """
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:
+        here = ""
+    return [each for each in sys.path if os.path.isabs(each) and each != here]
 
 
 def _listen(

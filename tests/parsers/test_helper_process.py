@@ -56,6 +56,30 @@ def test_it_gets_its_request_and_its_answer_comes_in_lines(ask: Ask) -> None:
     assert helper.process.wait() == 0
 
 
+def test_it_finds_libraries_where_its_asker_does_but_not_in_the_folder_that_the_user_is_in(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("elsewhere", "here"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"found_{folder}.py").touch()
+        monkeypatch.syspath_prepend(tmp_path / folder)
+    monkeypatch.chdir(tmp_path / "here")
+    helper = ask("""
+        from importlib.util import find_spec
+        answer.write(repr([bool(find_spec("found_" + each)) for each in ("elsewhere", "here")]).encode())
+    """)
+    assert said(helper) == [b"[True, False]"]
+
+
+def test_it_starts_where_the_folder_that_the_user_was_in_is_gone(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert said(ask("answer.write(request)", b"still")) == [b"still"]
+
+
 def test_an_answer_can_come_as_a_whole(ask: Ask) -> None:
     helper = ask("answer.write(b'\\n' * 3)", pieces=lambda pipe: [pipe.read()])
     assert said(helper) == [b"\n\n\n"]
