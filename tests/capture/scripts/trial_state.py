@@ -10,6 +10,7 @@ import torch
 
 WIDTH = int(os.environ.get("WIDTH", "8"))
 FAILS_WITH = os.environ.get("FAILS_WITH", "")
+SETS_THREADS = bool(os.environ.get("SETS_THREADS"))
 COLLECTS = bool(os.environ.get("COLLECTS"))
 STEPS = int(os.environ.get("STEPS", "1000000"))
 
@@ -71,6 +72,8 @@ try:
             sys.exit(int(os.environ.get("EXIT_CODE", "0")))
         if FAILS_WITH == "threads" and torch.get_num_threads() != usual_threads:
             raise ValueError("another number of threads")
+        if SETS_THREADS:
+            torch.set_num_threads(usual_threads)
         optimizer.zero_grad(set_to_none=False)
         loss = model(batch)
         loss.backward()

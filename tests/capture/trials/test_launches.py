@@ -147,6 +147,16 @@ def test_a_change_that_brings_the_script_down_is_named_and_put_back(runs: Runs) 
 
 
 @pytest.mark.thorough
+def test_a_change_that_the_script_sets_back_is_not_told_to_make_no_difference(runs: Runs) -> None:
+    launched = runs.launch(order("threads", "foreach-optimizer"), SETS_THREADS="1")
+    if "threads" in launched.account.against:
+        pytest.skip("one core: there is no other number of threads")
+    assert launched.account.refused == {"threads": "the script sets it back while it runs"}
+    assert blocks(launched, "foreach-optimizer")[:4] == "ABBA"
+    assert (launched.account.ended, launched.error) == ("complete", "")
+
+
+@pytest.mark.thorough
 def test_starts_are_made_before_the_script_makes_its_objects(runs: Runs) -> None:
     launched = runs.launch(order(starts=("num-workers", "omp-num-threads"), losses=3, seed=True))
     assert launched.account.ended == "complete"

@@ -59,6 +59,10 @@ class Change:
     def at_step(self, program: Program) -> None:
         """A step begins while the change is made."""
 
+    def is_made(self, program: Program) -> bool:
+        """Whether everything still is as ``on`` left it: a script may set the same itself."""
+        return True
+
     def edits(self, program: Program) -> Tuple[Edit, ...]:
         """How the change is written into the script; empty where a few lines do not say it."""
         return ()
@@ -188,3 +192,7 @@ class Changes:
     def at_step(self) -> None:
         for name in self.made:
             self[name].at_step(self._program)
+
+    def are_made(self) -> bool:
+        """Whether the script has set none of it back."""
+        return all(self[name].is_made(self._program) for name in self.made)

@@ -28,6 +28,7 @@ COMPILING_A_LAYER = 0.3
 MAX_UNTIMED = 0.05
 """Of the time limit, for the first steps that are left alone, and as much for those that tell how long a step is."""
 _LOADED = time.monotonic()
+SET_BY_THE_SCRIPT = "the script sets it back while it runs"
 SAME_BATCH = "same-batch"  # only for it the last batch of each loader stays in memory
 
 
@@ -207,6 +208,8 @@ class TrialRecorder:
         program = self.program
         program.step_begins()
         self._changes.at_step()
+        if self._driver is not None and not self._changes.are_made():
+            self._driver.failed(SET_BY_THE_SCRIPT)
         self._steps += 1
         if self._steps == 1:
             self._looked_from = time.monotonic()

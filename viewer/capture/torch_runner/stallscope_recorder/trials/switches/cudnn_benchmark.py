@@ -36,3 +36,6 @@ class CudnnBenchmark(Change):
         before = backend.benchmark
         self.undo_by(lambda: setattr(backend, "benchmark", before))
         backend.benchmark = True
+
+    def is_made(self, program: Program) -> bool:
+        return bool(torch_module().backends.cudnn.benchmark)

@@ -39,3 +39,6 @@ class Tf32(Change):
         torch.set_float32_matmul_precision("high")
         self.undo_by(lambda: setattr(torch.backends.cudnn, "allow_tf32", convolutions))
         torch.backends.cudnn.allow_tf32 = True
+
+    def is_made(self, program: Program) -> bool:
+        return bool(torch_module().get_float32_matmul_precision() == "high")

@@ -26,6 +26,10 @@ class Threads(Change):
         before = torch.get_num_threads()
         self.undo_by(lambda: torch.set_num_threads(before))
         torch.set_num_threads(wanted)
+        self._made = wanted
+
+    def is_made(self, program: Program) -> bool:
+        return bool(torch_module().get_num_threads() == self._made)
 
 
 def _wanted() -> int:
