@@ -9,14 +9,19 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from parsers import preview
+from parsers import data_marshal, preview
+from parsers.chrome.build.counters import near_samples
 from parsers.chrome.build.device_clock import move_device_clock
 from parsers.files.base import Source
 from parsers.model import Counter, Device, EventKind, Lane, LaneKind, QualityRecorder, ResultTable
 from parsers.model.arrays import MAX_NUMBER
 from parsers.model.builder import TraceBuilder, far_away, longest_plausible, main_cluster
 from parsers.model.errors import Excessive
+from parsers.model.names.kernels import similarity
+from parsers.model.names.steps import numbered
+from parsers.model.results import rows_shown
 from parsers.ranks.rank_clocks import ClockOffset, Collectives, offset_between
+from parsers.stacks import timeline
 from parsers.xprof.call_threads import owners_of_calls
 
 S, HOUR = 1_000_000_000, 3_600 * 1_000_000_000
@@ -87,9 +92,9 @@ def levels(builder: TraceBuilder, count: int) -> None:
 def test_a_recording_has_so_many_of_a_thing_at_most(
     make: Callable[[TraceBuilder, int], None], most: int
 ) -> None:
-    make(TraceBuilder(), most)
-    with pytest.raises(Excessive):
+    with pytest.raises(Excessive) as refused:
         make(TraceBuilder(), most + 1)
+    assert refused.value.args[1] == most
 
 
 @pytest.mark.parametrize(
@@ -192,3 +197,79 @@ def test_a_preview_has_150000_events(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(preview.cache, "holds", lambda *_: False)
     assert preview.open_preview([path]) is None
     assert asked == [150_000]
+
+
+@pytest.mark.parametrize(("pause", "stands"), [(15, 15), (16, 10)])
+def test_a_sample_stands_until_the_next_one_within_half_as_long_again(pause: int, stands: int) -> None:
+    assert int(timeline.sample_ends(np.array([0, pause]), 10)[0]) == stands
+
+
+@pytest.mark.parametrize(
+    ("weights", "counted"),
+    [
+        ([10_001.0] * 10 + [10_003.0] * 9, True),  # of few stacks each may be seen as often
+        ([10_001.0] * 10 + [10_003.0] * 10, False),
+        ([9_999.0] * 10 + [10_003.0] * 9 + [1.0], True),
+        ([259_200_000.0], True),  # a month of 100 a second
+        ([259_200_001.0], False),
+        ([1_998.0, 999.0], True),
+        ([2_000.0, 1_000.0], False),  # multiples of a thousand
+    ],
+)
+def test_weights_are_numbers_of_samples_where_they_can_be(weights: list[float], counted: bool) -> None:
+    assert timeline.is_counted(weights) is counted
+
+
+def test_samples_without_times_stand_for_10_ms() -> None:
+    assert timeline.usual_distance([np.empty(0, np.int64)]) == 10_000_000
+
+
+@pytest.mark.parametrize(("depth", "is_read"), [(16, True), (17, False)])
+def test_saved_profiles_are_sixteen_deep_at_most(depth: int, is_read: bool) -> None:
+    content = b")\x01" * depth + b"N"
+    if is_read:
+        assert data_marshal.loads(content) is not None
+    else:
+        with pytest.raises(data_marshal.NoData):
+            data_marshal.loads(content)
+
+
+@pytest.mark.parametrize(("digits", "is_read"), [(8, True), (9, False)])
+def test_saved_numbers_have_eight_digits_of_fifteen_bits(digits: int, is_read: bool) -> None:
+    content = b"l" + digits.to_bytes(4, "little") + b"\x01\x00" * digits
+    if is_read:
+        assert data_marshal.loads(content) == sum(1 << 15 * place for place in range(digits))
+    else:
+        with pytest.raises(data_marshal.NoData):
+            data_marshal.loads(content)
+
+
+def test_a_saved_profile_has_three_million_objects_at_most() -> None:
+    assert data_marshal._Reader(b"")._left == 3_000_000
+
+
+@pytest.mark.parametrize(("digits", "is_number"), [(18, True), (19, False)])
+def test_a_step_has_a_number_of_eighteen_digits_at_most(digits: int, is_number: bool) -> None:
+    assert (numbered(f"step {'1' * digits}") is not None) is is_number
+
+
+@pytest.mark.parametrize(("rows", "shown"), [(5_000, 5_000), (5_001, 5_000)])
+def test_a_table_shows_its_first_5000_rows(rows: int, shown: int) -> None:
+    assert rows_shown(QualityRecorder(), rows) == shown
+
+
+def test_a_name_alone_is_four_fifths_of_a_spelling() -> None:
+    assert similarity("void ns::gemm<4>(int)", "gemm") == 0.8
+
+
+@pytest.mark.parametrize(("late_s", "kept"), [(999, True), (1_001, False)])
+def test_samples_belong_to_a_recording_that_are_a_thousand_seconds_off_at_most(
+    late_s: int, kept: bool
+) -> None:
+    class Samples:
+        start = np.array([late_s * S])
+
+        def chosen(self, rows: Any) -> Any:
+            return rows
+
+    assert bool(len(cast(Any, near_samples(cast(Any, Samples()), (-S, 0))))) is kept
