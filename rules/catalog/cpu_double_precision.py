@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import Attribute
+from parsers.model import BOOL, I64, Attribute, Trace
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
@@ -23,6 +23,7 @@ from rules.wording.phrases import of_every_step, shortened
 
 LEFT = 0.5  # half the bytes, and twice as many numbers in a vector register
 CONVOLUTION_LEFT = 0.2  # oneDNN has no convolution in float64: one network took 4.1 to 5.5 times as long
+_MANY = regex(r"[2-9]|\d\d")  # in a list of shapes: a side longer than 1
 _CONVOLUTION = regex(r"aten::_?(slow_conv|thnn_conv)")
 
 
@@ -68,7 +69,8 @@ When it is wrong
         with_types = bool((types >= 0).any())
         doubles = [each for each in np.unique(types[types >= 0]).tolist() if _in_double(trace.strings[each])]
         trained = falls_back & named(trace, event, lambda name: name.endswith("backward"))
-        mine = np.isin(types, doubles) if with_types else falls_back & trained.any()
+        mine = np.isin(types, doubles) & ~_of_single_numbers(trace, event)
+        mine = mine if with_types else falls_back & trained.any()
         left = np.where(falls_back, CONVOLUTION_LEFT, LEFT)[mine]
         took = int(spent[mine].sum())
         saved = min(round(float((spent[mine] * (1 - left)).sum())), time.step_ns)
@@ -98,6 +100,13 @@ When it is wrong
             unknown=("Whether the computation needs double precision.",),
             confidence="medium" if with_types else "low",
         )
+
+
+def _of_single_numbers(trace: Trace, events: I64) -> BOOL:
+    """Which operators are handed no tensor of more than one element, by shapes: Python's numbers are 64-bit."""
+    dims = trace.attribute(Attribute.INPUT_DIMS, events, -1)
+    single = [each for each in np.unique(dims[dims >= 0]).tolist() if not _MANY.search(trace.strings[each])]
+    return np.asarray(np.isin(dims, single))
 
 
 def _in_double(types: str) -> bool:

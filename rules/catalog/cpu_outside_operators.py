@@ -19,13 +19,15 @@ from rules.losses.cpu_work import (
     MIN_SEEN,
     MIN_SHARE,
     MIN_STEPS,
+    called_libraries,
     culprit_of,
+    function_of,
     libraries,
     named_shares,
     own_lines,
 )
 from rules.remedies.cpu_work import OUTSIDE_OPERATORS
-from rules.remedies.host_work import WAIT_FOR_WORK
+from rules.remedies.host_work import WAIT_FOR_WORK, by_name
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, without_stacks
@@ -77,12 +79,14 @@ When it is wrong
         )
         told = named_shares(analysis.trace, lines, length(time.outside))
         sleeps = _slept_ns(time) >= MOSTLY * length(time.outside)
+        call = _mostly_called(analysis, time)
+        mostly = "sleeping" if sleeps else function_of(call)
         yield self.finding(
             analysis,
             ceiling_ns=time.outside_ns,
             window_ns=time.step_ns,
             headline=Headline(
-                f"Code outside PyTorch's operators{', mostly sleeping' if sleeps else ''}",
+                "Code outside PyTorch's operators" + (f", mostly {mostly}" if mostly else ""),
                 of_every_step(analysis, time.outside_ns / time.step_ns),
             ),
             account=f"A step takes {duration(time.step_ns / steps)}, and for {duration(time.outside_ns / steps)} of it "
@@ -91,7 +95,9 @@ When it is wrong
             + (f" In the program's own code it is in {told}." if told else "")
             + libraries(analysis, time, time.outside)
             + f" Without this code a step would take {duration((time.step_ns - time.outside_ns) / steps)}.",
-            remedy=WAIT_FOR_WORK if sleeps else OUTSIDE_OPERATORS,
+            remedy=WAIT_FOR_WORK
+            if sleeps
+            else by_name(Culprit(CulpritKind.FRAME, call)) or OUTSIDE_OPERATORS,
             culprit=culprit_of(
                 analysis, lines, Culprit(CulpritKind.OUTSIDE, "Python code outside any operator")
             ),
@@ -110,6 +116,14 @@ def _slept_ns(time: CpuTime) -> int:
     """For how long of the time outside of operators the thread's innermost frame only lets time pass."""
     shares = time.shares(time.activity.functions, time.outside)
     return sum(ns for event, ns in shares if is_sleep(time.trace.name(event)))
+
+
+def _mostly_called(analysis: Analysis, time: CpuTime) -> str:
+    """The frame of the library's function that the program calls for most of that time; "" where there is none."""
+    for event, ns in called_libraries(analysis, time, time.outside)[:1]:
+        if ns >= MOSTLY * length(time.outside):
+            return analysis.trace.name(event)
+    return ""
 
 
 def _where(time: CpuTime) -> str:

@@ -11,11 +11,14 @@ from parsers.model import Attribute, EventKind, Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
+from parsers.model.names.source_files import frame_parts
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, length
 from rules.analysis.cpu.cpu_time import CpuTime, Shares
+from rules.analysis.stretches.library_calls import library_calls
 from rules.analysis.stretches.program_frames import is_program_frame, program_frames
 from rules.kernels.operator_roofs import work_of
 from rules.kernels.operator_work import PRODUCTS
@@ -35,6 +38,28 @@ def own_lines(analysis: Analysis, time: CpuTime, within: Intervals | None = None
     """The program's own functions by the time in which they are the deepest such; empty without stacks."""
     rows = [row for row, _ in program_frames(analysis, time.thread).rows]
     return time.shares(Innermost.of(analysis.trace, np.concatenate(rows)), within) if rows else []
+
+
+def called_libraries(analysis: Analysis, time: CpuTime, within: Intervals) -> Shares:
+    """Calls of libraries by the program's own functions, by the time in them; empty without stacks."""
+    table, found = analysis.trace.events, []
+    own = {
+        int(table.depth[row[0]]): (row, starts) for row, starts in program_frames(analysis, time.thread).rows
+    }
+    for row, starts in library_calls(analysis, time.thread).rows:
+        callers, begins = own.get(int(table.depth[row[0]]) - 1, (row[:0], starts[:0]))
+        if len(callers):
+            caller = callers[np.maximum(last_not_after(begins, starts), 0)]
+            inside = (table.start[caller] <= starts) & (table.end[caller] >= table.end[row])
+            found.append(row[inside])
+    return time.shares(Innermost.of(analysis.trace, np.concatenate(found)), within) if found else []
+
+
+def function_of(name: str) -> str:
+    """A frame's function as a program calls it: "torch.serialization.save" of "torch/serialization.py(948): save"."""
+    function, file, _ = frame_parts(name)
+    module = file.removesuffix(".py").removesuffix("/__init__").replace("\\", "/").replace("/", ".")
+    return f"{module}.{function}" if module else function
 
 
 def named_shares(trace: Trace, shares: Shares, whole_ns: int) -> str:
