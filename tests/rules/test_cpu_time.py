@@ -254,3 +254,30 @@ def test_loading_in_workers_gives_no_more_than_the_cores_allow(
     assert found.share == pytest.approx(share, rel=0.01)
     assert f"The program may use {said}," in found.explanation or not said
     assert ("The program may use" in found.explanation) is bool(said)
+
+
+@pytest.mark.parametrize(("calls_us", "named"), [(12_000, True), (8_000, False)])
+def test_a_library_that_most_of_the_time_outside_operators_is_in_is_named(
+    calls_us: float, named: bool
+) -> None:
+    """20 ms of a step lie in the program's own function, which calls the library for so long."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 80_000, "aten::mm")
+        trace.frame(79_000, 99_990, "train.py(7): step")
+        trace.frame(81_000, 81_000 + calls_us, "torch/serialization.py(948): save")
+        trace.frame(81_010, 80_990 + calls_us, "torch/serialization.py(1200): _save")
+
+    title = findings(program(body))["cpu-outside-operators"].title
+    assert title.startswith(
+        f"Code outside PyTorch's operators{', mostly torch.serialization.save' * named}: 20 %"
+    )
+
+
+@pytest.mark.parametrize(("side", "found"), [(1, False), (2, True)])
+def test_single_numbers_are_no_computing_in_double_precision(side: int, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.shapes(trace.op(0, 40_000, "aten::mul"), [[side]], ["double"])
+        trace.op(40_000, 99_990, "aten::mm")
+
+    assert ("cpu-double-precision" in findings(program(body))) is found

@@ -1,0 +1,93 @@
+"""A program on the CPU alone that computes gradients for all rows of an embedding table, of which it looks up few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.cpu.cpu_time import cpu_time
+from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS
+from rules.losses.dense_tables import MAX_USED, dense_tables
+from rules.remedies.remedy import remedy
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.wording.headline import Headline
+from rules.wording.phrases import of_every_step
+from rules.wording.words import for_pytorch
+
+MIN_SHARE = 0.05  # of a step
+SPARSE = remedy(
+    for_pytorch(
+        "Let the table have sparse gradients, which hold the rows that were looked up: nn.Embedding(..., sparse=True)."
+    ),
+    for_pytorch(
+        "torch.optim.SGD and Adagrad take them; instead of Adam, give the table to torch.optim.SparseAdam and the rest "
+        "of the model to another optimizer. Weight decay and momentum need all rows."
+    ),
+    code=for_pytorch("""table = nn.Embedding(1_000_000, 64, sparse=True)
+optimizers = [torch.optim.SparseAdam(table.parameters()), torch.optim.AdamW(rest.parameters(), fused=True)]"""),
+)
+
+
+@rule
+class CpuDenseTables(Rule):
+    """Large embedding tables that are trained with dense gradients."""
+
+    id: ClassVar[str] = "cpu-dense-tables"
+    category: ClassVar[Category] = Category.SLOW_OPERATOR
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
+    explanation: ClassVar[str] = f"""
+What it found
+    Only the CPU was recorded, and each step looks up few rows of an embedding table, but makes a gradient of all its
+    rows, and updates all of them.
+
+Why it costs time
+    The gradient is filled with zeros, and the optimizer reads and writes the whole table, however few rows changed.
+
+How it decides
+    The lookups of a step (aten::embedding) have at most {percent(MAX_USED)} of a table's rows, and its gradient is
+    dense (aten::embedding_dense_backward). The time in that operator, and in those of the optimizer that are handed
+    mostly such tables, is counted, less the part of the rows that are looked up. Below {percent(MIN_SHARE)} of the step
+    nothing is reported, nor if fewer than {MIN_STEPS} steps were found. Shapes must be recorded.
+
+What to try
+    nn.Embedding(..., sparse=True), with SGD, Adagrad or SparseAdam.
+
+When it is wrong
+    If the optimizer must change all rows in each step, as with momentum or weight decay.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        time = cpu_time(analysis)
+        if time is None or not time.is_all or time.steps < MIN_STEPS:
+            return
+        found = dense_tables(time)
+        if found is None:
+            return
+        lost = round(time.without_recorder(found.spans) * (1 - found.used / found.rows))
+        if lost < MIN_SHARE * time.step_ns:
+            return
+        start, end = found.spans
+        lane = int(analysis.trace.events.lane[time.operators[0]])
+        longest = np.argsort(start - end, kind="stable")[:MAX_NAMED].tolist()
+        yield self.finding(
+            analysis,
+            ceiling_ns=lost,
+            window_ns=time.step_ns,
+            headline=Headline(
+                "All rows of an embedding table are updated", of_every_step(analysis, lost / time.step_ns)
+            ),
+            account=f"A step looks up at most {found.used:,} of {found.rows:,} rows, and makes and adds gradients of "
+            f"all of them. That takes {duration(lost / time.steps)} of the {duration(time.step_ns / time.steps)} of a "
+            "step more than those of the rows that were looked up.",
+            remedy=SPARSE,
+            culprit=Culprit(CulpritKind.OPERATOR, "aten::embedding_dense_backward"),
+            evidence=tuple(
+                Evidence(lane, int(start[each]), int(end[each]), "all rows of a table") for each in longest
+            ),
+            unknown=("Whether the optimizer must change all rows in each step.",),
+        )

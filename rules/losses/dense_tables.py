@@ -1,0 +1,79 @@
+"""Embedding tables whose gradients are as large as they, though a step looks up few of their rows."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+
+from parsers.model import Attribute, EventKind
+from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
+from parsers.model.names.per_name import named
+from rules.analysis.arithmetic.intervals import Intervals, clip, union
+from rules.analysis.cpu.cpu_time import CpuTime
+
+MAX_USED = (
+    0.1  # of a table's rows are looked up in a step: sparse gradients of many rows cost more than dense ones
+)
+MOSTLY = 0.5  # of the elements of the lists that an operator is handed
+LOOKED_UP = "aten::embedding"
+DENSE = "aten::embedding_dense_backward"
+_ON_ALL = regex(
+    r"aten::(_foreach_\w+|_fused_\w+|\w+_|zeros_like|clone|sqrt|square|mul|add|div|lerp|norm|linalg_vector_norm)$"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DenseTables:
+    """``rows`` of all such tables, how many of them a step looks up at most, and when all rows are worked on."""
+
+    rows: int
+    used: int
+    spans: Intervals
+
+
+def dense_tables(time: CpuTime) -> DenseTables | None:
+    """None where there are none, or shapes were not recorded."""
+    trace = time.trace
+    events = time.activity.events[time.activity.kind == EventKind.CPU_OP]
+    dense = events[named(trace, events, DENSE.__eq__)]
+    if not len(dense):
+        return None
+    looked_up = events[named(trace, events, LOOKED_UP.__eq__)]
+    used: dict[tuple[int, ...], int] = {}
+    for dims, count in zip(
+        *np.unique(trace.attribute(Attribute.INPUT_DIMS, looked_up, -1), return_counts=True), strict=True
+    ):
+        shapes = json.loads(trace.strings[dims]) if dims >= 0 else []
+        if len(shapes) > 1 and len(shapes[0]) == 2:
+            table = tuple(shapes[0])
+            used[table] = used.get(table, 0) + math.prod(shapes[1]) * count
+    tables = {table: count // max(time.steps, 1) for table, count in used.items()}
+    tables = {table: count for table, count in tables.items() if count <= MAX_USED * table[0]}
+    if not tables:
+        return None
+    candidates = events[named(trace, events, lambda name: _ON_ALL.match(name) is not None)]
+    of = trace.attribute(Attribute.INPUT_DIMS, candidates, -1)
+    known = [
+        each for each in np.unique(of[of >= 0]).tolist() if _is_of(json.loads(trace.strings[each]), tables)
+    ]
+    mine = np.concatenate((candidates[np.isin(of, known)], dense))
+    spans = clip(union(trace.events.start[mine], trace.events.end[mine]), *time.window)
+    return DenseTables(sum(table[0] for table in tables), sum(tables.values()), spans)
+
+
+def _is_of(inputs: list[object], tables: dict[tuple[int, ...], int]) -> bool:
+    """Whether most of the elements that an operator is handed are of tables."""
+    shapes = [tuple(each) for each in _tensors(inputs)]
+    every = sum(map(math.prod, shapes))
+    return every > 0 and sum(math.prod(each) for each in shapes if each in tables) >= MOSTLY * every
+
+
+def _tensors(inputs: list[object]) -> list[list[int]]:
+    found: list[list[int]] = []
+    for each in inputs:
+        if isinstance(each, list) and each:
+            found += _tensors(each) if isinstance(each[0], list) else [each]
+    return found
