@@ -91,8 +91,8 @@ def _operators(analysis: Analysis, replay: Replay, thread: int) -> I64:
     """Operators of a replayed thread, by their start."""
     trace = analysis.trace
     events = np.concatenate([analysis.threads.events(each) for each in replay.host.members[thread]])
-    operators = events[trace.events.kind[events] == EventKind.CPU_OP]
-    return operators[np.argsort(trace.events.start[operators], kind="stable")]
+    operators: I64 = events[trace.events.kind[events] == EventKind.CPU_OP]
+    return np.asarray(operators[np.argsort(trace.events.start[operators], kind="stable")])
 
 
 def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64) -> bool:
@@ -119,7 +119,7 @@ def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64)
     step = replay.spans[int(host.span_of_thread[host.thread[loop.first]])]
     after = operators[slice(*np.searchsorted(starts, (int(host.end[loop.last - 1]), step.end)).tolist())]
     accumulated = named(trace, after, lambda name: name.startswith(_ACCUMULATE))
-    return own or np.count_nonzero(accumulated) >= loop.times * len(products)
+    return own or int(np.count_nonzero(accumulated)) >= loop.times * len(products)
 
 
 def _products(analysis: Analysis, operators: I64) -> list[_Product]:

@@ -13,16 +13,11 @@ from viewer.appearance import theme
 from viewer.panels.charts.budget_bar import BudgetBar, Part, PartButton
 
 HEIGHT, SWATCH, GAP = 14, 9, 16
-LEAST, NARROW = 0.01, 0.08  # of a bar: less is hardly seen in it, more has room for its name, 960 pixels wide
-
-
-def needs_key(bars: Sequence[BudgetBar]) -> bool:
-    """Whether bars have parts that can be seen but hardly named, however wide the window is."""
-    return any(LEAST <= button.share < NARROW for bar in bars for button in bar.buttons)
+LEAST = 0.01  # of a bar: less is hardly seen in it
 
 
 class BarKey(QWidget):
-    """A line below the bars: the colour and the name of each part that has none in its bar at this width."""
+    """A line below the bars: the colour and the name of each part that has none in its bar; gone where all have."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +27,13 @@ class BarKey(QWidget):
 
     def show_bars(self, bars: Sequence[BudgetBar]) -> None:
         self._bars = bars
-        self.setVisible(needs_key(bars))
+        for bar in bars:
+            bar.laid_out.connect(self._fit, Qt.ConnectionType.QueuedConnection)
+        if all(bar.isVisible() for bar in bars):  # else they are laid out before they are seen
+            self._fit()
+
+    def _fit(self) -> None:
+        self.setVisible(bool(self.entries()))
         self.update()
 
     def sizeHint(self) -> QSize:

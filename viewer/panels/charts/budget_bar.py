@@ -184,6 +184,7 @@ class BudgetBar(QWidget):
     chosen = Signal(int, str, str)  # device, key, label
     pointed_at = Signal(int, object)  # device, Part or None
     explain_wanted = Signal(int, str, str)  # like chosen
+    laid_out = Signal()  # its parts have their widths
 
     def __init__(self, device: int, parts: Sequence[Part], whole: int, *, thin: bool = False) -> None:
         super().__init__()
@@ -216,6 +217,7 @@ class BudgetBar(QWidget):
         for button, width in zip(self.buttons, widths, strict=True):
             button.setGeometry(left, 0, width, self.height())
             left += width
+        self.laid_out.emit()
 
 
 def name_that_fits(key: str, label: str, share: str, metrics: QFontMetrics, room: float) -> str:
