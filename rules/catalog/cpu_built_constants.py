@@ -27,7 +27,7 @@ class CpuBuiltConstants(Rule):
     """Tables of positions, masks, windows and grids."""
 
     id: ClassVar[str] = "cpu-built-constants"
-    category: ClassVar[Category] = Category.SLOW_OPERATOR
+    category: ClassVar[Category] = Category.HOST_BOUND
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
     explanation: ClassVar[str] = f"""
 What it found

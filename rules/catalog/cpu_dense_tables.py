@@ -38,7 +38,7 @@ class CpuDenseTables(Rule):
     """Large embedding tables that are trained with dense gradients."""
 
     id: ClassVar[str] = "cpu-dense-tables"
-    category: ClassVar[Category] = Category.SLOW_OPERATOR
+    category: ClassVar[Category] = Category.HOST_BOUND
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
     explanation: ClassVar[str] = f"""
 What it found
