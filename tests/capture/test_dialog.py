@@ -430,3 +430,12 @@ def test_no_button_of_the_form_takes_the_place_of_the_usual_one_when_it_has_the_
     dialog = make_dialog(script_request("inference.py", tmp_path))
     taking = [button.text() for button in dialog.findChildren(QPushButton) if button.autoDefault()]
     assert taking == []
+
+
+def test_all_of_the_dialog_is_on_the_screen(make_dialog: MakeDialog) -> None:
+    dialog, room = make_dialog(None), QGuiApplication.primaryScreen().availableGeometry()
+    assert dialog.height() <= 0.92 * room.height()
+    dialog.resize(880, 540)
+    QApplication.processEvents()
+    assert dialog.height() == 540
+    assert dialog.rect().contains(dialog.record.geometry())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont, QPainter, QPaintEvent
+from PySide6.QtGui import QFont, QGuiApplication, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QBoxLayout,
@@ -25,10 +25,18 @@ from viewer.appearance.labels import Label
 
 Margins = tuple[int, int, int, int]  # left, top, right, bottom, in pixels
 NO_MARGINS = (0, 0, 0, 0)
+SHARE_OF_SCREEN = 0.92  # that a window takes at first, at most
 SPRING = 1  # in a box: room that takes what is left
 Box = TypeVar("Box", bound=QBoxLayout)
 Held = QWidget | QLayout | int
 Item = Held | tuple[QWidget | QLayout, int] | tuple[QWidget, int, Qt.AlignmentFlag]
+
+
+def resize_within_screen(window: QWidget, width: int, height: int) -> None:
+    """Give a window its first size in pixels, or as much of it as leaves the edges of the screen free."""
+    room = QGuiApplication.primaryScreen().availableGeometry()
+    most = room.width() * SHARE_OF_SCREEN, room.height() * SHARE_OF_SCREEN
+    window.resize(round(min(width, most[0])), round(min(height, most[1])))
 
 
 def vertical(

@@ -11,7 +11,6 @@ from PySide6.QtGui import (
     QCloseEvent,
     QDragEnterEvent,
     QDropEvent,
-    QGuiApplication,
     QKeySequence,
     QMouseEvent,
     QShortcut,
@@ -22,7 +21,14 @@ from parsers.model import Progress, Trace, TraceError
 from parsers.model.errors import SYSTEM_ERRORS, refused_by_system
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, how_many, percent, three_digits
-from viewer.appearance.boxes import NO_MARGINS, HorizontalLine, fill, horizontal, vertical
+from viewer.appearance.boxes import (
+    NO_MARGINS,
+    HorizontalLine,
+    fill,
+    horizontal,
+    resize_within_screen,
+    vertical,
+)
 from viewer.appearance.home_focus import HomeFocus
 from viewer.appearance.labels import ElidedLabel
 from viewer.appearance.tab_order import TabOrder
@@ -48,7 +54,6 @@ if TYPE_CHECKING:
     from rules.terms.thresholds import Thresholds
     from viewer.panels.kernel.kernel_pair import KernelPair
 
-SHARE_OF_SCREEN = 0.94
 FIRST_SIZE = (1600, 960)
 BRIDGE_WIDTH = 400
 UPPER = 0.58  # of the height
@@ -82,7 +87,7 @@ class ComparisonWindow(QWidget):
         self.setAcceptDrops(True)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setMinimumSize(960, 600)
-        self._fit_screen()
+        resize_within_screen(self, *FIRST_SIZE)
         self.jobs = Jobs(self)
         self.traces: tuple[Trace, Trace | None] = before, None
         self.result: Comparison | None = None
@@ -105,11 +110,6 @@ class ComparisonWindow(QWidget):
         self._connect()
         self.twins.show_trace(0, before)
         self._say_sides()
-
-    def _fit_screen(self) -> None:
-        room = QGuiApplication.primaryScreen().availableGeometry()
-        width, height = room.width() * SHARE_OF_SCREEN, room.height() * SHARE_OF_SCREEN
-        self.resize(round(min(width, FIRST_SIZE[0])), round(min(height, FIRST_SIZE[1])))
 
     def _put_together(self) -> None:
         left = QWidget()

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from parsers.files.fetched import is_address, local_copy
 from parsers.model import Progress, TraceError
 from parsers.model.units import size
-from viewer.appearance.boxes import fill, horizontal, vertical
+from viewer.appearance.boxes import fill, horizontal, resize_within_screen, vertical
 from viewer.appearance.labels import Label
 from viewer.desktop.jobs import Jobs
 from viewer.remote.addresses import Entry, store_of
@@ -39,7 +39,7 @@ class OpenAddress(QDialog):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle("Open from another machine")
-        self.resize(*SIZE)
+        resize_within_screen(self, *SIZE)
         self._jobs = Jobs(self)
         self.address = QComboBox()
         self.address.setEditable(True)

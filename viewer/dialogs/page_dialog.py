@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model import Effect, Trace
-from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
+from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, resize_within_screen, vertical
 from viewer.appearance.key_names import key_names
 from viewer.appearance.labels import Label
 from viewer.appearance.tab_order import TabOrder
@@ -34,7 +34,7 @@ class PageDialog(QDialog):
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle(title)
-        self.resize(*size)
+        resize_within_screen(self, *size)
         self.tab_order = TabOrder(self)
         scroll = QScrollArea()
         scroll.setAccessibleName(told)

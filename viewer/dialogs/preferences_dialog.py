@@ -25,7 +25,16 @@ from PySide6.QtWidgets import (
 from parsers.model.units import capital
 from rules.terms.thresholds import Threshold, Thresholds, known_thresholds
 from viewer.appearance import theme
-from viewer.appearance.boxes import MARGIN, NO_MARGINS, SPRING, Form, HorizontalLine, fill, vertical
+from viewer.appearance.boxes import (
+    MARGIN,
+    NO_MARGINS,
+    SPRING,
+    Form,
+    HorizontalLine,
+    fill,
+    resize_within_screen,
+    vertical,
+)
 from viewer.appearance.key_names import key_names
 from viewer.appearance.labels import Label, tooltip
 from viewer.desktop.editors import EDITORS
@@ -196,7 +205,7 @@ class PreferencesDialog(QDialog):
         self.pages.addTab(window, "Window")
         self.pages.addTab(self.threshold_form, "Thresholds")
         fill(vertical(self, NO_MARGINS, 0), self.pages, HorizontalLine(), buttons)
-        self.resize(*DIALOG_SIZE)
+        resize_within_screen(self, *DIALOG_SIZE)
 
     def accept(self) -> None:
         chosen = self._preferences

@@ -30,6 +30,7 @@ from viewer.appearance.boxes import (
     HorizontalLine,
     fill,
     horizontal,
+    resize_within_screen,
     scrolling,
     vertical,
 )
@@ -83,7 +84,7 @@ class CaptureDialog(QDialog):
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Record a script")
-        self.resize(*SIZE)
+        resize_within_screen(self, *SIZE)
         self._jobs = Jobs(self)
         self._presets = Presets()
         self._found: dict[Tool, ToolFound] = {}

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QDialog, QMessageBox, QProgressBar, QPushButton, Q
 
 from rules.trials.trial import Candidate, Kind, Trials
 from rules.verdict import trials as wording
-from viewer.appearance.boxes import HorizontalLine, horizontal, scrolling, vertical
+from viewer.appearance.boxes import HorizontalLine, horizontal, resize_within_screen, scrolling, vertical
 from viewer.appearance.labels import ElidedLabel, Label
 from viewer.capture.trials.launch import runs_for_real
 from viewer.capture.trials.trying import Progress
@@ -26,7 +26,6 @@ from viewer.reports.rendering.markdown_report import as_markdown
 from viewer.reports.trial_report import trials_report
 
 FIRST_SIZE = (1400, 900)
-SHARE_OF_SCREEN = 0.92
 SECONDS, MIN_SECONDS, MAX_SECONDS = 120, 5, 24 * 3600
 HOW = "Each change is switched on and off while the program runs, block by block, and timed."
 OUT_OF_THE_WAY = (
@@ -83,7 +82,7 @@ class TrialsWindow(QDialog):
         self._connect()
         self._show_results(None)
         self._show_state(running=False)
-        self._fit_screen()
+        resize_within_screen(self, *FIRST_SIZE)
         self.start_button.setFocus()
 
     def begin(self) -> None:
@@ -284,11 +283,6 @@ class TrialsWindow(QDialog):
             column.addWidget(content, 1)
             row.addWidget(part, share)
         return self._foot
-
-    def _fit_screen(self) -> None:
-        room = QGuiApplication.primaryScreen().availableGeometry()
-        width, height = room.width() * SHARE_OF_SCREEN, room.height() * SHARE_OF_SCREEN
-        self.resize(round(min(width, FIRST_SIZE[0])), round(min(height, FIRST_SIZE[1])))
 
 
 def _button(text: str, pressed: Callable[[], object]) -> QPushButton:
