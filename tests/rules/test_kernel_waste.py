@@ -50,6 +50,17 @@ def test_the_launch_alone_tells_lanes_without_a_thread(threads: int, title: str)
     assert [each.partition(": ")[2] for each in told] == ([title] if title else [])
 
 
+@pytest.mark.parametrize(
+    ("threads", "busy", "saving"), [(1, 50.0, 0.94), (4, 50.0, 0.75), (8, 50.0, 0.5), (16, 70.0, 0.3)]
+)
+def test_what_memory_moves_for_blocks_smaller_than_a_sector_is_mostly_not_needed(
+    threads: int, busy: float, saving: float
+) -> None:
+    launched = kernel({"launch__block_size": threads, DRAM: busy}, block=(threads, 1, 1))
+    told = [each.share for each in found(trace_of(launched)) if each.category is Category.DIVERGENCE]
+    assert [round(each, 2) for each in told] == [saving]
+
+
 @pytest.mark.parametrize(("duration_ns", "uneven"), [(9_900, False), (10_000, True)])
 def test_uneven_work_of_a_kernel_below_ten_microseconds_is_not_worth_a_word(
     duration_ns: int, uneven: bool
