@@ -11,7 +11,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import cpu_time
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
-from rules.losses.at_once import FASTEST_CORE, FASTEST_READ, LARGE_BYTES
+from rules.losses.at_once import FASTEST_READ, LARGE_BYTES, MAX_OF_A_CORE
 from rules.losses.cpu_loops import MIN_TIMES, MIN_TIMES_ALIKE, item_loops
 from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, culprit_of, own_lines
 from rules.remedies.cpu_work import ITEMS_TOGETHER
@@ -46,7 +46,7 @@ How it decides
     batch or call an optimizer, nor steps through time: a cell that each round calls once, rows of an inner side whose
     results go nowhere, a backward pass that ends with less. The time of all rounds but the first is counted, and that
     of the backward pass. What their operators compute stays as far as it takes as long at once: to read and write at
-    {FASTEST_READ / 1e9:.0f} GB/s and to multiply at {FASTEST_CORE / 1e9:.0f} GFLOP/s, more for items of nearly
+    {FASTEST_READ / 1e9:.0f} GB/s and to multiply at {MAX_OF_A_CORE / 1e9:.0f} GFLOP/s, more for items of nearly
     {LARGE_BYTES >> 10} KiB and for products of many rows. Weights and gradients of all items are read and written once.
     Of the rest {percent(REMAINS)} is taken to remain. If less than {percent(MIN_SHARE)} of the step can go, nothing is
     reported, nor if fewer than {MIN_STEPS} steps were found.

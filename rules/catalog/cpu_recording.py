@@ -32,7 +32,7 @@ MOSTLY_OPERATORS = 0.5  # of the time
 MIN_PROFILER = 0.03  # of the time
 LONG_PRODUCT_NS = 100_000  # on average
 FEW_OPERATORS, SHORT_NS = 20, 1_000_000  # so few in so short a time are a single call
-SLOWEST_CORE = 1e9  # operations a second: a single core of any kind multiplies matrices faster
+MIN_OF_A_CORE = 1e9  # operations a second: a single core of any kind multiplies matrices faster
 SPANS_IT = 0.9  # ... and what holds so much of it is around everything, and says nothing
 _CODE = """with torch.profiler.profile(with_stack=True) as profiler:  # names the lines that the CPU runs
     run()"""
@@ -208,7 +208,7 @@ def _of_products(time: CpuTime) -> str:
 def _are_held_up(products: Products) -> bool:
     """Whether products take long although they have hardly anything to compute."""
     took = products.ns / max(products.calls, 1)
-    return took >= LONG_PRODUCT_NS and products.per_second < SLOWEST_CORE
+    return took >= LONG_PRODUCT_NS and products.per_second < MIN_OF_A_CORE
 
 
 def _largest(trace: Trace, named: Shares, analysis: Analysis) -> str:

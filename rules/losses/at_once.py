@@ -19,7 +19,7 @@ from rules.kernels.operator_work import PRODUCTS
 
 QUICK_PERCENTILE = 25  # of operators' durations for each call inside: how long one takes that computes little
 MAX_INNER_NS = 2_000  # what an operator takes to call another one, which does not pass through Python
-FASTEST_CORE = 100e9  # operations a second of a product that is no longer held up by reading weights
+MAX_OF_A_CORE = 100e9  # operations a second of a product that is no longer held up by reading weights
 SLOW_CORE = 25e9  # the same of one that takes four times as long
 FASTEST_READ = 20e9  # bytes a second that a core reads and writes in operators that compute little
 HALF_AS_QUICK = 12  # uses of each element, at which a product is half as quick as it can be
@@ -139,7 +139,7 @@ def _limits(trace: Trace, event: int) -> _Limits | None:
     item = sizes[1] if len(sizes) > 2 else 0.0  # the largest of three may be weights, which all items share
     uses = work.operations / 2 / max(sizes[-1] / 4, 1.0)
     return _Limits(
-        work.operations / FASTEST_CORE * 1e9,
+        work.operations / MAX_OF_A_CORE * 1e9,
         math.inf if "conv" in name else work.operations / SLOW_CORE * 1e9,
         min(item / LARGE_BYTES, 1.0),
         uses / (uses + HALF_AS_QUICK),

@@ -91,7 +91,7 @@ NOT_WALL_TIME = (
 FROM_THE_REPORT = "The counters are from Nsight Compute, which by default flushes caches and fixes clocks."
 MAX_EVIDENCE = 5
 SHORT_NS = 5_000
-FLOOR_NS = 2_000  # Nsight Compute's time of a launch whose kernel does next to nothing: 1 to 2 us
+MIN_LAUNCH_NS = 2_000  # Nsight Compute's time of a launch whose kernel does next to nothing: 1 to 2 us
 NEARLY_ALL = 0.9  # of the profiled time in one kernel: then
 MIN_TOLD = 0.01  # of it is the least that another one takes whose limit is told
 _OF_LARGE_SETS = frozenset(
@@ -200,7 +200,7 @@ def findings(
 def _above_the_floor(group: KernelGroup) -> float:
     """The share of its time that a launch does not take by being one; all of it where its time is not known."""
     mean = group.total_ns / group.count if group.count else 0.0
-    return max(1.0 - FLOOR_NS / mean, 0.0) if mean > 0 else 1.0
+    return max(1.0 - MIN_LAUNCH_NS / mean, 0.0) if mean > 0 else 1.0
 
 
 def _faster_version(trace: Trace, kernel: KernelProfile, fault: Fault) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from parsers.smi.clock import _LATEST_NS
 from tests.mutation.changed import change_of
-from tests.mutation.constants import REPOSITORY, Constant, constants, read_by
+from tests.mutation.constants import REPOSITORY, Constant, constants, made_of_it_as_loaded, read_by
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +59,33 @@ def test_what_decides_nothing_is_left_out(known: dict[tuple[str, str], Constant]
     assert ("rules/replay/spans.py", "STARTS_AT_ONCE_NS") in known
     assert ("rules/analysis/idle/pieces.py", "PIECES_AT_ONCE") not in known
     assert ("rules/replay/waits.py", "NONE") not in known
+    assert ("parsers/model/threads.py", "_WORTH_THREADS") not in known
+    assert ("parsers/nsys/conversion.py", "_POLL_S") not in known
+    assert ("rules/losses/cpu_work.py", "MAX_NAMED") not in known
+    assert ("parsers/model/builder.py", "MAX_NAME_LENGTH") in known
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "is_kept"),
+    [
+        ("parsers/smi/clock.py", "NS", True),
+        ("parsers/files/unpacking_limit.py", "MAX_WHOLE_BYTES", True),
+        ("rules/causes.py", "IN_PART", False),
+        ("rules/losses/cpu_work.py", "MIN_SHARE", False),
+    ],
+    ids=["another constant", "a default", "read by functions", "a sentence of a class"],
+)
+def test_what_is_kept_of_a_constant_as_a_module_is_loaded_needs_a_process(
+    known: dict[tuple[str, str], Constant], file: str, name: str, is_kept: bool
+) -> None:
+    assert made_of_it_as_loaded(known[file, name]) is is_kept
+
+
+def test_a_function_that_reads_a_constant_is_known_by_its_name(
+    known: dict[tuple[str, str], Constant],
+) -> None:
+    readers = read_by(known["parsers/files/unpacking_limit.py", "MAX_RATIO"])
+    assert ("parsers/files/unpacking_limit.py", "UnpackingLimit.__init__") in readers
 
 
 @pytest.mark.thorough
