@@ -10,10 +10,11 @@ import pytest
 from parsers import open_trace
 from parsers.chrome.build.device_clock import move_device_clock
 from parsers.model import Effect, EventKind, QualityRecorder, Trace
-from parsers.ranks.rank_clocks import SKEW_TO_SPREAD, ClockOffset, Collectives, offset_between
+from parsers.ranks.rank_clocks import ClockOffset, Collectives, offset_between
 from tests.parsers.chrome.traces import kernel, note, text_of
 
 # The cases lie on either side of these.
+SKEW_TO_SPREAD = 8
 APART_NS = 1_000_000_000
 LATEST_START_NS = 3_600_000_000_000
 CLEAR_SKEW_NS = 50_000

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 import resources
-from parsers.files.base import HEAD_BYTES, Source, parser_of, parsers
+from parsers.files.base import Source, parser_of, parsers
 from parsers.files.source import identify
+
+# The cases lie on either side of these.
+HEAD_BYTES = 64 * 1024
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = sorted(

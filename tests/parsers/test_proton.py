@@ -15,9 +15,11 @@ from parsers.model.names.mangled import spelled_out, without_parameters
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.beside.inside_kernels import inside_kernels
-from rules.catalog.inside_kernels import UNEVEN
-from rules.catalog.profiled_times import NEAR_THE_LIMIT
 from rules.verdict.verdict import lacks_a_gpu, verdict
+
+# The cases lie on either side of these.
+UNEVEN = 1.5
+NEAR_THE_LIMIT = 0.8
 
 Event = dict[str, Any]
 

@@ -11,9 +11,15 @@ from parsers import open_trace
 from parsers.model import Counter, Trace
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.beside.gpu_metrics import FEW_ACTIVE, MIN_SAMPLES, NEAR_THE_LIMIT, Limit, gpu_use
-from rules.catalog.sampled_metrics import MIN_LIMIT, MIN_TOLD
+from rules.analysis.beside.gpu_metrics import Limit, gpu_use
 from tests.rules.builder import TinyTrace, ns
+
+# The cases lie on either side of these.
+FEW_ACTIVE = 60.0
+MIN_SAMPLES = 5
+NEAR_THE_LIMIT = 60.0
+MIN_LIMIT = 0.05
+MIN_TOLD = 0.1
 
 EVERY_US = 10
 NAMES = ("SMs active", "SM issue", "Tensor active", "DRAM read bandwidth", "DRAM write bandwidth")

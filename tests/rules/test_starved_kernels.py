@@ -7,7 +7,7 @@ import pytest
 from parsers.model import Trace
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.gpu.launch_sizes import MOSTLY_EMPTY, nearly_empty
+from rules.analysis.gpu.launch_sizes import nearly_empty
 from rules.analysis.recording.subject import subject_of
 from rules.catalog.kernel_idle_sms import KernelIdleSms
 from rules.catalog.kernel_speed_of_light import KernelSpeedOfLight
@@ -19,6 +19,7 @@ from tests.rules.builder import TinyTrace
 from tests.rules.kernel_profiles import ACHIEVED, COMPUTE, SOUND, kernel, trace_of
 
 # The cases lie on either side of these.
+MOSTLY_EMPTY = 0.5
 MAJORITY = 0.5
 
 
