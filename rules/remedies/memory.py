@@ -48,6 +48,22 @@ _CODE = """# 1. No torch.cuda.empty_cache() in the loop: it hands memory back th
 with torch.no_grad():
     model(largest_batch)"""
 
+NEVER_GIVEN_BACK = remedy(
+    for_pytorch(
+        "Remove gc.collect() and torch.cuda.empty_cache() from the loop. PyTorch reuses the memory of old tensors: "
+        "given back to the driver, it has to be allocated anew, and freeing it waits for the GPU."
+    ),
+    for_python(
+        "If memory runs full without them, something keeps old tensors: del what is no longer needed, keep loss.item() "
+        "instead of loss, and collect every few hundred steps."
+    ),
+    code=for_pytorch("""for step, batch in enumerate(loader):
+    train(batch)
+    # no gc.collect(), no torch.cuda.empty_cache()
+    if step % 500 == 0:
+        gc.collect()"""),
+)
+
 
 def kept_memory(trace: Trace, *, pinned: bool = False, uncached: bool = False) -> Remedy:
     """Memory stays allocated from step to step; ``pinned``: of the host, ``uncached``: PyTorch's cache is off."""

@@ -9,6 +9,7 @@ import pytest
 from parsers.model import EventKind, LaneKind
 from rules import diagnose
 from rules.analysis.analysis import Analysis
+from rules.findings.category import Category
 from rules.fixes.plan import Plan, make_plan
 from tests.opened import planned
 from tests.rules.builder import MAIN, TinyTrace, steps
@@ -39,6 +40,45 @@ def test_what_python_does_beside_its_collections_stays_a_phase_of_its_own() -> N
 
     made = promised(plan_of_body(body, length=2700))
     assert made["collect-garbage-seldom"] > made["move-host-phase"] > 1.05
+
+
+@pytest.mark.parametrize(
+    ("freed", "elsewhere", "first", "together"),
+    [
+        (2, 0, False, True),
+        (2, 0, True, True),
+        (1, 0, False, False),
+        (4, 4, False, True),
+        (4, 5, False, False),
+    ],
+    ids=["behind it", "before it", "one call alone", "half of them", "most are elsewhere"],
+)
+def test_memory_given_back_with_each_collection_is_one_cause(
+    freed: int, elsewhere: int, first: bool, together: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 15, 20, 40)
+        for place in range(elsewhere):
+            trace.call(620 + place * 60, 660 + place * 60, "cudaFree")
+            trace.kernels(665 + place * 60, 1, 20, 40)
+        trace.region(*((2_000, 2_900) if first else (1_000, 1_900)), "Python GC")
+        for place in range(freed):
+            trace.call(1_905 + place * 25, 1_925 + place * 25, "cudaFree")
+        trace.kernels(2_950, 1, 20, 40)
+        for place in range(4):
+            trace.call(3_000 + place * 110, 3_100 + place * 110, "cudaMalloc")
+        trace.kernels(3_500, 15, 20, 40)
+
+    plan = plan_of_body(body, length=4_200)
+    told = {each.proposal.fix: each for each in plan.promises}
+    assert ("keep-memory" in told) is not together
+    cause = told["collect-garbage-seldom"]
+    calls = freed + elsewhere + 4
+    said = (
+        f"giving memory back all the time: 900 us of CPU work, and {calls} calls that allocate or free memory"
+    )
+    assert (said in cause.proposal.title) is together
+    assert (Category.ALLOCATOR in cause.proposal.categories) is together
 
 
 @pytest.mark.parametrize(("works", "found"), [(True, True), (False, False)])

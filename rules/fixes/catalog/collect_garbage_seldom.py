@@ -1,4 +1,4 @@
-"""Python's garbage is collected every few hundred steps, not whenever enough objects were made."""
+"""Python's garbage is collected every few hundred steps, not in each or whenever enough objects were made."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ from typing import ClassVar
 
 import numpy as np
 
+from parsers.model import BOOL, derived
+from parsers.model.names.calls import Call
+from parsers.model.names.per_name import named
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
-from rules.fixes.changes import less_host_time, most_per_step
+from rules.fixes.changes import less_host_time, most_per_step, per_step, together, without_waiting
 from rules.remedies.host_work import COLLECT_SELDOM
-from rules.replay.replay import Replay
+from rules.remedies.memory import NEVER_GIVEN_BACK
+from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
 
 MIN_SHARE = 0.02  # of the step
 MADE_RARER = 0.9  # of the time is gone at least: ten times as seldom
+MIN_FREED_SHARE = (
+    0.5  # of the calls that free memory, beside collections: the program gives it back together with them
+)
+MIN_FREED = 2.0  # calls for each collection
 
 
 @fix
@@ -30,10 +38,12 @@ class CollectGarbageSeldom:
 When it applies
     Ranges or frames of Python's garbage collector appear between the launches: a script that Stallscope records gets
     a range for each full collection, torch's profiler does with stacks and record_python_gc_info, and others where the
-    program opens one.
+    program opens one. Where most of the calls that free memory follow a collection directly, or are followed by one,
+    the program gives memory back together with it (torch.cuda.empty_cache()): one change ends both.
 
 What is changed in the replay
-    The collections are gone; all other CPU work stays.
+    The collections are gone; all other CPU work stays. With memory that is given back, so are all calls that allocate
+    and free, and what they wait for.
 
 What makes it more or less
     How much garbage may pile up before the next collection. Collecting a tenth as often gives nine tenths of the
@@ -44,17 +54,59 @@ What makes it more or less
         garbage = surroundings_of(analysis).garbage_ns
         nodes = garbage > 0
         each = most_per_step(replay, garbage)
-        if each < MIN_SHARE * replay.usual_ns:
+        if not _is_told(replay, each):
             return
         hit = len(np.unique(replay.host.step[nodes]))
+        taken = f"{duration(each)} of CPU work"
+        categories = (Category.HOST_BOUND, *((Category.VARIABILITY,) if hit < replay.steps else ()))
+        title = f"Collect Python's garbage less often: it takes {taken} {replay.in_step}"
+        remedy = COLLECT_SELDOM
+        memory = given_back(analysis)
+        if memory.any():
+            often = per_step(replay, float(np.count_nonzero(memory)))
+            title = (
+                "Stop collecting garbage and giving memory back all the time: "
+                f"{taken}, and {often:,.0f} calls that allocate or free memory, {replay.in_step}"
+            )
+            categories, remedy = (*categories, Category.ALLOCATOR), NEVER_GIVEN_BACK
+        kept = without_waiting(memory)
         yield Proposal(
-            title=(
-                f"Collect Python's garbage less often: it takes {duration(each)} of CPU work {replay.in_step}"
-            ),
-            categories=(Category.HOST_BOUND, *((Category.VARIABILITY,) if hit < replay.steps else ())),
+            title=title,
+            categories=categories,
             culprit="Python's garbage collection",
-            remedy=COLLECT_SELDOM,
-            expected=less_host_time(nodes, garbage),
-            low=less_host_time(nodes, garbage * MADE_RARER),
+            remedy=remedy,
+            expected=together(less_host_time(nodes, garbage), kept),
+            low=together(less_host_time(nodes, garbage * MADE_RARER), kept),
             depends_on="how much garbage may pile up before the next collection",
         )
+
+
+@derived
+def given_back(analysis: Analysis) -> BOOL:
+    """The calls that allocate and free memory because a program gives it back whenever it collects garbage.
+
+    None where the collections are not worth a word, or memory is freed elsewhere.
+    """
+    replay = replay_of(analysis)
+    host, garbage = replay.host, surroundings_of(analysis).garbage_ns
+    allocates = np.asarray(host.call == Call.ALLOCATE)
+    none = np.zeros(len(host), bool)
+    if not _is_told(replay, most_per_step(replay, garbage)):
+        return none
+    frees = allocates & named(analysis.trace, host.event, lambda name: "Free" in name)
+    # a run of calls that free, one directly behind the other, and whether garbage is collected before or behind it
+    collects = garbage > 0
+    begins = frees & ~(np.append(False, frees[:-1]) & (host.thread == np.append(-1, host.thread[:-1])))
+    begins |= frees & collects
+    run = np.cumsum(begins)
+    behind = np.append(collects[1:], False) & np.append(host.thread[1:] == host.thread[:-1], False)
+    beside = np.bincount(run[frees], (collects | behind)[frees], minlength=int(run.max(initial=0)) + 1) > 0
+    counted = int(np.count_nonzero(frees & beside[run]))
+    if counted < max(MIN_FREED * np.count_nonzero(collects), 1) or counted < MIN_FREED_SHARE * frees.sum():
+        return none
+    return allocates
+
+
+def _is_told(replay: Replay, each: float) -> bool:
+    """Whether collections of so many ns in a step are worth a change."""
+    return each > 0 and each >= MIN_SHARE * replay.usual_ns

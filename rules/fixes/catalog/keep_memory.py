@@ -12,6 +12,7 @@ from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
+from rules.fixes.catalog.collect_garbage_seldom import given_back
 from rules.fixes.changes import per_step, without_waiting
 from rules.remedies.memory import kept_memory
 from rules.replay.replay import Replay
@@ -25,7 +26,8 @@ class KeepMemory:
     switches: ClassVar[tuple[str, ...]] = ("expandable-segments",)
     explanation: ClassVar[str] = """
 When it applies
-    Steps call the driver to allocate or free memory: cudaMalloc, cudaFree, cudaHostAlloc.
+    Steps call the driver to allocate or free memory: cudaMalloc, cudaFree, cudaHostAlloc. Memory that is given back
+    with each collection of garbage goes with that.
 
 What is changed in the replay
     These calls are gone, and nothing waits for the GPU to free memory.
@@ -36,7 +38,7 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        nodes = replay.host.call == Call.ALLOCATE
+        nodes = (replay.host.call == Call.ALLOCATE) & ~given_back(analysis)
         if not nodes.any():
             return
         milliseconds = per_step(replay, float((replay.host.end - replay.host.start)[nodes].sum())) / 1e6
