@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from rules import diagnose
+from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Finding
+from rules.fixes.plan import make_plan
 from tests.rules.builder import TinyTrace, steps
+from tests.rules.test_fixes import promised
 
 KERNEL = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -245,3 +248,20 @@ def test_what_the_network_adapters_send_while_communication_is_exposed_is_told(
 
 def test_a_kernel_that_communicates_is_named_without_its_parameters() -> None:
     assert exposed("").culprit.name == "ncclDevKernel_SendRecv"
+
+
+@pytest.mark.parametrize(("transfer", "found"), [(500, True), (20, False)])
+def test_communication_that_computation_waits_for_is_hidden(transfer: float, found: bool) -> None:
+    trace = TinyTrace()
+    for rank in range(2):
+
+        def body(made: TinyTrace, _: int, rank: int = rank) -> None:
+            for place in range(5):
+                made.operation(20 + place * 200, 220 + place * 200, "void gemm", 5 + place * 6, device=rank)
+            made.collective(1020, 1020 + transfer, 60, device=rank, stream=7)
+            made.operation(1020 + transfer, 1120 + transfer, "void gemm", 80, device=rank)
+            made.call(90, 1130 + transfer, "cudaDeviceSynchronize")
+
+        trace.rank = rank
+        steps(6, 1140 + transfer, body, into=trace)
+    assert ("hide-communication" in promised(make_plan(Analysis(trace.build())))) is found

@@ -428,23 +428,6 @@ def test_threads_that_run_the_same_model_serve_requests_together(
     assert any(each.proposal.redesign for each in made.promises) is found
 
 
-@pytest.mark.parametrize(("transfer", "found"), [(500, True), (20, False)])
-def test_communication_that_computation_waits_for_is_hidden(transfer: float, found: bool) -> None:
-    trace = TinyTrace()
-    for rank in range(2):
-
-        def body(made: TinyTrace, _: int, rank: int = rank) -> None:
-            for place in range(5):
-                made.operation(20 + place * 200, 220 + place * 200, "void gemm", 5 + place * 6, device=rank)
-            made.collective(1020, 1020 + transfer, 60, device=rank, stream=7)
-            made.operation(1020 + transfer, 1120 + transfer, "void gemm", 80, device=rank)
-            made.call(90, 1130 + transfer, "cudaDeviceSynchronize")
-
-        trace.rank = rank
-        steps(6, 1140 + transfer, body, into=trace)
-    assert ("hide-communication" in promised(make_plan(Analysis(trace.build())))) is found
-
-
 @pytest.mark.parametrize(("clock", "found"), [(1400.0, True), (1960.0, False)])
 def test_a_gpu_that_a_limit_holds_below_its_clock_is_told_to_have_it_lifted(
     clock: float, found: bool
