@@ -20,6 +20,10 @@ NOTHING_TO_HIDE_THEM = (
     "The copies are already asynchronous, and the GPU computes too little to hide them: do more with the data while it "
     "is there, or compute where it already lies."
 )
+TOO_LITTLE_BESIDE = (
+    "The GPU computes too little to hide the copies: do more with the data while it is there, or compute where it "
+    "already lies."
+)
 PREFETCH_PAGES = remedy(
     ours(
         "Prefetch what a kernel or the CPU will need, in one piece: $cudaMemPrefetchAsync; $cudaMemAdvise for data "
@@ -110,7 +114,7 @@ def less_to_gpu(trace: Trace, copies: Copies, *, bytes_a_step: float) -> Remedy:
         if bytes_a_step >= MORE_THAN_A_BATCH
         else (for_python(_already(copies)), _SEND_LESS)
         if copies.are_asynchronous
-        else (_NEXT_BATCH, _SEND_LESS)
+        else (_NEXT_BATCH if copies.can_be_hidden else for_python(TOO_LITTLE_BESIDE), _SEND_LESS)
     )
     return remedy(
         *([_PIN] if copies.from_pageable else []),
@@ -142,6 +146,10 @@ def less_from_gpu(trace: Trace, copies: Copies) -> Remedy:
         for_python(
             _already(copies)
             if copies.are_asynchronous
+            else _without_work_beside(
+                copies, "Copy into pinned memory, which needs no second copy on the CPU."
+            )
+            if not copies.can_be_hidden
             else f"Copy with non_blocking=True {beside}"
             if copies.from_pinned
             else f"Copy into pinned memory with non_blocking=True {beside}"
@@ -159,10 +167,17 @@ def _already(copies: Copies) -> str:
     return ASYNCHRONOUS_ALREADY if copies.can_be_hidden else NOTHING_TO_HIDE_THEM
 
 
+def _without_work_beside(copies: Copies, pin: str) -> str:
+    return TOO_LITTLE_BESIDE if copies.from_pinned else f"{pin} {TOO_LITTLE_BESIDE}"
+
+
 def _by_api(copies: Copies) -> Words:
     """How copies come to run beside the GPU's work, from how they are made now, in terms of the API."""
     if copies.are_asynchronous:
         return _already(copies)
+    if not copies.can_be_hidden:
+        pin = "Allocate pinned host memory ($cudaHostAlloc): copies then need no second one on the CPU."
+        return ours(_without_work_beside(copies, pin))
     if copies.from_pinned:
         return ours("Copy with $cudaMemcpyAsync on a separate stream while the GPU computes.")
     return ours(

@@ -1,0 +1,31 @@
+"""Copies where the GPU computes enough to hide them, and where it does not: other advice."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules import diagnose
+from tests.rules.builder import TinyTrace, steps
+
+TOO_LITTLE = "he GPU computes too little to hide "
+
+
+@pytest.mark.parametrize(("computed", "little"), [(41, False), (39, True)])
+@pytest.mark.parametrize("pageable", [True, False])
+@pytest.mark.parametrize("direction", ["HtoD", "DtoH"])
+def test_a_stream_of_its_own_helps_only_where_something_runs_beside_it(
+    direction: str, pageable: bool, computed: float, little: bool
+) -> None:
+    """Copies of 400 us, beside kernels of a tenth of that."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.copy(10, 410, direction, 5, pageable=pageable)
+        trace.call(7, 412, "cudaStreamSynchronize")
+        trace.operation(420, 420 + computed, "kernel", 415)
+
+    rule = "copies-to-gpu" if direction == "HtoD" else "copies-from-gpu"
+    (found,) = [each for each in diagnose(steps(6, 600, body).build()).findings if each.rule == rule]
+    advice = " ".join(found.advice)
+    assert ("own stream" in advice) is not little
+    assert (TOO_LITTLE in advice) is little
+    assert ("pinned memory" in advice or "pin_memory" in advice) is pageable
