@@ -45,14 +45,6 @@ def test_collapsed_stacks_show_in_49_lines_of_which_half_have_several_frames(
     assert CollapsedStacks().recognises(headed(lines)) is recognised
 
 
-@pytest.mark.parametrize(("more", "is_read"), [(0, True), (1, False)])
-def test_stacks_weigh_no_more_than_two_to_the_sixtieth(more: int, is_read: bool, tmp_path: Path) -> None:
-    path = tmp_path / "stacks.txt"
-    path.write_text(f"main;work {1 << 59}\nmain;rest {(1 << 59) + more}\n")
-    notes = {note.kind for note in open_trace([path]).quality.notes}
-    assert ("damaged" not in notes) is is_read
-
-
 @pytest.mark.parametrize("length", [1_000, 1_001])
 def test_a_frame_has_a_thousand_characters(length: int, tmp_path: Path) -> None:
     path = tmp_path / "stacks.txt"

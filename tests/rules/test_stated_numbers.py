@@ -10,6 +10,7 @@ import pytest
 
 from rules.analysis.inference.capacity import Capacity, capacity_of
 from rules.analysis.inference.serving import _plateau, _throughput
+from rules.analysis.ranks.lateness import Lateness, above_noise, late_rows
 from rules.analysis.ranks.patterns import _same_steps, course_of
 from rules.analysis.ranks.reasons import Reason, Why, _computing, times_as_long
 from rules.comparison.recorders import RecorderCost, with_and_without
@@ -276,3 +277,51 @@ def test_a_correction_covers_four_fifths_of_the_trials() -> None:
 )
 def test_a_gain_has_as_many_decimals_as_its_bounds_allow(gain: Gain, said: str) -> None:
     assert times(gain) == said
+
+
+@pytest.mark.parametrize(
+    ("last", "blamed", "late"),
+    [
+        ([51.0, 49, 0, 0], [60.0, 10, 10, 10], (0,)),
+        ([50.0, 50, 0, 0], [60.0, 10, 10, 10], ()),  # they take turns
+        ([80.0, 20, 0, 0], [60.0, 26, 10, 4], (0, 1)),  # a quarter of all waiting
+        ([80.0, 20, 0, 0], [60.0, 24, 10, 6], (0,)),
+        (
+            [50.0, 50, 0, 0],
+            [50.0, 41, 5, 4],
+            (0, 1),
+        ),  # nine tenths of it are for two that are about equally late
+        ([50.0, 50, 0, 0], [50.0, 39, 6, 5], ()),
+        ([50.0, 50, 0, 0], [61.0, 31, 4, 4], (0, 1)),
+        ([50.0, 50, 0, 0], [70.0, 29, 1, 0], ()),  # the second is not half as late
+    ],
+)
+def test_ranks_are_late_that_most_of_the_waiting_is_for(
+    last: list[float], blamed: list[float], late: tuple[int, ...]
+) -> None:
+    assert late_rows(np.array(last), np.array(blamed), 0.0) == late
+
+
+@pytest.mark.parametrize(("late", "kept"), [(41.0, True), (39.0, False)])
+def test_noise_is_four_times_what_ranks_of_a_stage_differ(late: float, kept: bool) -> None:
+    found = above_noise(np.array([[late], [10.0], [-10.0], [10.0], [-10.0]]), np.zeros(5, np.int64))
+    assert bool(found[0, 0]) is kept
+
+
+def lateness(waited: list[float], blamed: list[float], waited_for: list[int]) -> Lateness:
+    """Of ranks in one step."""
+    found = Lateness(cast(Any, None))
+    columns = {"waited": waited, "blamed": blamed, "waited_for": waited_for}
+    vars(found).update({name: np.array(values)[:, None] for name, values in columns.items()})
+    return found
+
+
+@pytest.mark.parametrize(("waited", "origin"), [(5.0, 1), (4.9, 0)])
+def test_lateness_was_passed_on_where_half_of_it_is_waiting(waited: float, origin: int) -> None:
+    assert lateness([waited, 0.0], [10.0, 10.0], [1, -1]).origin[0, 0] == origin
+
+
+def test_lateness_is_followed_back_through_eight_groups() -> None:
+    ranks = 12
+    found = lateness([10.0] * ranks, [10.0] * ranks, [*range(1, ranks), -1])
+    assert found.origin[0, 0] == 8
