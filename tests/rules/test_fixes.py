@@ -390,28 +390,6 @@ def test_what_is_concatenated_anew_is_written_in_place(part: int, found: bool) -
     assert ("write-in-place" in promised(plan_of_body(body))) is found
 
 
-@pytest.mark.parametrize(("passes", "found"), [(3, True), (1, False)])
-def test_gradients_of_several_passes_are_reduced_once(passes: int, found: bool) -> None:
-    trace = TinyTrace()
-    for rank in range(2):
-
-        def body(made: TinyTrace, _: int, rank: int = rank) -> None:
-            for number in range(3):
-                at, launch = 100 + number * 560, 10 + number * 50
-                if number < passes:
-                    made.region(launch - 2, launch + 30, "DistributedDataParallel.forward")
-                made.operation(at, at + 120, "void gemm", launch, device=rank)
-                made.collective(at + 120, at + 520, launch + 10, device=rank, stream=7)
-                made.operation(at + 520, at + 560, "void gemm", launch + 20, device=rank)
-            made.region(200, 230, "Optimizer.step#SGD.step")
-            made.operation(1810, 1820, "void update", 205, device=rank)
-            made.call(240, 1890, "cudaDeviceSynchronize")
-
-        trace.rank = rank
-        steps(6, 1900, body, into=trace)
-    assert ("reduce-once" in promised(make_plan(Analysis(trace.build())))) is found
-
-
 @pytest.mark.parametrize(("kernels", "found"), [(("a", "a"), True), (("a", "b"), False)])
 def test_threads_that_run_the_same_model_serve_requests_together(
     kernels: tuple[str, str], found: bool
