@@ -33,6 +33,7 @@ from viewer.appearance.boxes import (
     HorizontalLine,
     fill,
     resize_within_screen,
+    scrolling,
     vertical,
 )
 from viewer.appearance.key_names import key_names
@@ -130,7 +131,7 @@ class ThresholdForm(QScrollArea):
         return {key: each.value for key, each in self.fields.items() if each.is_changed}
 
 
-DIALOG_SIZE: Final = (640, 520)
+DIALOG_SIZE: Final = (640, 690)
 
 
 class PreferencesDialog(QDialog):
@@ -159,9 +160,8 @@ class PreferencesDialog(QDialog):
         self.price.setValue(preferences.cost_per_hour or 0.0)
         self.editor = QComboBox()
         self.editor.setEditable(True)
-        typed = QLineEdit()
-        typed.setPlaceholderText("found automatically, or: code --goto {file}:{line}")
-        self.editor.setLineEdit(typed)
+        if (typed := self.editor.lineEdit()) is not None:
+            typed.setPlaceholderText("found automatically, or: code --goto {file}:{line}")
         self.editor.addItems([*(shlex.join(each.command) for each in EDITORS if each.is_here)])
         self.editor.setCurrentText(preferences.editor)
         self.folders = QPlainTextEdit(preferences.folders)
@@ -202,7 +202,7 @@ class PreferencesDialog(QDialog):
         buttons.rejected.connect(self.reject)
         self.threshold_form = ThresholdForm(preferences.thresholds.chosen)
         self.pages = QTabWidget()
-        self.pages.addTab(window, "Window")
+        self.pages.addTab(scrolling(window), "Window")
         self.pages.addTab(self.threshold_form, "Thresholds")
         fill(vertical(self, NO_MARGINS, 0), self.pages, HorizontalLine(), buttons)
         resize_within_screen(self, *DIALOG_SIZE)
