@@ -1,4 +1,4 @@
-"""Gradients that nobody uses."""
+"""Gradients that nobody uses, or that are computed several times."""
 
 from __future__ import annotations
 
@@ -17,4 +17,16 @@ NO_UNUSED_GRADIENTS = remedy(
     code=for_pytorch("""with torch.no_grad():
     known = teacher(batch)                       # or: features = backbone(batch)
 loss = loss_of(student(batch), known)"""),
+)
+
+ONE_BACKWARD = remedy(
+    for_pytorch(
+        "Add up the losses, weighted as they are now, and call backward() once without retain_graph=True."
+    ),
+    for_pytorch(
+        "The gradients are the same: those of a sum are the sum of the gradients. If each task needs its own, take "
+        "them only with respect to the last shared layer, and go on from there once."
+    ),
+    code=for_pytorch("""loss = sum(weight * each for weight, each in zip(weights, losses))
+loss.backward()                              # instead of each.backward(retain_graph=True)"""),
 )

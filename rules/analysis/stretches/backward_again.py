@@ -1,0 +1,95 @@
+"""Functions of the backward pass that run again: several losses are sent back through the same graph."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
+from parsers.model.late.dataclass import dataclass
+from parsers.model.names.per_name import named
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.names.operators import AUTOGRAD_FUNCTION
+
+_GATHERS = "AccumulateGrad"
+_ADDS = "aten::add_"
+_UPDATES = "Optimizer.step"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BackwardAgain:
+    """Functions of the backward pass (events) that ran before for the same operator of the forward pass.
+
+    ``passes`` is how many passes lead through an operator that several of them lead through: the usual number.
+    """
+
+    functions: I64
+    passes: int
+
+
+NONE = BackwardAgain(np.empty(0, np.int64), 0)
+
+
+@derived
+def backward_again(analysis: Analysis) -> BackwardAgain:
+    """What one backward pass of the added losses would not compute.
+
+    A function has the sequence number of its operator of the forward pass, counted up in each thread, so the same one
+    comes twice only in two passes through one graph. Passes with an update of the parameters between them are two
+    steps, and what notes down a graph of its own (``create_graph``) is differentiated again on purpose. Only where the
+    later passes add their gradients to those of the earlier ones is the sum what the program is after: of Jacobians and
+    of gradients by task it is not.
+    """
+    trace, table = analysis.trace, analysis.trace.events
+    operators = table.of_kind(EventKind.CPU_OP)
+    functions = operators[named(trace, operators, lambda name: name.startswith(AUTOGRAD_FUNCTION))]
+    if not len(functions) or Attribute.SEQUENCE not in trace.attributes:
+        return NONE
+    functions = functions[np.lexsort((table.start[functions], table.lane[functions]))]
+    sequence = trace.attribute(Attribute.SEQUENCE, functions, -1)
+    gathers = named(trace, functions, lambda name: name.endswith(_GATHERS))
+    numbered = operators[trace.attribute(Attribute.SEQUENCE, operators, -1) >= 0]
+    numbered = np.setdiff1d(numbered, functions)
+    numbered = numbered[trace.attribute(Attribute.FORWARD_THREAD, numbered, 0) == 0]
+    once = (sequence >= 0) & ~gathers & ~_holding(trace, functions, numbered)
+    key = _graph_nodes(trace, functions, sequence)
+    key[~once] = -1
+    mine = np.flatnonzero(once)
+    order = mine[np.lexsort((table.start[functions[mine]], key[mine]))]
+    first = np.append(True, np.diff(key[order]) != 0)
+    again = np.zeros(len(functions), bool)
+    again[order[~first]] = True
+    counts = np.diff(np.append(np.flatnonzero(first), len(order)))
+    if not again.any():
+        return NONE
+    before = np.maximum.accumulate(np.where(gathers, 0, np.arange(len(functions))))
+    gathering = gathers & again[before] & (table.lane[functions[before]] == table.lane[functions])
+    adds = operators[named(trace, operators, _ADDS.__eq__)]
+    if not gathering.any() or not _holding(trace, functions[gathering], adds).all():
+        return NONE
+    return BackwardAgain(np.sort(functions[again | gathering]), int(np.median(counts[counts > 1])))
+
+
+def _graph_nodes(trace: Trace, functions: I64, sequence: I64) -> I64:
+    """A number for each function: the same for those of one operator of the forward pass, up to the next update."""
+    table = trace.events
+    ranges = table.of_kind(EventKind.REGION)
+    updates = ranges[named(trace, ranges, lambda name: name.startswith(_UPDATES))]
+    ranks = np.array([-1 if each.rank is None else each.rank for each in trace.lanes], np.int64)
+    thread = trace.attribute(Attribute.FORWARD_THREAD, functions, -1)
+    name, rank = table.name[functions], ranks[table.lane[functions]]
+    step = np.zeros(len(functions), np.int64)
+    for each in np.unique(rank).tolist():
+        of_rank = np.sort(table.start[updates[ranks[table.lane[updates]] == each]])
+        step[rank == each] = np.searchsorted(of_rank, table.start[functions[rank == each]])
+    _, found = np.unique(np.stack((rank, step, thread, sequence, name)), axis=1, return_inverse=True)
+    return np.asarray(found.reshape(-1))
+
+
+def _holding(trace: Trace, functions: I64, operators: I64) -> BOOL:
+    """Inside which functions one of the operators begins."""
+    table, found = trace.events, []
+    for lane in np.unique(table.lane[functions]).tolist():
+        of_lane = functions[table.lane[functions] == lane]
+        found.append(Innermost.of(trace, of_lane).at(table.start[operators[table.lane[operators] == lane]]))
+    return np.isin(functions, np.concatenate(found))

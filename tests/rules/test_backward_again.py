@@ -1,0 +1,117 @@
+"""Several losses that are sent back through the same layers one by one, which one pass of their sum would do at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from parsers.model import Attribute, Trace
+from parsers.model.late.dataclass import dataclass
+from rules import diagnose
+from rules.analysis.analysis import Analysis
+from rules.analysis.stretches.backward_again import backward_again
+from rules.fixes.plan import make_plan
+from tests.rules.builder import AUTOGRAD, TinyTrace, steps
+
+FUNCTION = "autograd::engine::evaluate_function: "
+STEPS = 6
+
+
+@dataclass(frozen=True)
+class Program:
+    """Steps with one forward pass and ``losses`` backward passes through its shared layers."""
+
+    losses: int = 4
+    layers: int = 10
+    adds: bool = True  # later passes add to the gradients of earlier ones
+    gathers: bool = True
+    shared: bool = True  # all losses go through the same operators
+    update_between: bool = False
+    notes_down: bool = False  # a graph of the first pass, to differentiate it again
+    numbered: bool = True
+
+    def trace(self) -> Trace:
+        return steps(STEPS, 500 + 600 * self.losses, self._step).build()
+
+    def _step(self, trace: TinyTrace, index: int) -> None:
+        at, number = 10.0, 1_000 * index
+        for layer in range(self.layers * (1 if self.shared else self.losses)):
+            self._numbered(trace, trace.op(at, at + 8, "aten::linear"), number + layer, 0)
+            trace.operation(at + 6, at + 36, "void gemm", at + 1, launch_us=2)
+            at += 40
+        for loss in range(self.losses):
+            offset = 0 if self.shared else loss * self.layers
+            for layer in reversed(range(self.layers)):
+                self._function(trace, at, number + offset + layer, loss)
+                at += 60
+            if self.update_between:
+                trace.region(at - 6, at - 2, "Optimizer.step#SGD.step")
+        trace.region(at + 10, at + 14, "Optimizer.step#SGD.step")
+
+    def _function(self, trace: TinyTrace, at: float, number: int, loss: int) -> None:
+        self._numbered(trace, trace.op(at, at + 40, f"{FUNCTION}AddmmBackward0", AUTOGRAD), number, 1)
+        trace.operation(at + 6, at + 56, "void gemm", at + 2, thread=AUTOGRAD, launch_us=2)
+        if self.notes_down and loss == 0:
+            self._numbered(trace, trace.op(at + 5, at + 9, "aten::mm", AUTOGRAD), number, 0)
+        if self.gathers:
+            trace.op(at + 42, at + 52, f"{FUNCTION}torch::autograd::AccumulateGrad", AUTOGRAD)
+            trace.op(at + 43, at + 50, "aten::add_" if loss and self.adds else "aten::detach", AUTOGRAD)
+
+    def _numbered(self, trace: TinyTrace, event: int, number: int, thread: int) -> None:
+        if self.numbered:
+            trace.builder.attribute(Attribute.SEQUENCE, np.array([event]), number)
+            trace.builder.attribute(Attribute.FORWARD_THREAD, np.array([event]), thread)
+
+
+@pytest.mark.parametrize("losses", [2, 4])
+def test_all_passes_but_the_first_are_found(losses: int) -> None:
+    found = backward_again(Analysis(Program(losses=losses).trace()))
+    assert found.passes == losses
+    # a function and one that gathers for each of ten layers, in each pass after the first
+    assert len(found.functions) == STEPS * (losses - 1) * 10 * 2
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        Program(losses=1),
+        Program(shared=False),
+        Program(adds=False),
+        Program(gathers=False),
+        Program(update_between=True),
+        Program(notes_down=True, losses=2),
+        Program(numbered=False),
+    ],
+    ids=[
+        "one loss",
+        "each loss has layers of its own",
+        "each pass stores gradients of its own",
+        "no gradient is gathered, as for a Jacobian",
+        "the parameters are updated in between",
+        "the gradient is differentiated again",
+        "no numbers recorded",
+    ],
+)
+def test_passes_that_cannot_be_one_are_not_accused(program: Program) -> None:
+    assert not len(backward_again(Analysis(program.trace())).functions)
+
+
+def test_one_pass_of_the_sum_is_promised_and_named_first() -> None:
+    trace = Program().trace()
+    made = make_plan(Analysis(trace), reaches={})
+    (promise,) = [each for each in made.promises if each.proposal.fix == "add-up-losses"]
+    assert (
+        promise.proposal.title == "Add up the losses: the backward pass runs 4 times through the same layers"
+    )
+    assert 2.0 < promise.expected < 3.0
+    assert (
+        diagnose(trace)
+        .findings[0]
+        .title.startswith("The backward pass runs 4 times through the same layers: ")
+    )
+
+
+@pytest.mark.parametrize(("layers", "found"), [(10, True), (9, False)], ids=["ten functions", "a head"])
+def test_a_shared_head_of_a_few_layers_is_left_alone(layers: int, found: bool) -> None:
+    made = make_plan(Analysis(Program(losses=2, layers=layers).trace()), reaches={})
+    assert ("add-up-losses" in {each.proposal.fix for each in made.promises}) is found
