@@ -1,4 +1,4 @@
-"""Several losses that are sent back through the same layers one by one, which one pass of their sum would do at once."""
+"""Several losses that are sent back through the same layers one by one, where one pass of their sum would do."""
 
 from __future__ import annotations
 
