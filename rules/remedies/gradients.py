@@ -30,3 +30,18 @@ ONE_BACKWARD = remedy(
     code=for_pytorch("""loss = sum(weight * each for weight, each in zip(weights, losses))
 loss.backward()                              # instead of each.backward(retain_graph=True)"""),
 )
+
+SPARSE_GRADIENTS = remedy(
+    for_pytorch(
+        "Let the tables have sparse gradients, with torch.optim.SGD without momentum, Adagrad or SparseAdam for "
+        "them and another optimizer for the rest."
+    ),
+    for_pytorch(
+        "Clip and log the norms of the other gradients alone: sparse ones do not go with every operator."
+    ),
+    for_pytorch(
+        "Several tables may become one with an offset for each feature, so that all are looked up and updated at once."
+    ),
+    code=for_pytorch("""table = torch.nn.Embedding(rows, width, sparse=True)
+optimizers = [torch.optim.SparseAdam(table.parameters()), torch.optim.Adam(rest, fused=True)]"""),
+)
