@@ -8,26 +8,18 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import I64
-from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
-from rules.fixes.base import Proposal, fix, remedy
+from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times
-from rules.fixes.forms.written import Shapes, called_in_order, costly_calls, elements, fitting
+from rules.fixes.forms.written import called_in_order, costly_calls
+from rules.kernels.pair_distances import MIN_DIMENSIONS, pair_distances
+from rules.remedies.distances import DISTANCES_BY_PRODUCT
 from rules.replay.replay import Replay
-from rules.wording.words import for_pytorch
 
-MIN_DIMENSIONS = 8  # of a point: the differences of fewer take hardly more room than the distances
-MIN_RATIO = 4  # times as many differences as numbers in the larger of the two
 # passes over the distances that are left: the product and what is added to it, of points of so many dimensions
 PASSES, PASSES_AT_MOST, PASSES_AT_LEAST = 2.0, 4.0, 1.25
-_SQUARES = frozenset({"aten::pow", "aten::square", "aten::mul"})
-_SUMS = frozenset({"aten::sum", "aten::mean"})
-_NORMS = frozenset({"aten::linalg_vector_norm", "aten::norm", "aten::linalg_norm"})
-
-_CODE = """squares = x.square().sum(1, keepdim=True) + y.square().sum(1) - 2 * x @ y.T
-# or torch.cdist(x, y), instead of ((x[:, None] - y[None]) ** 2).sum(-1)"""
 
 
 @fix
@@ -63,14 +55,7 @@ What makes it more or less
             categories=(Category.MEMORY_BOUND_KERNELS, Category.SLOW_OPERATOR),
             culprit="aten::sub",
             problem="Distances are computed by broadcasting",
-            remedy=remedy(
-                for_pytorch(
-                    "The square of a difference is the sum of both squares less twice the product: one matrix product "
-                    "and two short sums, and no tensor of all differences."
-                ),
-                for_pytorch("torch.cdist does it in one call, for the 1-norm as well."),
-                code=for_pytorch(_CODE),
-            ),
+            remedy=DISTANCES_BY_PRODUCT,
             expected=durations_times(operations, left),
             low=durations_times(operations, most),
             high=durations_times(operations, least),
@@ -80,33 +65,7 @@ What makes it more or less
 
 def _differences(analysis: Analysis) -> tuple[I64, int]:
     """The operators that subtract all pairs, square and sum, and of how many dimensions the points are."""
-    trace, found = analysis.trace, [np.empty(0, np.int64)]
-    sizes: list[int] = []
-
-    def all_pairs(subtracted: Shapes, following: Shapes) -> bool:
-        one, other = subtracted[0], subtracted[1]
-        between = np.broadcast_shapes(tuple(one), tuple(other))
-        larger = max(elements(one), elements(other))
-        mine = one[-1] == other[-1] >= MIN_DIMENSIONS and len(between) > 2
-        if not mine or list(between) != following[0] or elements(list(between)) < MIN_RATIO * larger:
-            return False
-        sizes.append(one[-1])
-        return True
-
-    for operators in called_in_order(analysis):
-        subtracts = np.flatnonzero(named(trace, operators, "aten::sub".__eq__))
-        subtracts = subtracts[subtracts + 1 < len(operators)]
-        subtracts = subtracts[fitting(trace, operators[subtracts], operators[subtracts + 1], fits=all_pairs)]
-        norms = subtracts[named(trace, operators[subtracts + 1], _NORMS.__contains__)]
-        squares = subtracts[subtracts + 2 < len(operators)]
-        squares = squares[
-            named(trace, operators[squares + 1], _SQUARES.__contains__)
-            & named(trace, operators[squares + 2], _SUMS.__contains__)
-            & fitting(trace, operators[squares + 1], operators[squares + 2], fits=_alike)
-        ]
-        found += [operators[norms], operators[norms + 1], *(operators[squares + place] for place in range(3))]
-    return np.concatenate(found), min(sizes, default=MIN_DIMENSIONS)
-
-
-def _alike(one: Shapes, other: Shapes) -> bool:
-    return one[0] == other[0]
+    found = [pair_distances(analysis.trace, operators) for operators in called_in_order(analysis)]
+    sizes = [each.dimensions for each in found if len(each.operators)]
+    operators = np.concatenate([np.empty(0, np.int64), *(each.operators for each in found)])
+    return operators, min(sizes, default=MIN_DIMENSIONS)

@@ -14,7 +14,8 @@ from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import without_calls
-from rules.fixes.forms.written import Shapes, called_in_order, costly_calls, elements, fitting
+from rules.fixes.forms.written import called_in_order, costly_calls
+from rules.kernels.fitting_shapes import Shapes, elements, fitting
 from rules.replay.replay import Replay
 from rules.wording.words import for_pytorch
 

@@ -8,7 +8,8 @@ from parsers.model import I64, derived
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
-from rules.fixes.forms.written import Shapes, called_in_order, elements, fitting
+from rules.fixes.forms.written import called_in_order
+from rules.kernels.fitting_shapes import Shapes, elements, fitting
 
 FAR = 16  # operators between the copy and the attention: turning and scaling it, and a softmax before the values
 FEW_QUERIES = 16  # for a head: attention then does little but read keys and values

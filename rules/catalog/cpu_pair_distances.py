@@ -1,0 +1,88 @@
+"""A program on the CPU alone that computes distances of all pairs by broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import union
+from rules.analysis.cpu.cpu_time import cpu_time
+from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.kernels.pair_distances import MIN_DIMENSIONS, MIN_RATIO, pair_distances
+from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines
+from rules.remedies.distances import DISTANCES_BY_PRODUCT
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.wording.headline import Headline
+from rules.wording.phrases import of_every_step
+
+MIN_SHARE = 0.05  # of a step
+
+
+@rule
+class CpuPairDistances(Rule):
+    """Differences of all pairs that are squared and summed, on the CPU."""
+
+    id: ClassVar[str] = "cpu-pair-distances"
+    category: ClassVar[Category] = Category.HOST_BOUND
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
+    explanation: ClassVar[str] = f"""
+What it found
+    Only the CPU was recorded, and two tensors are subtracted so that each row of one meets each row of the other; the
+    differences are squared and summed.
+
+Why it costs time
+    The differences are as many times larger than the distances as a point has dimensions, and are written and read
+    several times. A matrix product computes the same without them.
+
+How it decides
+    A subtraction whose result has at least {MIN_RATIO} times as many numbers as either side, of points of at least
+    {MIN_DIMENSIONS} dimensions, followed by a square and a sum, or by a norm. The time until the next operator counts,
+    too, where it is no longer than they are: large tensors are given back in it. One part of as many as a point has
+    dimensions remains. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps
+    were found. Shapes must be recorded.
+
+What to try
+    torch.cdist, or the squares of both sides less twice their product.
+
+When it is wrong
+    If distances are small beside the numbers themselves: the product then loses digits.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        time = cpu_time(analysis)
+        if time is None or not time.is_all or time.steps < MIN_STEPS:
+            return
+        table, (operators, dimensions) = analysis.trace.events, pair_distances(analysis.trace, time.operators)
+        begins, until = table.start[operators], table.end[operators]
+        begin_next = np.append(table.start[time.operators], time.window[1])
+        begin_next = begin_next[np.searchsorted(begin_next, until)]
+        freed = begin_next - until <= until - begins  # what is no longer needed takes as long to give back
+        start, end = spans = union(begins, np.where(freed, begin_next, until))
+        took = time.without_recorder(spans)
+        lost = round(took * (1 - 1 / dimensions))
+        if lost < MIN_SHARE * time.step_ns:
+            return
+        lane = int(table.lane[operators[0]])
+        longest = np.argsort(start - end, kind="stable")[:MAX_NAMED].tolist()
+        yield self.finding(
+            analysis,
+            ceiling_ns=lost,
+            window_ns=time.step_ns,
+            headline=Headline(
+                "Distances are computed by broadcasting", of_every_step(analysis, took / time.step_ns)
+            ),
+            account=f"All pairs of points of {dimensions:,} dimensions or more are subtracted, squared and summed. "
+            f"That takes {duration(took / time.steps)} of the {duration(time.step_ns / time.steps)} of a step.",
+            remedy=DISTANCES_BY_PRODUCT,
+            culprit=culprit_of(
+                analysis, own_lines(analysis, time, spans), Culprit(CulpritKind.OPERATOR, "aten::sub")
+            ),
+            evidence=tuple(
+                Evidence(lane, int(start[each]), int(end[each]), "differences of all pairs")
+                for each in longest
+            ),
+        )
