@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
+from parsers.files.texts import utf8
 from parsers.model import ArgumentSource, Progress, Trace
 from parsers.model.catalogs import load_all
 from parsers.model.late.dataclass import dataclass
@@ -20,19 +21,25 @@ HEAD_BYTES = 64 * 1024
 class Source:
     """One recording to read: the file, and what is inside it once unpacked.
 
-    ``path`` is the user's file (never written to). ``head`` holds the first ``HEAD_BYTES`` of the unpacked content.
-    ``compression`` is "" (plain), "gzip" or "zstd". A member of an archive was unpacked to a private temporary
-    file: then ``path`` is that file and ``shown`` is what to call it.
+    ``path`` is the user's file (never written to). ``head`` holds the first ``HEAD_BYTES`` of the unpacked content, and
+    ``tail`` the last ones of a plain text that is longer. ``compression`` is "" (plain), "gzip" or "zstd". A member of
+    an archive was unpacked to a private temporary file: then ``path`` is that file and ``shown`` is what to call it.
     """
 
     path: Path
     head: bytes
     compression: str = ""
     shown: str = ""
+    tail: bytes = b""
 
     @property
     def name(self) -> str:
         return self.shown or self.path.name
+
+    @property
+    def printed(self) -> tuple[bytes, ...]:
+        """Where a table stands that a program printed: at the beginning, or behind all else that it printed; UTF-8."""
+        return (utf8(self.head), self.tail) if self.tail else (utf8(self.head),)
 
 
 class Parser(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import IO, cast
@@ -46,7 +47,17 @@ def identify(path: Path, shown: str = "") -> Source:
         ) from error
     if not head:
         raise Malformed(path, f"The {compression} file is empty.", "Record or copy it again.")
-    return Source(path, head, compression, shown)
+    tail = b"" if compression or len(head) < HEAD_BYTES else _tail(path)
+    return Source(path, head, compression, shown, tail)
+
+
+def _tail(path: Path) -> bytes:
+    """The last lines of a text; nothing of other files."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        file.seek(-HEAD_BYTES, os.SEEK_END)
+        tail = file.read(HEAD_BYTES)
+        return b"" if b"\0" in tail else tail
+    return b""
 
 
 def _refuse_holes(path: Path, found: os.stat_result) -> None:

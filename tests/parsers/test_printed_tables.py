@@ -107,3 +107,14 @@ def test_calls_of_hip_are_no_work_of_the_gpu(tmp_path: Path) -> None:
         for name in ("hipFree", "gemm", "__hipPop")
     ]
     assert of == [TimeOf.CALLS, TimeOf.GPU, TimeOf.CALLS]
+
+
+def test_a_table_behind_long_output_of_the_program_is_found(tmp_path: Path) -> None:
+    output = "epoch 1: loss 0.3\n" * 10_000
+    (table,) = opened(tmp_path, output + TORCH).tables
+    assert table.column("Name") == ("aten::mm", "aten::add")
+
+
+def test_a_long_file_that_is_no_text_has_no_table_behind_it(tmp_path: Path) -> None:
+    with pytest.raises(UnknownFormat):
+        opened(tmp_path, "epoch 1: loss 0.3\n" * 10_000 + "\0" + TORCH)

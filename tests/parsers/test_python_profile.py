@@ -123,3 +123,10 @@ def test_what_another_profiler_saw_is_no_time_of_starting_it(tmp_path: Path) -> 
     assert table.column("Own share")[0] == 100.0
     assert table.totals[0].whole == 6.0
     assert len(table.rows) == 2
+
+
+def test_a_long_table_behind_the_output_of_the_program_is_found_by_its_rows(tmp_path: Path) -> None:
+    row = "        1    0.001    0.001    0.001    0.001 train.py:{}(step)\n"
+    long = PRINTED.rstrip("\n") + "\n" + "".join(row.format(line) for line in range(1, 2_000))
+    table = table_of(tmp_path, ("epoch 1\n" * 10_000 + long).encode())
+    assert len(table.rows) == 2_001

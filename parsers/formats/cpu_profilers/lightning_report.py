@@ -87,13 +87,16 @@ class LightningReport:
     version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
-        text = utf8(source.head).decode("latin-1")
-        if "Mean duration" in text and _SIMPLE.search(text):
-            return True
-        return "function calls" in text and _ADVANCED.search(text) is not None
+        return any(_is_report(each.decode("latin-1")) for each in source.printed)
 
     def read(self, source: Source, progress: Progress) -> Trace:
         return read_profile(source, progress, (self.format, "PyTorch Lightning"), _tables)
+
+
+def _is_report(text: str) -> bool:
+    if "Mean duration" in text and _SIMPLE.search(text):
+        return True
+    return "function calls" in text and _ADVANCED.search(text) is not None
 
 
 def _tables(content: bytes) -> Iterator[ResultTable]:

@@ -53,8 +53,10 @@ class LineProfile:
     version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
-        head = utf8(source.head)
-        return b"Line Contents" in head and _HEADER.search(head.decode("latin-1")) is not None
+        return any(
+            b"Line Contents" in each and _HEADER.search(each.decode("latin-1")) is not None
+            for each in source.printed
+        )
 
     def read(self, source: Source, progress: Progress) -> Trace:
         return read_profile(source, progress, (self.format, "line_profiler"), _tables)

@@ -40,9 +40,10 @@ class PerfStat:
     version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
-        head = utf8(source.head)
-        return b"Performance counter stats for" in head and any(
-            map(_TITLE.match, head.decode("utf-8", "replace").splitlines())
+        return any(
+            b"Performance counter stats for" in each
+            and any(map(_TITLE.match, each.decode("utf-8", "replace").splitlines()))
+            for each in source.printed
         )
 
     def read(self, source: Source, progress: Progress) -> Trace:

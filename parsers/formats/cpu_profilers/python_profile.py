@@ -20,6 +20,7 @@ _IN_ALL = regex(r"\s*\d+ function calls .*\bin (\d{1,12}\.\d{1,9}) (?:CPU )?seco
 _ROW = regex(
     r"\s*(\d{1,15})(?:/\d{1,15})?\s+(\d{1,9}\.\d{1,9})\s+\d\S*\s+(\d{1,9}\.\d{1,9})\s+\d\S*\s+(\S.*)$"
 )
+_ROWS = regex(rb"(?:\n *\d+(?:/\d+)? +(?:\d+\.\d{3} +){4}[^\n]+){5}")  # of a table that begins above the tail
 _PLACE = regex(r"(.*):(\d{1,9})\((.*)\)$")
 _BUILT_IN = regex(r"[<{](?:built-in )?method '?([\w.]+)'?(?: of '([\w.]+)' objects)?[>}]")
 _SAVED = regex(rb"[{\xfb][()\xa8\xa9](?:\x03|\x03\0\0\0)[utzZaA\xf5\xf4\xfa\xda\xe1\xc1]", re.DOTALL)
@@ -50,10 +51,12 @@ class PythonProfile:
     files: ClassVar[str] = "cProfile, as text and as saved for pstats"
     suffixes: ClassVar[tuple[str, ...]] = (".prof", ".pstats", ".txt")
     priority: ClassVar[int] = 57  # before the tables of torch.utils.bottleneck, which prints both
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def recognises(self, source: Source) -> bool:
-        return _SAVED.match(source.head) is not None or _HEADER.encode() in utf8(source.head)
+        if _SAVED.match(source.head) or any(_HEADER.encode() in each for each in source.printed):
+            return True
+        return _ROWS.search(source.tail) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
         def tables(content: bytes) -> Iterator[ResultTable]:

@@ -131,9 +131,12 @@ def _prints_several(head: bytes) -> bool:
     return len(first) < len(head) or re.search(rb"\n\s*\n", head) is not None
 
 
-def _is_for_people(head: bytes) -> bool:
+def _is_for_people(source: Source) -> bool:
     """Whether it has a table with columns under one another, as profilers print behind the program's own output."""
-    text = utf8(head).decode("latin-1")
+    return any(_has_columns(each.decode("latin-1")) for each in source.printed)
+
+
+def _has_columns(text: str) -> bool:
     if has_nvprof_tables(text):
         return True
     if not has_rule(text):
@@ -156,14 +159,14 @@ class ResultTables:
     version: ClassVar[int] = 9
 
     def recognises(self, source: Source) -> bool:
-        return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source.head)
+        return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source)
 
     def read(self, source: Source, progress: Progress) -> Trace:
         builder = TraceBuilder()
         kind = kind_of(source.head)
         found: list[tuple[Kind, CsvTable]]
         in_all: _InAll = {}
-        if _prints_several(source.head) or _is_for_people(source.head):
+        if _prints_several(source.head) or _is_for_people(source):
             with open_bytes(source) as stream:
                 limited = LimitedStream(stream, source, progress.part(0.0, 0.4), "reading the tables")
                 found, in_all = _printed(
