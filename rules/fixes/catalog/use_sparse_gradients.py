@@ -14,7 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times, host_time_times, together
-from rules.fixes.forms.written import Shapes, elements, fitting
+from rules.kernels.fitting_shapes import Shapes, elements, fitting
 from rules.kernels.operator_work import inputs_of
 from rules.remedies.gradients import SPARSE_GRADIENTS
 from rules.replay.origins import called_operators
