@@ -38,7 +38,8 @@ MAP = REPOSITORY / ".pytest_cache" / "reached.json"
 WANTED = 0.95
 LATEST = REPOSITORY / ".pytest_cache" / "reached_latest.json"
 NOTICED = REPOSITORY / ".pytest_cache" / "noticed.json"
-AT_A_TIME = 4  # tests of one function with different parameters
+DIRECT = 50  # functions that a test runs, fixtures included, which asks one of them directly
+AT_A_TIME = 8  # tests of one function with different parameters
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly")
 
 
@@ -80,7 +81,7 @@ class Reached:
     def tests_of(self, constant: Constant, most_s: float) -> list[str]:
         """Tests that run what reads a constant, ``most_s`` of a processor all together.
 
-        First come those that are named after a module that reads it or asks what does, or in a file that speaks of one,
+        First come those that call it directly, that are named after a module that reads it or asks what does, or in a file that speaks of one,
         then the quick ones; of one with parameters some at a time.
         """
         readers = read_by(constant)
@@ -90,13 +91,16 @@ class Reached:
         stems = {Path(file).stem.removesuffix("s") for file in files | importers_of(files)}
         subject = re.compile("|".join("[_ -]".join(stem.split("_")) for stem in stems))
         by_function: dict[str, list[tuple[float, str]]] = {}
+        direct = set()
         for test, (seconds, places) in self.tests.items():
             if not places.isdisjoint(reading) or (
                 loaded and any(place.startswith(loaded) for place in places)
             ):
                 by_function.setdefault(test.partition("[")[0], []).append((seconds, test))
+                direct |= {test} if len(places) <= DIRECT else set()
         found = [
             (
+                test not in direct,
                 subject.search(test) is None,
                 subject.search(_text(test.partition("::")[0])) is None,
                 number // AT_A_TIME,
