@@ -81,8 +81,8 @@ class Reached:
     def tests_of(self, constant: Constant, most_s: float) -> list[str]:
         """Tests that run what reads a constant, ``most_s`` of a processor all together.
 
-        First come those that call it directly, that are named after a module that reads it or asks what does, or in a file that speaks of one,
-        then the quick ones; of one with parameters some at a time.
+        First come those that call it directly, that are named after a module that reads it or asks what does, or in a
+        file that speaks of one, then the quick ones; of one with parameters some at a time.
         """
         readers = read_by(constant)
         reading = {f"{file}:{function}" for file, function in readers if function}
