@@ -134,12 +134,17 @@ def parser(cls: type[P]) -> type[P]:
 
 _FORMATS = f"{__package__.rpartition('.')[0]}.formats"
 _KINETO = regex(rb'\s*\{\s*"schemaVersion"\s*:\s*\d+\s*,\s*"deviceProperties"\s*:')
-_OF_KINETO = "chrome", "chrome_trace"  # the format, and the module that reads it
+_OF_KINETO = "chrome"  # its format
 
 
 @cache
 def _discover() -> None:
     load_all(_FORMATS)
+
+
+def _kineto() -> Parser:
+    importlib.import_module(f"{_FORMATS}.chrome_trace")
+    return _PARSERS[_OF_KINETO]
 
 
 def parsers() -> list[Parser]:
@@ -150,9 +155,7 @@ def parsers() -> list[Parser]:
 
 def reopenable_parser(format: str) -> Reopenable | None:
     """The parser of a format whose traces may be kept in a cache; None where there is no such parser."""
-    if format not in _PARSERS:
-        _discover()
-    found = _PARSERS.get(format)
+    found = _kineto() if format == _OF_KINETO else {each.format: each for each in parsers()}.get(format)
     return found if isinstance(found, Reopenable) else None
 
 
@@ -163,7 +166,5 @@ def parser_of(source: Source) -> Parser | None:
     sixteenth of a small diagnosis.
     """
     if _KINETO.match(source.head):
-        format, module = _OF_KINETO
-        importlib.import_module(f"{_FORMATS}.{module}")
-        return _PARSERS[format]
+        return _kineto()
     return next((each for each in parsers() if each.recognises(source)), None)
