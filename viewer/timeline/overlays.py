@@ -78,12 +78,12 @@ class Overlays:
     def _draw_outside(self, painter: QPainter, height: int) -> None:
         """What is out of focus is pale, and where the recording ends within the view, it says so."""
         state, colors = self._state, theme.current()
-        left, right = (state.scale.x(when) for when in state.focus or (0.0, state.end))
-        pale = QColor(colors.window)
-        pale.setAlpha(PALE if state.focus is not None else 0)
-        painter.fillRect(QRectF(0, 0, min(max(left, 0.0), state.scale.width), height), pale)
-        begin = min(max(right, 0.0), state.scale.width)
-        painter.fillRect(QRectF(begin, 0, state.scale.width - begin, height), pale)
+        if state.focus is not None:
+            left, right = (min(max(state.scale.x(when), 0.0), state.scale.width) for when in state.focus)
+            pale = QColor(colors.window)
+            pale.setAlpha(PALE)
+            painter.fillRect(QRectF(0, 0, left, height), pale)
+            painter.fillRect(QRectF(right, 0, state.scale.width - right, height), pale)
         end = state.scale.x(state.end)
         if state.limits is not None and end + self._small.width(ENDS) + 16 < state.scale.width:
             painter.setPen(colors.text_secondary)

@@ -96,8 +96,9 @@ def draw_ground(picture: Picture, shown: list[Shown], origin: float) -> None:
     picture.lines.add(*(picture.place(each.top, each.placed.height) for each in headings)).fill(
         rgb(colors.strip)
     )
-    bottoms = [round((each.top + each.placed.height) * picture.ratio) for each in shown]
-    between = (slice(max(bottom - picture.line, 0), max(bottom, 0)) for bottom in bottoms)
+    bottoms = (round((each.top + each.placed.height) * picture.ratio) for each in shown)
+    line = picture.line
+    between = [slice(bottom - line if bottom > line else 0, bottom) for bottom in bottoms if bottom > 0]
     picture.lines.add(*between).fill(rgb(colors.line))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Set
-from functools import cached_property, partial
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -142,7 +142,8 @@ class Stretched:
 
     source: Strip
     place: I64
-    wide: Callable[[], tuple[I64, F64, F64, I64, I64]]
+    name: Hashable
+    others: Stretching
 
     @property
     def empty(self) -> bool:
@@ -155,7 +156,9 @@ class Stretched:
         if self.empty:
             return None
         columns = self.source.columns
-        return Columns(columns.coverage.take(self.place), columns.event.take(self.place), *self.wide())
+        return Columns(
+            columns.coverage.take(self.place), columns.event.take(self.place), *self.others.wide(self.name)
+        )
 
     def look(self, make: Callable[[Columns], U32], _: Grid) -> U32:
         """What the columns of the view look like."""
@@ -187,7 +190,7 @@ class Stretching:
         zoom = exact.zoom
         key = zoom.step, zoom.phase, exact.first, exact.last
         place = self._places[key] if key in self._places else self._place_in(exact, key)
-        return None if place is None else Stretched(exact, place, partial(self._wide, name))
+        return None if place is None else Stretched(exact, place, name, self)
 
     def _whose_turn(self, before: float) -> Set[Hashable]:
         """So many of the rows of the farthest zooms that each is worked out while its strip still serves."""
@@ -211,7 +214,8 @@ class Stretching:
         seen = (right > 0) & (left < self._view.width) & (right - left >= WIDE)
         return part, seen, left, right, begin, np.maximum(end, begin + 1)
 
-    def _wide(self, name: Hashable) -> tuple[I64, F64, F64, I64, I64]:
+    def wide(self, name: Hashable) -> tuple[I64, F64, F64, I64, I64]:
+        """A row's wide events with their exact edges in the view, as ``Columns`` has them."""
         parts, seen, left, right, begin, end = self._edges
         part, wide = parts[name], self._exact[name].columns.wide
         some = seen[part].nonzero()[0]
