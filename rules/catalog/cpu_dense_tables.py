@@ -13,24 +13,12 @@ from rules.analysis.cpu.cpu_time import cpu_time
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS
 from rules.losses.dense_tables import MAX_USED, dense_tables
-from rules.remedies.remedy import remedy
+from rules.remedies.gradients import SPARSE_GRADIENTS
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step
-from rules.wording.words import for_pytorch
 
 MIN_SHARE = 0.05  # of a step
-SPARSE = remedy(
-    for_pytorch(
-        "Let the table have sparse gradients, which hold the rows that were looked up: nn.Embedding(..., sparse=True)."
-    ),
-    for_pytorch(
-        "torch.optim.SGD and Adagrad take them; instead of Adam, give the table to torch.optim.SparseAdam and the rest "
-        "of the model to another optimizer. Weight decay and momentum need all rows."
-    ),
-    code=for_pytorch("""table = nn.Embedding(1_000_000, 64, sparse=True)
-optimizers = [torch.optim.SparseAdam(table.parameters()), torch.optim.AdamW(rest.parameters(), fused=True)]"""),
-)
 
 
 @rule
@@ -51,8 +39,10 @@ Why it costs time
 How it decides
     The lookups of a step (aten::embedding) have at most {percent(MAX_USED)} of a table's rows, and its gradient is
     dense (aten::embedding_dense_backward). The time in that operator, and in those of the optimizer that are handed
-    mostly such tables, is counted, less the part of the rows that are looked up. Below {percent(MIN_SHARE)} of the step
-    nothing is reported, nor if fewer than {MIN_STEPS} steps were found. Shapes must be recorded.
+    mostly such tables, is counted, less the part of the rows that are looked up. A table that is also a factor of a
+    matrix product, as the output layer of a language model may be, gets a dense gradient from that anyway. Below
+    {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps were found. Shapes must be
+    recorded.
 
 What to try
     nn.Embedding(..., sparse=True), with SGD, Adagrad or SparseAdam.
@@ -84,7 +74,7 @@ When it is wrong
             account=f"A step looks up at most {found.used:,} of {found.rows:,} rows, and makes and adds gradients of "
             f"all of them. That takes {duration(lost / time.steps)} of the {duration(time.step_ns / time.steps)} of a "
             "step more than those of the rows that were looked up.",
-            remedy=SPARSE,
+            remedy=SPARSE_GRADIENTS,
             culprit=Culprit(CulpritKind.OPERATOR, "aten::embedding_dense_backward"),
             evidence=tuple(
                 Evidence(lane, int(start[each]), int(end[each]), "all rows of a table") for each in longest

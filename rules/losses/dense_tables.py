@@ -20,6 +20,7 @@ MAX_USED = (
 MOSTLY = 0.5  # of the elements of the lists that an operator is handed
 LOOKED_UP = "aten::embedding"
 DENSE = "aten::embedding_dense_backward"
+_PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::matmul", "aten::linear"})
 _ON_ALL = regex(
     r"aten::(_foreach_\w+|_fused_\w+|\w+_|zeros_like|clone|sqrt|square|mul|add|div|lerp|norm|linalg_vector_norm)$"
 )
@@ -51,7 +52,18 @@ def dense_tables(time: CpuTime) -> DenseTables | None:
             table = tuple(shapes[0])
             used[table] = used.get(table, 0) + math.prod(shapes[1]) * count
     tables = {table: count // max(time.steps, 1) for table, count in used.items()}
-    tables = {table: count for table, count in tables.items() if count <= MAX_USED * table[0]}
+    products = events[named(trace, events, _PRODUCTS.__contains__)]
+    factors = {
+        shape
+        for each in np.unique(trace.attribute(Attribute.INPUT_DIMS, products, -1)).tolist()
+        if each >= 0
+        for shape in map(tuple, _tensors(json.loads(trace.strings[each])))
+    }
+    tables = {
+        table: count
+        for table, count in tables.items()
+        if count <= MAX_USED * table[0] and not {table, table[::-1]} & factors
+    }
     if not tables:
         return None
     candidates = events[named(trace, events, lambda name: _ON_ALL.match(name) is not None)]
