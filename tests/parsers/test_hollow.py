@@ -151,6 +151,7 @@ HOLLOW = [
     ("inductor-bandwidth", b"TRITON KERNELS BANDWIDTH INFO (/tmp/a.py)\n"),
     ("gprof", b"  %   cumulative\n time   seconds   seconds    calls  us/call  us/call  name\n"),
     ("perf-stat", b" Performance counter stats for 'ls':\n"),
+    ("smi-topology", b"\tGPU0\tGPU1\tCPU Affinity\n"),
     ("py-spy-trace", b'[{"cat": "py-spy", "name": "load", "ph": "E", "ts": 1}]'),
     ("execution-trace", b'{"schema": "1.1.1-chakra.0.0.4", "pid": 5, "nodes": []}'),
     ("chakra-trace", test_chakra_trace.written()),

@@ -62,3 +62,16 @@ def test_rows_that_end_with_an_unquoted_name_are_whole_where_all_else_is_a_numbe
     assert table.column("Name") == ("red(float*, int)", "plain")
     other = written(tmp_path / "other.csv", f"{head}1%,2us,many,2us,2us,2us,black(float*, int)\n")
     assert other.quality.quarantined == 1
+
+
+def test_rows_of_nccl_tests_into_which_nccl_logs_are_whole(fixtures: Path, tmp_path: Path) -> None:
+    log = "node7:64904:64921 [1] NCCL INFO AllReduce: opCount 0\n"
+    plain = (fixtures / "results" / "nccl_tests.txt").read_text()
+    parted = plain.replace("  -1    ", f"  -1{log}{log}    ").replace(
+        " 150.55      0", f" 150.55      0{log}"
+    )
+    assert parted.count("NCCL INFO") > 4
+    (tmp_path / "job.log").write_text(log + parted)
+    (whole,) = open_trace([fixtures / "results" / "nccl_tests.txt"]).tables
+    (table,) = open_trace([tmp_path / "job.log"]).tables
+    assert table.rows == whole.rows

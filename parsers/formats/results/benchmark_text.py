@@ -27,6 +27,9 @@ from parsers.model.results import MAX_ROWS, Cell
 _NCCL_NAME = regex(
     r"(all_reduce|all_gather|reduce_scatter|broadcast|alltoall|all_to_all|sendrecv|reduce|gather|scatter)_perf"
 )
+_NCCL_LOG = regex(
+    r"[A-Za-z][\w.-]{0,80}:\d{1,9}:\d{1,9} \[\d{1,4}\] NCCL [A-Z]{1,9} [^\n]*\n"
+)  # with NCCL_DEBUG set
 _NCCL_AVERAGE = "Avg bus bandwidth"
 _TIMING = ("time", "algbw", "busbw")
 _MAYBE_BLANK = ("redop", "root")  # a collective that reduces nothing, or has no root, leaves them empty
@@ -46,7 +49,7 @@ class BenchmarkText:
     files: ClassVar[str] = "output of nccl-tests and torch.utils.benchmark"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
     priority: ClassVar[int] = 65
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def recognises(self, source: Source) -> bool:
         text = source.head.decode("utf-8", "replace")
@@ -60,7 +63,9 @@ class BenchmarkText:
         builder = TraceBuilder()
         with open_bytes(source) as stream:
             limited = LimitedStream(stream, source, progress.part(0.0, 0.5), "reading results")
-            text = limited.whole("Keep its first tables.").decode("utf-8", "replace")
+            text = _NCCL_LOG.sub(
+                "", limited.whole("Keep its first tables.").decode("utf-8", "replace")
+            )  # into which rows are printed part by part
         lines = text.splitlines()
         headers = [index for index, line in enumerate(lines) if _is_nccl_header(line)]
         if headers:

@@ -1,0 +1,83 @@
+"""What ``nvidia-smi topo -m`` prints: how GPUs and network adapters of a computer are connected."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import ClassVar
+
+from parsers.files.base import Source, parser
+from parsers.files.texts import utf8
+from parsers.model import Progress, ResultColumn, ResultTable, Trace
+from parsers.model.late.regex import regex
+from parsers.model.results import Cell
+from parsers.printed_profile import read_profile
+
+_HEADER = regex(r"\s*GPU0\b.*\bCPU Affinity\b")
+_COLOUR = regex(r"\x1b\[\d{0,3}m")
+_GPU = regex(r"GPU\d{1,3}$")
+_LINK = regex(r"X|NV\d{1,2}|PIX|PXB|PHB|NODE|SYS|SOC")
+_MEANS = {  # as the legend below the table says
+    "PIX": "one PCIe switch",
+    "PXB": "several PCIe switches",
+    "PHB": "the CPU's PCIe bridge",
+    "NODE": "PCIe bridges of one CPU",
+    "SYS": "the link between CPUs",
+    "SOC": "the link between CPUs",
+}
+
+
+@parser
+class SmiTopology:
+    """Recognised by the header of its table."""
+
+    format: ClassVar[str] = "smi-topology"
+    accompanies: ClassVar[bool] = True
+    title: ClassVar[str] = "nvidia-smi, dcgmi and tegrastats"
+    files: ClassVar[str] = "links between GPUs (nvidia-smi topo -m)"
+    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
+    priority: ClassVar[int] = 66
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return b"CPU Affinity" in source.head and any(map(_HEADER.match, _lines(source.head)))
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        return read_profile(source, progress, (self.format, "nvidia-smi"), _tables)
+
+
+def _lines(content: bytes) -> list[str]:
+    return _COLOUR.sub("", utf8(content).decode("utf-8", "replace")).splitlines()
+
+
+def _tables(content: bytes) -> Iterator[ResultTable]:
+    lines = iter(_lines(content))
+    for line in lines:
+        if not _HEADER.match(line):
+            continue
+        ends = line.split("CPU Affinity")[0].split()
+        rows: list[tuple[Cell, ...]] = []
+        for row in lines:
+            name, *links = row.split()[: len(ends) + 1] or [""]
+            if len(links) != len(ends) or not all(map(_LINK.fullmatch, links)):
+                break
+            rows.append((name, *links))
+        columns = tuple(map(ResultColumn, ("From", *ends)))
+        yield ResultTable(_title(rows), columns, tuple(rows))
+
+
+def _title(rows: list[tuple[Cell, ...]]) -> str:
+    """How many pairs of GPUs are connected by what."""
+    gpus = [row for row in rows if _GPU.match(str(row[0]))]
+    pairs = Counter(
+        str(row[place + 1]) for index, row in enumerate(gpus) for place in range(index + 1, len(gpus))
+    )
+    told = [
+        f"{_named(link)} for {count} of {pairs.total()} pairs" if len(pairs) > 1 else _named(link)
+        for link, count in pairs.most_common()
+    ]
+    return f"Links between {len(gpus)} GPUs: {', '.join(told)}" if told else "Links of 1 GPU"
+
+
+def _named(link: str) -> str:
+    return f"{_MEANS[link]} ({link})" if link in _MEANS else f"NVLink ({link})"
