@@ -33,10 +33,18 @@ class Part:
         """
         if self.few:
             return f"{percent(self.share)} of the time, in {self.few} of {self.steps} steps"
-        delays = f", {percent(self.with_delays)} with delays" if self.with_delays else ""
         if not self.steps:
-            return f"{percent(self.share)} of the recorded time{delays}"
-        return f"{percent(self.share)} of {'every' if self.steps > 1 else 'the'} step{delays}"
+            return f"{percent(self.share)} of the recorded time{self._delays}"
+        return f"{percent(self.share)} of {'every' if self.steps > 1 else 'the'} step{self._delays}"
+
+    @property
+    def in_short(self) -> str:
+        """ "57 %", or "3.0 %, 40 % with delays": of what is known already."""
+        return f"{percent(self.share)}{self._delays}"
+
+    @property
+    def _delays(self) -> str:
+        return f", {percent(self.with_delays)} with delays" if self.with_delays else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +67,7 @@ class Headline:
     def in_short(self, reader: Reader) -> str:
         """The title with its share of a step alone, "The GPU waits for Python: 57 %", where that is what it tells."""
         amount = self.amount
-        share = percent(amount.share) if isinstance(amount, Part) and amount.is_of_a_step else str(amount)
+        share = amount.in_short if isinstance(amount, Part) and amount.is_of_a_step else str(amount)
         return self._put_together(said(self.what, reader), share)
 
     def matter(self, reader: Reader) -> str:

@@ -118,8 +118,8 @@ def shown_numbers(window: MainWindow) -> list[Shown]:
             place = next(n for n, each in enumerate(window.diagnosis.cards) if each.finding is finding)
             chip.resize(3000, chip.height())
             if amount := window.diagnosis.cards[place].share.text():
-                told = chip.text().rpartition(": ")[2]
-                assert amount.startswith(f"{told} of "), (chip.text(), amount)
+                told = re.sub(r" of (every|the) step", "", amount)
+                assert chip.text().endswith(f": {told}"), (chip.text(), amount)
     if window.fixes.cards and " · " in verdict.where.text():
         _, *times, gain = verdict.where.text().replace("\u00a0", " ").split(" · ")
         first_promise = plan.promises[0]
