@@ -18,10 +18,12 @@ from parsers.chrome.decode.header import Header
 from parsers.chrome.decode.recovery import _end_of_first_value
 from parsers.chrome.decode.times import INVALID, nanoseconds
 from parsers.compiler.records import _line
+from parsers.data_pickle import NotData, read_data
 from parsers.files.base import Source
 from parsers.formats.cpu_profilers.collapsed_stacks import CollapsedStacks
 from parsers.formats.cpu_profilers.perf_script import PerfScript
 from parsers.formats.proton.proton_tree import _Node
+from parsers.model.names.rust_symbols import readable_symbol
 
 DECADE_NS = 315_360_000_000_000_000
 
@@ -130,3 +132,24 @@ def test_a_metric_is_below_ten_to_the_thirtieth(value: float, believed: bool) ->
 @pytest.mark.parametrize("length", [300, 301])
 def test_a_reason_has_300_characters(length: int) -> None:
     assert len(_line("r" * length)) == 300
+
+
+@pytest.mark.parametrize(("length", "is_read"), [(16, True), (17, False)])
+def test_a_pickled_number_has_sixteen_bytes(length: int, is_read: bool) -> None:
+    content = b"\x80\x02\x8a" + bytes([length]) + (1 << (8 * length - 2)).to_bytes(length, "little") + b"."
+    if is_read:
+        assert read_data(content) == 1 << 126
+    else:
+        with pytest.raises(NotData, match="a number of 17 bytes"):
+            read_data(content)
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [(f"{0x1F600:x}", "\U0001f600"), (f"{0xE0100:x}", "\U000e0100"), ("110000", "$u110000$")],
+    ids=["a symbol", "the last that can be printed", "beyond all characters"],
+)
+def test_a_character_of_a_rust_name_is_one_of_unicode(code: str, shown: str) -> None:
+    part = f"f$u{code}$"
+    told = readable_symbol(f"_ZN{len(part)}{part}17h0123456789abcdefE")
+    assert told == f"f{shown}"
