@@ -1,4 +1,4 @@
-"""What runs inside the backward pass and inside optimizers."""
+"""What runs inside the backward pass and inside optimizers, and what anomaly detection adds to both passes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,22 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, EventKind, derived
+from parsers.model.events import of_kinds
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.arithmetic.intervals import Intervals
 from rules.analysis.names.operators import AUTOGRAD_FUNCTION
+from rules.replay.chance import time_within
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
+
+MIN_CHECKING = 20  # functions of autograd that ask for NaN in a step
+MIN_SHARE_CHECKING = 0.5  # of all that launch something
+MIN_STACK_NS = 50_000  # between two records inside an operator: a stack is noted down there
+OPERATOR_NS = 20_000  # what passes there anyway
+
+_CHECKS = ("aten::isnan", "aten::_is_any_true", "aten::is_nonzero", "aten::item", "aten::_local_scalar_dense")
 
 
 @derived
@@ -66,6 +77,48 @@ def backward_ns(analysis: Analysis) -> F64:
     return surroundings_of(analysis).time_inside(
         lambda name: name.startswith(AUTOGRAD_FUNCTION), EventKind.CPU_OP
     )
+
+
+@derived
+def nan_checks(analysis: Analysis) -> BOOL:
+    """The calls of autograd's questions whether a gradient has a NaN in it; none where only some functions ask."""
+    around, function = surroundings_of(analysis), autograd_functions(analysis)
+    asks = (function >= 0) & around.inside(_CHECKS[0].__eq__)
+    asking = len(np.unique(function[asks]))
+    steps = around.replay.steps * len(around.replay.spans)
+    if asking < MIN_CHECKING * steps or asking < MIN_SHARE_CHECKING * len(np.unique(function[function >= 0])):
+        return np.zeros(len(function), bool)
+    return np.asarray(np.isin(function, function[asks]) & around.inside(_CHECKS.__contains__))
+
+
+@derived
+def stacks_ns(analysis: Analysis) -> F64:
+    """How much of the time before each call anomaly detection noted down stacks; 0 where it is off.
+
+    It does so inside each operator for which the backward pass has a function, while nothing else is recorded there.
+    """
+    replay = replay_of(analysis)
+    if not nan_checks(analysis).any():
+        return np.zeros(len(replay.host))
+    trace = analysis.trace
+    function = autograd_functions(analysis)
+    numbers = np.unique(trace.attribute(Attribute.SEQUENCE, function[function >= 0], -1))
+
+    def noting(thread: int) -> Intervals:
+        events = analysis.threads.events(thread)
+        events = events[of_kinds(trace.events.kind[events], EventKind.CPU_OP, EventKind.API)]
+        inside = Innermost.of(trace, events)
+        known = np.flatnonzero(inside.event[:-1] >= 0)
+        event = inside.event[known].astype(np.int64)
+        number = trace.attribute(Attribute.SEQUENCE, event, -1)
+        forward = trace.attribute(Attribute.FORWARD_THREAD, event, 0) == 0
+        forward &= (trace.events.kind[event] == EventKind.CPU_OP) & (number >= 0) & np.isin(number, numbers)
+        forward &= ~named(trace, event, lambda name: name.startswith(AUTOGRAD_FUNCTION))
+        begin, end = inside.edges[known[forward]], inside.edges[known[forward] + 1]
+        long = end - begin >= MIN_STACK_NS
+        return begin[long], end[long] - OPERATOR_NS
+
+    return time_within(replay.host, noting)
 
 
 def _is_optimizer(name: str) -> bool:

@@ -9,6 +9,7 @@ from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import WORK_CALLS
 from rules.analysis.arithmetic.intervals import measure, union
+from rules.fixes.backward import stacks_ns
 from rules.fixes.changes import LEFT_ON_GPU, copies, of_nodes, per_step
 from rules.fixes.compiling import compiling_ns
 from rules.fixes.copies_in_a_row import copies_in_a_row
@@ -98,7 +99,7 @@ def host_phases(replay: Replay, around: Surroundings) -> list[HostPhase]:
     operators calculate. Of a thread beside the main one only that is work which it does while the main one does none.
     """
     of_others = around.lock_ns + interrupted_ns(replay.analysis)
-    with_own_fixes = around.pauses_ns + of_others + compiling_ns(replay.analysis)
+    with_own_fixes = around.pauses_ns + of_others + compiling_ns(replay.analysis) + stacks_ns(replay.analysis)
     own = np.maximum(own_work(replay, around) - with_own_fixes, 0.0)
     own[round_trips(replay.analysis).calls | copies_in_a_row(replay, CopyKind.H2D)] = 0.0
     own[own < LONG_NS] = 0.0

@@ -12,8 +12,8 @@ from parsers.model.names.calls import Call
 from parsers.model.units import three_digits
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
+from rules.fixes.backward import nan_checks
 from rules.fixes.base import Proposal, fix
-from rules.fixes.catalog.stop_checking_for_nan import nan_checks
 from rules.fixes.changes import copies, together, without_calls, without_waiting
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.counted_rows import COUNTING, SMALL_BYTES, counting_runs

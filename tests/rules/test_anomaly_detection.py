@@ -1,0 +1,75 @@
+"""Anomaly detection on a GPU: the checks of the backward pass and the stacks of the forward pass are one cause."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from parsers.model import Attribute
+from rules.fixes.plan import Plan
+from tests.rules.builder import AUTOGRAD, TinyTrace
+from tests.rules.test_fixes import plan_of_body, promised
+
+FUNCTION = "autograd::engine::evaluate_function: MmBackward0"
+COUNT = 24
+
+
+def program(silent: float, numbered: bool = True, checks: bool = True) -> Plan:
+    """Operators of the forward pass in which nothing is recorded for a while, and their functions with checks."""
+
+    def says(trace: TinyTrace, event: int, number: int, thread: int) -> None:
+        trace.builder.attribute(Attribute.SEQUENCE, np.array([event]), number)
+        trace.builder.attribute(Attribute.FORWARD_THREAD, np.array([event]), thread)
+
+    def body(trace: TinyTrace, index: int) -> None:
+        at, number = 10.0, 100 * (index + 1)
+        for place in range(COUNT):
+            event = trace.op(at, at + silent + 20, "aten::mm")
+            if numbered:
+                says(trace, event, number + place, 0)
+            trace.operation(at + silent + 8, at + silent + 18, "void gemm", at + silent)
+            at += silent + 25
+        for place in reversed(range(COUNT)):
+            says(trace, trace.op(at, at + 190, FUNCTION, AUTOGRAD), number + place, 1)
+            trace.operation(at + 20, at + 30, "void gemm", at + 10, thread=AUTOGRAD)
+            if checks:
+                trace.op(at + 60, at + 90, "aten::isnan", AUTOGRAD)
+                trace.operation(at + 72, at + 76, "void isnan_kernel", at + 65, thread=AUTOGRAD)
+                trace.op(at + 95, at + 180, "aten::item", AUTOGRAD)
+                trace.copy(at + 110, at + 112, "DtoH", at + 100, bytes=1, thread=AUTOGRAD, pageable=True)
+                trace.call(at + 115, at + 150, "cudaStreamSynchronize", AUTOGRAD)
+            at += 195
+
+    return plan_of_body(body, length=20 + COUNT * (silent + 25 + 195))
+
+
+def title(plan: Plan) -> str:
+    return next(each.proposal.title for each in plan.promises if each.proposal.fix == "stop-checking-for-nan")
+
+
+@pytest.mark.parametrize(("silent", "noted"), [(50.5, True), (49.5, False)], ids=["a stack", "an operator"])
+def test_a_stack_is_noted_down_where_an_operator_is_silent_for_long(silent: float, noted: bool) -> None:
+    assert ("noting down stacks takes" in title(program(silent))) is noted
+
+
+def test_the_stacks_are_promised_with_the_checks_and_nowhere_else() -> None:
+    """24 operators with stretches of 400 us, of which 20 us remain."""
+    plan = program(400.0)
+    assert title(plan) == (
+        "Turn anomaly detection off: the backward pass checks for NaN 24 times in a step, and noting down stacks "
+        "takes 9.12 ms"
+    )
+    assert promised(plan)["stop-checking-for-nan"] > 3
+    assert plan.promises[0].proposal.fix == "stop-checking-for-nan"
+    assert "move-host-phase" not in promised(plan)
+
+
+@pytest.mark.parametrize(
+    ("numbered", "checks"), [(False, True), (True, False)], ids=["no function of theirs", "it is off"]
+)
+def test_other_silent_operators_are_work_of_their_own(numbered: bool, checks: bool) -> None:
+    plan = program(400.0, numbered, checks)
+    assert "move-host-phase" in promised(plan)
+    assert ("stop-checking-for-nan" in promised(plan)) is checks
+    if checks:
+        assert "noting" not in title(plan)
