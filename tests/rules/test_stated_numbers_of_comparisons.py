@@ -15,7 +15,10 @@ from rules.comparison.comparable import (
     look_like_different_programs,
     times_as_long,
 )
+from rules.findings.base import Finding, severity_of
 from rules.fixes.plan import Promise
+from rules.fixes.step_time import StepTime
+from rules.fixes.told import is_unreported, names_itself
 from rules.gates.figures import RunFigures
 from rules.verdict.promises import factor, worded, worded_shortly
 
@@ -151,3 +154,29 @@ def test_of_a_run_500_values_are_kept(steps: int, kept: int) -> None:
     series = np.arange(steps, dtype=np.float64)
     figures = RunFigures((), (), "", series, series, series, series).shortened()
     assert len(figures.step_ns) == len(figures.launches) == kept
+
+
+@pytest.mark.parametrize(("gain", "told"), [(1.0527, True), (1.0525, False)])
+def test_a_fix_that_no_rule_speaks_of_is_told_from_a_twentieth_of_a_step_on(gain: float, told: bool) -> None:
+    made = promise(1.0, gain, 1.2)
+    made.proposal.categories, made.proposal.problem = (), "A problem"
+    assert is_unreported(made, ()) is told
+    assert names_itself(made) is told
+
+
+@pytest.mark.parametrize(("recorder_ns", "told"), [(30.0, True), (29.0, False)])
+def test_a_step_without_its_recorder_is_told_from_three_percent_on(recorder_ns: float, told: bool) -> None:
+    assert StepTime(0, 1000.0, True, 1000.0, 1000.0 - recorder_ns, {}, {}, {}).is_told is told
+
+
+@pytest.mark.parametrize(("left", "factor_told"), [(0.00101, True), (0.00099, False)])
+def test_a_speed_up_is_told_up_to_a_thousand(left: float, factor_told: bool) -> None:
+    found = cast(Any, SimpleNamespace(window_ns=1_000_000, cost=1.0 - left))
+    assert (Finding.speedup_at_most.fget(found) is not None) is factor_told  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("share", "severity"), [(0.15, "high"), (0.149, "medium"), (0.049, "low"), (0.0099, "info")]
+)
+def test_a_finding_is_as_severe_as_its_share(share: float, severity: str) -> None:
+    assert severity_of(share * 1000, 1000).value == severity
