@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtGui import QFontMetricsF
+from pytestqt.qtbot import QtBot
 
 from viewer.appearance import theme
 from viewer.appearance.labels import elided_inside
 from viewer.appearance.painted_text import TextCache
+from viewer.panels.tables.facts import LinkButton
 
 LONG = "nvjet_sm90_tst_128x128_64x6_2x1_v_bz_bias_TNT"
 
@@ -49,3 +51,17 @@ def test_a_label_is_whole_where_it_fits_and_else_ends_with_a_word_or_an_ellipsis
     cut = shown("tokenize", cache.width("tokeniz"))
     assert cut.startswith("tok")
     assert cut.endswith("…")
+
+
+def test_a_link_to_a_finding_tells_one_share_whole_where_two_do_not_fit(qtbot: QtBot) -> None:
+    link = LinkButton("The GPU waits: 40 %, 53 % with delays", sentence=True)
+    qtbot.addWidget(link)
+    link.show()
+    metrics = QFontMetricsF(link.font())
+    for text, shown in (
+        ("The GPU waits: 40 %, 53 % with delays", "The GPU waits: 40 %, 53 % with delays"),
+        ("The GPU waits: 40 %, 53 % with", "The GPU waits: 40 %"),
+        ("The GPU waits: 40 %", "The GPU waits: 40 %"),
+    ):
+        link.resize(round(metrics.horizontalAdvance(text)) + 1, 20)
+        assert link.text() == shown

@@ -16,7 +16,7 @@ MAX_LINK_LENGTH = 90
 
 
 class LinkButton(QPushButton):
-    """A link of one line; a ``sentence`` that does not fit lacks its end, a name its middle: both its ends tell."""
+    """A link of one line; a ``sentence`` that does not fit tells one amount, or lacks its end, a name its middle."""
 
     def __init__(self, text: str, *, sentence: bool = False) -> None:
         super().__init__()
@@ -35,7 +35,10 @@ class LinkButton(QPushButton):
     def _fit(self) -> None:
         metrics, room = QFontMetricsF(self.font()), max(self.width(), 60)
         if self._sentence:
-            shown = metrics.elidedText(self._whole, Qt.TextElideMode.ElideRight, room)
+            what, colon, amount = self._whole.rpartition(": ")
+            fits = metrics.horizontalAdvance(self._whole) <= room
+            text = self._whole if fits else f"{what}{colon}{amount.partition(', ')[0]}"
+            shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
         else:
             shown = elided_inside(self._whole, metrics, room)
         self.setText(shown.replace("&", "&&"))
