@@ -82,7 +82,7 @@ class OwnSuffixes(Protocol):
 
 @runtime_checkable
 class Accompanying(Protocol):
-    """A parser of what is shown beside a timeline: counters of kernels and devices, snapshots, logs of requests."""
+    """A parser of what is shown beside a timeline: counters of kernels and devices, snapshots, printed tables."""
 
     accompanies: ClassVar[bool]
 

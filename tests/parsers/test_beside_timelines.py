@@ -85,3 +85,25 @@ def test_what_goes_where_is_told_by_first_bytes(timeline: Path, tmp_path: Path, 
     assert not goes_beside(run, timeline)
     assert complete_each_other(run, alone)
     assert not complete_each_other(alone, alone)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lightning/simple.txt",
+        "results/deepspeed_flops.txt",
+        "results/inductor_bandwidth.txt",
+        "results/nsys_stats.csv",
+        "smi/topology.txt",
+        "stacks/feed.lines.txt",
+        "stacks/feed.prof",
+        "stacks/feed.scalene.json",
+        "stacks/loop.gprof.txt",
+        "stacks/loop.perf_report.txt",
+        "stacks/loop.perf_stat.txt",
+    ],
+)
+def test_tables_that_were_printed_go_beside_a_timeline(name: str, fixtures: Path, timeline: Path) -> None:
+    run = open_trace([timeline])
+    assert goes_beside(run, fixtures / name)
+    assert complete_each_other(run, open_trace([fixtures / name]))

@@ -30,6 +30,7 @@ class Gprof:
     """Recognised by the header of the flat profile."""
 
     format: ClassVar[str] = "gprof"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "CPU profilers"
     files: ClassVar[str] = "output of gprof"
     suffixes: ClassVar[tuple[str, ...]] = (".txt",)

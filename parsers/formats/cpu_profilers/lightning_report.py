@@ -80,6 +80,7 @@ class LightningReport:
     """Recognised by the header of the simple profiler, or by the lines above the tables of the advanced one."""
 
     format: ClassVar[str] = "lightning-report"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "PyTorch Lightning"
     files: ClassVar[str] = "reports of its simple and advanced profilers"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")

@@ -46,6 +46,7 @@ class LineProfile:
     """Recognised by the header of its tables."""
 
     format: ClassVar[str] = "line-profile"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "CPU profilers"
     files: ClassVar[str] = "output of line_profiler"
     suffixes: ClassVar[tuple[str, ...]] = (".txt",)

@@ -27,6 +27,7 @@ class PerfReport:
     """Recognised by the header of its table, which is a comment with the names of its columns."""
 
     format: ClassVar[str] = "perf-report"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "CPU profilers"
     files: ClassVar[str] = "output of perf report --stdio"
     suffixes: ClassVar[tuple[str, ...]] = (".txt",)

@@ -33,6 +33,7 @@ class PerfStat:
     """Recognised by the line above the counts."""
 
     format: ClassVar[str] = "perf-stat"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "CPU profilers"
     files: ClassVar[str] = "output of perf stat"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")

@@ -47,6 +47,7 @@ class PythonProfile:
     """Recognised by the header of the printed table, or by a saved dictionary whose keys are (file, line, function)."""
 
     format: ClassVar[str] = "python-profile"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "CPU profilers"
     files: ClassVar[str] = "cProfile, as text and as saved for pstats"
     suffixes: ClassVar[tuple[str, ...]] = (".prof", ".pstats", ".txt")

@@ -60,6 +60,7 @@ class Scalene:
     """Recognised by its first key."""
 
     format: ClassVar[str] = "scalene"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "CPU profilers"
     files: ClassVar[str] = "Scalene's JSON"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)

@@ -40,6 +40,7 @@ class TrtexecProfile:
     """Recognised by the count of runs that it begins with."""
 
     format: ClassVar[str] = "trtexec-profile"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "benchmarks"
     files: ClassVar[str] = "JSON of trtexec --exportProfile"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)

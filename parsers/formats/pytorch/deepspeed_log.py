@@ -43,6 +43,7 @@ class DeepSpeedLog:
     """Recognised by the title of the flops profiler, or by a line of times in a log."""
 
     format: ClassVar[str] = "deepspeed-log"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "DeepSpeed"
     files: ClassVar[str] = "output of the flops profiler; logs with wall_clock_breakdown"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")

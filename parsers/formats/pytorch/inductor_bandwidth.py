@@ -29,6 +29,7 @@ class InductorBandwidth:
     """Recognised by the title above its rows."""
 
     format: ClassVar[str] = "inductor-bandwidth"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "PyTorch compiler logs"
     files: ClassVar[str] = "bandwidths of Triton kernels (TORCHINDUCTOR_PROFILE=1)"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")

@@ -150,6 +150,7 @@ class ResultTables:
     """Recognised by the names of its columns."""
 
     format: ClassVar[str] = "result-csv"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "benchmarks"
     files: ClassVar[str] = (
         "CSV of nsys stats, nvprof (also its text), DLProf, op_statistic, perf_analyzer and genai-perf"
