@@ -31,6 +31,7 @@ from rules.fixes.changes import (
     without_calls,
     without_waiting,
 )
+from rules.fixes.forms.between_operators import between_operators
 from rules.fixes.host_phases import (
     AT_BEGIN,
     AT_END,
@@ -171,7 +172,9 @@ def _proposal(
         or beside_launches(
             off_the_path(f"{_told(place)}{_and_others(phase)}" if place is not None else ""),
             is_known=is_known,
-        ).and_then(*(() if name or is_known else (_NAMELESS,))),
+        ).and_then(
+            *(() if name or is_known else (_NAMELESS,)), *(() if name else between_operators(replay, phase))
+        ),
         expected=together(_shorter(replay, phase, 1 - left), *gone, without_calls(replay, told)),
         low=together(_shorter(replay, phase, least), *gone) if least < 1 or told.any() else None,
         depends_on="how many different lengths are left"
