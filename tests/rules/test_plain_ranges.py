@@ -63,3 +63,15 @@ def test_names_that_differ_in_their_numbers_alone_are_told_together(
 @pytest.mark.parametrize(("name", "waits"), [("NEGOTIATE_ALLREDUCE", True), ("ALLREDUCE", False)])
 def test_negotiating_in_horovod_is_waiting_for_the_last_rank(tmp_path: Path, name: str, waits: bool) -> None:
     assert ("waits for the last rank" in said(tmp_path, (name, 7, 0, 90))) is waits
+
+
+def test_a_thread_of_ray_that_waits_is_not_the_busiest_and_tasks_are_told_by_name(tmp_path: Path) -> None:
+    driver = [("ray.wait", 7, 0, 100)]
+    worker = [("worker_idle", 8, 0, 40), ("evaluate", 8, 40, 90), ("task:execute", 8, 41, 89)]
+    assert said(tmp_path, *driver, *worker) == (
+        "No GPU activity was recorded, only ranges: the busiest thread spends 50 % of the time in evaluate"
+    )
+
+
+def test_where_every_thread_of_ray_waits_that_is_told(tmp_path: Path) -> None:
+    assert said(tmp_path, ("ray.wait", 7, 0, 100)).endswith("spends 100 % of the time in ray.wait")

@@ -11,6 +11,8 @@ from parsers.model.late.regex import regex
 from rules.analysis.arithmetic.innermost import Innermost
 
 _NUMBER = regex(r"\d+")
+_WAITS = regex(r"ray\.(?:wait|get)$|worker_idle$")  # of Ray's workers, for tasks and for results
+_OF_A_TASK = regex(r"task:(?:execute|deserialize_arguments|store_outputs)$")  # the parts of a task of Ray
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +34,23 @@ class PlainRange:
 
 @derived
 def longest_plain_range(trace: Trace) -> PlainRange | None:
-    """What the busiest thread is in longest; None for recordings that hold anything else than plain ranges."""
+    """What the busiest thread is in longest; None for recordings that hold anything else than plain ranges.
+
+    Where others work, a thread of Ray that waits for them is not busy; parts of a task are told by the task.
+    """
     kinds = set(trace.kinds)
     if EventKind.OTHER not in kinds or kinds - {EventKind.OTHER, EventKind.MARK} or trace.stands_beside:
         return None
     table = trace.events
     of_thread = np.array([lane.kind is LaneKind.OTHER for lane in trace.lanes], bool)
-    events = np.flatnonzero(of_thread[table.lane] & (table.kind == EventKind.OTHER))
+    waits, is_part = (
+        np.array([names.match(text) is not None for text in trace.strings], bool)
+        for names in (_WAITS, _OF_A_TASK)
+    )
+    told = of_thread[table.lane] & (table.kind == EventKind.OTHER) & ~is_part[table.name]
+    if (told & ~waits[table.name]).any():
+        told &= ~waits[table.name]
+    events = np.flatnonzero(told)
     busiest, longest = 0, None
     for _, rows in rows_by(table.lane[events]):
         inside = Innermost.of(trace, events[rows])
