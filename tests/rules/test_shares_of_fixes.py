@@ -1,0 +1,44 @@
+"""How much of the GPU's time must be in some kernels for a fix to be proposed, on either side of each share."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.analysis.analysis import Analysis
+from rules.fixes.base import fixes
+from rules.replay.replay import replay_of
+from tests.rules.builder import TinyTrace, steps
+
+STEP_US = 4_000.0
+
+
+@pytest.mark.parametrize(
+    ("fix", "kernel", "share"),
+    [
+        (
+            "align-shapes",
+            "void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_tn_align1>",
+            0.03,
+        ),
+        ("write-in-place", "void at::native::CatArrayBatchedCopy<float, unsigned int, 4, 128, 1>", 0.1),
+        ("use-channels-last", "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>", 0.01),
+        ("use-single-precision", "sm80_xmma_gemm_f64f64_f64f64_f64_tn_n_tilesize32x32x16", 0.05),
+    ],
+)
+def test_a_fix_is_proposed_from_a_share_of_the_gpus_time_on(fix: str, kernel: str, share: float) -> None:
+    def proposed(part: float) -> bool:
+        def body(trace: TinyTrace, _: int) -> None:
+            own = 2_000.0 * part
+            trace.op(0, 5, "aten::mm")
+            trace.operation(10, 10 + own, kernel, 2)
+            rest = (2_000.0 - own) / 10
+            for number in range(10):
+                begin = 10 + own + number * rest
+                trace.operation(begin, begin + rest, "void some_other_kernel", 8 + 6 * number)
+
+        analysis = Analysis(steps(5, STEP_US, body).build())
+        (wanted,) = [each for each in fixes() if each.id == fix]
+        return bool(list(wanted.proposals(analysis, replay_of(analysis))))
+
+    assert proposed(1.05 * share)
+    assert not proposed(0.95 * share)
