@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from parsers import open_trace
 from parsers.model import ResultColumn, ResultTable
 from parsers.model.builder import TraceBuilder
 from parsers.model.results import Cell, TimeOf, Totals
@@ -208,3 +211,10 @@ def test_many_small_operators_are_told_beside_the_gpu(longest: float, title: str
     rest = [(f"aten::op{number}", (10.0 - longest) / 9, (10.0 - longest) / 9 * 10) for number in range(9)]
     cpu = of("s", TimeOf.CPU, ("aten::mm", longest, longest * 10), *rest)
     assert told(cpu, summary(*GPU))[0] == title
+
+
+def test_layers_of_tensorrt_say_which_one_takes_the_gpus_time(fixtures: Path) -> None:
+    trace = open_trace([fixtures / "results" / "trtexec_profile.json"])
+    analysis = Analysis(trace)
+    title = verdict(analysis, diagnosis_of(analysis))
+    assert title == "70 % of the GPU's time is in block.0 input reformatter 0"
