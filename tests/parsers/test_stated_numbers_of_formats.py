@@ -22,8 +22,10 @@ from parsers.data_pickle import NotData, read_data
 from parsers.files.base import Source
 from parsers.formats.cpu_profilers.collapsed_stacks import CollapsedStacks
 from parsers.formats.cpu_profilers.perf_script import PerfScript
+from parsers.formats.nvidia.ncu_csv import _some
 from parsers.formats.proton.proton_tree import _Node
 from parsers.model.names.rust_symbols import readable_symbol
+from parsers.nsys.nccl_payloads import _fields
 
 DECADE_NS = 315_360_000_000_000_000
 
@@ -153,3 +155,13 @@ def test_a_character_of_a_rust_name_is_one_of_unicode(code: str, shown: str) -> 
     part = f"f$u{code}$"
     told = readable_symbol(f"_ZN{len(part)}{part}17h0123456789abcdefE")
     assert told == f"f{shown}"
+
+
+@pytest.mark.parametrize(("length", "is_read"), [(4_096, True), (4_097, False)])
+def test_what_is_stated_of_a_message_has_4096_characters(length: int, is_read: bool) -> None:
+    assert _fields('{"bytes": 8}'.ljust(length)) == ({"bytes": 8} if is_read else {})
+
+
+def test_three_messages_of_a_profiler_are_told() -> None:
+    printed = cast(Any, SimpleNamespace(messages=[("ERROR", str(number)) for number in range(5)]))
+    assert _some(printed, "ERROR") == ["0", "1", "2"]
