@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from parsers.model import BOOL, I64, U8, U64, Progress
 from parsers.model.late.dataclass import dataclass
-from parsers.protobuf.wire import BYTES, FIXED32, FIXED64, VARINT
+from parsers.protobuf.wire import BYTES, FIXED32, FIXED64, MAX_VARINT_LENGTH, VARINT
 
 MAX_FIELDS = 4096  # of one small message; more are taken for damage, because each costs a pass
-_MAX_VARINT_LENGTH = 10
 _SCANNED_AT_ONCE = 20_000
 _DECODED_AT_ONCE = 100_000  # messages; what is only needed while decoding is no larger
 _COLUMNS = (np.int64, np.int64, np.uint8, np.uint64, np.int64, np.int64)  # of Fields
@@ -177,7 +176,7 @@ def _varints(data: U8, at: I64, end: I64) -> tuple[U64, I64, BOOL]:
     place = at.copy()
     going = place < end
     good = going.copy()
-    for shift in range(_MAX_VARINT_LENGTH):
+    for shift in range(MAX_VARINT_LENGTH):
         if not going.any():
             break
         byte = data[place[going]].astype(np.uint64)
@@ -259,7 +258,7 @@ def _one_varint(view: memoryview, at: int, end: int) -> tuple[int, int]:
     if 0 <= at < end and view[at] < 0x80:
         return view[at], at + 1
     value = shift = 0
-    while 0 <= at < end and shift < 7 * _MAX_VARINT_LENGTH:
+    while 0 <= at < end and shift < 7 * MAX_VARINT_LENGTH:
         byte = view[at]
         value |= (byte & 0x7F) << shift
         at += 1

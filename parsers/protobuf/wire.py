@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-_MAX_VARINT_LENGTH = 10
+MAX_VARINT_LENGTH = 10
 _LOW_64 = (1 << 64) - 1
 
 
@@ -53,7 +53,7 @@ def _varint(view: memoryview, at: int, end: int) -> tuple[int, int]:
     if byte < 0x80:
         return byte, at + 1
     value, shift = byte & 0x7F, 7
-    for position in range(at + 1, min(at + _MAX_VARINT_LENGTH, end)):
+    for position in range(at + 1, min(at + MAX_VARINT_LENGTH, end)):
         byte = view[position]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:

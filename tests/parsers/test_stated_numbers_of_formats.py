@@ -17,6 +17,7 @@ from parsers.chrome.build.quarantine import _judge
 from parsers.chrome.decode.header import Header
 from parsers.chrome.decode.recovery import _end_of_first_value
 from parsers.chrome.decode.times import INVALID, nanoseconds
+from parsers.compiler.log_lines import _local
 from parsers.compiler.records import _line
 from parsers.data_pickle import NotData, read_data
 from parsers.files.base import Source
@@ -26,7 +27,9 @@ from parsers.formats.nvidia.ncu_csv import _some
 from parsers.formats.proton.proton_tree import _Node
 from parsers.model.names.rust_symbols import readable_symbol
 from parsers.nsys.nccl_payloads import _fields
+from parsers.protobuf.wire import Damaged, fields
 
+S = 1_000_000_000
 DECADE_NS = 315_360_000_000_000_000
 
 
@@ -165,3 +168,17 @@ def test_what_is_stated_of_a_message_has_4096_characters(length: int, is_read: b
 def test_three_messages_of_a_profiler_are_told() -> None:
     printed = cast(Any, SimpleNamespace(messages=[("ERROR", str(number)) for number in range(5)]))
     assert _some(printed, "ERROR") == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize(("length", "is_read"), [(10, True), (11, False)])
+def test_a_number_of_a_protobuf_has_ten_bytes(length: int, is_read: bool) -> None:
+    content = b"\x08" + b"\x80" * (length - 1) + b"\x01"
+    if is_read:
+        assert len(list(fields(content))) == 1
+    else:
+        with pytest.raises(Damaged):
+            list(fields(content))
+
+
+def test_a_log_without_years_has_the_29th_of_february() -> None:
+    assert _local(b"0229 00:00:01.5") == (59 * 86_400 + 1) * S + S // 2
