@@ -14,6 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.backward import nan_checks
 from rules.fixes.base import Proposal, fix
+from rules.fixes.catalog.read_results_later import result_reads
 from rules.fixes.changes import copies, together, without_calls, without_waiting
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.counted_rows import COUNTING, SMALL_BYTES, counting_runs
@@ -35,7 +36,7 @@ class RemoveReadBacks:
     explanation: ClassVar[str] = """
 When it applies
     Calls that wait for the GPU: a small copy to the host and the synchronisation after it, counting the rows of a
-    mask, an explicit synchronisation.
+    mask, an explicit synchronisation. Reading the result that ends a request is none of them.
 
 What is changed in the replay
     The copies and waits of one kind of place are gone. Where rows are counted, everything that counts them is gone
@@ -50,6 +51,7 @@ What makes it more or less
         """One for each operator that reads back, one for other waits."""
         around = surroundings_of(analysis)
         elsewhere = round_trips(analysis).calls | nan_checks(analysis) | copies_in_a_row(replay, CopyKind.H2D)
+        elsewhere |= result_reads(analysis)
         in_a_row = copies_in_a_row(replay, CopyKind.D2H)
         waiting = (replay.waits.target >= 0) & ~elsewhere
         trace, device = analysis.trace, replay.device

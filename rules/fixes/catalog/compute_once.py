@@ -1,0 +1,199 @@
+"""What is computed from data that no request changes is computed once, and kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import BOOL, I64, Attribute, CopyKind, Trace
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.recording.training import is_training
+from rules.findings.category import Category
+from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
+from rules.fixes.changes import copies, without_calls
+from rules.losses.owners import place_of
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Replay
+from rules.replay.surroundings import surroundings_of
+from rules.wording.words import for_pytorch
+
+MIN_STEPS = 3
+MIN_ELEMENTS = 1_000_000
+MAX_PER_NS = 10.0  # elements: no GPU writes more than 10 TB/s, so what took less time did not make them
+MAX_OPERATORS = 20_000  # in a step
+MIN_TIMES = 16  # as many elements as what else a request works on
+
+_CODE = """index = F.normalize(passages, dim=1)      # once, when they are loaded
+
+def answer(question):
+    return model(question) @ index.T      # not F.normalize(passages, dim=1) again in each request"""
+
+_SENT = "aten::copy_"
+
+Shape = tuple[int, ...]
+
+
+@fix
+class ComputeOnce:
+    """Operators that work on nothing but large data which is there before a request begins."""
+
+    id: ClassVar[str] = "compute-once"
+    explanation: ClassVar[str] = """
+When it applies
+    Nothing is trained, and in each of three or more steps operators work for at least 5 % of the GPU's time on a tensor
+    of a million elements or more, and on nothing else. Nothing in the step can have made it: what ran on the GPU before
+    took too little time to write it. All else that the step works on has less than a sixteenth as many elements. No
+    operator changes a tensor of its shape in place, and none like it is sent to the GPU. Shapes must be recorded.
+
+What is changed in the replay
+    These operators are gone. At least, nothing changes.
+
+What makes it more or less
+    Whether the data is the same in each request, which no recording says, and whether there is room for the result.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        trace, device = analysis.trace, replay.device
+        if (
+            replay.steps < MIN_STEPS
+            or len(replay.spans) > 1
+            or Attribute.INPUT_DIMS not in trace.attributes
+            or is_training(analysis)
+        ):
+            return
+        nodes, shape = _unchanging(analysis, replay)
+        share = float(device.duration[nodes[device.launch]].sum() / max(device.duration.sum(), 1.0))
+        if share < MIN_GPU_SHARE or len(np.unique(replay.host.step[nodes])) < replay.steps - 1:
+            return
+        weight = np.bincount(device.launch, device.duration, minlength=len(replay.host)) * nodes
+        operator = surroundings_of(analysis).whole_operator
+        most = trace.name(int(operator[int(weight.argmax())])).removeprefix("aten::")
+        place = place_of(analysis, weight)
+        size = " x ".join(f"{each:,}" for each in shape)
+        yield Proposal(
+            title=(
+                f"Compute once what no request changes: {percent(share)} of the GPU's time is work on the same "
+                f"{size} values again, mostly “{most}”{f' in {place}' if place else ''}"
+            ),
+            categories=(Category.MEMORY_BOUND_KERNELS, Category.SLOW_OPERATOR, Category.GPU_BOUND),
+            culprit=f"aten::{most}",
+            problem="The same data is worked on again in each request",
+            remedy=remedy(
+                "If this data is the same in each request (an index, a table, weights), compute what follows from it "
+                "once, when it is loaded, and keep the result.",
+                for_pytorch(
+                    "If it changes now and then, compute it again then, or only the rows that changed."
+                ),
+                code=for_pytorch(_CODE),
+            ),
+            expected=without_calls(replay, nodes),
+            low=_unchanged,
+            depends_on="whether this data is the same in each request",
+        )
+
+
+def _unchanging(analysis: Analysis, replay: Replay) -> tuple[BOOL, Shape]:
+    """The calls that work on kept data alone, as a step in the middle shows them, and the data's shape."""
+    trace, host = analysis.trace, replay.host
+    operator = surroundings_of(analysis).whole_operator
+    dims = np.full(len(host), -1)
+    known = operator >= 0
+    dims[known] = trace.attribute(Attribute.INPUT_DIMS, operator[known], -1)
+    name = np.full(len(host), -1)
+    name[known] = trace.events.name[operator[known]]
+    key = name.astype(np.int64) * (len(trace.strings) + 1) + dims
+    mine = np.flatnonzero(_of_one_request(replay) & known)
+    of_operator, first = np.unique(operator[mine], return_index=True)
+    mine = mine[np.sort(first)]
+    if len(of_operator) > MAX_OPERATORS:
+        return np.zeros(len(host), bool), ()
+    lasts = np.bincount(
+        np.searchsorted(of_operator, operator[replay.device.launch]).clip(max=max(len(of_operator) - 1, 0)),
+        np.where(np.isin(operator[replay.device.launch], of_operator), replay.device.duration, 0.0),
+        minlength=len(of_operator),
+    )[np.searchsorted(of_operator, operator[mine])]
+    sent = np.unique(operator[replay.device.launch[copies(replay, CopyKind.H2D)]])
+    names = [trace.strings[each] for each in name[mine].tolist()]
+    for place in np.flatnonzero(np.isin(operator[mine], sent)).tolist():
+        names[place] = _SENT  # this data is the request's
+    found, shape = _from_kept(names, _shapes(trace, dims[mine]), lasts.tolist())
+    keys = set(key[mine[found]].tolist()) - set(key[mine[~found]].tolist())
+    return known & np.isin(key, np.array(sorted(keys), np.int64)), shape
+
+
+def _of_one_request(replay: Replay) -> BOOL:
+    """The calls of the busiest thread from one step's last wait to that of the next one, in the middle."""
+    host = replay.host
+    middle = replay.steps // 2
+    thread = int(np.bincount(host.thread).argmax())
+    waits = np.flatnonzero((replay.waits.target >= 0) & (host.thread == thread))
+    ends = [waits[host.step[waits] == each] for each in (middle - 1, middle)]
+    if not all(len(each) for each in ends):
+        return np.asarray((host.step == middle) & (host.thread == thread))
+    place = np.arange(len(host))
+    return np.asarray((place > ends[0][-1]) & (place <= ends[1][-1]) & (host.thread == thread))
+
+
+def _from_kept(names: list[str], shapes: list[list[Shape]], lasts: list[float]) -> tuple[BOOL, Shape]:
+    """Which operators of a request, in order, work on a large kept tensor and what follows from it alone."""
+    found = np.zeros(len(names), bool)
+    written = {inputs[0] for name, inputs in zip(names, shapes, strict=True) if name.endswith("_") and inputs}
+    longest, largest = 0.0, 0
+    kept: Shape = ()
+    for index, (name, inputs, ns) in enumerate(zip(names, shapes, lasts, strict=True)):
+        most = max(inputs, key=_elements, default=())
+        if not kept:
+            there = max(longest * MAX_PER_NS, largest * MIN_TIMES, MIN_ELEMENTS - 1) < _elements(most)
+            alone = all(_follows(each, most) for each in inputs) and not name.endswith("_")
+            if there and alone and not any(_are_parts(each, most) for each in written):
+                kept = most
+            else:
+                longest = max(longest, ns)
+                largest = max([largest, *(_elements(each) for each in inputs if each != most or not there)])
+        if kept and inputs and not name.endswith("_"):
+            found[index] = all(_follows(each, kept) for each in inputs)
+    others = (_elements(each) for inputs in shapes for each in inputs if kept and not _follows(each, kept))
+    if max(others, default=0) * MIN_TIMES >= _elements(kept):
+        return np.zeros(len(names), bool), ()
+    return found, kept
+
+
+def _follows(shape: Shape, kept: Shape) -> bool:
+    """Whether a tensor may be made of the kept one alone: its sizes, in any order, or reduced to 1."""
+    left = list(kept)
+    for each in shape:
+        if each in left:
+            left.remove(each)
+        elif each != 1:
+            return False
+    return _elements(shape) ** 2 >= _elements(kept)
+
+
+def _are_parts(written: Shape, kept: Shape) -> bool:
+    """Whether a tensor that is written may be the kept one, or a part of it along one of its sizes."""
+    return len(written) == len(kept) and sum(a != b for a, b in zip(written, kept, strict=True)) <= 1
+
+
+def _elements(shape: Shape) -> int:
+    return int(np.prod(shape, dtype=np.float64)) if shape else 0
+
+
+def _shapes(trace: Trace, dims: I64) -> list[list[Shape]]:
+    """The shapes of the tensors that each operator is given; none where they were not recorded."""
+    read = {
+        each: [
+            tuple(shape)
+            for shape in (json.loads(trace.strings[each]) if each >= 0 else [])
+            if isinstance(shape, list) and shape and all(isinstance(size, int) for size in shape)
+        ]
+        for each in np.unique(dims).tolist()
+    }
+    return [read[each] for each in dims.tolist()]
+
+
+def _unchanged(_: Overlay) -> None:
+    """As it is."""
