@@ -19,6 +19,7 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.fuse_optimizer import FuseOptimizer
 from rules.fixes.catalog.join_loop import JoinLoop
 from rules.fixes.catalog.launch_ahead import LaunchAhead
+from rules.fixes.compiling import graph_breaks
 from rules.fixes.counted_rows import counts_rows
 from rules.fixes.host_phases import own_work
 from rules.remedies.launching import replayed_graph
@@ -49,7 +50,8 @@ When it applies
     There are stretches of 20 or more launches in which nothing is read back, with at least 3 different kernels where
     no steps were found. Training steps qualify only where launching takes most of the step, every step makes the same
     launches, and nothing simpler removes them: no loop over tensors, no optimizer that goes through its parameters
-    one by one, no constant reading back of values, no launches that wait for their kernel.
+    one by one, no constant reading back of values, no graph breaks with a read-back, no launches that wait for
+    their kernel.
 
 What is changed in the replay
     The host time between and inside these launches is gone; launching a graph costs 0.5 us for each kernel in it.
@@ -115,6 +117,8 @@ def _alike(analysis: Analysis, replay: Replay) -> bool:
     )  # where steps are not marked, the outer ones may be cut
     waits = np.count_nonzero(replay.waits.target >= 0) / max(replay.steps, 1)
     if np.ptp(of_step) > OTHER_LAUNCHES * of_step.max() or counts_rows(replay).any() or waits > FEW_WAITS:
+        return False
+    if graph_breaks(analysis).any():
         return False
     return not any(
         True
