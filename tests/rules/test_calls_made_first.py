@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from parsers.model import Trace
+from parsers.model.names.calls import Call
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Finding, Severity
@@ -94,5 +95,26 @@ def test_work_before_the_first_launch_of_each_kernel_is_no_gain_of_a_step(
 
     def moved(overlay: Overlay) -> None:
         overlay.gap[:] = 0.0
+
+    assert comes_once(replay, moved) is once
+
+
+@pytest.mark.parametrize(("asked", "once"), [(80, True), (110, False)])
+def test_of_more_than_half_of_all_calls_nothing_shows_how_long_a_later_pass_takes(
+    asked: int, once: bool
+) -> None:
+    trace, at = TinyTrace(), 0.0
+    for number in range(120):
+        kind = number * number // 7 % 20
+        trace.op(at, at + 320, "aten::add")
+        if number < asked:
+            trace.call(at + 290, at + 295, "cudaMalloc")
+        trace.operation(at + 310, at + 314, f"void kernel_{kind}(float*)", at + 300)
+        at += 320
+    replay = make_plan(Analysis(trace.build())).replay
+    of_allocations = replay.host.call == Call.ALLOCATE
+
+    def moved(overlay: Overlay) -> None:
+        overlay.gap[of_allocations] = 0.0
 
     assert comes_once(replay, moved) is once
