@@ -1,0 +1,172 @@
+"""Kernels of the program's own whose launches leave half of each SM's warps empty, or more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import F64, I64, Attribute, EventKind
+from parsers.model.late.regex import regex
+from parsers.model.names.kernels import kernel_name
+from parsers.model.names.per_name import named
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.durations import durations, time_by_name
+from rules.analysis.arithmetic.intervals import clip, length, pairs, union
+from rules.analysis.gpu.gpu_vendor import is_amd
+from rules.analysis.gpu.inside_window import busiest_device, operations
+from rules.analysis.gpu.launch_sizes import lanes_of, multiprocessors_of, nearly_empty
+from rules.analysis.names.families import Family
+from rules.analysis.names.host_language import is_python
+from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
+from rules.losses.lost_time import event_evidence
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.thresholds import MIN_SHARE
+from rules.wording.headline import Headline
+from rules.wording.phrases import listed, of_every_step, part_of_step, share, shortened
+from rules.wording.words import for_python, ours
+
+LONG_NS = 20_000  # a shorter kernel takes as long as it takes to start and to end
+MAX_BLOCKS = 32  # on an SM at once: NVIDIA's CUDA programming guide, of data centre GPUs since Volta
+MAX_WARPS = {
+    (7, 5): 32,
+    (8, 6): 48,
+    (8, 7): 48,
+    (8, 9): 48,
+    (12, 0): 48,
+}  # on an SM at once; 64 on all others
+MIN_EMPTY = 0.5
+MAX_NAMED, MAX_NAME = 2, 40
+# kernels of libraries and compilers, which their users do not launch themselves
+_OF_LIBRARIES = regex(
+    r"(?i)::|nccl|nvjet|cutlass|cublas|cudnn|\bsm\d\d|ampere|hopper|volta|turing|^triton_(poi|red|per|tem|for|mm)|^Mem"
+)
+
+_CODE = """# one program a row, and as many warps as the row is wide
+rms_kernel[(rows,)](x, w, y, columns, BLOCK=triton.next_power_of_2(columns), num_warps=8)
+# not: BLOCK=32, num_warps=1, which walks along each row in short steps"""
+
+
+@rule
+class OwnKernels(Rule):
+    """Long kernels that the program launches itself, with few warps on each SM."""
+
+    id: ClassVar[str] = "own-kernels"
+    category: ClassVar[Category] = Category.LOW_OCCUPANCY
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.CPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    Kernels of the program's own (Triton, CUDA C++) take a good part of the time, and their launches leave at least half
+    of the places for warps on each SM empty.
+
+Why it costs time
+    While a warp waits for memory, others compute. With few warps on an SM, nobody does, and too few loads are on their
+    way to use the memory's bandwidth. An SM holds 32 blocks at most: blocks of one warp fill half of it.
+
+How it decides
+    Kernels of a Python program on NVIDIA's GPUs that no operator launched and that have no name of a library, of at
+    least 20 us each. By grid and block: no more than 32 blocks on an SM, times the warps of each, divided by the warps
+    that an SM holds (64 on data centre GPUs). Registers and shared memory, which may allow less, are left out. The
+    ceiling is the time of these kernels, times the empty part.
+
+What to try
+    Wider blocks, with more warps, and more of them. Nsight Compute shows what each kernel waits for, and whether its
+    loads and stores are coalesced: neighbouring threads at neighbouring addresses.
+
+When it is wrong
+    Kernels with much work in each thread, such as matrix products, are fast with few warps. A kernel that is limited by
+    the memory's bandwidth already gains nothing.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
+        if not is_python(trace) or is_amd(trace):
+            return
+        found = {device: _half_empty(analysis, device) for device in analysis.active_devices}
+        worst = busiest_device(analysis, {device: events for device, (events, _) in found.items()})
+        if worst is None:
+            return
+        events, used = found[worst]
+        whole = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)
+        took = durations(trace, events)
+        ceiling = int(length(whole) * (1.0 - float(np.average(used, weights=np.maximum(took, 1)))))
+        if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
+            return
+        time = time_by_name(trace, events)
+        order = np.argsort(-time, kind="stable")[: np.count_nonzero(time)].tolist()
+        names = [shortened(kernel_name(trace.strings[each]), MAX_NAME) for each in order]
+        told = [
+            _launched(analysis, events, used, each, name) for each, name in zip(order, names, strict=True)
+        ]
+        more = len(names) > MAX_NAMED
+        yield self.finding(
+            analysis,
+            headline=Headline(
+                "too few warps",
+                of_every_step(analysis, share(analysis, length(whole))),
+                subject=listed([*names[:MAX_NAMED], *(("others",) if more else ())]),
+            ),
+            account=(
+                f"Kernels of the program's own run for {part_of_step(analysis, length(whole))}. "
+                f"{' '.join(told[: MAX_NAMED + 1])}"
+            ),
+            remedy=remedy(
+                ours(
+                    "Look at them with $NsightCompute: what they wait for, and whether loads are coalesced."
+                ),
+                for_python(
+                    "Launch wider blocks with more warps: num_warps=4 or 8 in Triton, 128 to 256 threads in CUDA C++."
+                ),
+                "Let neighbouring threads read neighbouring addresses: one block for a row, not for a column.",
+                code=for_python(_CODE),
+            ),
+            ceiling_ns=ceiling,
+            culprit=Culprit(CulpritKind.KERNEL, names[0]),
+            device=worst,
+            evidence=event_evidence(trace, events),
+            intervals=pairs(whole),
+            unknown=(ours("What limits these kernels: this requires $NsightComputes counters."),),
+            confidence="medium",
+        )
+
+
+def _half_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
+    """The long kernels that no operator launched and no library has, with few warps, and the part (0 to 1) of them."""
+    trace = analysis.trace
+    kernels = operations(analysis, device, EventKind.KERNEL)
+    kernels = kernels[durations(trace, kernels) >= LONG_NS]
+    kernels = np.setdiff1d(kernels, nearly_empty(analysis, device)[0])  # which have a rule of their own
+    kernels = kernels[~named(trace, kernels, lambda name: _OF_LIBRARIES.search(name) is not None)]
+    kernels = kernels[analysis.family_of_string[trace.events.name[kernels]] != Family.COLLECTIVE]
+    blocks, threads = trace.attribute(Attribute.GRID, kernels), trace.attribute(Attribute.BLOCK, kernels)
+    warps = -(-threads // lanes_of(trace))
+    most = MAX_WARPS.get(trace.devices[device].compute_capability or (9, 0), 64)
+    on_each = np.minimum(blocks / multiprocessors_of(analysis, device), MAX_BLOCKS)
+    used = np.minimum(on_each * warps / most, 1.0)
+    few = (blocks > 0) & (threads > 0) & (1.0 - used >= MIN_EMPTY)
+    kernels, used = kernels[few], used[few]
+    own = _launched_alone(analysis, kernels)
+    return kernels[own], used[own]
+
+
+def _launched_alone(analysis: Analysis, kernels: I64) -> I64:
+    """The places of those kernels that no operator launched."""
+    launch = analysis.trace.links.launch_of(kernels)
+    at = np.flatnonzero(launch >= 0)
+    launch = launch[at]
+    alone = np.zeros(len(at), bool)
+    for activity, mine in analysis.threads.by_thread(launch):
+        alone[mine] = activity.operators.at(analysis.trace.events.start[launch[mine]]) < 0
+    return at[alone]
+
+
+def _launched(analysis: Analysis, events: I64, used: F64, name: int, said: str) -> str:
+    trace = analysis.trace
+    mine = np.flatnonzero(trace.events.name[events] == name)
+    longest = mine[int(durations(trace, events[mine]).argmax())]
+    event = events[longest : longest + 1]
+    blocks = int(trace.attribute(Attribute.GRID, event)[0])
+    threads = int(trace.attribute(Attribute.BLOCK, event)[0])
+    return f"{said}: {blocks:,} blocks of {threads:,} threads, {percent(float(used[longest]))} of the warps at most."
