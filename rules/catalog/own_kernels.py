@@ -82,7 +82,7 @@ When it is wrong
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
-        if not is_python(trace) or is_amd(trace):
+        if not is_python(trace) or is_amd(trace) or EventKind.CPU_OP not in trace.kinds:
             return
         found = {device: _half_empty(analysis, device) for device in analysis.active_devices}
         worst = busiest_device(analysis, {device: events for device, (events, _) in found.items()})

@@ -23,6 +23,9 @@ def searching(
     size: int = 640,
     reader: str = "aten::copy_",
     between: int = 3,
+    joins: str = "aten::mm",
+    after: list[int] | None = None,
+    alone: bool = False,
 ) -> Plan:
     """Requests that encode a question, divide what is kept by its norms, multiply, and read the result back."""
     data = KEPT if kept is None else kept
@@ -35,18 +38,21 @@ def searching(
         if sent:
             trace.shapes(trace.op(2, 8, "aten::to"), [data], ["float"])
             trace.copy(6, 8, "HtoD", 3, bytes=1_000)
-        work(10, 20, before, "aten::addmm", [[192, 384], [384, 1536]])
+        if not alone:
+            work(10, 20, before, "aten::addmm", [[192, 384], [384, 1536]])
         work(30, 130, norm, name, [data, [data[0], 1]])
-        work(50, 140 + norm, 1_000, "aten::mm", [[8, 64], [64, 1_000_000]])
-        work(70, 1_150 + norm, 100, "aten::sort", [[others]])
+        work(50, 140 + norm, 1_000, joins, [[8, 64], [64, 1_000_000]])
+        work(70, 1_150 + norm, 100, "aten::sort", [after or [others]])
         if writes:
             work(84, 1_260 + norm, 5, "aten::index_copy_", [writes])
         if trains:
             trace.op(97, 99, "autograd::engine::evaluate_function: MmBackward0")
         ends = 1_290 + norm
-        trace.op(100, ends + 100, reader)
+        if reader:
+            trace.op(100, ends + 100, reader)
         trace.copy(ends, ends + 2, "DtoH", 130, pageable=True, bytes=size, launch_us=ends - 100)
-        trace.op(ends + 110, ends + 200, reader)
+        if reader:
+            trace.op(ends + 110, ends + 200, reader)
         for place in range(between):
             trace.operation(
                 ends + 130 + place * 6, ends + 135 + place * 6, "void kernel", ends + 112 + place * 6
@@ -72,6 +78,9 @@ def told(plan: Plan, fix: str) -> bool:
         ({"writes": [1, 64]}, False),
         ({"writes": [8, 8]}, True),
         ({"trains": True}, False),
+        ({"joins": "aten::add"}, False),
+        ({"after": [1_000_000, 64]}, False),
+        ({"alone": True}, False),
     ],
     ids=[
         "an index",
@@ -83,6 +92,9 @@ def told(plan: Plan, fix: str) -> bool:
         "a row of it is written",
         "something else is written",
         "a model is trained",
+        "it is joined with nothing",
+        "it is worked on again afterwards",
+        "a request has nothing of its own",
     ],
 )
 def test_what_no_request_changes(changed: dict[str, object], found: bool) -> None:
@@ -103,8 +115,9 @@ def test_what_no_request_changes(changed: dict[str, object], found: bool) -> Non
         ({"reader": "aten::item"}, False),
         ({"trains": True}, False),
         ({"between": 4}, False),
+        ({"reader": ""}, False),
     ],
-    ids=["a result", "one value", "a value that decides", "a model is trained", "two places"],
+    ids=["a result", "one value", "a value that decides", "a model is trained", "two places", "no operators"],
 )
 def test_a_result_that_leaves_the_gpu_is_not_taken_away(changed: dict[str, object], result: bool) -> None:
     plan = searching(**changed)  # type: ignore[arg-type]

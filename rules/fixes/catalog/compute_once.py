@@ -33,6 +33,9 @@ def answer(question):
     return model(question) @ index.T      # not F.normalize(passages, dim=1) again in each request"""
 
 _SENT = "aten::copy_"
+_PRODUCTS = ("mm", "bmm", "mv", "matmul", "addmm", "baddbmm", "linear", "einsum", "_cdist_forward")
+_PICKS = ("index_select", "index", "gather", "embedding")
+_JOINS = frozenset(f"aten::{name}" for name in (*_PRODUCTS, *_PICKS))
 
 Shape = tuple[int, ...]
 
@@ -47,7 +50,9 @@ When it applies
     Nothing is trained, and in each of three or more steps operators work for at least 5 % of the GPU's time on a tensor
     of a million elements or more, and on nothing else. Nothing in the step can have made it: what ran on the GPU before
     took too little time to write it. All else that the step works on has less than a sixteenth as many elements. No
-    operator changes a tensor of its shape in place, and none like it is sent to the GPU. Shapes must be recorded.
+    operator changes a tensor of its shape in place, and none like it is sent to the GPU. The step works on something
+    else before, and the last operator that reads the data joins it with that: a product, or picking rows. Shapes must
+    be recorded.
 
 What is changed in the replay
     These operators are gone. At least, nothing changes.
@@ -157,9 +162,24 @@ def _from_kept(names: list[str], shapes: list[list[Shape]], lasts: list[float]) 
         if kept and inputs and not name.endswith("_"):
             found[index] = all(_follows(each, kept) for each in inputs)
     others = (_elements(each) for inputs in shapes for each in inputs if kept and not _follows(each, kept))
-    if max(others, default=0) * MIN_TIMES >= _elements(kept):
+    if max(others, default=0) * MIN_TIMES >= _elements(kept) or not _is_only_read(names, shapes, kept):
         return np.zeros(len(names), bool), ()
     return found, kept
+
+
+def _is_only_read(names: list[str], shapes: list[list[Shape]], kept: Shape) -> bool:
+    """Whether a request works on data of its own, then joins it with the kept one, and leaves that alone afterwards.
+
+    What a simulation works on is kept from step to step as well, but each changes it.
+    """
+    uses = [
+        any(each == kept or (_follows(each, kept) and len(each) > 1) for each in inputs) for inputs in shapes
+    ]
+    if not any(uses):
+        return False
+    first, last = uses.index(True), len(uses) - 1 - uses[::-1].index(True)
+    joins = names[last] in _JOINS and not all(_follows(each, kept) for each in shapes[last])
+    return joins and any(shapes[:first])
 
 
 def _follows(shape: Shape, kept: Shape) -> bool:

@@ -44,7 +44,7 @@ class ReadResultsLater:
     explanation: ClassVar[str] = """
 When it applies
     Nothing is trained, three or more steps each wait at one place only, and read several values there: the result
-    leaves the GPU. That cannot be taken away.
+    leaves the GPU. That cannot be taken away. Operators must be recorded: reading a single value is no result.
 
 What is changed in the replay
     Nothing waits there, as if the next request was launched before. At least, nothing changes.
@@ -93,12 +93,14 @@ def result_reads(analysis: Analysis) -> BOOL:
     size = analysis.trace.attribute(Attribute.BYTES, device.event)
     reads = of_nodes(replay, copies(replay, CopyKind.D2H) & (size > ONE_VALUE) & (size <= SMALL_BYTES))
     waits = replay.waits.target >= 0
-    operator = surroundings_of(analysis).read_back
+    around = surroundings_of(analysis)
+    operator = around.read_back
     known = np.flatnonzero(waits & (operator >= 0))
     decides = none.copy()
     decides[known] = named(analysis.trace, operator[known], _DECIDES.__contains__)
     at = np.flatnonzero(waits | reads)
-    if not reads.any() or (decides & waits).any():
+    # where no operators were recorded, nobody knows whether the program only hands on what it reads
+    if not reads.any() or (decides & waits).any() or (reads & (around.operator < 0)).any():
         return none
     apart = np.append(True, (np.diff(at) > MAX_BETWEEN) | (np.diff(host.thread[at]) != 0))
     group = np.cumsum(apart) - 1
