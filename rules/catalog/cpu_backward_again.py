@@ -1,0 +1,72 @@
+"""A program on the CPU alone that sends several losses back through the same layers one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import clip, union
+from rules.analysis.cpu.cpu_time import cpu_time
+from rules.analysis.stretches.backward_again import backward_again
+from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE
+from rules.losses.lost_time import event_evidence
+from rules.remedies.gradients import ONE_BACKWARD
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.wording.headline import Headline
+from rules.wording.phrases import of_every_step
+
+
+@rule
+class CpuBackwardAgain(Rule):
+    """A backward pass for each loss, on the CPU."""
+
+    id: ClassVar[str] = "cpu-backward-again"
+    category: ClassVar[Category] = Category.SLOW_OPERATOR
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
+    explanation: ClassVar[str] = f"""
+What it found
+    Only the CPU was recorded, and several losses are sent back through the same layers one by one.
+
+Why it costs time
+    Each pass computes the gradients of the shared layers again. Gradients of a sum are the sum of the gradients, so
+    that one pass of the added losses gives the same.
+
+How it decides
+    A function of the backward pass has the number of its operator of the forward pass. The same number comes again
+    without an update of the parameters in between, and the gradients are added to those of the pass before. Below
+    {percent(MIN_SHARE)} of the step nothing is reported.
+
+What to try
+    Add up the losses, and call backward() once without retain_graph=True.
+
+When it is wrong
+    If each task's gradients are needed for themselves, for weights or clipping by task.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        time, found = cpu_time(analysis), backward_again(analysis)
+        if time is None or not time.is_all or not len(found.functions):
+            return
+        table, events = analysis.trace.events, found.functions
+        lost = time.without_recorder(clip(union(table.start[events], table.end[events]), *time.window))
+        if lost < MIN_SHARE * time.step_ns:
+            return
+        steps = time.steps
+        yield self.finding(
+            analysis,
+            ceiling_ns=lost,
+            window_ns=time.step_ns,
+            headline=Headline(
+                f"The backward pass runs {found.passes} times through the same layers",
+                of_every_step(analysis, lost / time.step_ns),
+            ),
+            account="Several losses are sent back one after another through layers that they share. The passes after "
+            f"the first take {duration(lost / steps)} of the {duration(time.step_ns / steps)} of a step.",
+            remedy=ONE_BACKWARD,
+            culprit=Culprit(CulpritKind.OPERATOR, "backward passes through the same layers"),
+            evidence=event_evidence(analysis.trace, events, MAX_NAMED),
+            unknown=("Whether each loss needs gradients of its own, for weights or clipping by task.",),
+        )
