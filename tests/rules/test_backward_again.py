@@ -27,6 +27,7 @@ class Program:
     gathers: bool = True
     shared: bool = True  # all losses go through the same operators
     update_between: bool = False
+    numbered_functions: bool = True
     notes_down: bool = False  # a graph of the first pass, to differentiate it again
     numbered: bool = True
 
@@ -49,7 +50,9 @@ class Program:
         trace.region(at + 10, at + 14, "Optimizer.step#SGD.step")
 
     def _function(self, trace: TinyTrace, at: float, number: int, loss: int) -> None:
-        self._numbered(trace, trace.op(at, at + 40, f"{FUNCTION}AddmmBackward0", AUTOGRAD), number, 1)
+        function = trace.op(at, at + 40, f"{FUNCTION}AddmmBackward0", AUTOGRAD)
+        if self.numbered_functions:
+            self._numbered(trace, function, number, 1)
         trace.operation(at + 6, at + 56, "void gemm", at + 2, thread=AUTOGRAD, launch_us=2)
         if self.notes_down and loss == 0:
             self._numbered(trace, trace.op(at + 5, at + 9, "aten::mm", AUTOGRAD), number, 0)
@@ -81,6 +84,7 @@ def test_all_passes_but_the_first_are_found(losses: int) -> None:
         Program(update_between=True),
         Program(notes_down=True, losses=2),
         Program(numbered=False),
+        Program(numbered_functions=False),
     ],
     ids=[
         "one loss",
@@ -90,6 +94,7 @@ def test_all_passes_but_the_first_are_found(losses: int) -> None:
         "the parameters are updated in between",
         "the gradient is differentiated again",
         "no numbers recorded",
+        "functions without numbers",
     ],
 )
 def test_passes_that_cannot_be_one_are_not_accused(program: Program) -> None:

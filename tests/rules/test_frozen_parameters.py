@@ -30,6 +30,7 @@ class Program:
     passes: int = 1
     updates: bool = True
     collective: bool = False
+    numbered: bool = True
     convolutions: bool = False
     weights_us: float = 60.0
 
@@ -59,7 +60,8 @@ class Program:
     def _layer(self, trace: TinyTrace, at: float, number: int) -> None:
         kind = "ConvolutionBackward0" if self.convolutions else "AddmmBackward0"
         function = trace.op(at, at + 150, f"{FUNCTION}{kind}", AUTOGRAD)
-        trace.builder.attribute(Attribute.SEQUENCE, np.array([function]), number)
+        if self.numbered:
+            trace.builder.attribute(Attribute.SEQUENCE, np.array([function]), number)
         if self.convolutions:
             op = trace.op(at + 5, at + 140, "aten::convolution_backward", AUTOGRAD)
             self._says(trace, op, [8, WIDTH, 8, 8], [8, WIDTH, 8, 8], self.shape)
@@ -106,6 +108,7 @@ def test_only_what_computes_gradients_of_the_parameters_vanishes(convolutions: b
         (Program(shapes=False), False),
         (Program(passes=2), False),
         (Program(updates=False), False),
+        (Program(numbered=False), False),
         (Program(collective=True), False),
     ],
     ids=[
@@ -116,6 +119,7 @@ def test_only_what_computes_gradients_of_the_parameters_vanishes(convolutions: b
         "no shapes",
         "two passes store gradients",
         "no optimizer",
+        "no numbers recorded",
         "ranks may share the parameters",
     ],
 )

@@ -52,6 +52,8 @@ def backward_again(analysis: Analysis) -> BackwardAgain:
     numbered = np.setdiff1d(numbered, functions)
     numbered = numbered[trace.attribute(Attribute.FORWARD_THREAD, numbered, 0) == 0]
     once = (sequence >= 0) & ~gathers & ~_holding(trace, functions, numbered)
+    if not once.any():
+        return NONE
     key = _graph_nodes(trace, functions, sequence)
     key[~once] = -1
     mine = np.flatnonzero(once)

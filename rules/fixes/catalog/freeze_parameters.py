@@ -149,8 +149,12 @@ def _stored(analysis: Analysis, replay: Replay) -> I64:
         stored = np.setdiff1d(of_lane, adding)
         order = functions[table.lane[functions] == lane]
         order = order[np.argsort(table.start[order], kind="stable")]
+        if not len(order):
+            return np.empty(0, np.int64)  # nobody knows how many passes there were
         begins = np.diff(trace.attribute(Attribute.SEQUENCE, order, -1), prepend=-1) >= 0
-        number = np.cumsum(begins)[np.searchsorted(table.start[order], table.start[stored]) - 1]
+        number = np.cumsum(begins)[
+            np.maximum(np.searchsorted(table.start[order], table.start[stored]) - 1, 0)
+        ]
         passes += len(np.unique(number))
         found.append(stored)
     return np.concatenate(found) if found and passes <= replay.steps else np.empty(0, np.int64)
