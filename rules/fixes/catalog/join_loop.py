@@ -21,6 +21,7 @@ from rules.fixes.changes import copies, less_host_time, of_nodes, together, with
 from rules.fixes.loops.carried import carry_through_the_cpu
 from rules.fixes.loops.filled import filled, joined
 from rules.fixes.loops.item_loops import (
+    by_stretch,
     item_loops,
     missing_rounds,
     of_one_list,
@@ -72,10 +73,14 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for each list of items: loops over as many of them, or lines that loop over lists of several lengths."""
+        """One for each list of items: loops over as many of them, or lines that loop over lists of several lengths.
+
+        Loops that come again and again in a stretch, and others behind them, are two.
+        """
         if not is_python(analysis.trace):
             return
-        for loops in of_one_list(item_loops(analysis, replay)):
+        lists = of_one_list(item_loops(analysis, replay))
+        for loops in [part for each in lists for part in by_stretch(analysis, replay, each)]:
             reading = reading_their_results(analysis, replay, loops)
             later = _later(replay, [*loops, *reading])
             in_step = np.count_nonzero(later[replay.device.launch]) / max(replay.steps, 1) / len(replay.spans)

@@ -12,6 +12,7 @@ from parsers.model.events import of_kinds
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
+from rules.fixes.backward import autograd_functions
 from rules.fixes.changes import copies, of_nodes
 from rules.fixes.counted_rows import counts_rows
 from rules.fixes.loops.carried import picks_what_was_found
@@ -26,6 +27,7 @@ NEAR = 4  # calls between a loop and the one that reads its results back
 MOSTLY_SILENT = 0.3  # of the time between calls: such a loop is work on the CPU
 LONG_PAUSE = 3.0  # times the usual time before the same call of a round
 MIN_GROUPS, MIN_IN_GROUP = 3, 4
+MIN_IN_STRETCH = 4  # loops in each step: fewer are one after the other for the same items
 MANY_ROUNDS = 16  # shorter loops with nearly as many rounds may be others
 IN_TIME, OUT_OF_TIME = 0.8, 0.1  # of the rounds that begin a group have a long pause, and of the others
 _WAYS_OF_THE_MODEL = (Family.NORMALISATION, Family.ATTENTION, Family.CONVOLUTION, Family.COLLECTIVE)
@@ -104,6 +106,39 @@ def of_one_list(loops: Sequence[Loop]) -> list[list[Loop]]:
         together = [loop for _, others in joined for loop in others]
         found.append((kinds.union(*(others for others, _ in joined)), [*together, *alike]))
     return [each for _, each in found]
+
+
+def by_stretch(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> list[list[Loop]]:
+    """Loops of one list that lie in stretches of their own, one behind the other in each step, with other calls.
+
+    Several loops over as many items are one cause where they alternate, where a stretch is no loop of such loops, or
+    where they are passes forward and backward.
+    """
+    backward = autograd_functions(analysis) >= 0
+    if any(backward[loop.first : loop.last].any() for loop in loops):
+        return [list(loops)]
+    of_step: dict[int, list[Loop]] = {}
+    for loop in sorted(loops, key=lambda each: each.first):
+        of_step.setdefault(int(replay.host.step[loop.first]), []).append(loop)
+    stretches = [_stretches(mine) for mine in of_step.values()]
+    kinds = {tuple(sorted({loop.kind for loop in each})): None for mine in stretches for each in mine}
+    fewest = min(len(each) for mine in stretches for each in mine)
+    if fewest < MIN_IN_STRETCH or any(len(mine) != len(kinds) for mine in stretches):
+        return [list(loops)]
+    return [[loop for loop in loops if loop.kind in mine] for mine in kinds]
+
+
+def _stretches(loops: Sequence[Loop]) -> list[list[Loop]]:
+    """The loops of one step, in order, cut where none of a kind lies on both sides."""
+    last = {loop.kind: place for place, loop in enumerate(loops)}
+    found: list[list[Loop]] = []
+    reach = -1
+    for place, loop in enumerate(loops):
+        if place > reach:
+            found.append([])
+        found[-1].append(loop)
+        reach = max(reach, last[loop.kind])
+    return found
 
 
 def reading_their_results(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> list[Loop]:
