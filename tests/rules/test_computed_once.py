@@ -23,6 +23,7 @@ def searching(
     size: int = 640,
     reader: str = "aten::copy_",
     between: int = 3,
+    lasts: float = 5.0,
     joins: str = "aten::mm",
     after: list[int] | None = None,
     alone: bool = False,
@@ -54,9 +55,8 @@ def searching(
         if reader:
             trace.op(ends + 110, ends + 200, reader)
         for place in range(between):
-            trace.operation(
-                ends + 130 + place * 6, ends + 135 + place * 6, "void kernel", ends + 112 + place * 6
-            )
+            begins = ends + 130 + place * 8
+            trace.operation(begins, begins + lasts, "void kernel", ends + 112 + place * 6)
         trace.copy(ends + 172, ends + 174, "DtoH", ends + 160, pageable=True, bytes=size, launch_us=20)
 
     return plan_of_body(body, length=1_600 + norm)
@@ -115,9 +115,20 @@ def test_what_no_request_changes(changed: dict[str, object], found: bool) -> Non
         ({"reader": "aten::item"}, False),
         ({"trains": True}, False),
         ({"between": 4}, False),
+        ({"lasts": 6.5}, True),
+        ({"lasts": 7.0}, False),
         ({"reader": ""}, False),
     ],
-    ids=["a result", "one value", "a value that decides", "a model is trained", "two places", "no operators"],
+    ids=[
+        "a result",
+        "one value",
+        "a value that decides",
+        "a model is trained",
+        "two places",
+        "short work",
+        "more work",
+        "no operators",
+    ],
 )
 def test_a_result_that_leaves_the_gpu_is_not_taken_away(changed: dict[str, object], result: bool) -> None:
     plan = searching(**changed)  # type: ignore[arg-type]

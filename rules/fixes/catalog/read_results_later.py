@@ -24,6 +24,7 @@ from rules.wording.words import for_pytorch
 ONE_VALUE = 8  # bytes: what is read back to decide something is no larger
 MIN_STEPS = 3
 MAX_BETWEEN = 4  # calls between two copies of the same result: it is prepared for the copy
+MAX_BETWEEN_NS = 20_000.0  # on the GPU
 MIN_GAIN = 1.03
 _DECIDES = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal")
 
@@ -102,7 +103,9 @@ def result_reads(analysis: Analysis) -> BOOL:
     # where no operators were recorded, nobody knows whether the program only hands on what it reads
     if not reads.any() or (decides & waits).any() or (reads & (around.operator < 0)).any():
         return none
-    apart = np.append(True, (np.diff(at) > MAX_BETWEEN) | (np.diff(host.thread[at]) != 0))
+    work = np.cumsum(np.bincount(device.launch, device.duration * ~reads[device.launch], minlength=len(host)))
+    between = (np.diff(at) > MAX_BETWEEN) | (np.diff(work[at]) > MAX_BETWEEN_NS)
+    apart = np.append(True, between | (np.diff(host.thread[at]) != 0))
     group = np.cumsum(apart) - 1
     reading = np.bincount(group, reads[at]) > 0
     # the first and the last step may begin or end in the middle of a group
