@@ -95,10 +95,12 @@ def test_copies_of_a_checkpoint_are_counted_where_they_are() -> None:
 def test_more_than_a_batch_is_called_offloading(size: int, offloading: bool) -> None:
     def body(trace: TinyTrace, _: int) -> None:
         trace.copy(10, 8000, "HtoD", 0, bytes=size, launch_us=8010)
-        trace.kernels(8100, 10, 40, 50)
+        trace.kernels(8100, 10, 140, 150)
 
     found = next(
-        each for each in diagnose(steps(5, 9000, body).build()).findings if each.category is Category.COPY_H2D
+        each
+        for each in diagnose(steps(5, 10_000, body).build()).findings
+        if each.category is Category.COPY_H2D
     )
     assert any("offloading" in advice for advice in found.advice) is offloading
     assert any("next batch" in advice for advice in found.advice) is not offloading
