@@ -74,7 +74,8 @@ What makes it more or less
         share = float(device.duration[nodes[device.launch]].sum() / max(device.duration.sum(), 1.0))
         if share < MIN_GPU_SHARE or len(np.unique(replay.host.step[nodes])) < replay.steps - 1:
             return
-        weight = np.bincount(device.launch, device.duration, minlength=len(replay.host)) * nodes
+        launched = np.bincount(device.launch, device.duration, minlength=len(replay.host))
+        weight = np.where(nodes, launched, 0.0)
         operator = surroundings_of(analysis).whole_operator
         most = trace.name(int(operator[int(weight.argmax())])).removeprefix("aten::")
         place = place_of(analysis, weight)
