@@ -147,6 +147,8 @@ class LaneCanvas(QWidget):
         self.update()
 
     def _on_content(self) -> None:
+        if self.state.scene is None:
+            self._painter.forget()
         self.offset = min(self.offset, self.most_offset)
         self.scrolled.emit()
         self.invalidate()

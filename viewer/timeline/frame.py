@@ -116,6 +116,10 @@ class FramePainter:
             top.block(covered - 1, 1)[:] = rgb(theme.current().line_strong)
         return self._image
 
+    def forget(self) -> None:
+        """Let go of the recording that the last picture shows."""
+        self._strips = Strips()
+
     @property
     def is_rough(self) -> bool:
         """Whether the last picture has rows that the same picture would show more exactly."""
