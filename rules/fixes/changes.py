@@ -24,6 +24,12 @@ def together(*changes: Change) -> Change:
     return change
 
 
+def share_of(replay: Replay, operations: BOOL) -> float:
+    """The part of the GPU's time, 0 to 1, that these of its operations take."""
+    took = replay.device.duration
+    return float(took[operations].sum() / max(took.sum(), 1.0))
+
+
 def without_calls(replay: Replay, nodes: BOOL, gaps: float = 1.0) -> Change:
     """These calls are never made, launch nothing, and this part of the time before them is gone, too."""
     launched = nodes[replay.device.launch]

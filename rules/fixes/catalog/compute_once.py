@@ -14,7 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
-from rules.fixes.changes import copies, without_calls
+from rules.fixes.changes import copies, share_of, without_calls
 from rules.losses.owners import place_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
@@ -71,7 +71,7 @@ What makes it more or less
         ):
             return
         nodes, shape = _unchanging(analysis, replay)
-        share = float(device.duration[nodes[device.launch]].sum() / max(device.duration.sum(), 1.0))
+        share = share_of(replay, nodes[device.launch])
         if share < MIN_GPU_SHARE or len(np.unique(replay.host.step[nodes])) < replay.steps - 1:
             return
         launched = np.bincount(device.launch, device.duration, minlength=len(replay.host))

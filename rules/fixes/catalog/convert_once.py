@@ -14,7 +14,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
-from rules.fixes.changes import without_calls
+from rules.fixes.changes import share_of, without_calls
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of, whole_operators
 from rules.wording.words import for_pytorch
@@ -50,7 +50,7 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         nodes = _converting(analysis, replay)
         operations = nodes[replay.device.launch]
-        share = float(replay.device.duration[operations].sum() / max(replay.device.duration.sum(), 1.0))
+        share = share_of(replay, operations)
         steps = np.unique(replay.host.step[nodes])
         if share < MIN_GPU_SHARE or len(steps) < max(replay.steps, MIN_STEPS):
             return

@@ -10,17 +10,15 @@ import numpy as np
 from parsers.model import BOOL, I64, Attribute, EventKind, derived
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
-from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.names.operators import AUTOGRAD_FUNCTION
-from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
-from rules.fixes.changes import without_calls
+from rules.fixes.changes import share_of
+from rules.fixes.forms.unused_gradients import without_gradients
 from rules.kernels.fitting_shapes import Shapes, elements
 from rules.kernels.operator_work import inputs_of
-from rules.remedies.gradients import NO_UNUSED_GRADIENTS
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
 
@@ -68,21 +66,9 @@ What makes it more or less
         found = not_updated(analysis)
         if not found.shapes:
             return
-        nodes, device = _calls(analysis, found.shapes), replay.device
-        share = float(device.duration[nodes[device.launch]].sum() / max(device.duration.sum(), 1.0))
-        if share < MIN_GPU_SHARE:
-            return
-        yield Proposal(
-            title=(
-                f"Do not compute gradients for {found.parameters:,} parameters that no optimizer updates: "
-                f"{percent(share)} of the GPU's time"
-            ),
-            categories=(Category.SLOW_OPERATOR, Category.GPU_BOUND, Category.LAUNCH_BOUND),
-            culprit="gradients that nobody uses",
-            problem="Gradients are computed that nobody uses",
-            remedy=NO_UNUSED_GRADIENTS,
-            expected=without_calls(replay, nodes),
-        )
+        nodes = _calls(analysis, found.shapes)
+        if share_of(replay, nodes[replay.device.launch]) >= MIN_GPU_SHARE:
+            yield without_gradients(replay, nodes, found.parameters)
 
 
 @derived

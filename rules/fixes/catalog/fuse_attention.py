@@ -14,6 +14,7 @@ from rules.analysis.gpu.memory_bound import memory_bound
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.align_shapes import unaligned_products
+from rules.fixes.changes import share_of
 from rules.remedies.kernels import FUSED_ATTENTION
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
@@ -45,7 +46,7 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         events = [memory_bound(analysis, device).attention for device in analysis.active_devices]
         scores = np.isin(replay.device.event, np.concatenate(events)) if events else np.zeros(0, bool)
-        share = float(replay.device.duration[scores].sum() / max(replay.device.duration.sum(), 1.0))
+        share = share_of(replay, scores)
         if share < MIN_SHARE:
             return
         nodes = np.zeros(len(replay.host), bool)

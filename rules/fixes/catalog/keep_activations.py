@@ -14,7 +14,7 @@ from rules.analysis.names.operators import FORWARD
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
-from rules.fixes.changes import without_calls
+from rules.fixes.changes import share_of, without_calls
 from rules.memory.room import is_nearly_full
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
@@ -45,7 +45,7 @@ What makes it more or less
         device = replay.device
         again = computed_again(analysis, replay)
         operations = again[device.launch]
-        share = float(device.duration[operations].sum() / max(device.duration.sum(), 1.0))
+        share = share_of(replay, operations)
         if share < MIN_GPU_SHARE or is_nearly_full(analysis):
             return
         yield Proposal(

@@ -14,7 +14,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
-from rules.fixes.changes import times
+from rules.fixes.changes import share_of, times
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
@@ -50,7 +50,7 @@ What makes it more or less
         """One for all sorts of which a part is taken."""
         nodes = _for_a_part(analysis, replay)
         sorting = nodes[replay.device.launch]
-        share = float(replay.device.duration[sorting].sum() / max(replay.device.duration.sum(), 1.0))
+        share = share_of(replay, sorting)
         if share < MIN_GPU_SHARE:
             return
         yield Proposal(

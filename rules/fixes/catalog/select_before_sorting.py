@@ -16,7 +16,7 @@ from rules.analysis.names.host_language import is_python
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
-from rules.fixes.changes import durations_times
+from rules.fixes.changes import durations_times, share_of
 from rules.replay.replay import Replay
 from rules.wording.words import for_pytorch
 
@@ -66,7 +66,7 @@ What makes it more or less
         behind &= (np.bincount(stretch, adds_up & behind) > 0)[stretch]
         found, sorting = np.zeros(len(order), bool), np.zeros(len(order), bool)
         found[order], sorting[order] = behind, behind & sorts
-        share = float(device.duration[found].sum() / max(device.duration.sum(), 1.0))
+        share = share_of(replay, found)
         if share < MIN_SHARE:
             return
         yield Proposal(

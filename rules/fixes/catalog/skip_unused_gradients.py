@@ -7,14 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
-from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix
-from rules.fixes.changes import without_calls
-from rules.remedies.gradients import NO_UNUSED_GRADIENTS
+from rules.fixes.forms.unused_gradients import without_gradients
 from rules.replay.replay import Replay
 
 
@@ -38,21 +35,7 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        device, found = replay.device, unneeded_gradients(analysis)
+        found = unneeded_gradients(analysis)
         nodes = np.isin(autograd_functions(analysis), found.functions)
-        operations = nodes[device.launch]
-        if not operations.any():
-            return
-        share = float(device.duration[operations].sum() / max(device.duration.sum(), 1.0))
-        parameters = f"{found.parameters:,} parameter{'s' if found.parameters != 1 else ''}"
-        yield Proposal(
-            title=(
-                f"Do not compute gradients for {parameters} that no optimizer updates: "
-                f"{percent(share)} of the GPU's time"
-            ),
-            categories=(Category.SLOW_OPERATOR, Category.GPU_BOUND, Category.LAUNCH_BOUND),
-            culprit="gradients that nobody uses",
-            problem="Gradients are computed that nobody uses",
-            remedy=NO_UNUSED_GRADIENTS,
-            expected=without_calls(replay, nodes),
-        )
+        if nodes[replay.device.launch].any():
+            yield without_gradients(replay, nodes, found.parameters)

@@ -9,6 +9,7 @@ import numpy as np
 from parsers.model import BOOL, I64
 from rules.analysis.analysis import Analysis
 from rules.fixes.base import MIN_GPU_SHARE
+from rules.fixes.changes import share_of
 from rules.replay.origins import called_operators
 from rules.replay.replay import Replay
 from rules.replay.surroundings import whole_operators
@@ -32,5 +33,5 @@ def costly_calls(analysis: Analysis, replay: Replay, operators: I64) -> tuple[BO
     It is 0 where that is too little for a fix.
     """
     nodes, device = calls_of(analysis, operators), replay.device
-    share = float(device.duration[nodes[device.launch]].sum() / max(device.duration.sum(), 1.0))
+    share = share_of(replay, nodes[device.launch])
     return nodes, share if share >= MIN_GPU_SHARE else 0.0
