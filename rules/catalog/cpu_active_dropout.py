@@ -16,15 +16,14 @@ from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, clip, union
 from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
 from rules.analysis.names.operators import AUTOGRAD_FUNCTION
-from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines
+from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, culprit_of, longest_of, own_lines
 from rules.remedies.remedy import remedy
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step
 from rules.wording.words import for_pytorch
 
-MIN_SHARE = 0.05  # of a step
 _DROPOUT = regex(r"aten::(native_|feature_|alpha_|feature_alpha_)?dropout_?$")
 _DRAWS = regex(r"aten::(bernoulli_?|native_dropout)$")
 EVALUATE = remedy(
@@ -66,13 +65,12 @@ When it is wrong
         time = cpu_time(analysis)
         if time is None or not time.is_all or time.steps < MIN_STEPS:
             return
-        start, end = drops = _dropping(time)
+        drops = _dropping(time)
         lost = time.without_recorder(drops)
         if lost < MIN_SHARE * time.step_ns:
             return
         trace, steps = analysis.trace, time.steps
         lane = int(trace.events.lane[time.operators[0]])
-        longest = np.argsort(start - end, kind="stable")[:MAX_NAMED].tolist()
         yield self.finding(
             analysis,
             ceiling_ns=lost,
@@ -81,13 +79,13 @@ When it is wrong
                 "Dropout is active, though nothing is trained", of_every_step(analysis, lost / time.step_ns)
             ),
             account="No backward pass was recorded, but random numbers are drawn for "
-            f"{_times(len(start) / steps)} a step. That takes {duration(lost / steps)} of the "
+            f"{_times(len(drops[0]) / steps)} a step. That takes {duration(lost / steps)} of the "
             f"{duration(time.step_ns / steps)} of a step.",
             remedy=EVALUATE,
             culprit=culprit_of(
                 analysis, own_lines(analysis, time, drops), Culprit(CulpritKind.OPERATOR, "aten::dropout")
             ),
-            evidence=tuple(Evidence(lane, int(start[each]), int(end[each]), "dropout") for each in longest),
+            evidence=longest_of(lane, drops, "dropout"),
             unknown=("Whether dropout is wanted, as to estimate how sure a model is.",),
         )
 

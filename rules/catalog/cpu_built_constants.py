@@ -11,15 +11,13 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, length, measure
 from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
-from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.built_constants import MAX_LENGTH, Built, built
-from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines
+from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, culprit_of, longest_of, own_lines
 from rules.remedies.constants import BUILT_ONCE
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, without_stacks
-
-MIN_SHARE = 0.05  # of a step
 
 
 @rule
@@ -65,9 +63,7 @@ When it is wrong
         lost = max(time.without_recorder(made.spans), round(as_recorded))
         if lost < MIN_SHARE * time.step_ns:
             return
-        start, end = made.spans
         lane = int(trace.events.lane[made.operators[0]])
-        longest = np.argsort(start - end, kind="stable")[:MAX_NAMED].tolist()
         yield self.finding(
             analysis,
             ceiling_ns=lost,
@@ -86,9 +82,7 @@ When it is wrong
                 own_lines(analysis, time, made.spans),
                 Culprit(CulpritKind.OPERATOR, trace.name(int(made.operators[0]))),
             ),
-            evidence=tuple(
-                Evidence(lane, int(start[each]), int(end[each]), "builds a constant") for each in longest
-            ),
+            evidence=longest_of(lane, made.spans, "builds a constant"),
             unknown=(
                 without_stacks(
                     trace, "Which of your lines build them: record again with Python stacks (--stacks)."

@@ -15,8 +15,8 @@ from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, clip, union
 from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
 from rules.analysis.names.operators import AUTOGRAD_FUNCTION, FORWARD
-from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, culprit_of, own_lines
+from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, culprit_of, longest_of, own_lines
 from rules.remedies.cpu_work import COMPUTED_ONCE
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
@@ -54,30 +54,27 @@ When it is wrong
         time = cpu_time(analysis)
         if time is None or not time.is_all or time.steps < MIN_STEPS:
             return
-        start, end = again = _computed_again(time)
+        again = _computed_again(time)
         lost = time.without_recorder(again)
         if lost < MIN_SHARE * time.step_ns:
             return
         trace, steps = analysis.trace, time.steps
         lane = int(trace.events.lane[time.operators[0]])
-        longest = np.argsort(start - end, kind="stable")[:MAX_NAMED].tolist()
         yield self.finding(
             analysis,
             ceiling_ns=lost,
             window_ns=time.step_ns,
             headline=Headline("Activations are computed twice", of_every_step(analysis, lost / time.step_ns)),
-            account=f"The backward pass computes parts of the forward pass again, {_times(len(start) / steps)} a step. "
-            f"That takes {duration(lost / steps)} of the {duration(time.step_ns / steps)} of a step.",
+            account="The backward pass computes parts of the forward pass again, "
+            f"{_times(len(again[0]) / steps)} a step. That takes {duration(lost / steps)} of the "
+            f"{duration(time.step_ns / steps)} of a step.",
             remedy=COMPUTED_ONCE,
             culprit=culprit_of(
                 analysis,
                 own_lines(analysis, time, again),
                 Culprit(CulpritKind.OPERATOR, "activation checkpointing"),
             ),
-            evidence=tuple(
-                Evidence(lane, int(start[each]), int(end[each]), "forward pass inside the backward pass")
-                for each in longest
-            ),
+            evidence=longest_of(lane, again, "forward pass inside the backward pass"),
             unknown=("Whether memory has room for the activations.",),
         )
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-import numpy as np
-
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import cpu_time
-from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS
+from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, longest_of
 from rules.losses.dense_tables import MAX_USED, dense_tables
 from rules.remedies.gradients import SPARSE_GRADIENTS
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step
-
-MIN_SHARE = 0.05  # of a step
 
 
 @rule
@@ -61,9 +57,7 @@ When it is wrong
         lost = round(time.without_recorder(found.spans) * (1 - found.used / found.rows))
         if lost < MIN_SHARE * time.step_ns:
             return
-        start, end = found.spans
         lane = int(analysis.trace.events.lane[time.operators[0]])
-        longest = np.argsort(start - end, kind="stable")[:MAX_NAMED].tolist()
         yield self.finding(
             analysis,
             ceiling_ns=lost,
@@ -76,8 +70,6 @@ When it is wrong
             "step more than those of the rows that were looked up.",
             remedy=SPARSE_GRADIENTS,
             culprit=Culprit(CulpritKind.OPERATOR, "aten::embedding_dense_backward"),
-            evidence=tuple(
-                Evidence(lane, int(start[each]), int(end[each]), "all rows of a table") for each in longest
-            ),
+            evidence=longest_of(lane, found.spans, "all rows of a table"),
             unknown=("Whether the optimizer must change all rows in each step.",),
         )

@@ -13,9 +13,8 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length
 from rules.analysis.cpu.cpu_time import LONG_GAP_NS, CpuTime, cpu_time
 from rules.analysis.stretches.library_calls import is_sleep
-from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.cpu_work import (
-    MAX_NAMED,
     MIN_SEEN,
     MIN_SHARE,
     MIN_STEPS,
@@ -23,6 +22,7 @@ from rules.losses.cpu_work import (
     culprit_of,
     function_of,
     libraries,
+    longest_of,
     named_shares,
     own_lines,
 )
@@ -73,7 +73,6 @@ When it is wrong
             return
         steps, (start, end) = time.steps, time.outside
         lines = own_lines(analysis, time, time.outside)
-        longest = np.argsort(start - end, kind="stable")[:MAX_NAMED].tolist()
         lane = int(
             analysis.trace.events.lane[time.activity.events[time.activity.kind == EventKind.CPU_OP][0]]
         )
@@ -101,9 +100,7 @@ When it is wrong
             culprit=culprit_of(
                 analysis, lines, Culprit(CulpritKind.OUTSIDE, "Python code outside any operator")
             ),
-            evidence=tuple(
-                Evidence(lane, int(start[each]), int(end[each]), "no operator runs") for each in longest
-            ),
+            evidence=longest_of(lane, (start, end), "no operator runs"),
             unknown=(
                 without_stacks(
                     analysis.trace, "Which of your lines this is: record again with Python stacks (--stacks)."

@@ -11,15 +11,13 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import union
 from rules.analysis.cpu.cpu_time import cpu_time
-from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.kernels.pair_distances import MIN_DIMENSIONS, MIN_RATIO, pair_distances
-from rules.losses.cpu_work import MAX_NAMED, MIN_STEPS, culprit_of, own_lines
+from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, culprit_of, longest_of, own_lines
 from rules.remedies.distances import DISTANCES_BY_PRODUCT
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step
-
-MIN_SHARE = 0.05  # of a step
 
 
 @rule
@@ -61,13 +59,12 @@ When it is wrong
         begin_next = np.append(table.start[time.operators], time.window[1])
         begin_next = begin_next[np.searchsorted(begin_next, until)]
         freed = begin_next - until <= until - begins  # what is no longer needed takes as long to give back
-        start, end = spans = union(begins, np.where(freed, begin_next, until))
+        spans = union(begins, np.where(freed, begin_next, until))
         took = time.without_recorder(spans)
         lost = round(took * (1 - 1 / dimensions))
         if lost < MIN_SHARE * time.step_ns:
             return
         lane = int(table.lane[operators[0]])
-        longest = np.argsort(start - end, kind="stable")[:MAX_NAMED].tolist()
         yield self.finding(
             analysis,
             ceiling_ns=lost,
@@ -81,8 +78,5 @@ When it is wrong
             culprit=culprit_of(
                 analysis, own_lines(analysis, time, spans), Culprit(CulpritKind.OPERATOR, "aten::sub")
             ),
-            evidence=tuple(
-                Evidence(lane, int(start[each]), int(end[each]), "differences of all pairs")
-                for each in longest
-            ),
+            evidence=longest_of(lane, spans, "differences of all pairs"),
         )

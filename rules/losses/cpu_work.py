@@ -20,6 +20,7 @@ from rules.analysis.arithmetic.intervals import Intervals, length
 from rules.analysis.cpu.cpu_time import CpuTime, Shares
 from rules.analysis.stretches.library_calls import library_calls
 from rules.analysis.stretches.program_frames import is_program_frame, program_frames
+from rules.findings.base import Evidence
 from rules.kernels.operator_roofs import work_of
 from rules.kernels.operator_work import PRODUCTS
 from rules.source_lines import line_of_frame
@@ -53,6 +54,13 @@ def called_libraries(analysis: Analysis, time: CpuTime, within: Intervals) -> Sh
             inside = (table.start[caller] <= starts) & (table.end[caller] >= table.end[row])
             found.append(row[inside])
     return time.shares(Innermost.of(analysis.trace, np.concatenate(found)), within) if found else []
+
+
+def longest_of(lane: int, spans: Intervals, label: str) -> tuple[Evidence, ...]:
+    """The longest of these intervals of a thread, the longest first."""
+    start, end = spans
+    order = np.argsort(start - end, kind="stable")[:MAX_NAMED].tolist()
+    return tuple(Evidence(lane, int(start[each]), int(end[each]), label) for each in order)
 
 
 def function_of(name: str) -> str:
