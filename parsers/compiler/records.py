@@ -39,6 +39,10 @@ class Compilation:
     reason: str = ""  # why once more
     failure: str = ""
 
+    def began_ns(self, clock: int) -> int:
+        """When it began; a record that states only how long it took was written at its end."""
+        return self.start_ns or self.local_ns + clock - round((self.seconds or 0.0) * 1e9)
+
 
 @dataclass(frozen=True, slots=True)
 class GraphBreak:
@@ -115,7 +119,8 @@ class CompilerLog:
             self._add_break(record.payload, compile_id, record.local)
 
     def _add_metrics(self, metrics: _Metrics, compile_id: str, local: int) -> None:
-        seconds = metrics.duration_us / 1e6 if metrics.duration_us else metrics.entire_frame_compile_time_s
+        microseconds = metrics.duration_us or metrics.dynamo_cumulative_compile_time_us
+        seconds = microseconds / 1e6 if microseconds else metrics.entire_frame_compile_time_s
         start = (
             metrics.start_time_us * 1_000 if metrics.start_time_us else round((metrics.start_time or 0) * 1e9)
         )
@@ -184,6 +189,7 @@ class _Metrics(msgspec.Struct):
     start_time: float | None = None
     start_time_us: int | None = None
     duration_us: int | None = None
+    dynamo_cumulative_compile_time_us: int | None = None  # alone between torch 2.5 and 2.6
     entire_frame_compile_time_s: float | None = None
     backend_compile_time_s: float | None = None
     graph_op_count: int | None = None

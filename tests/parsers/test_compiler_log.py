@@ -198,6 +198,23 @@ def test_more_records_than_are_read_are_counted(
     assert trace.quality.events_read == trace.quality.events_kept + left_out
 
 
+def test_a_compilation_that_states_only_what_dynamo_took_ends_where_it_was_logged(tmp_path: Path) -> None:
+    alone = {"start_time_us": None, "duration_us": None, "dynamo_cumulative_compile_time_us": 2_500_000}
+    trace = opened(tmp_path, compiled(0, 1.0, 4.0) + compiled(1, 8.0, 2.5, **alone))
+    compilations = table(trace, "Compilations")
+    assert compilations.column("took") == (4.0, 2.5)
+    assert compilations.column("start") == (0.0, 7.0)
+
+
+def test_a_log_whose_compilations_cannot_be_read_does_not_say_that_it_has_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log"
+    path.write_text(compiled(0, start_time_us=None, duration_us=None))
+    assert main(["diagnose", str(path)]) == 2
+    assert "Nothing that this log says of compilations can be read" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -50,7 +50,7 @@ class CompilerLogs:
     files: ClassVar[str] = "TORCH_TRACE (dedicated_log_torch_trace_*.log); TORCH_LOGS=recompiles,graph_breaks"
     suffixes: ClassVar[tuple[str, ...]] = (".log", ".txt")
     priority: ClassVar[int] = 48
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         from parsers.compiler.log_lines import START, TAGGED
@@ -71,6 +71,12 @@ class CompilerLogs:
             stream = LimitedStream(packed, source, progress.part(0.0, 0.9), "reading the log")
             log = CompilerLog.of(lines.wanted(stream))
         if not log.compilations and not log.breaks:
+            if log.damaged:
+                raise Malformed(
+                    source.path,
+                    "Nothing that this log says of compilations can be read.",
+                    "Copy the log again, whole.",
+                )
             raise Malformed(
                 source.path,
                 "This log holds no compilation, recompilation or graph break.",
@@ -100,7 +106,7 @@ def _add(builder: TraceBuilder, log: CompilerLog, clock: int) -> None:
     """An event for each compilation, a mark for each break and each one without a duration, and both as tables."""
     lane = builder.lane(Lane(LaneKind.COMPILATION, "torch.compile", log.rank))
     timed = [each for each in log.compilations if each.seconds is not None]
-    start = np.array([each.start_ns or each.local_ns + clock for each in timed], np.int64)
+    start = np.array([each.began_ns(clock) for each in timed], np.int64)
     end = start + np.array([round((each.seconds or 0.0) * _NS_PER_S) for each in timed], np.int64)
     marks: list[tuple[int, str]] = [(each.local_ns, f"{GRAPH_BREAK_AT}{each.place}") for each in log.breaks]
     marks += [
@@ -128,14 +134,14 @@ def _called(each: Compilation) -> str:
 def _compilations(builder: TraceBuilder, log: CompilerLog, clock: int, first: int) -> ResultTable | None:
     if not log.compilations:
         return None
-    in_order = sorted(log.compilations, key=lambda each: each.start_ns or each.local_ns + clock)
+    in_order = sorted(log.compilations, key=lambda each: each.began_ns(clock))
     shown = in_order[: rows_shown(builder.quality, len(in_order))]
     rows = [
         (
             each.name,
             each.place,
             each.compile_id,
-            ((each.start_ns or each.local_ns + clock) - first) / _NS_PER_S,
+            (each.began_ns(clock) - first) / _NS_PER_S,
             each.seconds,
             each.backend_seconds,
             None if each.operators is None else float(each.operators),
