@@ -29,6 +29,7 @@ NOW = 1_700_000_000.0
         ("results/requests.jsonl", 64),
         ("results/nccl_tests.txt", 64),
         ("stacks/feed.collapsed.txt", 128),
+        ("stacks/feed.flame.svg", 128),
         ("proton/scopes.hatchet", 128),
         ("stacks/feed.speedscope.json", 256),
         ("server/trace.json", 512),

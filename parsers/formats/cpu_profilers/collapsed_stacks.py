@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from typing import ClassVar
-
-import numpy as np
 
 from parsers.files.base import HEAD_BYTES, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
-from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
-from parsers.model.names.rust_symbols import readable_symbol
-from parsers.stacks.timeline import (
-    COUNTED,
-    COUNTED_NS,
-    WEIGHED,
-    WEIGHED_NS,
-    SampledThread,
-    add_thread,
-    allow_threads,
-    frame_name,
-    is_counted,
-    set_aside,
-    stacks_of,
-)
+from parsers.model import Progress, Trace
+from parsers.stacks.collapsed import STACK_LINE, trace_of_stacks
 
-_LINE = regex(rb"([^\s;][^;]*(?:;[^;]+)*) (\d{1,12})\r?")
 _LOOKED_AT = 50  # lines
 _MIN_NESTED = 0.5  # of these lines: others are words and numbers
-_FRAME = regex(r"(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?\)")
-_SOURCE = regex(r"\.pyx?$|^<")  # without a line, other files are binaries
-_PYTHON = regex(r"(?P<file>[^:]+\.\w+|<[^<>]+>):(?P<function>[^:]+):(?P<line>\d{1,9})")  # profiling.sampling
-_GROUP = regex(r"(?:process|thread) .*|thread \(.*\).*|tid:\d+")
-_MAX_BYTES, _MAX_STACKS = 128 << 20, 2_000_000
-_MAX_NAME_LENGTH = 1_000
-_MAX_WEIGHT = 1 << 60  # of all stacks
+_MAX_BYTES = 128 << 20
 
 
 @parser
@@ -57,81 +32,10 @@ class CollapsedStacks:
             lines = lines[:-1]
         lines = [line for line in lines if line.strip() and not line.strip().isdigit()]  # an empty stack
         nested = sum(b";" in line for line in lines)
-        return bool(lines) and nested >= _MIN_NESTED * len(lines) and all(map(_LINE.fullmatch, lines))
+        return bool(lines) and nested >= _MIN_NESTED * len(lines) and all(map(STACK_LINE.fullmatch, lines))
 
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as packed:
             stream = LimitedStream(packed, source, progress.part(0.0, 0.3), "reading samples")
             data = stream.whole("Record fewer samples.", _MAX_BYTES)
-        builder = TraceBuilder()
-        builder.inputs.append(TraceInput(source.name, self.format, "collapsed stacks"))
-        builder.sources.append(None)
-        threads, wrong = _threads(data, builder, progress.part(0.3, 0.8))
-        if not threads:
-            raise Malformed(source.path, "None of its lines is a stack with a count.", "Write it again.")
-        set_aside(builder, "lines that are not a stack with a count", wrong)
-        counted = is_counted(count for _, counts in threads.values() for count in counts)
-        builder.quality.note("counted", Effect.NOTED, COUNTED if counted else WEIGHED)
-        unit = COUNTED_NS if counted else WEIGHED_NS
-        for name, (stacks, counts) in threads.items():
-            offset, frame = stacks_of(stacks)
-            edges = np.append(0, np.cumsum(np.array(counts, np.int64))) * unit
-            add_thread(builder, SampledThread(name, edges[:-1], edges[1:], offset, frame))
-        return builder.build(progress.part(0.8, 1.0))
-
-
-_Threads = dict[str, tuple[list[list[int]], list[int]]]
-
-
-def _threads(data: bytes, builder: TraceBuilder, progress: Progress) -> tuple[_Threads, int]:
-    """The stacks and counts of each thread, stacks that begin alike beside each other; and how many lines are none."""
-    known: dict[bytes, int] = {}
-    found: dict[str, list[tuple[list[int], int]]] = {}
-    samples = stacks = wrong = 0
-    read = 0
-    for number, whole in enumerate(BytesIO(data)):
-        read, line = read + len(whole), whole.rstrip(b"\r\n")
-        if number % 4_000 == 0:
-            progress.step(read / len(data), "reading samples")
-        match = _LINE.fullmatch(line)
-        count = int(match[2]) if match else 0
-        if match is None or not count or samples + count > _MAX_WEIGHT or stacks >= _MAX_STACKS:
-            wrong += bool(line.strip())
-            continue
-        thread, frames = _split(match[1])
-        stack = []
-        for each in frames:
-            if (index := known.get(each)) is None:
-                index = known[each] = builder.string(_named(each))
-            stack.append(index)
-        found.setdefault(thread, []).append((stack, count))
-        allow_threads(len(found))
-        samples, stacks = samples + count, stacks + 1
-    return {
-        thread: ([stack for stack, _ in rows], [count for _, count in rows])
-        for thread, rows in ((name, sorted(rows)) for name, rows in found.items())
-    }, wrong
-
-
-def _split(stack: bytes) -> tuple[str, list[bytes]]:
-    """The thread that the outermost frames name, if they do, and the other frames."""
-    frames = stack.split(b";")
-    leading = 0
-    while leading < len(frames) - 1 and _GROUP.fullmatch(_text(frames[leading])):
-        leading += 1
-    if leading == 0 and len(frames) == 1 and _GROUP.fullmatch(_text(frames[0])):
-        return _text(frames[0]), frames
-    thread = ", ".join(_text(each).replace("tid:", "thread ") for each in frames[:leading])
-    return thread or "samples", frames[leading:]
-
-
-def _named(frame: bytes) -> str:
-    text = _text(frame)
-    found = _FRAME.fullmatch(text) or _PYTHON.fullmatch(text)
-    if found is None or not (found["line"] or _SOURCE.search(found["file"])):
-        return readable_symbol(text)
-    return frame_name(found["function"], found["file"], int(found["line"] or 0))
-
-
-def _text(frame: bytes) -> str:
-    return frame[:_MAX_NAME_LENGTH].decode("utf-8", "replace")
+        return trace_of_stacks(source, (self.format, "collapsed stacks"), data, progress.part(0.3, 1.0))

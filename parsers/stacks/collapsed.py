@@ -1,0 +1,111 @@
+"""Stacks in the collapsed form, as threads of a recording: frames between semicolons, and how often each was seen."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import numpy as np
+
+from parsers.files.base import Source
+from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.model.late.regex import regex
+from parsers.model.names.rust_symbols import readable_symbol
+from parsers.stacks.timeline import (
+    COUNTED,
+    COUNTED_NS,
+    WEIGHED,
+    WEIGHED_NS,
+    SampledThread,
+    add_thread,
+    allow_threads,
+    frame_name,
+    is_counted,
+    set_aside,
+    stacks_of,
+)
+
+STACK_LINE = regex(rb"([^\s;][^;]*(?:;[^;]+)*) (\d{1,12})\r?")
+_FRAME = regex(r"(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?\)")
+_SOURCE = regex(r"\.pyx?$|^<")  # without a line, other files are binaries
+_PYTHON = regex(r"(?P<file>[^:]+\.\w+|<[^<>]+>):(?P<function>[^:]+):(?P<line>\d{1,9})")  # profiling.sampling
+_GROUP = regex(r"(?:process|thread) .*|thread \(.*\).*|tid:\d+")
+_MAX_STACKS = 2_000_000
+_MAX_NAME_LENGTH = 1_000
+_MAX_WEIGHT = 1 << 60  # of all stacks
+
+
+def trace_of_stacks(source: Source, wrote: tuple[str, str], data: bytes, progress: Progress) -> Trace:
+    """The trace of lines ``outer;inner 12``; ``wrote`` is the format and who wrote it. Raises where no line is one."""
+    builder = TraceBuilder()
+    builder.inputs.append(TraceInput(source.name, *wrote))
+    builder.sources.append(None)
+    threads, wrong = _threads(data, builder, progress.part(0.0, 0.7))
+    if not threads:
+        raise Malformed(source.path, "None of its lines is a stack with a count.", "Write it again.")
+    set_aside(builder, "lines that are not a stack with a count", wrong)
+    counted = is_counted(count for _, counts in threads.values() for count in counts)
+    builder.quality.note("counted", Effect.NOTED, COUNTED if counted else WEIGHED)
+    unit = COUNTED_NS if counted else WEIGHED_NS
+    for name, (stacks, counts) in threads.items():
+        offset, frame = stacks_of(stacks)
+        edges = np.append(0, np.cumsum(np.array(counts, np.int64))) * unit
+        add_thread(builder, SampledThread(name, edges[:-1], edges[1:], offset, frame))
+    return builder.build(progress.part(0.7, 1.0))
+
+
+_Threads = dict[str, tuple[list[list[int]], list[int]]]
+
+
+def _threads(data: bytes, builder: TraceBuilder, progress: Progress) -> tuple[_Threads, int]:
+    """The stacks and counts of each thread, stacks that begin alike beside each other; and how many lines are none."""
+    known: dict[bytes, int] = {}
+    found: dict[str, list[tuple[list[int], int]]] = {}
+    samples = stacks = wrong = 0
+    read = 0
+    for number, whole in enumerate(BytesIO(data)):
+        read, line = read + len(whole), whole.rstrip(b"\r\n")
+        if number % 4_000 == 0:
+            progress.step(read / len(data), "reading samples")
+        match = STACK_LINE.fullmatch(line)
+        count = int(match[2]) if match else 0
+        if match is None or not count or samples + count > _MAX_WEIGHT or stacks >= _MAX_STACKS:
+            wrong += bool(line.strip())
+            continue
+        thread, frames = _split(match[1])
+        stack = []
+        for each in frames:
+            if (index := known.get(each)) is None:
+                index = known[each] = builder.string(_named(each))
+            stack.append(index)
+        found.setdefault(thread, []).append((stack, count))
+        allow_threads(len(found))
+        samples, stacks = samples + count, stacks + 1
+    return {
+        thread: ([stack for stack, _ in rows], [count for _, count in rows])
+        for thread, rows in ((name, sorted(rows)) for name, rows in found.items())
+    }, wrong
+
+
+def _split(stack: bytes) -> tuple[str, list[bytes]]:
+    """The thread that the outermost frames name, if they do, and the other frames."""
+    frames = stack.split(b";")
+    leading = 0
+    while leading < len(frames) - 1 and _GROUP.fullmatch(_text(frames[leading])):
+        leading += 1
+    if leading == 0 and len(frames) == 1 and _GROUP.fullmatch(_text(frames[0])):
+        return _text(frames[0]), frames
+    thread = ", ".join(_text(each).replace("tid:", "thread ") for each in frames[:leading])
+    return thread or "samples", frames[leading:]
+
+
+def _named(frame: bytes) -> str:
+    text = _text(frame)
+    found = _FRAME.fullmatch(text) or _PYTHON.fullmatch(text)
+    if found is None or not (found["line"] or _SOURCE.search(found["file"])):
+        return readable_symbol(text)
+    return frame_name(found["function"], found["file"], int(found["line"] or 0))
+
+
+def _text(frame: bytes) -> str:
+    return frame[:_MAX_NAME_LENGTH].decode("utf-8", "replace")
