@@ -10,6 +10,7 @@ from parsers.model.late.regex import regex
 from parsers.model.results import Cell, TimeOf, Totals
 
 MIN_OF_KERNELS = 0.9  # of the time of the kernels: operators that have less were not all printed
+_LONGEST = ("max", "maxns", "maxus")  # plain names of the column with the longest call of a row
 _RANGE = regex(
     r"## |ProfilerStep|Optimizer\.|Torch-Compiled Region|nccl:|.+\(dynamo_timed"
 )  # of PyTorch's own, on the GPU
@@ -37,6 +38,7 @@ _KNOWN = (
     _Columns(TimeOf.CALLS, "name", "totaltimens", "time%", "numcalls"),
     _Columns(TimeOf.GPU, "name", "totaldurationns", "percentage", "calls"),
     _Columns(TimeOf.CALLS, "name", "totaldurationns", "percentage", "calls"),
+    _Columns(TimeOf.GPU, "kernelname", "sumns", "pct", "count"),
     _Columns(TimeOf.GPU, "optype", "totaltimeus", "ratio%", "count"),
     _Columns(TimeOf.GPU, "kernelname opname optype", "totalgputimens", "", ""),
     _Columns(TimeOf.CPU, "opname optype", "totalcputimens", "", ""),
@@ -64,7 +66,8 @@ def totals_of(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> tuple[To
         twice = _stated_twice(rows, name, time, places["selfcpu"]) if "selfcpu" in places else frozenset()
         without = twice if each.of is TimeOf.GPU else frozenset()
         kinds = None if kind is None else (kind, each.kind)
-        found.append(Totals(each.of, name, time, share, calls, kinds, without=without))
+        longest = next((places[title] for title in _LONGEST if title in places), -1)
+        found.append(Totals(each.of, name, time, share, calls, kinds, without=without, longest=longest))
     return tuple(found)
 
 

@@ -52,7 +52,8 @@ class Totals:
     """That each row of a table states the time of one thing on its own: columns by their places, -1 for none.
 
     ``share`` is percent of all such time, which may include rows that were not printed; it may stand alone. ``whole``
-    is all such time in the unit of ``time``, where that is stated. With ``kind`` only the rows count that say so in the
+    is all such time in the unit of ``time``, where that is stated; ``longest`` is what the longest call of a row took.
+    With ``kind`` only the rows count that say so in the
     column ``kind[0]``; the rows ``without`` state time that other rows state, too.
     """
 
@@ -64,6 +65,7 @@ class Totals:
     kind: tuple[int, str] | None = None
     whole: float = 0.0
     without: frozenset[int] = frozenset()
+    longest: int = -1
 
 
 @dataclass(frozen=True, slots=True)

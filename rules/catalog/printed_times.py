@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
+from parsers.model import Trace
 from parsers.model.late.regex import regex
 from parsers.model.results import TimeOf
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.beside.printed_totals import Awaited, Spent, Total, importing, printed_totals
+from rules.analysis.beside.printed_totals import (
+    CODE,
+    LINE,
+    Awaited,
+    Spent,
+    Total,
+    importing,
+    printed_totals,
+)
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.terms.culprit import Culprit, CulpritKind, SourceLine
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, short_place, shortened
-from rules.wording.words import ours
+from rules.wording.words import Words, ours
 
 MAX_NAMED = 3
 MIN_NAMED = 0.05  # of the time
@@ -25,6 +34,12 @@ MAX_NAME = 40  # characters
 MAX_FIRST_CALLS = 2  # of a kind: a call that is made once or twice in a run belongs to its start or its end
 _LOADS = regex(
     r"dataloader_next|val_next|get_train_batch|fetch_next_train_batch|DataLoader\w*\.__next__|_next_data\b"
+)
+_COPIES = regex(r"(?i:memcpy)|MemoryCopy")
+_MOVES_TO_GPU = regex(r"\.to\(|\.cuda\(|[\"']cuda|torch\.cuda\.|device_put\(")
+_STARTS_THE_GPU = (
+    "It runs once, and the first work on the GPU also starts it: it matters less, the longer the program runs. "
+    'Touch the GPU once before the code that is measured (torch.zeros(1, device="cuda")).'
 )
 _WITH_FILE = regex(r"(.+) \((.+):(\d+)\)")
 _OF_WAITS = {
@@ -94,7 +109,13 @@ When it is wrong
                 _account(each) for each in (main, *(each for each in spent if each is not main))
             ),
             remedy=remedy(
-                *_advice(main, first, imports, has_gpu=any(each.of is TimeOf.GPU for each in spent)),
+                *_advice(
+                    main,
+                    first,
+                    imports,
+                    _code(analysis.trace, first) if main.by_line else "",
+                    has_gpu=any(each.of is TimeOf.GPU for each in spent),
+                ),
                 ours("Record a timeline as well ($RecordATimeline), to see what waits for what."),
             ),
             culprit=Culprit(_CULPRITS[main.of], first.name, at=_line(main, first)),
@@ -152,6 +173,7 @@ def _account(spent: Spent) -> str:
 
 def _told(row: Total, timed: bool) -> str:
     calls = f", {row.calls:,.0f} calls" if row.calls > 1 else ", once" if row.calls == 1 else ""
+    calls += f", {duration(row.longest)} of it in one" if row.is_one_call else ""
     time = f" ({duration(row.ns)}{calls})" if timed else ""
     return f"{percent(row.share)} in {shortened(_named(row.name), 60)}{time}"
 
@@ -171,12 +193,25 @@ def _line(main: Spent, first: Total) -> SourceLine | None:
     return SourceLine(found[2], int(found[3]), function)
 
 
+def _code(trace: Trace, line: Total) -> str:
+    """What stands in a line that was measured; empty where the profiler did not print it."""
+    return next(
+        (
+            str(code)
+            for table in trace.tables
+            for name, code in zip(table.column(LINE), table.column(CODE), strict=False)
+            if name == line.name
+        ),
+        "",
+    )
+
+
 def _is_spread(main: Spent, first: Total) -> bool:
     """Whether no operator of the CPU takes much of its time."""
     return main.of is TimeOf.CPU and first.share < MIN_LEADING
 
 
-def _advice(main: Spent, first: Total, imports: float, *, has_gpu: bool) -> list[str]:
+def _advice(main: Spent, first: Total, imports: float, code: str, *, has_gpu: bool) -> list[Words]:
     if imports >= MIN_IMPORTING:
         return ["Profile the program's work without its start: enable the profiler behind the imports."]
     if _leaves_out(main, first):
@@ -191,10 +226,12 @@ def _advice(main: Spent, first: Total, imports: float, *, has_gpu: bool) -> list
         return [
             "The program waits for data: let more workers load it, or make reading and preparing one sample cheaper."
         ]
-    if main.of is TimeOf.CALLS and 0 < first.calls <= MAX_FIRST_CALLS:
+    if main.of is TimeOf.CALLS and (first.is_one_call or 0 < first.calls <= MAX_FIRST_CALLS):
+        called = (
+            "One of its calls takes nearly all of it" if first.is_one_call else "It is called once or twice"
+        )
         return [
-            "It is called once or twice, and the first call also starts the GPU: it matters less, the longer the "
-            "program runs."
+            f"{called}, and the first call also starts the GPU: it matters less, the longer the program runs."
         ]
     if main.of is TimeOf.CALLS and first.waits:
         return [
@@ -202,10 +239,12 @@ def _advice(main: Spent, first: Total, imports: float, *, has_gpu: bool) -> list
         ]
     if main.of is TimeOf.CALLS:
         return ["Call it less often: allocate once and keep the memory, and launch more work at once."]
+    if main.by_line and first.calls == 1 and _MOVES_TO_GPU.search(code):
+        return [_STARTS_THE_GPU]
     if main.of in (TimeOf.CPU, TimeOf.PROGRAM):
         return ["Make this faster, or call it less often."]
-    if "memcpy" in first.name.lower():
+    if _COPIES.search(first.name):
         return [
             "Copy less: keep data on the GPU between kernels, and copy from pinned memory while they run."
         ]
-    return ["Profile the longest kernel with Nsight Compute, to see what limits it."]
+    return [ours("Profile the longest kernel with $NsightCompute, to see what limits it.")]

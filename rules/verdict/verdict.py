@@ -233,13 +233,26 @@ def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:
     if not any(each.metrics for each in trace.kernels):
         return f"{kernels}, no verdict: the profiler measured nothing"
     if "kernel-speed-of-light" in diagnosis.skipped and is_amd(trace):
-        return f"{kernels}, no verdict: kernels are judged by Nsight Compute's counters"
+        return (
+            f"{kernels}{_longest_of(trace)}: AMD's counters are shown, and only Nsight Compute's are judged"
+        )
     if "kernel-speed-of-light" in diagnosis.skipped:
         whose = "their" if count != 1 else "its"
         return f"{kernels}, no verdict: {whose} throughput was not measured (--section SpeedOfLight)"
     unmeasured = [rule for rule in diagnosis.skipped if rule.startswith("kernel-")]
     checked = "" if not unmeasured else " among what was measured"
     return f"{kernels}, none with a problem worth fixing first{checked}"
+
+
+def _longest_of(trace: Trace) -> str:
+    """Which kernel took most of the profiled time; empty where no time was stated, or nothing is to be compared."""
+    from rules.kernels.launch_groups import groups_of_all_grids, profiled_ns
+
+    whole, groups = profiled_ns(trace), groups_of_all_grids(trace.kernels)
+    if not whole or len(groups) < 2:
+        return ""
+    name = shortened(groups[0].representative.name, MAX_NAME_LENGTH)
+    return f", {percent(groups[0].total_ns / whole)} of their time in {name}"
 
 
 def _both_ways(analysis: Analysis, diagnosis: Diagnosis, problem: Finding) -> str:

@@ -61,6 +61,50 @@ def test_calls_that_take_longer_than_the_gpu_works_are_told_first() -> None:
     assert title == "cudaMallocHost takes 98.0 ms, all of the GPU's work 4.00 ms"
 
 
+@pytest.mark.parametrize(
+    ("longest", "advice"), [(88.1, "Call it less often"), (88.2, "One of its calls takes nearly all of it")]
+)
+def test_nine_tenths_of_a_calls_time_in_one_call_are_the_start_of_the_gpu(
+    longest: float, advice: str
+) -> None:
+    titles = (*NVPROF[:5], "Max (us)", "Name")
+    rows = [("API calls", 100.0, 98_000.0, 5.0, 19_600.0, longest * 1_000, "cudaMalloc")]
+    columns = tuple(ResultColumn(title, "us" if "us" in title else "") for title in titles)
+    builder = TraceBuilder()
+    builder.tables += [
+        summary(*GPU),
+        ResultTable("Summary of nvprof", columns, tuple(rows), totals=totals_of(titles, rows)),
+    ]
+    (finding,) = diagnosis_of(Analysis(builder.build())).findings
+    assert advice in str(finding.remedy.advice[0])
+    assert (f"5 calls, {longest} ms of it in one" in str(finding.account)) == (longest >= 88.2)
+
+
+@pytest.mark.parametrize(
+    ("code", "times", "advice"),
+    [
+        ("x = x.to(device)", 1.0, "It runs once, and the first work on the GPU"),
+        ("x = x.to(device)", 2.0, "Make this faster"),
+        ("x = load(path)", 1.0, "Make this faster"),
+    ],
+)
+def test_a_line_that_moves_data_to_the_gpu_once_starts_it(code: str, times: float, advice: str) -> None:
+    builder = TraceBuilder()
+    columns = (*map(ResultColumn, ("Line", "Hits", "Code")), ResultColumn("Time", "s"))
+    rows = (("main (/a/b.py:3)", times, code, 6.0),)
+    builder.tables += [ResultTable("lines", columns, rows, totals=(Totals(TimeOf.PROGRAM, 0, 3, calls=1),))]
+    (finding,) = diagnosis_of(Analysis(builder.build())).findings
+    assert advice in str(finding.remedy.advice[0])
+
+
+def test_copies_between_host_and_device_of_level_zero_are_copies() -> None:
+    copies = of("ms", TimeOf.GPU, ("zeCommandListAppendMemoryCopy(M2D)[128]", 6.0, 60.0), ("gemm", 4.0, 40.0))
+    builder = TraceBuilder()
+    builder.tables += [copies]
+    (finding,) = diagnosis_of(Analysis(builder.build())).findings
+    assert "Copy less" in str(finding.remedy.advice[0])
+
+
 def test_calls_of_the_system_are_no_calls_to_the_gpu() -> None:
     header = ("Time (%)", "Total Time (ns)", "Num Calls", "Name")
     assert not totals_of(header, [(76.2, 5e9, 64.0, "futex")])

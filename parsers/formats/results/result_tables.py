@@ -82,6 +82,12 @@ KINDS = (
     Kind("Ascend profiler", "Operators", frozenset({"optype", "count", "totaltimeus"}), _nothing),
     Kind("rocprof", "Summary of rocprof", frozenset({"name", "calls", "totaldurationns"}), _nanoseconds),
     Kind(
+        "rocprofiler-compute",
+        "Kernels of rocprofiler-compute",
+        frozenset({"kernelname", "count", "sumns", "pct"}),
+        _nanoseconds,
+    ),
+    Kind(
         "perf_analyzer",
         "Load test of perf_analyzer",
         frozenset({"concurrency", "inferencessecond"}),
@@ -153,11 +159,12 @@ class ResultTables:
     accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "benchmarks"
     files: ClassVar[str] = (
-        "CSV of nsys stats, nvprof (also its text), DLProf, op_statistic, perf_analyzer and genai-perf"
+        "CSV of nsys stats, nvprof (also its text), DLProf, rocprofiler-compute, op_statistic, perf_analyzer and "
+        "genai-perf"
     )
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 58
-    version: ClassVar[int] = 9
+    version: ClassVar[int] = 10
 
     def recognises(self, source: Source) -> bool:
         return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source)

@@ -24,12 +24,13 @@ class Awaited(Enum):
 _NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _WHOLE = 100.0  # percent
 MIN_STATED = 2.0  # percent: of a smaller share, rounding hides too much to tell what all of it is
+MIN_IN_ONE_CALL = 0.9  # of the time of a row
 WITH_CALLS = "With what it calls"
-LINE = "Line"
+LINE, CODE = "Line", "Code"
 _IMPORTS = regex(r"_find_and_load \(<frozen importlib\._bootstrap>")
 _WAITS = regex(
     r"(?:cuda|cu|hip)\w*Synchronize|(?:cuda|cu|hip)Memcpy\w*|(?:cuda|cu|hip)EventQuery|aten::item"
-    r"|aten::_local_scalar_dense"
+    r"|aten::_local_scalar_dense|ze\w+Synchronize|clFinish|clWaitForEvents"
 )
 _WAITS_IN_PYTHON = {
     Awaited.OTHERS: regex(
@@ -42,12 +43,13 @@ _WAITS_IN_PYTHON = {
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """One row: its time in ns, its share of all such time, how often; 0 calls where that is not stated."""
+    """One row: its time in ns, its share of all such time, how often; 0 where calls, or the longest, are not stated."""
 
     name: str
     ns: float
     share: float
     calls: float
+    longest: float = 0.0  # ns of its longest call
 
     @property
     def waits(self) -> bool:
@@ -58,6 +60,14 @@ class Total:
     def awaits(self) -> Awaited | None:
         """What it waits for, where it is one of Python's functions that wait."""
         return next((each for each, names in _WAITS_IN_PYTHON.items() if names.match(self.name)), None)
+
+    @property
+    def is_one_call(self) -> bool:
+        """Whether nearly all of its time is that of one call, as of the first one, which starts the GPU."""
+        return self.calls > 1 and self.longest >= MIN_IN_ONE_CALL * self.ns > 0
+
+
+_Row = tuple[str, float, float, float, float]  # name, ns, percent, calls, ns of the longest call
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +129,10 @@ def importing(trace: Trace) -> float:
 
 def _spent(table: ResultTable, totals: Totals) -> Spent | None:
     rows = list(_rows(table, totals))
-    printed = sum(ns for _, ns, _, _ in rows)
+    printed = sum(ns for _, ns, *_ in rows)
     if not printed:
         return None
-    _, ns, share, _ = max(rows, key=lambda row: row[1])
+    _, ns, share, *_ = max(rows, key=lambda row: row[1])
     stated = totals.whole * _factor(table, totals)
     whole = stated or (ns / share * _WHOLE if share >= MIN_STATED else printed)
     return replace(
@@ -130,29 +140,30 @@ def _spent(table: ResultTable, totals: Totals) -> Spent | None:
     )
 
 
-def _of(of: TimeOf, whole: float, rows: list[tuple[str, float, float, float]]) -> Spent:
+def _of(of: TimeOf, whole: float, rows: list[_Row]) -> Spent:
     """Rows of one name, such as those of several threads, are one."""
     times: defaultdict[str, float] = defaultdict(float)
     counts: defaultdict[str, float] = defaultdict(float)
-    for name, ns, _, calls in rows:
+    calls: defaultdict[str, float] = defaultdict(float)
+    for name, ns, _, count, longest in rows:
         times[name] += ns
-        counts[name] += calls
+        counts[name] += count
+        calls[name] = max(calls[name], longest)
     longest_first = sorted(times.items(), key=lambda row: -row[1])
-    return Spent(
-        of, whole, tuple(Total(name, ns, ns / whole, counts[name]) for name, ns in longest_first if ns > 0)
-    )
+    told = (Total(name, ns, ns / whole, counts[name], calls[name]) for name, ns in longest_first if ns > 0)
+    return Spent(of, whole, tuple(told))
 
 
 def _joined(of: TimeOf, parts: list[Spent]) -> Spent:
     """Kernels and copies, which are printed apart."""
     if len(parts) == 1:
         return parts[0]
-    rows = [(row.name, row.ns, 0.0, row.calls) for part in parts for row in part.rows]
+    rows = [(row.name, row.ns, 0.0, row.calls, row.longest) for part in parts for row in part.rows]
     return _of(of, sum(part.ns for part in parts), rows)
 
 
-def _rows(table: ResultTable, totals: Totals) -> Iterator[tuple[str, float, float, float]]:
-    """Name, ns, percent and calls; without ranges around others, whose share is above that of everything."""
+def _rows(table: ResultTable, totals: Totals) -> Iterator[_Row]:
+    """What is known of each row; without ranges around others, whose share is above that of everything."""
     time = _time(totals)
     factor = _factor(table, totals)
     for index, row in enumerate(table.rows):
@@ -162,7 +173,9 @@ def _rows(table: ResultTable, totals: Totals) -> Iterator[tuple[str, float, floa
             continue
         share = _number(row, totals.share)
         if share <= _WHOLE:
-            yield str(row[totals.name]), _number(row, time) * factor, share, _number(row, totals.calls)
+            longest = _number(row, totals.longest) * _factor_of(table, totals.longest)
+            calls = _number(row, totals.calls)
+            yield str(row[totals.name]), _number(row, time) * factor, share, calls, longest
 
 
 def _time(totals: Totals) -> int:
@@ -171,7 +184,11 @@ def _time(totals: Totals) -> int:
 
 def _factor(table: ResultTable, totals: Totals) -> float:
     """ns in one unit of the times."""
-    return _NS.get(table.columns[_time(totals)].unit, 1.0)
+    return _factor_of(table, _time(totals))
+
+
+def _factor_of(table: ResultTable, place: int) -> float:
+    return _NS.get(table.columns[place].unit, 1.0)
 
 
 def _number(row: tuple[Cell, ...], place: int) -> float:

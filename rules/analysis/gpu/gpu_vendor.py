@@ -15,6 +15,7 @@ _OTHERS = regex(r"\bNPU\b|\bTPU\b|gaudi|\bMTIA\b", re.IGNORECASE)
 _HIP = regex(r"hip[A-Z]\w+\Z")
 _COUNTER = regex(r"(SQC?|GRBM|TCC|TCP|TA|TD|SPI|CPC|CPF)_[A-Z]")
 _AMD_RECORDERS = ("amd-smi", "rocm", "roctracer", "rocprof")
+_OTHER_RECORDERS = ("unitrace",)
 _CUDA = regex(r"cu(?:da)?[A-Z]\w+\Z")
 
 
@@ -56,7 +57,9 @@ def has_graphs(trace: Trace) -> bool:
     """Whether launches can be captured as a graph of CUDA or HIP: by the GPU's name, else by the recorded calls."""
     if is_amd(trace) or any(_NVIDIA.search(device.name) for device in trace.devices):
         return True
-    if any(map(is_another_kind, trace.devices)):
+    if any(map(is_another_kind, trace.devices)) or any(
+        each.producer.startswith(_OTHER_RECORDERS) for each in trace.inputs
+    ):
         return False
     names = distinct(trace.events.name[trace.events.of_kind(EventKind.API)])
     calls = {trace.strings[name] for name in names.tolist()}

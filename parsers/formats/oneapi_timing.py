@@ -1,0 +1,91 @@
+"""What unitrace and onetrace print of a program on an Intel GPU: the time of each kernel, copy and call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from parsers.files.base import Source, parser
+from parsers.files.texts import utf8
+from parsers.model import Progress, ResultColumn, ResultTable, Trace
+from parsers.model.late.regex import regex
+from parsers.model.results import Cell, TimeOf, Totals
+from parsers.printed_profile import read_profile
+
+_PART = regex(r"=== (Device|API) Timing (?:Summary|Results:) ===")
+_BACKEND = regex(r"== ([\w ]{2,20}) Backend:? ==")
+_HEADER = regex(r"(?:Kernel|Function),\s+Calls,\s+Time \(ns\),\s+Time \(%\),.*")
+_RAN_FOR = regex(r"Total Execution Time \(ns\):\s+(\d{1,18})")
+_ROW = regex(
+    r'"?(?P<name>\S.*?)"?,\s*(?P<calls>\d{1,15}),\s*(?P<ns>\d{1,18}),\s*(?P<share>\d{1,3}\.\d{1,6}),'
+    r"\s*\d{1,18},\s*(?P<least>\d{1,18}),\s*(?P<most>\d{1,18}),?"
+)  # a name may hold commas
+_NS_PER_MS, _NS_PER_US, _NS_PER_S = 1e6, 1e3, 1e9
+_COLUMNS = (
+    ResultColumn("Name"),
+    ResultColumn("Calls"),
+    ResultColumn("Time", "ms"),
+    ResultColumn("Share", "%"),
+    ResultColumn("Min", "us"),
+    ResultColumn("Max", "us"),
+)
+_WHOSE = {"Device": ("GPU", TimeOf.GPU), "API": ("calls", TimeOf.CALLS)}
+
+
+@parser
+class OneApiTiming:
+    """Recognised by the line above its tables, which stands behind what the program printed itself."""
+
+    format: ClassVar[str] = "oneapi-timing"
+    accompanies: ClassVar[bool] = True
+    title: ClassVar[str] = "unitrace and onetrace"
+    files: ClassVar[str] = "printed summaries of kernels, copies and calls (Intel GPUs)"
+    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
+    priority: ClassVar[int] = 63
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return any(_PART.search(each.decode("latin-1")) for each in source.printed)
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        return read_profile(source, progress, (self.format, "unitrace"), _tables)
+
+
+def _tables(content: bytes) -> Iterator[ResultTable]:
+    """A table for each backend of each part, behind the line that names its columns."""
+    lines = iter(utf8(content).decode("utf-8", "replace").splitlines())
+    whose, backend, ran = "", "", 0.0
+    for line in map(str.strip, lines):
+        if (part := _PART.fullmatch(line)) is not None:
+            whose, backend, ran = part[1], "", 0.0
+        elif (found := _RAN_FOR.fullmatch(line)) is not None:
+            ran = float(found[1])
+        elif (found := _BACKEND.fullmatch(line)) is not None:
+            backend = found[1]
+        elif whose and _HEADER.fullmatch(line):
+            rows: list[tuple[Cell, ...]] = []
+            while (row := _ROW.fullmatch(next(lines, "").strip())) is not None:
+                rows.append(
+                    (
+                        row["name"],
+                        float(row["calls"]),
+                        float(row["ns"]) / _NS_PER_MS,
+                        float(row["share"]),
+                        float(row["least"]) / _NS_PER_US,
+                        float(row["most"]) / _NS_PER_US,
+                    )
+                )
+            name, of = _WHOSE[whose]
+            yield ResultTable(
+                f"Times of {name} by unitrace{_about(backend, ran)}",
+                _COLUMNS,
+                tuple(rows),
+                totals=(Totals(of, 0, 2, 3, 1),),
+            )
+
+
+def _about(backend: str, ran_ns: float) -> str:
+    stated = [f"backend {backend}"] if backend else []
+    if ran_ns > 0:
+        stated.append(f"of a program that ran for {ran_ns / _NS_PER_S:.3g} s")
+    return "".join(f", {each}" for each in stated)
