@@ -19,11 +19,11 @@ from rules.fixes.removal import removal_of, removed_share
 from rules.fixes.step_time import StepTime, step_times
 from rules.fixes.told import finding_of, gives_of, is_unreported, names_itself
 from rules.ranking import ranked, weight
+from rules.terms.shares import MAJORITY
 from rules.wording.headline import Part
 from rules.wording.phrases import part_of_steps
 
-MOSTLY = 0.5  # of a finding's time: a change that takes less of it is not what mends it
-IN_PART = 0.1  # ... but is told beside it from here on, where nothing mends it as a whole
+IN_PART = 0.1  # of a finding's time: a change that takes so much of it is told beside it, where none takes most of it
 ADDS_NOTHING = 1.02  # to the fixes before it: such a fix mends what one of them mends
 FAR_MORE = 2.0  # than what a fix is named for: then it is told by what it takes most of
 NEARLY_AS_MUCH = 0.9  # of what another one of its category tells: the narrower one tells it best
@@ -162,7 +162,7 @@ def is_small_beside_computing(analysis: Analysis, problem: Finding) -> bool:
 def limiting_kernel(analysis: Analysis, problem: Finding) -> LongestKernel | None:
     """A program's own kernel that takes most of the time and that a problem is not about; None where there is none."""
     longest = longest_kernel(analysis)
-    if longest is None or longest.share < MOSTLY or longest.family is not Family.OTHER:
+    if longest is None or longest.share < MAJORITY or longest.family is not Family.OTHER:
         return None
     return None if problem.category in (Category.SMALL_GRID, Category.FP64) else longest
 
@@ -242,7 +242,7 @@ def _taken(
     removal = removal_of(plan.replay, promise.proposal)
     parts = {index: removed_share(removal, promise.proposal, findings[index]) for index in left}
     mine = [
-        index for index in left if parts[index] >= MOSTLY and findings[index].severity is not Severity.INFO
+        index for index in left if parts[index] >= MAJORITY and findings[index].severity is not Severity.INFO
     ]
     if names_itself(promise):
         return mine, False
@@ -267,7 +267,7 @@ def _taken(
             return [max(ahead, key=lambda index: findings[index].share), first], False
     if first < 0 or (mine and parts[first] < IN_PART):
         return mine, False
-    return [first, *(index for index in mine if index != first)], parts[first] < MOSTLY
+    return [first, *(index for index in mine if index != first)], parts[first] < MAJORITY
 
 
 def _may_go(finding: Finding, promise: Promise) -> bool:
@@ -279,7 +279,7 @@ def _passes_meanwhile(finding: Finding, promise: Promise) -> bool:
     """Whether what a fix of waits gives is mostly what the CPU's own work costs: it stays, and passes meanwhile."""
     of_waits = Category.SYNCHRONIZATION in promise.proposal.categories
     gives = gives_of(promise)
-    return of_waits and finding.category is Category.HOST_BOUND and MOSTLY * gives <= finding.share <= gives
+    return of_waits and finding.category is Category.HOST_BOUND and MAJORITY * gives <= finding.share <= gives
 
 
 def _same_cause(promise: Promise, before: Sequence[tuple[_Group, float]]) -> tuple[_Group, float] | None:

@@ -15,13 +15,13 @@ from rules.analysis.arithmetic.intervals import clip, length, union
 from rules.analysis.idle.frames import UserFrames
 from rules.analysis.stretches.program_frames import FRAMES, is_program_frame, program_frames, program_script
 from rules.terms.culprit import Culprit, CulpritKind, SourceLine
+from rules.terms.shares import NEARLY_ALL
 
 if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis
     from rules.findings.base import Finding
 
 MAX_EVIDENCE = 200  # places of a finding that are looked at
-MIN_SHARE_OF_CALLS = 0.9  # from one line: of fewer, no line stands for all
 _READS = {"aten::_local_scalar_dense": "aten::item"}  # what reads a value, by how the program calls it
 
 
@@ -105,7 +105,7 @@ def _calls_of(trace: Trace, name: str) -> Counter[SourceLine]:
 def _usual(calls: Counter[SourceLine]) -> SourceLine | None:
     """The line of nearly all calls; None where no line stands for them."""
     line, count = calls.most_common(1)[0]
-    return line if count >= MIN_SHARE_OF_CALLS * calls.total() else None
+    return line if count >= NEARLY_ALL * calls.total() else None
 
 
 @derived_by

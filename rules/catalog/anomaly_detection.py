@@ -18,10 +18,10 @@ from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.lost_time import event_evidence
 from rules.remedies.host_work import NO_ANOMALY_DETECTION
 from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.shares import MAJORITY
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, share
 
-MIN_CHECKED = 0.5  # of the functions of the backward pass: a program that asks itself does so less often
 MIN_FUNCTIONS = 5
 MAX_OF_FORWARD = 0.95  # of the forward pass may be the recording of stacks
 MAX_EVIDENCE = 3
@@ -45,7 +45,7 @@ Why it costs time
     the Python stack that called it. With small tensors that takes several times as long as the computation.
 
 How it decides
-    At least {percent(MIN_CHECKED)} of the functions of the backward pass call aten::isnan. Their checks are counted,
+    At least {percent(MAJORITY)} of the functions of the backward pass call aten::isnan. Their checks are counted,
     and up to {percent(MAX_OF_FORWARD)} of the forward pass's operators, which contain the recording of stacks.
 
 What to try
@@ -65,7 +65,7 @@ When it is wrong
         asks = events[named(trace, events, _CHECK.__eq__)]
         functions = backward[~named(trace, backward, lambda name: name.endswith(_WITHOUT_RESULT))]
         checked = _holding(time, functions, asks)
-        if checked < max(MIN_FUNCTIONS, MIN_CHECKED * len(functions)):
+        if checked < max(MIN_FUNCTIONS, MAJORITY * len(functions)):
             return
         checks = events[named(trace, events, _CHECKS.__contains__)]
         checking = clip(union(table.start[checks], table.end[checks]), *time.window)

@@ -22,13 +22,13 @@ from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import CHANNELS_LAST, PAD_SHAPES
 from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.shares import MAJORITY
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
 from rules.wording.words import for_native, for_python, ours
 
 MIN_SMALL_SHARE = 0.1  # of the window in products that fill less than half of the GPU
-HALF_OF_GPU = 0.5
 LONG_ENOUGH_NS = 10_000  # a shorter product is bound by its launch, not by its size
 ALIGNMENT = 8  # elements: 16 bytes of a 16-bit type (NVIDIA's deep learning performance guide)
 MISALIGNED_COST = 0.5  # of the time: unaligned loads move at most half as much for each instruction
@@ -118,7 +118,7 @@ When it is wrong
             return
         blocks = trace.attribute(Attribute.GRID, products)
         long_enough = durations(trace, products) >= LONG_ENOUGH_NS
-        events = products[(blocks > 0) & (blocks < HALF_OF_GPU * processors) & long_enough]
+        events = products[(blocks > 0) & (blocks < MAJORITY * processors) & long_enough]
         events = np.setdiff1d(events, nearly_empty(analysis, device)[0])
         if share(analysis, total(analysis, events)) < MIN_SMALL_SHARE:
             return

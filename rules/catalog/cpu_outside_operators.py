@@ -29,10 +29,9 @@ from rules.losses.cpu_work import (
 from rules.remedies.cpu_work import OUTSIDE_OPERATORS
 from rules.remedies.host_work import WAIT_FOR_WORK, by_name
 from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.shares import MAJORITY
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, without_stacks
-
-MOSTLY = 0.5  # of this time: then the place that holds it is told
 
 
 @rule
@@ -55,7 +54,7 @@ How it decides
     Shorter ones are the cost of calling the next operator, and those that are usually short between the same two
     operators at the same place of a step are interruptions, of which all that is short has its part. Below
     {percent(MIN_SHARE)} of the step nothing is reported, nor below {percent(MIN_SEEN)} without that part, nor if fewer
-    than {MIN_STEPS} steps were found. With stacks, it says if the thread sleeps for {percent(MOSTLY)} of this time.
+    than {MIN_STEPS} steps were found. With stacks, it says if the thread sleeps for {percent(MAJORITY)} of this time.
 
 What to try
     Replace loops with calls on whole arrays, keep results that do not change, or prepare them in another process
@@ -77,7 +76,7 @@ When it is wrong
             analysis.trace.events.lane[time.activity.events[time.activity.kind == EventKind.CPU_OP][0]]
         )
         told = named_shares(analysis.trace, lines, length(time.outside))
-        sleeps = _slept_ns(time) >= MOSTLY * length(time.outside)
+        sleeps = _slept_ns(time) >= MAJORITY * length(time.outside)
         call = _mostly_called(analysis, time)
         mostly = "sleeping" if sleeps else function_of(call)
         yield self.finding(
@@ -118,7 +117,7 @@ def _slept_ns(time: CpuTime) -> int:
 def _mostly_called(analysis: Analysis, time: CpuTime) -> str:
     """The frame of the library's function that the program calls for most of that time; "" where there is none."""
     for event, ns in called_libraries(analysis, time, time.outside)[:1]:
-        if ns >= MOSTLY * length(time.outside):
+        if ns >= MAJORITY * length(time.outside):
             return analysis.trace.name(event)
     return ""
 
@@ -127,7 +126,7 @@ def _where(time: CpuTime) -> str:
     """In which range, or between which ones, most of the time lies."""
     trace, whole = time.trace, length(time.outside)
     for event, ns in time.shares(time.activity.user_regions, time.outside)[:1]:
-        if ns >= MOSTLY * whole:
+        if ns >= MAJORITY * whole:
             return f" {percent(ns / whole)} of this is in {trace.name(event)}."
     start, end = time.outside
     column = time.activity.regions
@@ -141,6 +140,6 @@ def _where(time: CpuTime) -> str:
     names = trace.events.name[begins]
     spent = np.bincount(names[known], (end - start)[known]) if known.any() else np.zeros(1)
     most = int(spent.argmax())
-    if spent[most] < MOSTLY * whole:
+    if spent[most] < MAJORITY * whole:
         return ""
     return f" {percent(spent[most] / whole)} of this is right before {trace.strings[most]}."

@@ -20,20 +20,17 @@ from rules.losses.cpu_work import MAX_NAMED, MIN_NAMED, Products, named_shares, 
 from rules.remedies.cpu_work import ALL_CORES, FEWER_THREADS, LARGE_OPERATORS, SINGLE_PRECISION
 from rules.remedies.remedy import Remedy
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind, quoted
+from rules.terms.shares import MAJORITY, NEARLY_ALL
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, shortened, without_times
 
 MAX_NAME_LENGTH = 26  # in the title
 MIN_BUSY = 0.01  # of the time: what takes less says nothing about it
 MIN_SILENCE = 0.2
-MOSTLY_ALONE = 0.5  # of it: less, and other threads run operators in the rest
-MAX_SILENCE = 0.5  # of all of it: then it is one stretch
-MOSTLY_OPERATORS = 0.5  # of the time
 MIN_PROFILER = 0.03  # of the time
 LONG_PRODUCT_NS = 100_000  # on average
 FEW_OPERATORS, SHORT_NS = 20, 1_000_000  # so few in so short a time are a single call
 MIN_OF_A_CORE = 1e9  # operations a second: a single core of any kind multiplies matrices faster
-SPANS_IT = 0.9  # ... and what holds so much of it is around everything, and says nothing
 _CODE = """with torch.profiler.profile(with_stack=True) as profiler:  # names the lines that the CPU runs
     run()"""
 
@@ -77,8 +74,8 @@ Why it costs time
 
 How it decides
     For the thread that is busiest in the analysed time, each moment is assigned to the innermost operator if
-    operators account for {percent(MOSTLY_OPERATORS)} of it and nothing hints at a GPU. Otherwise it is assigned to
-    the innermost region; if there are no regions, or one holds {percent(SPANS_IT)} or more, to the innermost Python
+    operators account for {percent(MAJORITY)} of it and nothing hints at a GPU. Otherwise it is assigned to
+    the innermost region; if there are no regions, or one holds {percent(NEARLY_ALL)} or more, to the innermost Python
     frame, otherwise to the innermost operator, which also takes precedence over regions if one takes longer than any
     of them. Anything with at least {percent(MIN_NAMED)} of that time is named, and next to regions also operators
     and the user's own functions; so is time in which nothing recorded runs, if that is {percent(MIN_SILENCE)} of
@@ -100,7 +97,7 @@ When it is wrong
         trace, time = analysis.trace, cpu_time(analysis)
         if time is None:
             return
-        computes = time.is_all and time.computes >= MOSTLY_OPERATORS
+        computes = time.is_all and time.computes >= MAJORITY
         kind, shares = (
             (CulpritKind.OPERATOR, time.shares(time.activity.operators, time.computing))
             if computes
@@ -163,7 +160,7 @@ def _innermost(time: CpuTime) -> tuple[CulpritKind, Shares]:
     )
     found = [(kind, time.shares(column)) for kind, column in columns]
     found = [(kind, shares) for kind, shares in found if shares] or [(CulpritKind.OPERATOR, [])]
-    telling = [each for each in found if each[1] and each[1][0][1] < SPANS_IT * time.window_ns]
+    telling = [each for each in found if each[1] and each[1][0][1] < NEARLY_ALL * time.window_ns]
     first, last = (telling or found)[0], (telling or found)[-1]
     if first[0] is CulpritKind.REGION and last[0] is CulpritKind.OPERATOR and last[1][0][1] > first[1][0][1]:
         return last
@@ -244,7 +241,7 @@ def _of_silence(activity: ThreadActivity, window: tuple[int, int]) -> str:
     )
     events = activity.events[kinds]
     start, end = trace.events.start[events], trace.events.end[events]
-    telling = end - start < SPANS_IT * (window[1] - window[0])
+    telling = end - start < NEARLY_ALL * (window[1] - window[0])
     silent = complement(union(start[telling], end[telling]), *window)
     whole = length(silent)
     if not telling.any() or whole < MIN_SILENCE * (window[1] - window[0]):
@@ -255,9 +252,9 @@ def _of_silence(activity: ThreadActivity, window: tuple[int, int]) -> str:
     text = f" In {percent(whole / (window[1] - window[0]))} of the time it runs nothing that was recorded"
     operators = trace.events.of_kind(EventKind.CPU_OP)
     elsewhere = union(trace.events.start[operators], trace.events.end[operators])
-    if length(subtract(silent, elsewhere)) < MOSTLY_ALONE * whole:
+    if length(subtract(silent, elsewhere)) < MAJORITY * whole:
         return f"{text}, mostly while other threads run operators."
-    if took < MAX_SILENCE * whole or not len(after):
+    if took < MAJORITY * whole or not len(after):
         return f"{text}."
     return f"{text}: {duration(took)} of it before {_name(trace, int(after[0]))}."
 

@@ -17,12 +17,12 @@ from rules.losses.cpu_work import MAX_NAMED, MIN_SEEN, MIN_SHARE, MIN_STEPS, cul
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import VALUES_TOGETHER, fewer_calls
 from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.shares import MAJORITY
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, listed, of_every_step, without_stacks
 
 MIN_OPERATORS = 100
 MANY_READ_BACKS = 0.25  # of the calls
-MOSTLY = 0.5  # of the calls
 
 
 @rule
@@ -66,12 +66,12 @@ When it is wrong
         most = listed([f"{name} ({count:,.0f})" for name, count in called.items() if count >= 1])
         reads = counts[[trace.strings[name] in READ_BACKS for name in names.tolist()]].sum()
         reads_values = reads >= MANY_READ_BACKS * len(time.operators)
-        if not reads_values and item_loops(analysis, time).of_operators >= MOSTLY:
+        if not reads_values and item_loops(analysis, time).of_operators >= MAJORITY:
             return  # the loop is told instead
         overhead_ns = time.overhead_ns(in_full=reads_values)
         if overhead_ns < time.step_ns * max(MIN_SHARE, MIN_SEEN * time.slowed):
             return
-        mostly_optimizer = int(in_optimizer(time).sum()) >= MOSTLY * len(time.operators)
+        mostly_optimizer = int(in_optimizer(time).sum()) >= MAJORITY * len(time.operators)
         took = float(np.median(trace.events.duration[time.operators]))
         example = time.operators[trace.events.name[time.operators] == names[order[0]]][:1]
         rest_ns = (time.step_ns - overhead_ns) / steps

@@ -21,6 +21,7 @@ from rules.kernels.gpu_peaks import peaks_of
 from rules.losses.lost_time import event_evidence
 from rules.remedies.kernels import single_precision
 from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.shares import MAJORITY
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
@@ -29,7 +30,6 @@ from rules.wording.words import Words, ours
 # Peak TF32 rate over peak FP64 tensor rate, from NVIDIA's data sheets: A100 156/19.5, H100 495/67.
 USUAL_RATIO = 8.0
 HALF_THE_BYTES = 2.0  # what memory limits becomes this much faster with numbers of half the size
-MOSTLY = 0.5
 FIRST_WITH_TF32 = (8, 0)  # Ampere
 
 
@@ -87,7 +87,7 @@ When it is wrong
                 f"{part_of_step(analysis, length(busy))}. The longest is {shortened(longest, 90)}. "
                 + _what_it_gives(trace, worst, ratio, vectors)
             ),
-            remedy=single_precision(trace, then_tf32=_has_tf32(trace, worst) and vectors < MOSTLY),
+            remedy=single_precision(trace, then_tf32=_has_tf32(trace, worst) and vectors < MAJORITY),
             ceiling_ns=ceiling,
             culprit=Culprit(CulpritKind.KERNEL, shortened(longest, 120)),
             device=worst,
@@ -99,7 +99,7 @@ When it is wrong
 
 
 def _what_it_gives(trace: Trace, device: int, ratio: float, vectors: float) -> Words:
-    if vectors >= MOSTLY:
+    if vectors >= MAJORITY:
         return (
             "They are products of a matrix and a vector, which are limited by memory: 32-bit numbers have half the "
             "bytes, so they would be at most twice as fast."

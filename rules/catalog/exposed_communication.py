@@ -26,13 +26,13 @@ from rules.losses.concentration import Extent, extent
 from rules.losses.lost_time import event_evidence
 from rules.remedies.communication import EQUAL_WORK, hidden_communication
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
+from rules.terms.shares import MAJORITY
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.late_ranks import late_names
 from rules.wording.phrases import a_step, counted, share
 from rules.wording.words import Words, for_python
 
-MOSTLY_WAITING = 0.5  # of the exposed communication
 BEYOND_THE_OTHERS = 10  # times what the others usually take
 MANY_OTHERS = 4  # collectives that tell what is usual
 FEW_LARGE_BYTES = 200_000_000  # one message this large cannot start before nearly all gradients are there
@@ -133,7 +133,7 @@ When it is wrong
 
 def matter(in_turn_ns: int, exposed_ns: int) -> str:
     """What exposed communication is called: most of it may be waiting, now for this rank and now for that."""
-    in_turn = in_turn_ns >= MOSTLY_WAITING * exposed_ns
+    in_turn = in_turn_ns >= MAJORITY * exposed_ns
     return "Ranks wait for each other in turn" if in_turn else "Communication is not overlapped"
 
 
@@ -167,7 +167,7 @@ def _one_long(analysis: Analysis, ranks: Ranks[RecordedRun], events: I64, expose
         return None
     longest = int(took.argmax())
     ns, usual = int(took[longest]), int(np.median(np.delete(took, longest)))
-    if ns < MOSTLY_WAITING * exposed_ns or ns < BEYOND_THE_OTHERS * usual:
+    if ns < MAJORITY * exposed_ns or ns < BEYOND_THE_OTHERS * usual:
         return None
     event = int(events[longest])
     kind = trace.text_attribute(Attribute.COLLECTIVE, event) or "collective"
@@ -177,7 +177,7 @@ def _one_long(analysis: Analysis, ranks: Ranks[RecordedRun], events: I64, expose
         length(clip(ranks.waits(row), trace.events.start[event], trace.events.end[event])) for row in rows
     ]
     known = bool(rows) and not ranks.unrecorded
-    return _OneLong(kind, ns, usual, not known or max(waited) >= MOSTLY_WAITING * ns)
+    return _OneLong(kind, ns, usual, not known or max(waited) >= MAJORITY * ns)
 
 
 _LATER_STEPS = remedy(
@@ -208,7 +208,7 @@ def _first_of_all(
             "Put communication on its own stream (async_op=True, and wait() where the result is needed): on the "
             "computation's stream, nothing can overlap with it."
         )
-    if _taking_turns(analysis, ranks) >= MOSTLY_WAITING * analysis.budgets(device).exposed_communication_ns:
+    if _taking_turns(analysis, ranks) >= MAJORITY * analysis.budgets(device).exposed_communication_ns:
         advice += EQUAL_WORK.advice
     return tuple(advice)
 

@@ -22,6 +22,7 @@ from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.between_kernels import between_nodes
 from rules.losses.lost_time import event_evidence
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
+from rules.terms.shares import MAJORITY
 from rules.terms.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share, shortened
@@ -37,8 +38,6 @@ MIN_COMPUTE = threshold(
     source="at most a tenth remains to be gained outside kernels",
 )
 # of the window in kernels alone: below it queued work waits for something, not for the GPU
-MIN_KERNELS = 0.5
-MOSTLY_UNKNOWN = 0.5  # of the kernels' time in kernels of no known family: their names say more than "other"
 MAX_NAMED, NOTEWORTHY_KERNEL = 3, 0.05
 _PRODUCTS = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION)
 _MOVING = (
@@ -98,7 +97,7 @@ When it is wrong
         lowest = min(budgets, key=_busy)
         if (
             share(analysis, _busy(lowest)) < analysis.thresholds[MIN_COMPUTE]
-            or share(analysis, lowest.compute_ns) < MIN_KERNELS
+            or share(analysis, lowest.compute_ns) < MAJORITY
             or between_nodes(analysis)[1]
         ):
             return
@@ -135,7 +134,7 @@ def _are_narrow(analysis: Analysis, kernels: I64) -> bool:
     products = of_family(analysis, kernels, *_PRODUCTS)
     took = durations(analysis.trace, products)
     narrow = of_type(analysis, products, "fp4", "fp8", "int8")
-    return bool(took[narrow].sum() > MOSTLY_UNKNOWN * took.sum())
+    return bool(took[narrow].sum() > MAJORITY * took.sum())
 
 
 def _faster(family: Family, narrow: bool) -> tuple[Words, ...]:
@@ -162,7 +161,7 @@ def _faster(family: Family, narrow: bool) -> tuple[Words, ...]:
 
 def _names(analysis: Analysis, kernels: I64, families: list[tuple[Family, float]]) -> list[str]:
     """The families with their shares; kernels, where most of the time is spent in such of no known family."""
-    if not families or families[0][0] is not Family.OTHER or families[0][1] < MOSTLY_UNKNOWN:
+    if not families or families[0][0] is not Family.OTHER or families[0][1] < MAJORITY:
         return [f"{family.label} {percent(part)}" for family, part in families]
     trace = analysis.trace
     time = time_by_name(trace, kernels)
@@ -183,7 +182,7 @@ def _few_blocks(analysis: Analysis, device: int, kernels: I64) -> Words:
     longest = int(time.argmax())
     mine = kernels[trace.events.name[kernels] == longest]
     blocks = int(trace.attribute(Attribute.GRID, mine).max())
-    if not 0 < blocks < sms or time[longest] < MOSTLY_UNKNOWN * time.sum():
+    if not 0 < blocks < sms or time[longest] < MAJORITY * time.sum():
         return ""
     told = (
         f" {shortened(kernel_name(trace.strings[longest]))} has {blocks} block{'s' if blocks != 1 else ''}: "

@@ -15,6 +15,7 @@ from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.lost_time import IdleTime
 from rules.losses.meanwhile import Doing, Meanwhile, meanwhile
 from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.shares import MAJORITY
 from rules.terms.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import amounts, listed, of_every_step, part_of_step, share, shortened
@@ -30,7 +31,6 @@ MIN_SHARE = threshold(
     source="less would not change the verdict",
 )
 
-MAJORITY = 0.5  # of the idle time
 WAITED_FOR_SOMETHING = (QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY, WAIT_IN_GRAPH)
 
 _CODE = """with torch.profiler.profile(

@@ -9,8 +9,8 @@ from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.speed_of_light import dram_percent, speed_of_light
 from rules.kernels.checks.stalls import capped, stalls
 from rules.losses.kernel_findings import Fault, KernelRule, Reads
+from rules.terms.shares import MAJORITY
 
-MIN_WAITING_SHARE = 0.5
 LOW_L2_HIT_PERCENT = 50.0
 IDLE_DRAM_PERCENT = 30.0
 L2_HIT = "lts__t_sector_hit_rate.pct"
@@ -50,7 +50,7 @@ When it is wrong
         if sol is None or hits is None or dram is None or sol.bound is not Category.LATENCY_BOUND:
             return None
         waiting = sum(each.share for each in stalls(kernel) if each.reason == "long_scoreboard")
-        if waiting < MIN_WAITING_SHARE or hits >= LOW_L2_HIT_PERCENT or dram >= IDLE_DRAM_PERCENT:
+        if waiting < MAJORITY or hits >= LOW_L2_HIT_PERCENT or dram >= IDLE_DRAM_PERCENT:
             return None
         percent, _ = capped(kernel, waiting * (1 - hits / 100.0))
         return Fault(

@@ -28,8 +28,8 @@ from rules.kernels.checks.speed_of_light import (
     speed_of_light,
 )
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, other_faults
+from rules.terms.shares import MAJORITY
 
-EXPLAINING_SHARE = 0.5
 MOSTLY_IDLE = 0.75  # of the SMs: then no fault inside the blocks is what makes the kernel slow
 _ADVICE: dict[Category, tuple[str, ...]] = {
     Category.MEMORY_BOUND: (
@@ -123,7 +123,7 @@ def _verdict(kernel: KernelProfile) -> Fault | None:
     causes = [
         fault.title
         for fault in other_faults(kernel)
-        if fault.saving >= EXPLAINING_SHARE * saving > 0 and idle < MOSTLY_IDLE
+        if fault.saving >= MAJORITY * saving > 0 and idle < MOSTLY_IDLE
     ]
     return Fault(
         title=sol.verdict,

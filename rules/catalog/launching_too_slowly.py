@@ -33,6 +33,7 @@ from rules.remedies.launching import (
     replayed_graph,
 )
 from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.shares import MAJORITY
 from rules.terms.thresholds import MIN_SHARE, Unit, threshold
 from rules.wording.phrases import counted, part_of_step, share
 from rules.wording.words import Words, for_python, ours
@@ -50,8 +51,6 @@ GRAPH_GAP_NS = 1_500  # between two kernels of a replayed CUDA graph on current 
 ENOUGH_GAPS = 20_000  # of more, every second or third tells as much
 
 
-MOSTLY_COMPILING = 0.5  # of the idle time
-MOSTLY_GRAPHS = 0.5  # of the idle time lies before graphs
 _COMPILES = "aclopCompileAndExecute"  # of Ascend's runtime
 _COMPILE = "Fuse operators and cut launches: torch.compile with the backend of this accelerator."
 
@@ -113,7 +112,7 @@ When it is wrong
         if facts.replays and share(analysis, waiting.ns) * facts.again < analysis.thresholds[MIN_SHARE]:
             return
         culprit = waiting.culprit
-        compiling = facts.compiling_ns >= MOSTLY_COMPILING * waiting.worst_ns
+        compiling = facts.compiling_ns >= MAJORITY * waiting.worst_ns
         yield idle_finding(
             self,
             waiting,
@@ -182,7 +181,7 @@ def _replays(waiting: IdleTime) -> tuple[int, float]:
     graphs = known & (sorts == Call.GRAPH_LAUNCH)
     ns = idle.end[rows] - idle.start[rows]
     again = 1 - float(ns[graphs & np.isin(launch, _first_launches(trace))].sum()) / max(float(ns.sum()), 1.0)
-    return len(np.unique(launch[graphs])) if ns[graphs].sum() > MOSTLY_GRAPHS * ns.sum() else 0, again
+    return len(np.unique(launch[graphs])) if ns[graphs].sum() > MAJORITY * ns.sum() else 0, again
 
 
 def _first_launches(trace: Trace) -> I64:

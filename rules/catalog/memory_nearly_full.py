@@ -16,6 +16,7 @@ from rules.losses.lost_time import any_stream
 from rules.memory.relief import ranks_of, reliefs
 from rules.memory.summary import MemorySummary, memory_of
 from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.shares import MAJORITY
 from rules.terms.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.memory import given_back_sentence
@@ -32,7 +33,6 @@ NEARLY_FULL = threshold(
 FRAGMENTED = 0.3  # of the most that is reserved: more than tensors ever use at once
 MIN_UNUSED_BYTES = 1_000_000_000
 MIN_RELIEF_SHARE = 0.02  # of the peak; less is not worth saying
-MIN_RESERVED = 0.5  # of the device's memory: of one that is mostly empty nothing is lost
 
 _CODE = """torch.cuda.memory._record_memory_history()
 train_step(batch)
@@ -93,7 +93,7 @@ When it is wrong
         used = float(allocated.value.max()) if allocated is not None and len(allocated.value) else None
         unused = peak - used if used is not None else 0.0
         fragmented = unused >= MIN_UNUSED_BYTES and unused > FRAGMENTED * peak
-        fragmented &= not memory or peak >= MIN_RESERVED * memory
+        fragmented &= not memory or peak >= MAJORITY * memory
         if not full and not fragmented:
             return None
         summary = next((each for each in memory_of(analysis) if each.device == device), None)

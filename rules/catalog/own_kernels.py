@@ -23,6 +23,7 @@ from rules.analysis.names.host_language import is_python
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import event_evidence
 from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.shares import MAJORITY
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, part_of_step, share, shortened
@@ -37,7 +38,6 @@ MAX_WARPS = {
     (8, 9): 48,
     (12, 0): 48,
 }  # on an SM at once; 64 on all others
-MIN_EMPTY = 0.5
 MAX_NAMED, MAX_NAME = 2, 40
 # kernels of libraries and compilers, which their users do not launch themselves
 _OF_LIBRARIES = regex(
@@ -145,7 +145,7 @@ def _half_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
     most = MAX_WARPS.get(trace.devices[device].compute_capability or (9, 0), 64)
     on_each = np.minimum(blocks / multiprocessors_of(analysis, device), MAX_BLOCKS)
     used = np.minimum(on_each * warps / most, 1.0)
-    few = (blocks > 0) & (threads > 0) & (1.0 - used >= MIN_EMPTY)
+    few = (blocks > 0) & (threads > 0) & (1.0 - used >= MAJORITY)
     kernels, used = kernels[few], used[few]
     own = _launched_alone(analysis, kernels)
     return kernels[own], used[own]

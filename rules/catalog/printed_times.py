@@ -21,14 +21,13 @@ from rules.analysis.beside.printed_totals import (
 )
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.terms.culprit import Culprit, CulpritKind, SourceLine
+from rules.terms.shares import MAJORITY
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, short_place, shortened
 from rules.wording.words import Words, ours
 
 MAX_NAMED = 3
 MIN_NAMED = 0.05  # of the time
-MIN_PRINTED = 0.5  # of the time: where the rows hold less, what they leave out is said first
-MIN_IMPORTING = 0.5  # of a program's time
 MIN_LEADING = 0.2  # of the CPU's time: where no operator has as much, it is told beside the GPU's instead
 MAX_NAME = 40  # characters
 MAX_FIRST_CALLS = 2  # of a kind: a call that is made once or twice in a run belongs to its start or its end
@@ -79,8 +78,8 @@ How it decides
     Rows are compared by their own time, without what they call. The GPU's time is reported first, unless the CPU's own
     work takes longer: calls that only wait for the GPU are left out of that. Rows with at least
     {percent(MIN_NAMED)} of the time are named. Where only the first rows were printed, the printed shares tell how
-    much is missing: of rows that hold less than {percent(MIN_PRINTED)} and no large one, that is said instead. So is
-    importing modules, where it takes {percent(MIN_IMPORTING)} of what Python's profiler saw. Where the CPU's own work
+    much is missing: of rows that hold less than {percent(MAJORITY)} and no large one, that is said instead. So is
+    importing modules, where it takes {percent(MAJORITY)} of what Python's profiler saw. Where the CPU's own work
     takes longer than the GPU's and no operator has {percent(MIN_LEADING)} of it, both are told. Functions of Python
     that wait for locks, processes, the network or for time to pass are called waits.
 
@@ -104,7 +103,7 @@ When it is wrong
         imports = importing(analysis.trace) if main.of is TimeOf.PROGRAM else 0.0
         yield self.finding(
             analysis,
-            headline=Headline(_headline(main, first, spent, imports), names_culprit=imports < MIN_IMPORTING),
+            headline=Headline(_headline(main, first, spent, imports), names_culprit=imports < MAJORITY),
             account=" ".join(
                 _account(each) for each in (main, *(each for each in spent if each is not main))
             ),
@@ -141,7 +140,7 @@ def _first(main: Spent, spent: tuple[Spent, ...]) -> Total:
 
 def _headline(main: Spent, first: Total, spent: tuple[Spent, ...], imports: float) -> str:
     name = shortened(_named(first.name), MAX_NAME)
-    if imports >= MIN_IMPORTING:
+    if imports >= MAJORITY:
         return f"{percent(imports)} of the program's time is in importing modules"
     if _leaves_out(main, first):
         return f"The rows that were printed hold {percent(main.printed)} of {_WHOSE[main.of]}"
@@ -156,7 +155,7 @@ def _headline(main: Spent, first: Total, spent: tuple[Spent, ...], imports: floa
 
 
 def _leaves_out(main: Spent, first: Total) -> bool:
-    return first.share < MIN_NAMED and main.printed < MIN_PRINTED
+    return first.share < MIN_NAMED and main.printed < MAJORITY
 
 
 def _account(spent: Spent) -> str:
@@ -212,7 +211,7 @@ def _is_spread(main: Spent, first: Total) -> bool:
 
 
 def _advice(main: Spent, first: Total, imports: float, code: str, *, has_gpu: bool) -> list[Words]:
-    if imports >= MIN_IMPORTING:
+    if imports >= MAJORITY:
         return ["Profile the program's work without its start: enable the profiler behind the imports."]
     if _leaves_out(main, first):
         return ["Print all rows, or the first ones sorted by their own time."]

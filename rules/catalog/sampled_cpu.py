@@ -11,10 +11,11 @@ import numpy as np
 from parsers.model.names.source_files import is_address
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.cpu.sampled_stacks import MOSTLY, OwnFrame, OwnTime, own_time
+from rules.analysis.cpu.sampled_stacks import OwnFrame, OwnTime, own_time
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import evidence_of
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind, SourceLine
+from rules.terms.shares import MAJORITY
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, short_place, shortened
 
@@ -22,7 +23,6 @@ MAX_NAMED = 3
 MIN_NAMED = 0.05  # of the sampled time
 MIN_NAMED_OF_MANY = 0.01  # of it, where no function has as much as that
 MIN_SPINNING = 0.25  # of the sampled time: threads that wait without sleeping take that much of the cores
-MIN_WAITING = 0.5  # of the time without helper threads: then waiting is what the program does
 LITTLE = 0.1  # of the sampled time: what takes less is no headline where most is of others
 MAX_NAME_LENGTH = 40  # characters in a title
 MAX_BELOW = 24  # of what a script calls, and of the script
@@ -57,7 +57,7 @@ How it decides
     frame is told by the innermost function. Where most of the own time has addresses instead of functions, the binary
     is named. A library's function that takes longer than any own function, called by several of them, is named
     instead. Python's functions that wait for threads and processes are told as waiting where an own function spends at
-    least {percent(MIN_WAITING)} of the time so; threads that only wait, without own functions, are left out of that.
+    least {percent(MAJORITY)} of the time so; threads that only wait, without own functions, are left out of that.
     Threads that give their core away again and again (sched_yield) are told where they take
     {percent(MIN_SPINNING)}.
 
@@ -108,7 +108,7 @@ def _without_symbols(time: OwnTime) -> tuple[str, int]:
         if each.file and is_address(each.function):
             addresses[each.file] += each.ns
     binary, ns = addresses.most_common(1)[0] if addresses else ("", 0)
-    return (binary, ns) if ns >= MOSTLY * time.sampled_ns else ("", 0)
+    return (binary, ns) if ns >= MAJORITY * time.sampled_ns else ("", 0)
 
 
 def _is_spinning(time: OwnTime) -> bool:
@@ -120,7 +120,7 @@ def _waiting(time: OwnTime, named: list[OwnFrame]) -> float:
     if not named or not named[0].waits:
         return 0.0
     share = named[0].ns / time.without_helpers_ns
-    return share if share >= MIN_WAITING else 0.0
+    return share if share >= MAJORITY else 0.0
 
 
 def _shared(time: OwnTime, named: list[OwnFrame]) -> OwnFrame | None:
@@ -144,7 +144,7 @@ def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
         return Headline(
             f"{percent(ns / time.sampled_ns)} of the CPU's time is in {name}, which has no symbols"
         )
-    if not named and time.foreign_ns < MOSTLY * time.sampled_ns:
+    if not named and time.foreign_ns < MAJORITY * time.sampled_ns:
         return Headline("The CPU's time is spread over many of the program's functions")
     if not named:
         most = next(iter(_longest(time, time.foreign)), None)
@@ -154,12 +154,12 @@ def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
             else ""
         )
         return Headline("The CPU's time is not spent in any of the program's own functions", amount)
-    if time.foreign_ns >= MOSTLY * time.sampled_ns and named[0].ns < LITTLE * time.sampled_ns:
+    if time.foreign_ns >= MAJORITY * time.sampled_ns and named[0].ns < LITTLE * time.sampled_ns:
         return Headline(
             f"{percent(time.foreign_ns / time.sampled_ns)} of the CPU's time is in none of the program's own functions"
         )
     place = shortened(_place(named[0]), MAX_NAME_LENGTH)
-    if named[0].function == "<module>" and named[0].below_ns >= MOSTLY * named[0].ns:
+    if named[0].function == "<module>" and named[0].below_ns >= MAJORITY * named[0].ns:
         place = (
             f"{shortened(named[0].below, MAX_BELOW)}, called from {shortened(_script(named[0]), MAX_BELOW)}"
         )
@@ -198,7 +198,7 @@ def _account(time: OwnTime, named: list[OwnFrame]) -> str:
 
 
 def _told(time: OwnTime, each: OwnFrame) -> str:
-    below = f", mostly in {shortened(each.below, 60)}" if each.below_ns >= MOSTLY * each.ns else ""
+    below = f", mostly in {shortened(each.below, 60)}" if each.below_ns >= MAJORITY * each.ns else ""
     return f"{percent(each.ns / time.sampled_ns)} in {_place(each)}{below}"
 
 

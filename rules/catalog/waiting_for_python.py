@@ -31,13 +31,12 @@ from rules.remedies.host_work import (
     off_the_path,
 )
 from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.shares import MAJORITY
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.phrases import has_stacks, share
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours
 
-MOSTLY_COMPILING = 0.5  # of the waiting
-MOSTLY_FIRST = 0.5  # of the waiting, in a recording in which nothing repeats
-MAJORITY = 0.8  # of the waiting: then one culprit is all that needs saying
+ONE_CULPRIT = 0.8  # of the waiting: then one culprit is all that needs saying
 
 
 @rule
@@ -89,8 +88,8 @@ When it is wrong
         called = _calling(culprit, below)
         locked = locked_out(waiting)
         compiling = sum(each.ns for each in waiting.blames if is_compilation(each.culprit))
-        starts = analysis.steps_in_window < 2 and _made_first(waiting) >= MOSTLY_FIRST * waiting.worst_ns
-        recompiles = analysis.steps_in_window > 1 and compiling >= MOSTLY_COMPILING * waiting.worst_ns
+        starts = analysis.steps_in_window < 2 and _made_first(waiting) >= MAJORITY * waiting.worst_ns
+        recompiles = analysis.steps_in_window > 1 and compiling >= MAJORITY * waiting.worst_ns
         yield idle_finding(
             self,
             waiting,
@@ -134,7 +133,7 @@ def _made_first(waiting: IdleTime) -> int:
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     first = waiting.blames[0]
     part, longest = waiting.part, duration(waiting.longest_ns)
-    if first.ns < MAJORITY * waiting.worst_ns:
+    if first.ns < ONE_CULPRIT * waiting.worst_ns:
         where = waiting.where(4)
         return (
             f"The CPU is busy with something other than launching, and the GPU has finished its queue: {part}, the "

@@ -15,11 +15,11 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import classify
 from rules.comparison.calls import Calls
 from rules.comparison.side import Side
+from rules.terms.shares import MAJORITY
 from rules.wording.phrases import short_place
 
 MIN_SHOWN = 0.001  # of the longer step: smaller changes are put together
 # of the GPU's time in ranges, on both sides: below it, ranges do not tell where time went
-MIN_EXPLAINED = 0.5
 SMALLER = "smaller changes"
 ELSEWHERE = "outside of ranges"
 BUDGET, KINDS, REGIONS, FUNCTIONS = "parts of the budget", "kinds of kernel", "regions", "functions"
@@ -78,7 +78,7 @@ def bridges(
     ]
     by_region = [_by_region(side, each, regions) for side, each in zip((first, second), calls, strict=True)]
     if all(
-        sum(share for name, share in each.items() if name != (ELSEWHERE, ELSEWHERE)) >= MIN_EXPLAINED
+        sum(share for name, share in each.items() if name != (ELSEWHERE, ELSEWHERE)) >= MAJORITY
         for each in by_region
     ):
         found.append(_bridge(REGIONS, steps, by_region))

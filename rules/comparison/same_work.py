@@ -15,9 +15,9 @@ from rules.comparison.calls import Calls
 from rules.comparison.kernel_rows import KernelChange, Match
 from rules.comparison.matched_steps import MatchedSteps
 from rules.comparison.matching import Matched
+from rules.terms.shares import MAJORITY
 
 ALL = 0.98  # of the operations' time in the same kernels, as often: the same work
-MAJORITY = 0.5  # of the time with a counterpart: below it, little of one is in the other
 SAME_CALLS = 0.02
 MANY_CALLS = 0.25  # so many more or fewer of the same kernels are other work
 NOTICEABLE = 0.05  # of the operations' time

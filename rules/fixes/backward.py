@@ -16,9 +16,9 @@ from rules.analysis.names.operators import AUTOGRAD_FUNCTION
 from rules.replay.chance import time_within
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
+from rules.terms.shares import MAJORITY
 
 MIN_CHECKING = 20  # functions of autograd that ask for NaN in a step
-MIN_SHARE_CHECKING = 0.5  # of all that launch something
 MIN_STACK_NS = 50_000  # between two records inside an operator: a stack is noted down there
 OPERATOR_NS = 20_000  # what passes there anyway
 
@@ -86,7 +86,7 @@ def nan_checks(analysis: Analysis) -> BOOL:
     asks = (function >= 0) & around.inside(_CHECKS[0].__eq__)
     asking = len(np.unique(function[asks]))
     steps = around.replay.steps * len(around.replay.spans)
-    if asking < MIN_CHECKING * steps or asking < MIN_SHARE_CHECKING * len(np.unique(function[function >= 0])):
+    if asking < MIN_CHECKING * steps or asking < MAJORITY * len(np.unique(function[function >= 0])):
         return np.zeros(len(function), bool)
     return np.asarray(np.isin(function, function[asks]) & around.inside(_CHECKS.__contains__))
 

@@ -12,10 +12,10 @@ from rules.analysis.recording.training import is_training
 from rules.fixes.backward import autograd_functions
 from rules.replay.replay import replay_of
 from rules.replay.surroundings import surroundings_of
+from rules.terms.shares import MAJORITY
 
 MIN_NS = 1_000_000.0  # of a step
 MIN_STEPS = 2  # a single one may be the first of its kind
-MIN_SHARE_OF_STEPS = 0.5
 # "Torch-Compiled Region" also holds what Python does behind a graph that was broken
 _COMPILED = regex(r"## Call CompiledFxGraph|CompiledFunction$|inductor_root")
 _CONDITION = "aten::is_nonzero"
@@ -33,7 +33,7 @@ def compiling_ns(analysis: Analysis) -> F64:
     _, step = np.unique(np.column_stack((host.thread, host.step)), axis=0, return_inverse=True)
     in_step = np.bincount(step.reshape(-1), found)
     compiled = int(np.count_nonzero(in_step >= MIN_NS))
-    if compiled < max(MIN_STEPS, MIN_SHARE_OF_STEPS * replay.steps) * len(replay.spans):
+    if compiled < max(MIN_STEPS, MAJORITY * replay.steps) * len(replay.spans):
         return np.zeros(len(host))
     return found
 

@@ -19,6 +19,7 @@ from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings
 from rules.replay.work_places import place_of_work
 from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.shares import MAJORITY
 
 LONG_NS = 250_000.0  # host time before a call that no launching explains
 TOO_LONG_FOR_LAUNCHING_NS = 1_000_000.0  # operators that launch nothing for longer calculate on the CPU
@@ -28,7 +29,6 @@ FEW_LAUNCHES = 20  # between two long gaps or waits of one phase
 FEW_WAITS = 16  # with no long gap between them: a loop of more is a fault of its own
 MIN_PART = 0.1  # of a phase: what is less is no cause of its own
 MIN_APART = 0.2  # of all work without a name: what is less is told with the rest
-MOSTLY = 0.5
 AT_BEGIN, AT_END = "begin", "end"
 _BOTH = 0b11  # of a phase's kinds: the end of a step, and the beginning of the next one
 
@@ -66,8 +66,8 @@ def own_work(replay: Replay, around: Surroundings) -> F64:
     silent = np.maximum(around.silent_ns - around.input_ns - (replay.recorded.gap - gap), 0.0)
     rest = np.maximum(gap - around.input_ns, 0.0)
     without = np.minimum(rest, np.maximum(replay.usual.gap - around.input_ns, 0.0))
-    dense = (around.operators_ns >= MOSTLY * rest) & (rest >= TOO_LONG_FOR_LAUNCHING_NS)
-    short = (around.operators_ns >= MOSTLY * without) & (without >= TOO_LONG_FOR_LAUNCHING_NS)
+    dense = (around.operators_ns >= MAJORITY * rest) & (rest >= TOO_LONG_FOR_LAUNCHING_NS)
+    short = (around.operators_ns >= MAJORITY * without) & (without >= TOO_LONG_FOR_LAUNCHING_NS)
     own = np.where((silent >= MIN_SILENT * rest) | dense, rest, np.where(short, without, silent))
     own = np.where((gap >= LONG_NS) & (own >= LONG_NS), own, 0.0)
     return own * np.where(around.operators_ns > MIN_SILENT * own, 1 - LEFT_ON_GPU, 1.0)
@@ -184,7 +184,7 @@ def _pieces(replay: Replay, around: Surroundings, own: F64, phases: I64) -> _Pie
     end = host.start[node]
     begin = end - host.gap[node].astype(np.int64)
     edge = begin + (earlier * host.gap[node]).astype(np.int64)
-    calculates = around.operators_ns[node] > MOSTLY * own[node]
+    calculates = around.operators_ns[node] > MAJORITY * own[node]
     reads = of_nodes(replay, copies(replay, CopyKind.D2H))[node] & ~_mains(replay)[host.thread[node]]
     late = np.where(first | second, first, _late(replay)[node] | reads)
     phase, mine = phases[node], own[node] * part
@@ -196,7 +196,7 @@ def _pieces(replay: Replay, around: Surroundings, own: F64, phases: I64) -> _Pie
     return _Pieces(
         node=node,
         phase=phase,
-        step=host.step[node] - np.where(second, False, first | (earlier > MOSTLY)),
+        step=host.step[node] - np.where(second, False, first | (earlier > MAJORITY)),
         own=mine,
         begin=np.where(second, edge, begin),
         end=np.where(first, edge, end),
@@ -257,7 +257,7 @@ class _Place:
     @property
     def is_elsewhere(self) -> bool:
         is_range = self.place is not None and self.place.kind is CulpritKind.REGION
-        return is_range and self.inside < MOSTLY * self.whole
+        return is_range and self.inside < MAJORITY * self.whole
 
     @property
     def name(self) -> str:

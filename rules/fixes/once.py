@@ -6,12 +6,12 @@ import numpy as np
 
 from rules.analysis.steps.first_use import calls_of_first_pass
 from rules.replay.replay import Change, Replay
+from rules.terms.shares import MAJORITY
 
 # Where no steps were found: nearly all of it in so few places of each GPU, or in such a part of the program's calls.
 # What a program does in each layer or round is spread over more of them: 6 % in a model of four layers.
 FEW, FEW_OF_CALLS = 3, 0.02
 NEARLY_ALL = 0.75  # of what is taken away
-AT_MOST_FIRST = 0.5  # of the calls: of more, nothing shows how long a later pass takes
 TOO_FEW_STEPS = 2  # to tell what each has from what one of them had
 
 
@@ -33,7 +33,7 @@ def comes_once(replay: Replay, change: Change) -> bool:
     saved = np.maximum(np.concatenate((host, before.tail - after.tail, runs)), 0.0)
     if replay.steps < TOO_FEW_STEPS:
         calls = np.flatnonzero(np.isin(replay.host.event, calls_of_first_pass(replay.analysis.trace)))
-        few_first = len(calls) <= AT_MOST_FIRST * len(replay.host)
+        few_first = len(calls) <= MAJORITY * len(replay.host)
         if few_first and saved.sum() > 0 and saved[calls].sum() >= NEARLY_ALL * saved.sum():
             return True
     places = np.cumsum(np.sort(saved)[::-1])

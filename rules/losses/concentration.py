@@ -8,11 +8,9 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, measure
+from rules.terms.shares import MAJORITY, NEARLY_ALL
 from rules.wording.headline import Part
 from rules.wording.phrases import counted, part_of, part_of_step, share
-
-NEARLY_ALL = 0.9  # of the loss
-MAJORITY_OF_STEPS = 0.5  # a loss that more of the steps share is an average step's
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,4 +67,4 @@ def extent(analysis: Analysis, intervals: Intervals, device: int) -> Extent:
         return Extent(analysis, 0, len(steps))
     largest = np.cumsum(np.sort(lost)[::-1])
     few = int(np.searchsorted(largest, NEARLY_ALL * largest[-1])) + 1
-    return Extent(analysis, few if few <= MAJORITY_OF_STEPS * len(steps) else 0, len(steps))
+    return Extent(analysis, few if few <= MAJORITY * len(steps) else 0, len(steps))

@@ -15,10 +15,10 @@ from rules.analysis.idle.threads import READ_BACKS
 from rules.analysis.names.operators import AUTOGRAD_FUNCTION
 from rules.losses.at_once import remaining_ns
 from rules.losses.recurrences import ends_with_less, is_recurrence, slices_each
+from rules.terms.shares import MAJORITY
 
 MIN_TIMES = 16  # that pick a row or read a value: a model with as many layers does neither in each of them
 MIN_TIMES_ALIKE = 64  # that call a layer: deeper than models that a CPU computes
-MIN_BACKWARD = 0.5  # of a loop's rounds: gradients that are complete come between those of the last ones
 MAX_BODY = 128  # operators
 MAX_READ_BACKS = 0.25  # of a round: with more, it only looks at values, which is another fault
 MAX_LOOKED_INTO = 60_000  # operators: enough of the steps to see what each of them does
@@ -112,7 +112,7 @@ def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
     gradients: list[tuple[Rounds, int]] = []
     for each in found:
         at = slice(each.first, each.first + each.length)
-        alike = [of.times for of in accepted if MIN_BACKWARD * of.times <= each.times <= of.times + 1]
+        alike = [of.times for of in accepted if MAJORITY * of.times <= each.times <= of.times + 1]
         if alike and free[at].all() and backward[at].all() and not own[at].any():
             free[at] = False
             gradients.append((each, max(min(alike), each.times)))

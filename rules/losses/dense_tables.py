@@ -13,11 +13,11 @@ from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.intervals import Intervals, clip, union
 from rules.analysis.cpu.cpu_time import CpuTime
+from rules.terms.shares import MAJORITY
 
 MAX_USED = (
     0.1  # of a table's rows are looked up in a step: sparse gradients of many rows cost more than dense ones
 )
-MOSTLY = 0.5  # of the elements of the lists that an operator is handed
 LOOKED_UP = "aten::embedding"
 DENSE = "aten::embedding_dense_backward"
 _PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::matmul", "aten::linear"})
@@ -80,7 +80,7 @@ def _is_of(inputs: list[object], tables: dict[tuple[int, ...], int]) -> bool:
     """Whether most of the elements that an operator is handed are of tables."""
     shapes = [tuple(each) for each in _tensors(inputs)]
     every = sum(map(math.prod, shapes))
-    return every > 0 and sum(math.prod(each) for each in shapes if each in tables) >= MOSTLY * every
+    return every > 0 and sum(math.prod(each) for each in shapes if each in tables) >= MAJORITY * every
 
 
 def _tensors(inputs: list[object]) -> list[list[int]]:

@@ -36,6 +36,7 @@ from rules.kernels.versions import faster_version
 from rules.losses.lost_time import event_evidence
 from rules.remedies.remedy import Remedy
 from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.shares import NEARLY_ALL
 from rules.wording.headline import Headline
 
 _OF_LIBRARIES = regex(
@@ -92,8 +93,7 @@ FROM_THE_REPORT = "The counters are from Nsight Compute, which by default flushe
 MAX_EVIDENCE = 5
 SHORT_NS = 5_000
 MIN_LAUNCH_NS = 2_000  # Nsight Compute's time of a launch whose kernel does next to nothing: 1 to 2 us
-NEARLY_ALL = 0.9  # of the profiled time in one kernel: then
-MIN_TOLD = 0.01  # of it is the least that another one takes whose limit is told
+MIN_TOLD = 0.01  # of the profiled time, where one kernel takes nearly all of it: of a kernel whose limit is told, too
 _OF_LARGE_SETS = frozenset(
     {
         "WarpStateStats",

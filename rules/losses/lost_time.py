@@ -20,6 +20,7 @@ from rules.findings.base import Category, Evidence, Finding, Rule, Severity
 from rules.losses.concentration import Extent, extent
 from rules.remedies.remedy import Remedy
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
+from rules.terms.shares import MAJORITY
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share, shortened
 from rules.wording.words import Words
@@ -233,9 +234,6 @@ def evidence_of(trace: Trace, events: I64) -> tuple[Evidence, ...]:
 def kernel_culprit(trace: Trace, kernel: int) -> Culprit:
     """A kernel of the timeline as a culprit, under its recorded name."""
     return Culprit(CulpritKind.KERNEL, shortened(trace.name(kernel), 120))
-
-
-MAJORITY = 0.5
 
 
 def idle_finding(

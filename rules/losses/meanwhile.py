@@ -8,12 +8,12 @@ from parsers.model import I64, EventKind
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, intersect, length, measure, union
+from rules.terms.shares import MAJORITY
 
 LARGEST, BLAMED = (
     3,
     2,
 )  # names that are looked at, and of those that may be blamed: what more share has no culprit
-MOSTLY = 0.5  # of the idle time
 ONE_CALL, BEYOND_THE_OTHERS = 0.8, 10  # of a name's time, and times what its other calls usually take
 
 
@@ -52,7 +52,7 @@ def meanwhile(analysis: Analysis, idle: Intervals) -> Meanwhile | None:
     operators = table.of_kind(EventKind.CPU_OP)
     operators = operators[table.depth[operators] == 0]
     filled = _filled(analysis, operators, idle)
-    if not whole or filled < MOSTLY * whole:
+    if not whole or filled < MAJORITY * whole:
         return None
     overlap = measure(idle, table.start[operators], table.end[operators])
     names = table.name[operators].astype(np.int64)
@@ -61,7 +61,7 @@ def meanwhile(analysis: Analysis, idle: Intervals) -> Meanwhile | None:
     found = [_doing(analysis, operators[names == name], idle) for name in chosen[spent[chosen] > 0].tolist()]
     largest = sorted(found, key=lambda each: -each.ns)
     enough = [
-        many for many in range(1, BLAMED + 1) if sum(each.ns for each in largest[:many]) >= MOSTLY * whole
+        many for many in range(1, BLAMED + 1) if sum(each.ns for each in largest[:many]) >= MAJORITY * whole
     ]
     return Meanwhile(filled / whole, tuple(largest), tuple(largest[: enough[0]] if enough else ()))
 

@@ -14,10 +14,10 @@ from rules.replay.origins import called_operators, calling_frames, calling_range
 from rules.replay.replay import Replay
 from rules.source_lines import line_of_frame
 from rules.terms.culprit import Culprit, CulpritKind, quoted
+from rules.terms.shares import MAJORITY
 from rules.wording.phrases import listed, short_place, shortened
 
-MOSTLY = 0.5  # of the time: what owns less is not told
-MAX_NAMED = 3  # that own as much together
+MAX_NAMED = 3  # that own most of the time together
 MUCH = 0.1  # of the time: an operator that owns less is not told beside others
 MAX_NAME = 40
 _ATEN = "aten::"
@@ -106,6 +106,6 @@ def _most(found: Mapping[str, float], most: int) -> list[str]:
     largest = [each for each in sorted(found, key=lambda each: (-found[each], each)) if each][:most]
     largest = [each for place, each in enumerate(largest) if not place or found[each] >= MUCH * whole]
     for count in range(1, len(largest) + 1):
-        if sum(found[each] for each in largest[:count]) >= MOSTLY * whole:
+        if sum(found[each] for each in largest[:count]) >= MAJORITY * whole:
             return largest[:count]
     return []

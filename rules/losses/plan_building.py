@@ -15,6 +15,7 @@ from parsers.model.units import duration
 from rules.analysis.arithmetic.durations import durations
 from rules.losses.lost_time import IdleTime
 from rules.terms.culprit import CulpritKind
+from rules.terms.shares import MAJORITY
 
 _OPERATORS = regex(r"^aten::(_?cudnn_|_scaled_dot_product_cudnn|miopen_)")  # keep a plan for each shape
 _GENERATED = regex(r"^(void )?cudnn_generated_")
@@ -22,7 +23,6 @@ _ATTENTION = regex(r"sdpa|attention|fmha", re.IGNORECASE)
 _LONG_NS = 1_000_000
 _SLOWER = 20.0  # times a usual call: a call that finds its plan is hundreds of times faster
 _MIN_SLOW_STEPS = 3
-_MAJORITY = 0.5  # of the waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def _by_operator(waiting: IdleTime) -> PlanBuilding | None:
     taken = durations(trace, calls)
     usual = float(np.median(taken)) if len(taken) else 0.0
     slow = taken >= max(_LONG_NS, _SLOWER * usual)
-    if np.count_nonzero(slow) < _MIN_SLOW_STEPS or taken[slow].sum() < _MAJORITY * waiting.worst_ns:
+    if np.count_nonzero(slow) < _MIN_SLOW_STEPS or taken[slow].sum() < MAJORITY * waiting.worst_ns:
         return None
     others = taken[~slow]
     return PlanBuilding(
@@ -102,7 +102,7 @@ def _by_loaded_code(waiting: IdleTime) -> PlanBuilding | None:
     generated = named(trace, following, lambda each: _GENERATED.match(each) is not None)
     built = loaded & generated & (after < len(kernels))
     taken = (idle.end[rows] - idle.start[rows])[built]
-    if len(taken) < _MIN_SLOW_STEPS or taken.sum() < _MAJORITY * waiting.worst_ns:
+    if len(taken) < _MIN_SLOW_STEPS or taken.sum() < MAJORITY * waiting.worst_ns:
         return None
     attention = named(trace, following[built], lambda each: _ATTENTION.search(each) is not None)
     who = "cuDNN's attention" if attention.all() else "cuDNN"

@@ -20,6 +20,7 @@ from rules.analysis.names.compilers import COMPILERS, TORCH_SCRIPT
 from rules.analysis.steps.steps import Step
 from rules.findings.base import Evidence
 from rules.losses.lost_time import any_stream
+from rules.terms.shares import MAJORITY
 from rules.wording.words import Words, ours
 
 NOTEWORTHY_SHARE = 0.01  # of the slow step
@@ -27,7 +28,6 @@ BEYOND_RECORDER = 5.0  # times a steady step: starting a recorder costs less
 COMPUTING = 0.8  # of a slow step: then it is the GPU's own work that takes so long
 MIN_COMPILE_SHARE = 0.05
 MIN_LOADING_SHARE = 0.2
-MAJORITY_OF_STEP = 0.5
 MANY_EVENTS = 20  # of a compiler, however short
 
 
@@ -111,7 +111,7 @@ def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[str, ...], tup
     for compiler, pattern in COMPILERS:
         mine = cpu[judged(names, trace.strings, partial(_matches, pattern)) > 0]
         spent = int(durations(trace, mine).max(initial=0))
-        if compiler == TORCH_SCRIPT and spent < MAJORITY_OF_STEP * length:
+        if compiler == TORCH_SCRIPT and spent < MAJORITY * length:
             continue  # its calls bear the same name when they are fast
         if spent > NOTEWORTHY_SHARE * length or len(mine) > MANY_EVENTS:
             compilers.append(compiler)

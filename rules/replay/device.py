@@ -13,11 +13,11 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
 from rules.replay.host import HostNodes
 from rules.replay.spans import Span
+from rules.terms.shares import MAJORITY
 
 # of the latencies on idle streams: what a launch takes when nothing else delays it
 IDLE_LATENCY_PERCENTILE = 10
 USUAL_LATENCY_NS, MAX_LATENCY_NS = 7_000.0, 20_000.0  # measured latencies lie between 5 and 9 us
-HALF = 0.5  # of the time since its launch: an operation that waited longer for others was not held up by its call
 ENOUGH_IDLE = 10  # launches onto an idle stream: of fewer no percentile is taken
 HELD_NS = 2_000  # an operation that starts later than this after all that is known waits for another stream
 HANDED_OVER_NS = 12_000  # from the end of what another stream waited for to the start there, ...
@@ -229,7 +229,7 @@ def _latency(launched: I64, returned: I64, start: I64, reach: F64, device: I64) 
             usual = min(max(usual, 0.0), MAX_LATENCY_NS)
         since_free = start[mine] - reach[mine]
         with_its_call = (start[mine] <= returned[mine] + usual) & (since_free > HELD_NS)
-        with_its_call &= since_free > HALF * whole[mine]
+        with_its_call &= since_free > MAJORITY * whole[mine]
         found[mine] = np.where(with_its_call, whole[mine], np.minimum(whole[mine], usual))
     return found
 

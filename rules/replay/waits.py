@@ -13,6 +13,7 @@ from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis
 from rules.replay.device import DeviceNodes
 from rules.replay.host import HostNodes
+from rules.terms.shares import MAJORITY
 
 NONE = -1
 RETURNS_NS = 1_500  # a call may return this long before the recorded end of what it waited for: two clocks
@@ -22,7 +23,6 @@ FULL_QUEUE = 500
 MAX_STREAMS = 64  # of one span that are waited for: those with most operations
 LONG_LAUNCH_NS = 50_000
 LOOK_BACK = 6
-STAGED = 0.5  # of a copy's operation must pass inside its call
 _COPIES = (Call.COPY, Call.BLOCKING_COPY)
 _ASYNCHRONOUS = (MemoryKind.PINNED.value, MemoryKind.DEVICE.value, MemoryKind.ARRAY.value)
 _EVENT, _OTHERS = 1, 0
@@ -77,7 +77,7 @@ def _own_copies(
     launch = device.launch[operations]
     during = np.minimum(device.end[operations], host.end[launch]) - device.start[operations]
     through = device.end[operations] <= host.end[launch] + RETURNS_NS
-    through |= during >= STAGED * (device.end[operations] - device.start[operations])
+    through |= during >= MAJORITY * (device.end[operations] - device.start[operations])
     copies = of_kinds(host.call[launch], *_COPIES) & through
     trace, events = analysis.trace, device.event[operations]
     kind = trace.attribute(Attribute.COPY_KIND, events)

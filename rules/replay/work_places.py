@@ -9,10 +9,7 @@ from rules.analysis.stretches.program_frames import program_frames
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings
 from rules.terms.culprit import Culprit, CulpritKind
-
-FILLED = (
-    0.5  # of a library's call are the stretches and what lies between them: of less, it does much else, too
-)
+from rules.terms.shares import MAJORITY
 
 
 def place_of_work(
@@ -36,7 +33,7 @@ def place_of_work(
         frame
         for frame in library_calls(analysis, thread).holding(stretches)
         if table.depth[frame] > (table.depth[own[-1]] if own else -1)
-        and stretches[1][-1] - stretches[0][0] >= FILLED * (table.end[frame] - table.start[frame])
+        and stretches[1][-1] - stretches[0][0] >= MAJORITY * (table.end[frame] - table.start[frame])
     ]
     frames = [*calls[:1], *own[-1:]]
     if frames:

@@ -10,9 +10,9 @@ from parsers.model.arrays import F64
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.groups import EXPERT
 from rules.analysis.ranks.lateness import Lateness
+from rules.terms.shares import MAJORITY
 
 MIN_IMBALANCE = 0.1  # the most loaded rank beyond the mean of its like
-ROTATES = 0.5  # of the steps one rank may be the most loaded one where they take turns
 SIZES = (8, 64, 512, 4096)
 
 
@@ -45,7 +45,7 @@ def imbalance_of(lateness: Lateness) -> Imbalance | None:
         return None
     counts = np.bincount(heaviest, minlength=len(ratio))
     row = int(counts.argmax())
-    rotates = bool(counts[row] < ROTATES * steps and steps > 2)
+    rotates = bool(counts[row] < MAJORITY * steps and steps > 2)
     return Imbalance(most, rotates, row, expert is not None and not rotates)
 
 

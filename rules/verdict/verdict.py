@@ -22,12 +22,12 @@ from rules.findings.base import Category, Finding, Severity
 from rules.losses.flight_recorders import of_flight_recorders
 from rules.memory.summary import memory_of
 from rules.replay.replay import WITHOUT_TIMES
+from rules.terms.shares import MAJORITY
 from rules.wording.compilations import of_compiler_log
 from rules.wording.headline import Headline
 from rules.wording.memory import peak_sentence
 from rules.wording.phrases import of_every_step, shortened, without_times
 
-MAJORITY = 0.5  # of the profiled time
 NEARLY_ALL = 0.95  # of what the GPU computes
 NOTEWORTHY_RANGE = 0.05  # of the recorded time: ranges of one name that take less are not told
 MAX_NAME_LENGTH = 40

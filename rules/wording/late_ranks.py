@@ -13,10 +13,10 @@ from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.patterns import NEVER, Course, Party
 from rules.analysis.ranks.reasons import Reason, Why
 from rules.terms.culprit import quoted
+from rules.terms.shares import MAJORITY
 from rules.wording.headline import Headline, Part
 from rules.wording.phrases import a_step, listed, part_of_steps
 
-NEARLY_AS_LATE = 0.5  # of the waiting for late ranks: less ends with them, the rest is then for the next one
 AnyRanks: TypeAlias = Ranks[Any]
 
 _DOING = {
@@ -64,7 +64,7 @@ def explanation(ranks: AnyRanks, ceiling: int) -> str:
     )
     text += ", including how much the waiting slows their own kernels." if ceiling > waiting else "."
     text += _since(ranks, first)
-    if ceiling < NEARLY_AS_LATE * ranks.lost_to_late:
+    if ceiling < MAJORITY * ranks.lost_to_late:
         text += (
             " The other ranks' own work takes nearly as long: without the late ranks they would wait for the next "
             "slowest."

@@ -8,9 +8,9 @@ from rules.analysis.analysis import Analysis
 from rules.memory.account import DeviceMemory, Site
 from rules.memory.kinds import KINDS, Kind
 from rules.memory.summary import MemorySummary
+from rules.terms.shares import MAJORITY
 from rules.wording.phrases import short_place
 
-_MOSTLY = 0.5  # of what is of no known kind
 _MIN_SHARE = 0.01  # of the peak; smaller kinds are not told
 
 
@@ -51,7 +51,7 @@ def _made_in(account: DeviceMemory, when: int, held: int) -> Site | None:
     told = (table.start != BEFORE) | (table.end == AFTER)  # else the stack is of where it was freed
     unknown = account.alive(when) & told & (account.kind == KINDS.index(Kind.UNKNOWN))
     largest = next(iter(account.by_site(unknown)), None)
-    return largest if largest is not None and largest.bytes >= _MOSTLY * held else None
+    return largest if largest is not None and largest.bytes >= MAJORITY * held else None
 
 
 def given_back_sentence(times: int) -> str:

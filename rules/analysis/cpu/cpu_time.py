@@ -32,11 +32,11 @@ from rules.analysis.recording.completeness import is_cut
 from rules.analysis.recording.recording_costs import FRAME_ALONE_NS, MAX_SHARE_ALONE, WRITING_ALONE_NS
 from rules.analysis.steps.garbage import collections_among
 from rules.analysis.stretches.worker_starts import worker_starts
+from rules.terms.shares import MAJORITY
 
 LONG_GAP_NS = 100_000  # between two operators: a shorter gap is what calling the next one takes
 TRIVIAL_PERCENTILE = 10  # of operators' durations: how long one takes that computes hardly anything
 MAX_CALL_NS = 10_000  # without what an operator computes
-USUALLY_SHORT = 0.5  # of a long gap: where half of the same gaps are shorter, the long ones are interruptions
 MIN_SAME_PLACE = 3  # steps that have the same place: of fewer, nobody knows which one is usual
 _ON_CPU = regex(r"(gloo|mpi|ucc):")  # the ranges that PyTorch opens while a collective runs on the CPU
 _OWN_RECORDER = regex(r"(.*[/\\])?stallscope_recorder[/\\](session|status)\.py")
@@ -199,7 +199,7 @@ class CpuTime:
 
     def interrupted_among(self, took: I64, usual: I64) -> BOOL:
         """Which of some times are so much longer than usual that something else had the CPU."""
-        return (took - usual >= LONG_GAP_NS) & (usual < USUALLY_SHORT * took)
+        return (took - usual >= LONG_GAP_NS) & (usual < MAJORITY * took)
 
     @cached_property
     def _interruptions(self) -> tuple[float, int]:

@@ -20,9 +20,9 @@ from parsers.model.names.source_files import (
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.names.waits import spins, waits_for_others
 from rules.analysis.stretches.program_frames import program_script
+from rules.terms.shares import MAJORITY
 
 MIN_SAMPLES = 100
-MOSTLY = 0.5  # of a function's time
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class OwnFrame:
     @property
     def waits(self) -> bool:
         """Whether most of it is waiting for another thread or process, in it or in what it calls."""
-        if self.below and self.below_ns >= MOSTLY * self.ns:
+        if self.below and self.below_ns >= MAJORITY * self.ns:
             return waits_for_others(self.below, self.below_file)
         return waits_for_others(self.function, self.file)
 

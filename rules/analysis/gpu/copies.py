@@ -13,9 +13,9 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, subtract, union
 from rules.analysis.gpu.inside_window import operations
 from rules.analysis.idle.frames import UserFrames
+from rules.terms.shares import MAJORITY
 
 MIN_PAGEABLE = 0.01  # of the time spent copying
-MOSTLY = 0.5  # of the time spent copying
 PREFETCHED_BYTES = 1_000_000  # in one piece, on average: pages that are touched move in smaller ones
 _WORDS = {
     CopyKind.H2D: ("htod", "host to device", "h2d", "hosttodevice"),
@@ -70,7 +70,7 @@ class Copies:
     @property
     def are_migrations(self) -> bool:
         """Whether most of it is unified memory that moves."""
-        return self.migrated_ns >= MOSTLY * max(self.time_ns, 1)
+        return self.migrated_ns >= MAJORITY * max(self.time_ns, 1)
 
     @property
     def are_prefetched(self) -> bool:

@@ -11,12 +11,12 @@ from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.gpu.inside_window import operations
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
+from rules.terms.shares import MAJORITY
 
 # a shorter kernel takes as long as it takes to start and to end, however many threads it has; a library's need not be
 # called with more
 LONG_NS, LONG_OF_A_LIBRARY_NS = 20_000, 100_000
 SCHEDULERS = 4  # of a multiprocessor or compute unit, each with warps of its own
-MOSTLY_EMPTY = 0.5  # of the GPU
 MIN_SMS = 16  # of a GPU whose size is not recorded
 # what libraries divide by the shapes of tensors, of which other rules speak; a native program's own are like any kernel
 _DIVIDED_BY_SHAPE = (Family.GEMM, Family.CONVOLUTION)
@@ -46,5 +46,5 @@ def nearly_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
     used = np.minimum(blocks / sms, 1.0) * np.minimum(threads / lanes, 1.0)
     on_each = np.maximum(blocks / sms, 1.0) * threads
     used *= np.minimum(np.maximum(on_each, lanes) / (SCHEDULERS * lanes), 1.0)
-    little = (blocks > 0) & (threads > 0) & ((used < MOSTLY_EMPTY) | (threads <= MOSTLY_EMPTY * lanes))
+    little = (blocks > 0) & (threads > 0) & ((used < MAJORITY) | (threads <= MAJORITY * lanes))
     return kernels[little], used[little]

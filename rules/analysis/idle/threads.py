@@ -20,6 +20,7 @@ from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, union
 from rules.analysis.arithmetic.ordering import by_start
 from rules.analysis.names.regions import RegionRole, is_loader, roles_of
+from rules.terms.shares import NEARLY_ALL
 
 ThreadKey = tuple[int, int, int]  # rank, process, thread; -1 for what was not recorded
 
@@ -38,7 +39,6 @@ READ_BACKS = (
     "aten::allclose",
 )
 _OF_THE_PROGRAM = (RegionRole.USER, RegionRole.INPUT, RegionRole.STEP)
-SPANS_ALL = 0.9  # of the time from the first to the last GPU operation
 MAX_DRIVERS = 32  # threads of one process looked at for one device, those with most launches first
 
 
@@ -153,7 +153,7 @@ class ThreadActivity:
         if not len(operations):
             return np.zeros(len(self.events), bool)
         whole = self.trace.events.end[operations].max() - self.trace.events.start[operations].min()
-        return np.asarray(durations(self.trace, self.events) >= SPANS_ALL * whole)
+        return np.asarray(durations(self.trace, self.events) >= NEARLY_ALL * whole)
 
 
 @dataclass(slots=True, eq=False)

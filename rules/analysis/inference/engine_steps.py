@@ -13,8 +13,8 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import distinct
 from rules.analysis.steps.steps import launched_operations
+from rules.terms.shares import MAJORITY
 
-MOSTLY_AHEAD = 0.5  # of the steps: then the next one is handed over before the GPU has done one
 UNKNOWN = -1  # a count that the name does not tell
 
 
@@ -196,7 +196,7 @@ def _with_their_work(trace: Trace, regions: I64) -> tuple[I64, I64]:
     done = np.maximum.accumulate(trace.events.end[operations])
     first, last = np.searchsorted(launched, start), np.searchsorted(launched, end)
     worked = np.where(last > first, done[np.maximum(last, 1) - 1], end)
-    if np.mean(worked[:-1] > start[1:]) <= MOSTLY_AHEAD:
+    if np.mean(worked[:-1] > start[1:]) <= MAJORITY:
         return start, end
     ends = np.maximum(end, worked)
     starts = np.maximum(start, np.concatenate((start[:1], np.maximum.accumulate(ends)[:-1])))

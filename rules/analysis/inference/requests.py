@@ -14,9 +14,9 @@ from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, ResultTable
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
+from rules.terms.shares import MAJORITY
 
 _NS_PER_MS = 1e6
-_MAJORITY = 0.5  # of the requests arrive while the engine was recorded: both are of one run
 _RANGE = regex(r"^req(?:uest)?[\s_#:\-]*(?=[\w\-]{0,60}\d)[\w\-]{1,60}$", re.IGNORECASE)
 
 
@@ -183,7 +183,7 @@ def _by_wall_clock(trace: Trace, zero_ns: int | None, arrival: F64, steps: Engin
         return None
     offset = float(zero_ns - trace.epoch_ns)
     inside = (arrival + offset >= 0) & (arrival + offset <= steps.end.max())
-    return offset if inside.mean() >= _MAJORITY else None
+    return offset if inside.mean() >= MAJORITY else None
 
 
 def _shown_id(stated: Cell, row: int) -> str:

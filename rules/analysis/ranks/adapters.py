@@ -10,11 +10,11 @@ import numpy as np
 from parsers.model import F64, I64, Trace
 from parsers.model.late.regex import regex
 from rules.analysis.arithmetic.intervals import Intervals, length, measure
+from rules.terms.shares import MAJORITY
 
 _SENT = regex(r"NIC (?P<adapter>.+) Bytes sent", re.IGNORECASE)
 _PER_SECOND = "B/s"
 _FEW_SAMPLES = 10  # in the time that is asked about: fewer say little about it
-_MOST = 0.5  # of that time, in which samples tell
 
 
 class Sent(NamedTuple):
@@ -41,6 +41,6 @@ def busiest_adapter(trace: Trace, within: Intervals, rank: int | None) -> Sent |
 def _sent(adapter: str, time: I64, value: F64, within: Intervals) -> Sent | None:
     """A value holds until the next sample, so the last one holds for no time that is known."""
     held = measure(within, time[:-1], time[1:])
-    if np.count_nonzero(held) < _FEW_SAMPLES or held.sum() < _MOST * length(within):
+    if np.count_nonzero(held) < _FEW_SAMPLES or held.sum() < MAJORITY * length(within):
         return None
     return Sent(adapter, float(np.average(value[:-1], weights=held)), float(value.max()))

@@ -13,11 +13,12 @@ from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, leng
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.collectives import bus_factor, whole_message
 from rules.analysis.ranks.groups import PIPELINE
-from rules.analysis.ranks.lateness import MIN_BLAME_SHARE, Lateness, late_rows
+from rules.analysis.ranks.lateness import Lateness, late_rows
 from rules.analysis.ranks.patterns import LOUD, Course, Party, Pattern, course_of, parties_of, patterns_of
 from rules.analysis.ranks.reasons import CLEARLY_MORE, Reason, reasons_of
 from rules.analysis.ranks.run import RunOfRanks
 from rules.analysis.ranks.states import COMMUNICATION, COMPUTE, FIRST_IDLE
+from rules.terms.shares import MAJORITY
 
 OF_THE_CPU = tuple(
     FIRST_IDLE + cause
@@ -76,7 +77,7 @@ class Ranks(Generic[RunType]):
         started = self.lateness.started
         rows = [each.rows for each in self.patterns if each.kind != PIPELINE]
         late = np.unique(np.concatenate(rows)) if rows else np.empty(0, np.int64)
-        if 2 * len(late) > len(started) or started[late].sum() <= MIN_BLAME_SHARE * started.sum():
+        if 2 * len(late) > len(started) or started[late].sum() <= MAJORITY * started.sum():
             return ()
         return tuple(late[np.argsort(-started[late], kind="stable")].tolist())
 

@@ -11,13 +11,10 @@ from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.groups import PIPELINE, Dimension, dimensions_of
 from rules.analysis.ranks.run import RunOfRanks
 from rules.analysis.ranks.states import COMMUNICATION
+from rules.terms.shares import MAJORITY, NEARLY_ALL
 
-MIN_BLAME_SHARE = 0.5  # more than this part of all waiting must be for one rank: else they take turns
 BESIDE_IT = 0.25  # of all waiting: what a second late rank must be to blame for, to be named with the first
 # of all waiting: what a few late ranks together must be to blame for where no single one stands out
-NEARLY_ALL = 0.9
-AS_LATE = 0.5  # of the latest one's blame: those few are about equally late
-PASSED_ON = 0.5  # of a rank's lateness: so much waiting of its own explains it
 MAX_HOPS = 8  # groups through which lateness is followed back
 NOISE = 4.0  # times the middle spread of all ranks in a step: who is later is late
 
@@ -86,7 +83,7 @@ class Lateness:
         """(rows, steps): who started a rank's lateness: itself, or whom it waited for before it came late."""
         rows, steps = self.blamed.shape
         own = np.repeat(np.arange(rows)[:, None], steps, axis=1)
-        passed = (self.waited >= PASSED_ON * self.blamed) & (self.blamed > 0) & (self.waited_for >= 0)
+        passed = (self.waited >= MAJORITY * self.blamed) & (self.blamed > 0) & (self.waited_for >= 0)
         towards = np.where(passed, self.waited_for, own)
         found, column = own, np.arange(steps)[None, :]
         for _ in range(MAX_HOPS):
@@ -157,10 +154,10 @@ def late_rows(last: F64, blamed: F64, least: float) -> tuple[int, ...]:
     by_blame = np.argsort(-blamed, kind="stable")
     most = max(len(blamed) // 2, 1)
     first = int(last.argmax())
-    if last[first] > MIN_BLAME_SHARE * last.sum():
+    if last[first] > MAJORITY * last.sum():
         beside = (blamed >= BESIDE_IT * blamed.sum()) & (blamed >= least)
         return (first, *[each for each in by_blame.tolist() if beside[each] and each != first])[:most]
-    few = blamed >= AS_LATE * blamed.max()
+    few = blamed >= MAJORITY * blamed.max()
     if 1 < few.sum() <= most and blamed[few].sum() >= NEARLY_ALL * blamed.sum():
         return tuple(each for each in by_blame.tolist() if few[each])
     return ()

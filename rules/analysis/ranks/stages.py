@@ -10,8 +10,8 @@ from parsers.model import BOOL, I64, Trace, derived
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
 from rules.terms.culprit import reason
+from rules.terms.shares import MAJORITY
 
-MIN_SHARE = 0.5  # of the messages between ranks are sends and receives
 SEND, RECEIVE = "send", "recv"
 NEIGHBOURS = reason("the other stages of the pipeline")
 
@@ -19,7 +19,7 @@ NEIGHBOURS = reason("the other stages of the pipeline")
 def mostly_passes_on(columns: CollectiveColumns, among: BOOL) -> bool:
     """Whether most of some messages go from one rank to one other."""
     messages = np.array([each in (SEND, RECEIVE, "sendrecv") for each in columns.collective], bool)
-    return bool(among.any()) and float(np.mean(messages[among])) >= MIN_SHARE
+    return bool(among.any()) and float(np.mean(messages[among])) >= MAJORITY
 
 
 @derived

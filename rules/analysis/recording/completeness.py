@@ -13,6 +13,7 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.calls import Call, calls_of, runs_a_kernel
 from parsers.model.names.per_name import distinct, named
+from rules.terms.shares import MAJORITY
 
 _ENDED = ("cut", "cut-off database")
 _DAMAGED = "damaged stretch"
@@ -27,7 +28,6 @@ ONE_TO_ONE = 1.05  # operations of a linked launch; with more the links are gues
 # that follow one another is 1 to 15, and they reach over 1 to 18 times as many numbers; in two samples 36 and 216.
 MIN_APART, MIN_REACH = 25, 60
 # of the numbers that the driver gave to kernels: whole recordings of 11 programs hold 80 % and more of them
-MIN_NUMBERED = 0.5
 # XLA's events on the CPU, of every version of PjRt: one for a call of a program, and one for each GPU that it runs on
 _XLA_CALL = regex(r"PjRt(StreamExecutor|CApi)LoadedExecutable::Execute")
 _XLA_ON_ONE_GPU = regex(r"(PjRtStreamExecutor|CommonPjRt)LoadedExecutable::ExecuteHelper(OnSingleDevice)?")
@@ -74,7 +74,7 @@ def numbers_missing(trace: Trace) -> int:
         numbers = ascending(column.value[process == each])
         given += int(numbers[-1] - numbers[0]) + 1
         missing += max(int(numbers[-1] - numbers[0]) + 1 - len(numbers) - int(drivers_own[each]), 0)
-    return missing if given >= MIN_LAUNCHES and missing > (1 - MIN_NUMBERED) * given else 0
+    return missing if given >= MIN_LAUNCHES and missing > (1 - MAJORITY) * given else 0
 
 
 @derived

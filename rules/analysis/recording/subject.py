@@ -31,10 +31,9 @@ from rules.analysis.recording.completeness import (
 from rules.analysis.recording.repeats import MIN_TIMES, repeats
 from rules.analysis.recording.time_units import other_units
 from rules.analysis.steps.first_use import NEVER_STEADY_NS, first_use
+from rules.terms.shares import MAJORITY, NEARLY_ALL
 
-MAJORITY = 0.5  # of the analysed time
 PART_OF_IT = 0.2  # of the time and of the launches: a capture that took so much is what was recorded
-NEARLY_ALL = 0.9  # of the time, and of the calls after it: a wait of such length is in what was recorded
 MIN_OPERATIONS = 20  # of the GPU: what it waits for between fewer, which do not repeat, is chance
 MIN_FIRST_OPERATIONS = 100  # the same where hardly a kernel runs again
 MIN_FILLING_OPERATIONS = 5  # that fill the time: so much of it,

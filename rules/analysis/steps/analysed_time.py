@@ -14,6 +14,7 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, intersect, length, union
 from rules.analysis.steps.first_use import first_use
 from rules.analysis.steps.steps import Step
+from rules.terms.shares import MAJORITY
 
 LONG_WAIT = 0.2  # of the time
 LITTLE_WORK = 0.05  # of the GPU's, before such a wait
@@ -26,12 +27,9 @@ ALL_OF_IT = 0.98  # of that time: an event of such length is around it and expla
 LONG_CALL_NS = 1_000_000  # a call that takes longer creates, loads, copies or waits
 ENOUGH_OPERATIONS = 20  # after a start-up: fewer are chance
 MUCH_FIRST_USE = 0.15  # of the time, in the calls themselves
-MOSTLY_AFTER = 0.5  # of the GPU's work, and of the time that is left
 QUEUED_NS = 1_000_000  # from a launch to the first operation; longer: the GPU worked on something older
-MOSTLY_QUEUED = 0.5  # of the time before it: else it was launched late
 # of the time before the first kernel or after the last one: nothing moves, and the CPU, which touches pages, is in no
 # call
-MOSTLY_ITS_OWN = 0.5
 _TELLING = (EventKind.REGION, EventKind.CPU_OP, EventKind.API)  # what the CPU did before the GPU's first work
 _WAITING = (Call.SYNCHRONIZE, Call.COPY, Call.BLOCKING_COPY)
 
@@ -125,7 +123,7 @@ def _around_work(trace: Trace, operations: I64) -> tuple[SetAside | None, SetAsi
 
     def own(begin: int, finish: int) -> bool:
         free = finish - begin - int(length(clip(busy, begin, finish)))
-        return free >= MOSTLY_ITS_OWN * max(finish - begin, 1)
+        return free >= MAJORITY * max(finish - begin, 1)
 
     start, end = int(table.start[operations].min()), int(table.end[operations].max())
     first, last = int(table.start[asked].min()), int(table.end[asked].max())
@@ -157,7 +155,7 @@ def _start_up(trace: Trace, operations: I64, start: int, end: int) -> SetAside |
     following = operations[trace.events.start[operations] >= cut]
     done = length(union(trace.events.start[following], trace.events.end[following]))
     worked = length(union(trace.events.start[operations], trace.events.end[operations]))
-    if len(following) < ENOUGH_OPERATIONS or done < MOSTLY_AFTER * max(worked, end - cut):
+    if len(following) < ENOUGH_OPERATIONS or done < MAJORITY * max(worked, end - cut):
         return None
     return SetAside(start, cut, int(calls[0]), True)
 
@@ -183,7 +181,7 @@ def _behind_older_work(trace: Trace, operations: I64, start: int) -> tuple[int, 
     launch = int(trace.links.launch_of(operations[:1])[0]) if len(operations) else -1
     begin = int(trace.events.start[operations[0]]) if len(operations) else start
     queued = begin - max(int(trace.events.end[launch]), start) if launch >= 0 else 0
-    if queued < max(QUEUED_NS, MOSTLY_QUEUED * (begin - start)):
+    if queued < max(QUEUED_NS, MAJORITY * (begin - start)):
         return start, None
     return begin, SetAside(start, begin, -1)
 

@@ -14,6 +14,7 @@ from parsers.model.late.regex import regex
 from parsers.model.names.kernels import base_name
 from parsers.model.names.per_name import distinct, named
 from rules.analysis.names.families import Family, classify
+from rules.terms.shares import MAJORITY, NEARLY_ALL
 
 # a step that saves or validates now and then does so less often in a recording of a few steps
 MIN_ROUNDS = 4
@@ -54,13 +55,9 @@ def rounds_of(begins: I64, counts: I64, starts: I64, ends: I64, trains: bool) ->
 
 
 MIN_CYCLES = 3
-MIN_SPAN = 0.5  # of the sequence, from the first cycle on: what repeats in a part of it is a part of a step
 MAX_WORD_LENGTH = 8  # names that are looked at together: a transition is rarer than the names it joins
 MAX_CANDIDATES = 48  # the most regular ones
-MIN_EXPLAINED = 0.9  # of the sequence, by a typical cycle
-MIN_ALIKE = 0.9  # of the cycles
 ALIKE = 0.6  # what a cycle and a typical one have in common, over what either has
-COMPLETE = 0.9  # of a typical cycle
 AS_GOOD = 0.02  # difference in what is explained that an evaluation every few steps makes, too
 MAX_COUNTS = 20_000_000  # cycles times names: a table of this size is still quick
 OF_SPACINGS = 0.8  # most cycles are equally long; a first one that warms up need not be
@@ -129,7 +126,7 @@ def _regular_marks(words: I64) -> list[tuple[float, int, I64]]:
             continue
         mine = np.flatnonzero(counts == count)
         places = order[first[mine][:, None] + np.arange(count)]
-        places = places[(places[:, -1] - places[:, 0]) * count >= MIN_SPAN * (count - 1) * len(words)]
+        places = places[(places[:, -1] - places[:, 0]) * count >= MAJORITY * (count - 1) * len(words)]
         if not len(places):
             continue
         spacing = np.diff(places, axis=1)
@@ -153,10 +150,10 @@ def _judged(kinds: I64, begins: I64) -> Cycles | None:
     sizes = held.sum(axis=1)
     judged_from = 2 if count > MIN_CYCLES else 1
     explained = float(in_common[judged_from:].sum() / max(sizes[judged_from:].sum(), 1))
-    if explained < MIN_EXPLAINED or np.mean(alike[judged_from:count] >= ALIKE) < MIN_ALIKE:
+    if explained < NEARLY_ALL or np.mean(alike[judged_from:count] >= ALIKE) < NEARLY_ALL:
         return None
     length = max(round(float(usual.sum())), 1)
-    complete = np.flatnonzero((in_common[1:] >= COMPLETE * length) | (alike[1:] >= ALIKE))
+    complete = np.flatnonzero((in_common[1:] >= NEARLY_ALL * length) | (alike[1:] >= ALIKE))
     first, last = int(complete[0]), min(int(complete[-1]) + 1, count - 1)
     unexplained = sizes - in_common
     before, after = float(unexplained[: first + 1].sum()), float(unexplained[last + 1 :].sum())
@@ -166,10 +163,7 @@ def _judged(kinds: I64, begins: I64) -> Cycles | None:
 MAX_SEQUENCE_LENGTH = 200_000
 MIN_OPERATIONS = 2  # of a cycle
 MIN_KERNELS = 2  # of a cycle that reads nothing back: one alone is a kernel that is run often
-NEARLY_EVERY = 0.9  # cycle, or boundary
 PART_OF_CYCLE = 0.2  # what lies outside of all cycles is no more than this of one, or belongs to another one
-MIN_WAIT_SHARE = 0.5  # of a cycle's idle time that must lie at its boundary: a model's layers repeat, too
-MIN_CYCLE_SHARE = 0.5  # a step runs every layer, so a layer's region comes in every cycle that is a step
 ALIKE_THREADS = 0.9  # cosine of what two threads launch: requests are served side by side
 MIN_LAUNCH_SHARE = 0.1  # of a thread that counts
 _MODULE = regex(
@@ -285,7 +279,7 @@ def _is_step(trace: Trace, order: I64, cycles: Cycles) -> bool:
 
 def _in_nearly_every(wanted: BOOL, cycles: Cycles) -> bool:
     before = np.concatenate(([0], np.cumsum(wanted)))[cycles.begins]
-    return float(np.mean(before[1:] > before[:-1])) >= NEARLY_EVERY
+    return float(np.mean(before[1:] > before[:-1])) >= NEARLY_ALL
 
 
 def _is_one_launch(trace: Trace, order: I64, cycles: Cycles) -> bool:
@@ -293,7 +287,7 @@ def _is_one_launch(trace: Trace, order: I64, cycles: Cycles) -> bool:
     launch = trace.links.launch_of(order)
     changes = np.concatenate(([0], np.cumsum(launch[1:] != launch[:-1])))[cycles.begins]
     recorded = launch[cycles.begins[:-1]] >= 0
-    return bool(recorded.any() and np.mean(np.diff(changes)[recorded] == 1) >= NEARLY_EVERY)
+    return bool(recorded.any() and np.mean(np.diff(changes)[recorded] == 1) >= NEARLY_ALL)
 
 
 def _waits_between(trace: Trace, order: I64, cycles: Cycles) -> bool:
@@ -301,7 +295,7 @@ def _waits_between(trace: Trace, order: I64, cycles: Cycles) -> bool:
     wait = _waits(trace, order)
     places = cycles.begins[:-1, None] + np.arange(cycles.length)
     usual = np.median(wait[np.minimum(places, len(order) - 1)], axis=0)
-    return bool(usual.max() > 0 and usual.max() >= MIN_WAIT_SHARE * usual.sum())
+    return bool(usual.max() > 0 and usual.max() >= MAJORITY * usual.sum())
 
 
 def _waits(trace: Trace, order: I64) -> I64:
@@ -320,7 +314,7 @@ def _cut_at_longest_wait(trace: Trace, order: I64, kinds: I64, cycles: Cycles) -
     Where that is so at several places, to where the GPU waits longest. A last cycle that is cut off is left out.
     """
     begins, length = cycles.begins, cycles.length
-    least = round(COMPLETE * length)
+    least = round(NEARLY_ALL * length)
     shifts = np.arange(-_common(kinds, begins, -1, length), _common(kinds, begins[:-1], 1, length) + 1)
     complete = (begins[:, None] + shifts + least <= len(order)).sum(axis=0)
     wait = np.median(_waits(trace, order)[begins[:-1, None] + shifts], axis=0)
@@ -353,7 +347,7 @@ def _are_layers(trace: Trace, cycles: int) -> bool:
     lanes, names = trace.events.lane[ranges].astype(np.int64), trace.events.name[ranges]
     of_layers = np.array([_LAYER.search(text) is not None for text in trace.strings], bool)[names]
     counts = np.unique(lanes[of_layers] << 32 | names[of_layers], return_counts=True)[1]
-    return len(counts) > 1 and float(np.median(counts)) < MIN_CYCLE_SHARE * cycles
+    return len(counts) > 1 and float(np.median(counts)) < MAJORITY * cycles
 
 
 def _in_one_module(trace: Trace, order: I64, begins: I64) -> bool:

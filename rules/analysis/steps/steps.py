@@ -21,6 +21,7 @@ from rules.analysis.arithmetic.ordering import by_start
 from rules.analysis.steps.garbage import collections_among
 from rules.analysis.steps.marks import Mark, cycles_of_loops, cycles_of_regions, follow_on, mark_of
 from rules.analysis.steps.repetition import repetitions
+from rules.terms.shares import MAJORITY, NEARLY_ALL
 from rules.terms.thresholds import DEFAULTS, Thresholds, Unit, threshold
 
 WARM_UP_RATIO = threshold(
@@ -34,11 +35,8 @@ WARM_UP_RATIO = threshold(
 )
 SLOW_AGAIN = 0.5  # of the slowest early step
 # of a step's launches: where the GPU ran fewer before the end of the recording, the step is cut off
-MIN_RAN = 0.9
-MIN_COVERAGE = 0.5  # regions are steps when they hold this share of the launches between first and last
 BEFORE_RECORDING = -1
 NEVER = np.iinfo(np.int64).max
-MOSTLY_OUTSIDE = 0.5  # of the GPU's work: what repeats beside it is not what the run does
 # the same for what the program itself counts as its steps: others ran before the first mark
 NEARLY_ALL_OUTSIDE = 0.75
 SIDE_BY_SIDE = 0.1  # of the time of threads' regions that may overlap before they are requests served at once
@@ -96,7 +94,7 @@ def _steps_of_rank(trace: Trace, rank: int, warm_up_ratio: float) -> list[Step]:
     steps = [step for step in steps if step.end > step.start]
     outside = 1 - _share_within(trace, steps, operations) if steps and found_by != "ProfilerStep" else 0.0
     counted = all(step_number(step.name) is not None for step in steps) and annotations is not None
-    if outside > (NEARLY_ALL_OUTSIDE if counted else MOSTLY_OUTSIDE):
+    if outside > (NEARLY_ALL_OUTSIDE if counted else MAJORITY):
         return []
     has_work = np.array(_has_work(trace, steps, operations), bool) & ~_cut_off(trace, steps, lanes)
     return _with_warm_up_marked(trace, lanes, steps, has_work.tolist(), warm_up_ratio)
@@ -118,7 +116,7 @@ def _cut_off(trace: Trace, steps: list[Step], lanes: BOOL) -> BOOL:
         np.searchsorted(at, times[annotations]) for times in (trace.events.start, trace.events.end)
     )
     share = (ran[last] - ran[first]) / np.maximum(last - first, 1)
-    lost = (last > first) & (share < MIN_RAN)
+    lost = (last > first) & (share < NEARLY_ALL)
     if lost.all():
         return cut
     cut[np.flatnonzero(~lost)[-1] + 1 :] = True
@@ -157,7 +155,7 @@ def launched_operations(trace: Trace, rank: int) -> tuple[I64, I64]:
 def _cycles(trace: Trace, lanes: BOOL, operations: I64, launched: I64) -> tuple[list[tuple[int, int]], str]:
     """Iterations without an annotation of their own: by regions that take turns, kernels, or the framework's marks."""
     cycles = cycles_of_regions(trace, lanes)
-    if cycles is not None and _coverage(trace, cycles[2], launched) >= MIN_COVERAGE:
+    if cycles is not None and _coverage(trace, cycles[2], launched) >= MAJORITY:
         starts, ends, _ = cycles
     elif repeated := repetitions(trace, operations):
         return repeated, "repetition"
@@ -279,7 +277,7 @@ def _step_regions(trace: Trace, lanes: BOOL, operations: I64, launched: I64) -> 
             chosen = _left_open(trace, events) if mark.numbered else None
             if chosen is None:
                 chosen = _disjoint(trace, events)
-            if len(chosen) < len(events) or _coverage(trace, chosen, launched) < MIN_COVERAGE:
+            if len(chosen) < len(events) or _coverage(trace, chosen, launched) < MAJORITY:
                 continue
             starts, ends = _edges(trace, chosen)
             work = int(

@@ -14,11 +14,11 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, subtract, union
 from rules.analysis.arithmetic.ordering import by_start
 from rules.analysis.stretches.worker_starts import worker_starts
+from rules.terms.shares import NEARLY_ALL
 
 MIN_LAYERS = 3  # that run in it: fewer are a sum or a projection, not a model
 ALIKE = 0.25  # by which part the layers' counts may differ from a multiple of the forward pass
 FEW_AFTER = 16  # operators after the last layer: the loss, the accuracy
-NEARLY_ALL = 0.9  # of the analysed time: a range that holds so much is not between steps
 _LAYERS = regex(
     r"aten::(linear|addmm|matmul|embedding|embedding_bag|conv\dd|conv_transpose\dd|convolution|layer_norm|"
     r"group_norm|rms_norm|batch_norm|instance_norm|scaled_dot_product_attention|lstm|gru|rnn_\w+)$"

@@ -33,6 +33,7 @@ from rules.replay.loops import loops_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
+from rules.terms.shares import MAJORITY
 
 # What is left of a chain's time is what joining neighbours leaves, times this: the compiler also fuses over
 # reductions and keeps intermediate results in 16 bits (docs/predictions.md).
@@ -41,7 +42,6 @@ SAVED_AT_LEAST = 0.6  # of what joining neighbours would save
 FUSED_HOST, FUSED_HOST_AT_LEAST = 0.4, 0.7  # of the host's time for launching them ...
 OTHER_HOST, OTHER_HOST_AT_LEAST = 0.6, 0.8  # ... and for launching what the compiler calls in between
 FILLED = 0.97  # of the step: a GPU that is busier does not wait for launches
-MOSTLY = 0.5  # of the host's time for launching: what is launched apart has fixes of its own
 MIN_SHARE = 0.1  # of the GPU's time in such kernels, or of the launches
 SPREAD, SPREAD_AT_LEAST, SPREAD_AT_MOST = 0.15, 0.4, 0.05  # of kernels on what fusing never writes
 _LAUNCHES = (Call.LAUNCH, Call.MEMSET)
@@ -88,7 +88,7 @@ What makes it more or less
         saved = sum(each.saved_ns for each in found) / max(sum(each.total_ns for each in found), 1)
         left = 1.0 - min(saved, 1.0)
         busy = float(np.bincount(device.stream, replay.usual.duration).max()) / max(replay.steps, 1)
-        launching = busy < FILLED * replay.usual_ns and _of_model(replay, analysis) >= MOSTLY
+        launching = busy < FILLED * replay.usual_ns and _of_model(replay, analysis) >= MAJORITY
         products = unaligned_products(analysis, replay) & (family == Family.GEMM)
         compiled = fusable & ~named(trace, device.event, _is_complex)
         spread = np.isin(device.event, spread_out(trace))

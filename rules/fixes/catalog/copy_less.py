@@ -23,11 +23,11 @@ from rules.remedies.copies import less_from_gpu, less_to_gpu
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
+from rules.terms.shares import MAJORITY
 
 LARGE_BYTES = 65_536
 LARGE_NS = 50_000.0
 LONG_NS = 250_000.0  # between two calls: operators that launch something are over sooner
-MOSTLY = 0.5
 PINNED_SHARE = 0.84  # of the link's rate, which large copies reach in page-locked memory on an H200
 _COMPUTING = (EventKind.KERNEL, EventKind.GRAPH)
 _TO_GPU = ("non-blocking", "pin-memory")
@@ -77,7 +77,7 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
         after |= _until_next_work(replay, back)
     around = surroundings_of(analysis)
     gap = replay.host.gap
-    calculated = np.where(around.operators_ns > MOSTLY * np.maximum(gap, LONG_NS), around.operators_ns, 0.0)
+    calculated = np.where(around.operators_ns > MAJORITY * np.maximum(gap, LONG_NS), around.operators_ns, 0.0)
     silent = np.maximum(around.silent_ns, calculated)
     handled = np.where(after, np.maximum(silent - around.input_ns, 0.0), 0.0)
     if annotated(

@@ -16,12 +16,11 @@ from rules.fixes.optimizers import optimizer_calls
 from rules.remedies.launching import DENSE_GRADIENTS, FUSED_OPTIMIZER
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
+from rules.terms.shares import MAJORITY
 
 MANY = 100  # launches of one optimizer step
 FUSED_TIME = 0.4  # of the kernels' time: everything is read and written once (AdamW: 7 instead of 18 passes)
 FUSED_HOST = 0.1  # of the host's time: a few launches for lists of parameters
-
-MOSTLY = 0.5  # of the launches
 
 
 @fix
@@ -53,7 +52,7 @@ What makes it more or less
             return
         operations = nodes[replay.device.launch] & (replay.device.meeting < 0)
         sparse = nodes & around.inside(lambda name: name.startswith("Optimizer.step#Sparse"))
-        is_sparse = np.count_nonzero(sparse) > MOSTLY * np.count_nonzero(nodes)
+        is_sparse = np.count_nonzero(sparse) > MAJORITY * np.count_nonzero(nodes)
         yield Proposal(
             title=(
                 f"Make the gradients dense: the sparse optimizer's step launches {launches:,.0f} kernels"

@@ -26,7 +26,7 @@ from rules.replay.surroundings import surroundings_of
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.phrases import shortened
 
-MOSTLY = 0.5
+ALIKE = 0.5
 
 
 @fix
@@ -121,4 +121,4 @@ def _updates_parameters(analysis: Analysis, replay: Replay, trips: RoundTrips) -
     """Whether most of the work on the host is an optimizer's step."""
     gap = replay.host.gap
     inside = np.minimum(optimizers_ns(analysis), gap)
-    return bool(inside[trips.calls].sum() > MOSTLY * gap[trips.calls].sum())
+    return bool(inside[trips.calls].sum() > ALIKE * gap[trips.calls].sum())

@@ -16,11 +16,11 @@ from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import per_step
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
+from rules.terms.shares import NEARLY_ALL
 from rules.wording.words import for_python
 
 MIN_KERNEL_NS = 20_000  # a shorter one may be over before its launch returns in any case
 MIN_KERNELS = 20  # of such
-MIN_SHARE = 0.9  # of these outlast no launch
 AFTER_NS = 100_000  # the call returns so soon after the end: one that is later waited for something else
 LAUNCH_NS = 6_000.0  # of a launch that does not wait: recordings of H100 and H200
 
@@ -83,6 +83,6 @@ def blocking_launches(replay: Replay) -> BOOL:
     waits = (late >= 0) & (late <= AFTER_NS)
     long = device.end[kernels] - device.start[kernels] >= MIN_KERNEL_NS
     found = np.zeros(len(host), bool)
-    if np.count_nonzero(long) >= MIN_KERNELS and waits[long].mean() >= MIN_SHARE:
+    if np.count_nonzero(long) >= MIN_KERNELS and waits[long].mean() >= NEARLY_ALL:
         found[device.launch[kernels[waits]]] = True
     return found

@@ -36,7 +36,6 @@ from rules.fixes.host_phases import (
     AT_BEGIN,
     AT_END,
     LONG_NS,
-    MOSTLY,
     HostPhase,
     host_phases,
     left_of_unknown,
@@ -51,6 +50,7 @@ from rules.remedies.host_work import beside_launches, by_name, few_lengths, off_
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 from rules.terms.culprit import Culprit, quoted
+from rules.terms.shares import MAJORITY
 from rules.wording.phrases import shortened
 
 BATCH_BYTES = 16_384  # a larger copy to the GPU right behind a stretch of work carries what was worked on
@@ -124,7 +124,7 @@ def _proposal(
     made |= batches & _begins_as(replay, made)
     waits = nodes & (replay.waits.target >= 0) & ~(batches & ~made)
     copied = waits & of_nodes(replay, to_host) | made
-    growth = growth_of_copies(replay, made & (surroundings_of(analysis).operators_ns > MOSTLY * own))
+    growth = growth_of_copies(replay, made & (surroundings_of(analysis).operators_ns > MAJORITY * own))
     told = told_values(replay, np.where(nodes & ~made.any(), own, 0.0))
     reads = (copied & ~made).any() or told.any()
     larger = (growth > 1.0) & ~reads
@@ -135,7 +135,7 @@ def _proposal(
         *([longer(replay, larger, growth)] if larger.any() else []),
     ]
     categories = [Category.HOST_BOUND, *([Category.RECOMPILATION] if plans else [])]
-    prepares = own[made].sum() > MOSTLY * own[nodes].sum()
+    prepares = own[made].sum() > MAJORITY * own[nodes].sum()
     if prepares:
         categories.append(Category.INPUT_BOUND)
     several = prepares and not name and not _returns(replay, copied & ~made, made)
@@ -251,7 +251,7 @@ def _returns(replay: Replay, read: BOOL, sent: BOOL) -> bool:
     """Whether about as much is copied to the GPU as was read from it: it was only calculated with on the host."""
     amount = replay.analysis.trace.attribute(Attribute.BYTES, replay.device.event)
     there, back = (float(amount[nodes[replay.device.launch]].sum()) for nodes in (read, sent))
-    return MOSTLY * back <= there <= back / MOSTLY
+    return MAJORITY * back <= there <= back / MAJORITY
 
 
 def _begins_as(replay: Replay, wanted: BOOL) -> BOOL:
@@ -263,7 +263,7 @@ def _begins_as(replay: Replay, wanted: BOOL) -> BOOL:
     for thread in range(host.threads):
         begin, end = int(host.first[thread]), int(host.first[thread + 1])
         later = begin + 1 + np.flatnonzero(np.diff(host.step[begin:end]))
-        found[begin] = len(later) > 0 and np.mean(wanted[later]) > MOSTLY
+        found[begin] = len(later) > 0 and np.mean(wanted[later]) > MAJORITY
     return found
 
 

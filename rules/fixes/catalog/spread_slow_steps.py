@@ -20,11 +20,11 @@ from rules.remedies.host_work import RARER_IN_SLOW_STEPS
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
+from rules.terms.shares import MAJORITY
 
 SLOW = 1.5  # times the median step (nsys-ai: longest step over the median)
 OTHER_CALLS = 0.1  # more calls than the median step, or ...
 OTHER_WORK = 0.3  # ... more time in stretches of its own, as a part of the step: else it is slow by chance
-MOSTLY = 0.5  # of what the slow steps take longer
 MIN_STEPS = 3
 
 
@@ -60,7 +60,7 @@ What makes it more or less
         longer = float(np.mean(lengths[slow]) - np.median(lengths))
         around = surroundings_of(analysis)
         started = float(around.worker_starts_ns.sum() + around.first_batches_ns.sum()) / len(replay.spans)
-        if max(evaluation_ns(replay), started) >= MOSTLY * longer * count:
+        if max(evaluation_ns(replay), started) >= MAJORITY * longer * count:
             return  # so is an evaluation, and so are workers that start anew
         nodes = slow[host.step]
         operations = nodes[device.launch]

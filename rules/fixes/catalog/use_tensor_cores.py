@@ -18,6 +18,7 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import faster, together, total
 from rules.remedies.kernels import tensor_cores
 from rules.replay.replay import Replay
+from rules.terms.shares import NEARLY_ALL
 
 # Peak dense rate of TF32 (before A100: FP16) over FP32, from NVIDIA's data sheets: V100 125/15.7, A100 156/19.5,
 # H100 495/67. In 16 bits it is twice as much from A100 on.
@@ -25,7 +26,6 @@ PEAK_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
 USUAL_RATIO = 8.0
 REACHED, REACHED_AT_LEAST = 0.8, 0.5  # of that ratio by real products: tensor cores wait for memory sooner
 NOTEWORTHY = 0.05  # of the GPU's time, in kernels that only move data
-NEARLY_ALL = 0.9  # of the GPU's time: then 16 bits instead of TF32 are another gain, not only a larger one
 IN_16_BITS = 0.5  # of the time of kernels that move memory: tensors have half the size
 _CAPABLE, _TF32 = 7, 8
 

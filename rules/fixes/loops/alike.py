@@ -8,8 +8,7 @@ import numpy as np
 
 from parsers.model import I64
 from parsers.model.late.dataclass import dataclass
-
-ALIKE = 0.9  # of the calls of each round: what else it does, such as telling a loss, need not come in each
+from rules.terms.shares import NEARLY_ALL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +25,7 @@ def number_of(steps: Sequence[Rounds]) -> str:
     return f"{most}" if fewest == most else f"up to {most}"
 
 
-def make_the_same_calls(kinds: I64, starts: I64, ends: I64, first: float = ALIKE) -> bool:
+def make_the_same_calls(kinds: I64, starts: I64, ends: I64, first: float = NEARLY_ALL) -> bool:
     """Whether calls of the same kinds are made between each of these starts and its end (exclusive).
 
     ``first``: how much of the calls of the first round and the usual one have to be the same.
@@ -36,6 +35,6 @@ def make_the_same_calls(kinds: I64, starts: I64, ends: I64, first: float = ALIKE
     counts = np.array([np.pad(each, (0, width - len(each))) for each in calls])
     usual = np.median(counts, axis=0)
     same = np.minimum(counts, usual).sum(axis=1)
-    least = np.full(len(counts), ALIKE)
+    least = np.full(len(counts), NEARLY_ALL)
     least[0] = first
     return not bool((same < least * np.maximum(counts.sum(axis=1), usual.sum())).any())

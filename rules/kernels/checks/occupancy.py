@@ -20,13 +20,13 @@ from rules.kernels.checks.speed_of_light import (
     waves_of,
 )
 from rules.kernels.checks.stalls import ISSUE_ACTIVE, LOW_ISSUE, Stall, capped, label_of, stalls
+from rules.terms.shares import NEARLY_ALL
 
 THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
 FULL = 100.0  # percent: counted in several passes, warps and cycles may give more
 LOW_THEORETICAL_SHARE = 0.8
 FAR_FROM_THEORETICAL_POINTS = 10.0
-NEARLY_ALL = 0.9  # of the warps that fit: no more are missing than blocks that begin and end explain
 LOW_OCCUPANCY_PERCENT = 50.0
 MANY_WAVES = 4.0
 MOSTLY_ACTIVE = 0.7
