@@ -23,6 +23,7 @@ from parsers.model import (
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.results import MAX_ROWS, Cell
+from parsers.nccl_messages import nccl_tables
 
 _NCCL_NAME = regex(
     r"(all_reduce|all_gather|reduce_scatter|broadcast|alltoall|all_to_all|sendrecv|reduce|gather|scatter)_perf"
@@ -49,7 +50,7 @@ class BenchmarkText:
     files: ClassVar[str] = "output of nccl-tests and torch.utils.benchmark"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
     priority: ClassVar[int] = 65
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def recognises(self, source: Source) -> bool:
         text = source.head.decode("utf-8", "replace")
@@ -63,14 +64,13 @@ class BenchmarkText:
         builder = TraceBuilder()
         with open_bytes(source) as stream:
             limited = LimitedStream(stream, source, progress.part(0.0, 0.5), "reading results")
-            text = _NCCL_LOG.sub(
-                "", limited.whole("Keep its first tables.").decode("utf-8", "replace")
-            )  # into which rows are printed part by part
+            whole = limited.whole("Keep its first tables.").decode("utf-8", "replace")
+        text = _NCCL_LOG.sub("", whole)  # into which rows are printed part by part
         lines = text.splitlines()
         headers = [index for index, line in enumerate(lines) if _is_nccl_header(line)]
         if headers:
             producer = "nccl-tests"
-            builder.tables += _nccl(text, lines, headers, builder.quality)
+            builder.tables += [*_nccl(text, lines, headers, builder.quality), *nccl_tables(whole)]
         else:
             producer = "torch.utils.benchmark"
             builder.tables += [*_measurements(lines), *_comparisons(lines)]

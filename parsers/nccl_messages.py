@@ -1,0 +1,182 @@
+"""What NCCL prints of itself, as tables: how its ranks are connected, who never finished that, and its warnings."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import field
+
+from parsers.model import ResultColumn, ResultTable
+from parsers.model.late.dataclass import dataclass
+from parsers.model.late.regex import regex
+from parsers.model.results import MAX_ROWS, Cell
+
+NCCL_LINE = regex(
+    r"(?P<host>[A-Za-z\d][\w.-]{0,80}):\d{1,9}:\d{1,9} \[\d{1,4}\] NCCL (?P<level>INFO|WARN) (?P<said>[^\n]*)"
+)
+_VERSION = regex(r"NCCL version (\d{1,3}\.\d{1,3}(?:\.\d{1,3})?)")
+_CHANNEL = regex(
+    r"Channel (?P<channel>\d{1,4})(?:/\w{1,8})? ?: (?P<source>\d{1,7})\[\w{1,12}\] -> (?P<target>\d{1,7})\[\w{1,12}\]"
+    r"(?: \[(?:send|receive)\])? via (?P<via>[A-Za-z][\w/]{0,60})"
+)
+_COMMUNICATOR = regex(
+    r"rank (?P<rank>\d{1,7}) n[rR]anks (?P<ranks>\d{1,7}) .*?commId (?P<id>\w{1,40}) - Init (?P<state>START|COMPLETE)"
+)
+_ADDRESS = regex(r"\b0x[0-9a-f]+\b|\b\d{2,}\b")  # what differs between two warnings of one kind
+_BEFORE_HOST = (
+    "\n \t>:]"  # what stands before the name of a computer, unless lines were printed into one another
+)
+_MAX_NAMED_RANKS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """One kind of connection: how it is called, and what to look at where it is not what one expects."""
+
+    words: str
+    unexpected: str = ""
+
+
+_DIRECT = _Link("GPU to GPU (P2P)")
+_THROUGH_HOST = _Link(
+    "through the host's memory (SHM)",
+    "Check nvidia-smi topo -m, NCCL_P2P_DISABLE, NCCL_P2P_LEVEL, and ACS in virtual machines",
+)
+_SOCKET = _Link(
+    "TCP sockets (NET/Socket)",
+    "Check ibstat, NCCL_IB_DISABLE, NCCL_IB_HCA, and /dev/infiniband in the container",
+)
+_VERBS = _Link("InfiniBand or RoCE straight from the GPU's memory (GPUDirect RDMA)")
+_VERBS_THROUGH_HOST = _Link(
+    "InfiniBand or RoCE through the host's memory",
+    "Check that nvidia_peermem is loaded (lsmod), and NCCL_NET_GDR_LEVEL",
+)
+
+
+@dataclass(slots=True)
+class _Said:
+    """What all lines say together."""
+
+    version: str = ""
+    ranks: int = 0
+    hosts: set[str] = field(default_factory=set)
+    links: defaultdict[_Link, set[tuple[str, str, str]]] = field(default_factory=lambda: defaultdict(set))
+    started: set[tuple[str, int]] = field(default_factory=set)
+    completed: set[tuple[str, int]] = field(default_factory=set)
+    warnings: dict[str, str] = field(
+        default_factory=dict
+    )  # the first of each kind, by what is the same in all
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def take(self, level: str, host: str, said: str) -> None:
+        if host:
+            self.hosts.add(host)
+        if level == "WARN":
+            kind = _ADDRESS.sub("#", said)
+            self.warnings.setdefault(kind, said.strip())
+            self.counts[kind] += 1
+        elif (channel := _CHANNEL.search(said)) is not None:
+            self.links[_link_of(channel["via"])].add(
+                (channel["channel"], channel["source"], channel["target"])
+            )
+        elif (found := _COMMUNICATOR.search(said)) is not None:
+            self.ranks = max(self.ranks, int(found["ranks"]))
+            (self.started if found["state"] == "START" else self.completed).add(
+                (found["id"], int(found["rank"]))
+            )
+
+    @property
+    def unfinished(self) -> list[int]:
+        """Ranks that began a communicator and never said that they have it."""
+        return sorted({rank for _, rank in self.started - self.completed})
+
+
+def _link_of(via: str) -> _Link:
+    kind, _, rest = via.partition("/")
+    plugin, _, how = rest.partition("/")
+    if kind == "P2P":
+        return _DIRECT
+    if kind == "SHM":
+        return _THROUGH_HOST
+    if kind == "NET" and plugin == "Socket":
+        return _SOCKET
+    if kind == "NET" and plugin == "IB":
+        return _VERBS if "GDRDMA" in how else _VERBS_THROUGH_HOST
+    if kind == "NET":
+        return _Link(f"the network plugin {plugin}{' (GPUDirect RDMA)' if 'GDRDMA' in how else ''}")
+    return _Link(kind)
+
+
+def nccl_tables(text: str) -> Iterator[ResultTable]:
+    """A table for each thing that its lines tell, what keeps the program from running first."""
+    said = _Said()
+    if (version := _VERSION.search(text)) is not None:
+        said.version = version[1]
+    for line in NCCL_LINE.finditer(text):
+        stands_alone = not line.start() or text[line.start() - 1] in _BEFORE_HOST
+        said.take(line["level"], line["host"] if stands_alone else "", line["said"])
+    name = f"NCCL {said.version}".strip()
+    unfinished = said.unfinished
+    if unfinished:
+        yield _of_the_start(name, unfinished, said.ranks)
+    if said.warnings:
+        yield _of_warnings(name, said)
+    if said.links:
+        yield _of_links(name, said)
+    elif said.completed:
+        columns = (ResultColumn("ranks"), ResultColumn("computers"))
+        rows = ((float(said.ranks), float(len(said.hosts))),)
+        yield ResultTable(f"{name}: {_counted(said.ranks, 'rank')}, connected", columns, rows)
+
+
+def _of_the_start(name: str, unfinished: list[int], ranks: int) -> ResultTable:
+    named = ", ".join(map(str, unfinished[:_MAX_NAMED_RANKS])) + (
+        ", ..." if len(unfinished) > _MAX_NAMED_RANKS else ""
+    )
+    who = f"rank {named} of {ranks}" if len(unfinished) == 1 else f"ranks {named} of {ranks}"
+    rows = tuple(
+        (float(rank), "began to connect, and the log does not say that it is done") for rank in unfinished
+    )
+    return ResultTable(
+        f"{name}: {who} did not finish connecting",
+        (ResultColumn("rank"), ResultColumn("state")),
+        rows[:MAX_ROWS],
+    )
+
+
+def _of_warnings(name: str, said: _Said) -> ResultTable:
+    rows = tuple((said.warnings[kind], float(count)) for kind, count in said.counts.most_common(MAX_ROWS))
+    return ResultTable(f"{name} warns: {rows[0][0]}", (ResultColumn("warning"), ResultColumn("times")), rows)
+
+
+def _of_links(name: str, said: _Said) -> ResultTable:
+    """The slowest kind of link first: it is what a ring waits for."""
+    most_first = sorted(said.links.items(), key=lambda row: (not row[0].unexpected, -len(row[1])))
+    rows: list[tuple[Cell, ...]] = [
+        (
+            link.words,
+            float(len(channels)),
+            float(len({(source, target) for _, source, target in channels})),
+            link.unexpected or None,
+        )
+        for link, channels in most_first
+    ]
+    told = ", ".join(
+        f"{words} for {pairs:.0f} of {sum(float(row[2] or 0) for row in rows):.0f} connections"
+        if len(rows) > 1
+        else str(words)
+        for words, _, pairs, _ in rows
+        if isinstance(pairs, float)
+    )
+    who = f", {_counted(said.ranks, 'rank')} on {_counted(len(said.hosts), 'computer')}" if said.ranks else ""
+    columns = (
+        ResultColumn("link"),
+        ResultColumn("channels"),
+        ResultColumn("connections"),
+        ResultColumn("where this is unexpected"),
+    )
+    return ResultTable(f"{name}{who}: {told}", columns, tuple(rows))
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

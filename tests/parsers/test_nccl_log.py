@@ -1,0 +1,130 @@
+"""Logs of NCCL_DEBUG: links between ranks, a start that never ended, warnings, and lines that mean harm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers import open_trace
+from parsers.model import Trace, TraceError
+from viewer.cli import main
+
+COMMUNICATOR = "comm 0x1 rank {} nranks 2 cudaDev 0 busId 170 commId 0xab - Init {}"
+
+
+def line(said: str, level: str = "INFO", host: str = "node-a") -> str:
+    return f"{host}:7:8 [0] NCCL {level} {said}\n"
+
+
+def opened(folder: Path, text: str) -> Trace:
+    (folder / "job.log").write_text(text)
+    return open_trace([folder / "job.log"])
+
+
+def titles(trace: Trace) -> list[str]:
+    return [table.title for table in trace.tables]
+
+
+def test_links_are_counted_once_though_both_ends_tell_of_them(
+    fixtures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = fixtures / "nccl" / "debug.log"
+    (table,) = open_trace([path]).tables
+    assert table.rows == (
+        (
+            "InfiniBand or RoCE through the host's memory",
+            2.0,
+            2.0,
+            "Check that nvidia_peermem is loaded (lsmod), and NCCL_NET_GDR_LEVEL",
+        ),
+        ("GPU to GPU (P2P)", 3.0, 2.0, None),
+    )
+    assert main(["diagnose", str(path)]) == 0
+    assert "NCCL 2.21.5, 4 ranks on 2 computers: InfiniBand or RoCE through the host's memory for 2 of 4" in (
+        capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize(
+    ("via", "link"),
+    [
+        ("P2P/IPC/read", "GPU to GPU (P2P)"),
+        ("SHM/direct/direct", "through the host's memory (SHM)"),
+        ("NET/Socket/0", "TCP sockets (NET/Socket)"),
+        ("NET/IB/3/GDRDMA", "InfiniBand or RoCE straight from the GPU's memory (GPUDirect RDMA)"),
+        ("NET/IB/3", "InfiniBand or RoCE through the host's memory"),
+        ("NET/Libfabric/0/GDRDMA", "the network plugin Libfabric (GPUDirect RDMA)"),
+    ],
+)
+def test_a_link_is_called_by_what_it_means(via: str, link: str, tmp_path: Path) -> None:
+    (table,) = opened(tmp_path, line(f"Channel 00 : 0[170] -> 1[180] via {via}")).tables
+    assert table.column("link") == (link,)
+
+
+def test_a_rank_that_never_finished_its_start_is_said_first(tmp_path: Path) -> None:
+    began = [line(COMMUNICATOR.format(rank, "START")) for rank in (0, 1)]
+    channel = line("Channel 00/0 : 0[0] -> 1[1] via P2P/IPC")
+    ended = line(COMMUNICATOR.format(0, "COMPLETE"))
+    trace = opened(tmp_path, "".join((*began, channel, ended)))
+    assert titles(trace) == [
+        "NCCL: rank 1 of 2 did not finish connecting",
+        "NCCL, 2 ranks on 1 computer: GPU to GPU (P2P)",
+    ]
+    whole = opened(tmp_path, "".join((*began, ended, line(COMMUNICATOR.format(1, "COMPLETE")))))
+    assert titles(whole) == ["NCCL: 2 ranks, connected"]
+
+
+def test_warnings_of_one_kind_are_counted_together(tmp_path: Path) -> None:
+    warnings = "".join(
+        line(f"Timeout waiting for peer 0x{number:x}, {number}", "WARN") for number in range(10, 13)
+    )
+    (table,) = opened(tmp_path, warnings + line("out of memory", "WARN")).tables
+    assert table.title == "NCCL warns: Timeout waiting for peer 0xa, 10"
+    assert table.rows == (("Timeout waiting for peer 0xa, 10", 3.0), ("out of memory", 1.0))
+
+
+def test_lines_that_were_printed_into_one_another_are_read_as_far_as_they_go(tmp_path: Path) -> None:
+    torn = "a:7:8 [1] NCCL INFO comm 0x94 rank 1 nranks a:7:9 [0] NCCL INFO "
+    torn += "Channel 00 : 0[170] -> 1[180] via SHM/direct\n"
+    (table,) = opened(
+        tmp_path, torn * 2 + "sum -1" + line(COMMUNICATOR.format(0, "COMPLETE"), host="a")
+    ).tables
+    assert table.title == "NCCL, 2 ranks on 1 computer: through the host's memory (SHM)"
+    assert table.rows[0][1] == 1.0
+
+
+def test_a_log_that_tells_nothing_of_ranks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="does not say how its ranks are connected"):
+        opened(tmp_path, line("Bootstrap : Using eth0:10.0.0.1<0>"))
+
+
+def test_a_benchmark_says_over_which_links_it_ran(fixtures: Path, tmp_path: Path) -> None:
+    rows = (fixtures / "results" / "nccl_tests.txt").read_text()
+    trace = opened(tmp_path, line("Channel 00/0 : 0[0] -> 1[1] via SHM/direct") + rows)
+    assert titles(trace)[-1] == "NCCL: through the host's memory (SHM)"
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "Channel 0",
+                " : 0[1] -> 1[0]",
+                " via NET/",
+                "IB",
+                "\n",
+                "commId 1 - Init START",
+                " rank 1 nranks 2 ",
+            ]
+        )
+    )
+)
+def test_any_lines_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, parts: list[str]) -> None:
+    folder = tmp_path_factory.mktemp("logs")
+    try:
+        opened(folder, line("oops", "WARN") + line("".join(parts)))
+    except TraceError:
+        return
