@@ -20,6 +20,7 @@ RAN_ONE_BY_ONE = (
     "its own"
 )
 GPU_OPERATORS = "gpu-operators"  # that of the note that counts operators of a GPU whose work was not recorded
+IN_ROWS = "operators-in-rows"  # that of the note that counts operators of timelines whose rows are no threads
 GPU_WITHOUT_TIMES = "gpu-without-times"  # that of the note that counts GPU activities without times
 
 
@@ -69,6 +70,11 @@ class Quality:
     def operators_of_an_unrecorded_gpu(self) -> int:
         """Operators that the CPU started on a GPU of which nothing was recorded."""
         return self._count_of(GPU_OPERATORS)
+
+    @property
+    def operators_lie_in_rows(self) -> bool:
+        """Whether operators that ran at once lie in rows beside one another, which are no threads."""
+        return self._count_of(IN_ROWS) > 0
 
     @property
     def gpu_times_include_waiting(self) -> bool:

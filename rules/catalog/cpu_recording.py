@@ -80,7 +80,8 @@ How it decides
     of them. Anything with at least {percent(MIN_NAMED)} of that time is named, and next to regions also operators
     and the user's own functions; so is time in which nothing recorded runs, if that is {percent(MIN_SILENCE)} of
     the time. With shapes, it reports how fast matrices are multiplied. If what was recorded takes less than
-    {percent(MIN_BUSY)} of the time, recording the GPU as well comes first.
+    {percent(MIN_BUSY)} of the time, recording the GPU as well comes first. TensorFlow's timelines draw operators that
+    run at once in rows, which are no threads: of these, each operator's share of the time of all is told.
 
 What to try
     Use all cores, a shorter number format and torch.compile; or fewer threads, if slow products have hardly anything
@@ -95,6 +96,9 @@ When it is wrong
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace, time = analysis.trace, cpu_time(analysis)
+        if trace.quality.operators_lie_in_rows and not len(trace.gpu_operations):
+            yield self._of_rows(analysis)
+            return
         if time is None:
             return
         computes = time.is_all and time.computes >= MAJORITY
@@ -141,6 +145,41 @@ When it is wrong
             culprit=Culprit(kind, _name(trace, longest[0][0])) if longest else NOBODY,
             evidence=tuple(_place(trace, event) for event, _ in longest),
             unknown=(unknown,),
+        )
+
+    def _of_rows(self, analysis: Analysis) -> Finding:
+        """Of operators that ran at once, in rows that are no threads: what takes most of their time."""
+        trace = analysis.trace
+        operators = trace.events.of_kind(EventKind.CPU_OP)
+        took = trace.events.duration[operators]
+        spans = union(trace.events.start[operators], trace.events.end[operators])
+        by_name = np.bincount(trace.events.name[operators], took)
+        longest = np.argsort(-by_name, kind="stable")[:MAX_NAMED]
+        whole = max(float(took.sum()), 1.0)
+        told = [
+            f"{percent(by_name[each] / whole)} in {quoted(trace.strings[each])} ({duration(by_name[each])})"
+            for each in longest.tolist()
+            if by_name[each] >= MIN_NAMED * whole
+        ]
+        most = f"{percent(by_name[longest[0]] / whole)} of its operators' time in {trace.strings[longest[0]]}"
+        started = trace.quality.operators_of_an_unrecorded_gpu
+        return self.finding(
+            analysis,
+            headline=Headline(
+                "A GPU worked, and only the CPU was recorded"
+                if started
+                else "No GPU activity was recorded, only the CPU's",
+                most,
+            ),
+            account=(
+                f"Operators took {duration(took.sum())} in all, some of them at once, within "
+                f"{duration(length(spans))}: {', '.join(told) or 'none of them much'}."
+            ),
+            remedy=_RECORD_WHAT_IT_STARTED if started else _RECORD_THE_GPU,
+            culprit=Culprit(CulpritKind.OPERATOR, trace.strings[longest[0]]),
+            unknown=(
+                "What the GPU ran, and for how long." if started else "Whether a GPU worked meanwhile.",
+            ),
         )
 
 

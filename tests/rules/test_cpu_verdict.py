@@ -9,7 +9,7 @@ import pytest
 
 from parsers.model import EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
-from parsers.model.quality import GPU_WITHOUT_TIMES, Effect, QualityRecorder
+from parsers.model.quality import GPU_OPERATORS, GPU_WITHOUT_TIMES, IN_ROWS, Effect, QualityRecorder
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
 from rules.verdict.verdict import verdict, what_lacks_a_gpu
@@ -40,6 +40,33 @@ def test_silence_of_a_thread_while_others_work_is_told_as_that(until: int, told_
     explanation = told(trace).explanation
     assert "In 50 % of the time it runs nothing that was recorded" in explanation
     assert ("mostly while other threads run operators." in explanation) is told_so
+
+
+@pytest.mark.parametrize(
+    ("counted", "headline"),
+    [
+        (0, "No GPU activity was recorded, only the CPU's: 67 % of its operators' time in Select"),
+        (2, "A GPU worked, and only the CPU was recorded: 67 % of its operators' time in Select"),
+    ],
+)
+def test_operators_in_rows_that_are_no_threads_are_told_by_all_their_time(
+    counted: int, headline: str
+) -> None:
+    trace = TinyTrace()
+    trace.op(0, 400, "Select")
+    trace.op(0, 400, "Select", thread=2)
+    trace.op(500, 900, "Mul")
+    built = trace.build()
+    recorder = QualityRecorder()
+    recorder.note(IN_ROWS, Effect.NOTED, "rows", count=3)
+    recorder.note(GPU_OPERATORS, Effect.NOTED, "of a GPU", count=counted)
+    (finding,) = diagnose(replace(built, quality=recorder.quality())).findings
+    assert finding.title == headline
+    assert (
+        "1.20 ms in all, some of them at once, within 800 us: 67 % in “Select” (800 us)"
+        in finding.explanation
+    )
+    assert "thread" not in finding.explanation
 
 
 @pytest.mark.parametrize(("busy_us", "first"), [(9, True), (11, False)])

@@ -134,7 +134,7 @@ def _without_gpu(trace: Trace, analysis: Analysis) -> list[str]:
         return []
     if trace.quality.operators_of_an_unrecorded_gpu:
         return []
-    if (time := cpu_time(analysis)) is not None and time.is_all:
+    if ((time := cpu_time(analysis)) is not None and time.is_all) or trace.quality.operators_lie_in_rows:
         return []
     launches, copies = completeness_of(trace).launches, copies_asked_for(trace)
     if is_cut(trace):
@@ -145,7 +145,8 @@ def _without_gpu(trace: Trace, analysis: Analysis) -> list[str]:
     elif trace.quality.kernels_without_times:
         text = _RECORD_WITHOUT_COUNTERS
     elif (launches or copies) and set(trace.kinds) == {EventKind.API}:
-        text = f"{_missing(launches, copies)}: {_CALLS_ALONE}"
+        beside = _AMDS_FILES if is_amd(trace) else ""
+        text = f"{_missing(launches, copies)}: {_CALLS_ALONE}{beside}; otherwise record both at once."
     elif launches or copies:
         text = (
             f"{_missing(launches, copies)}: the profiler lost its GPU records, or another program held the GPU's "
@@ -173,9 +174,9 @@ def _missing(launches: int, copies: int) -> str:
 
 
 _CALLS_ALONE = (
-    "this recording holds API calls alone. Where the kernels are in a file beside it (rocprofv3 writes "
-    "*_kernel_trace.csv beside *_hip_api_trace.csv), open both together; otherwise record both at once."
+    "this recording holds API calls alone. Where the kernels are in a file beside it, open both together"
 )
+_AMDS_FILES = " (rocprofv3 writes *_kernel_trace.csv beside *_hip_api_trace.csv)"
 _RECORD_WITHOUT_COUNTERS = (
     "Counters are measured on one kernel at a time, so this recording says nothing about when they ran. Record once "
     "more without experimental_config (profiler_metrics) to see what the GPU waits for."

@@ -14,7 +14,7 @@ from parsers.model import BOOL, I64, Effect, EventKind, LaneKind
 from parsers.model.arrays import rows_by
 from parsers.model.late.regex import regex
 from parsers.model.nesting import depths, parents
-from parsers.model.quality import BETWEEN_EVENTS, GPU_OPERATORS
+from parsers.model.quality import BETWEEN_EVENTS, GPU_OPERATORS, IN_ROWS
 
 _DEVICE_PROCESS = regex(
     r"^(?:\[\d+\] )?(?:/device:|/)?(?:(?:CUDA )?(?:GPU|Device)|CUDA HW|(?P<tpu>TPU))[ :#_(]*(?P<number>\d+)\b|"
@@ -25,6 +25,7 @@ _STREAM_PROCESS = regex(r"^/.*/stream:(\d+) Compute$")  # of TensorFlow's timeli
 _COPY_OF_STREAMS = regex(r"^/.*/(?:stream:all|memcpy) Compute$")
 _EXECUTOR_PROCESS = regex(r"^(?:/job:.* Compute|CPU functions)$")
 _EXECUTOR_OF_GPU = regex(r"^/job:.*\bgpu:\d+ Compute$", re.IGNORECASE)
+_ROWS = "TensorFlow's timelines draw operators that run at once in rows, which are no threads."
 _STARTED_ONLY = "operators of a GPU, as the CPU started them: what the GPU ran was not recorded"
 _KERNELS_OF_AUTOGRAD = "CUDA functions"  # a thread for each GPU; its operators are "CPU functions"
 _BETWEEN_EVENTS = (
@@ -187,12 +188,15 @@ def claim_executors(columns: Columns, names: Names, table: Table) -> None:
     """
     target = np.arange(len(columns.tracks), dtype=np.int32)
     for_gpus: list[int] = []
+    in_rows: list[int] = []
     for number, (where, lane, pid, tid) in enumerate(list(columns.tracks)):
         process = names.processes.get(pid) or (pid if isinstance(pid, str) else "")
         if where is Where.THREAD and lane is LaneKind.OTHER and _EXECUTOR_PROCESS.match(process):
             target[number] = columns.tracks[Where.THREAD, LaneKind.CPU_THREAD, pid, tid]
             for_gpus += [number] if _EXECUTOR_OF_GPU.match(process) else []
+            in_rows += [number] if process.startswith("/job:") else []
     moved = np.flatnonzero(target[table.track] != table.track)
+    columns.quality.note(IN_ROWS, Effect.NOTED, _ROWS, count=int(np.isin(table.track[moved], in_rows).sum()))
     started = int(np.isin(table.track[moved], for_gpus).sum())
     if started and not any(where is Where.STREAM for where, *_ in columns.tracks):
         columns.quality.note(GPU_OPERATORS, Effect.NOTED, _STARTED_ONLY, count=started)

@@ -361,6 +361,8 @@ def _busiest(analysis: Analysis, among: Sequence[int]) -> CpuTime | None:
     trace, threads, window = analysis.trace, analysis.threads, analysis.window
     if len(trace.gpu_operations) or (trace.events.kind == EventKind.API).any() or is_cut(trace):
         return None
+    if trace.quality.operators_lie_in_rows:
+        return None
     found, activity, most = -1, None, 0
     events = collectives_on_cpu(trace)
     busy = np.setdiff1d(trace.events.of_kind(EventKind.CPU_OP, EventKind.REGION), events)

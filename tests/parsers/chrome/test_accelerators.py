@@ -190,6 +190,7 @@ def test_operators_of_a_gpu_without_its_kernels_are_those_that_the_cpu_started(
     trace = opened(tmp_path, text_of(events))
     assert len(trace.events.of_kind(EventKind.CPU_OP)) == 3
     assert trace.quality.operators_of_an_unrecorded_gpu == counted
+    assert trace.quality.operators_lie_in_rows
 
 
 def test_operators_that_call_one_another_are_not_counted_twice_on_the_gpu(tmp_path: Path) -> None:
