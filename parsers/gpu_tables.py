@@ -28,7 +28,6 @@ from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.names.collectives import collective_of, is_collective_kernel
 
-MEGA = 1e6
 _COPY = regex(r"\[CUDA (memcpy|Unified Memory memcpy) (\w+?)(?:-to-|to)(\w+)\]", re.IGNORECASE)
 _MEMSET = regex(r"\[CUDA memset", re.IGNORECASE)
 _DEVICE = regex(r"^(.*?) ?\((\d{1,5})\)$")
@@ -114,7 +113,7 @@ def _describe(
     builder.attribute(Attribute.REGISTERS, events[registers > 0], registers[registers > 0])
     size_mb = table.numbers("bytesmb")[rows] if "bytesmb" in table else np.full(len(rows), np.nan)
     told = (size_mb >= 0) & (size_mb < 1e9)
-    builder.attribute(Attribute.BYTES, events[told], np.round(size_mb[told] * MEGA).astype(np.int64))
+    builder.attribute(Attribute.BYTES, events[told], np.round(size_mb[told] * 1e6).astype(np.int64))
     copies = np.array([_direction(text).value for text in texts], np.int64)[name[rows]]
     moves = np.array([_COPY.match(text) is not None for text in texts], bool)[name[rows]]
     builder.attribute(Attribute.COPY_KIND, events[moves], copies[moves])

@@ -9,6 +9,9 @@ from functools import lru_cache
 
 from parsers.model.late.regex import regex
 
+NS_PER_US = 1_000
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
 TIMES = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}  # ns
 _LONGER_WORDS = {
     "µs": 1e3, "nsecond": 1.0, "usecond": 1e3, "msecond": 1e6, "sec": 1e9, "second": 1e9, "minute": 60e9
@@ -62,7 +65,7 @@ def duration(ns: float) -> str:
 
 def clock_time(epoch_ns: int) -> str:
     """A wall clock (ns since 1970) as "09:41:07 UTC": recordings do not state a time zone."""
-    return datetime.fromtimestamp(epoch_ns // 1_000_000_000, UTC).strftime("%H:%M:%S UTC")
+    return datetime.fromtimestamp(epoch_ns // NS_PER_S, UTC).strftime("%H:%M:%S UTC")
 
 
 def size(byte_count: float) -> str:

@@ -18,8 +18,8 @@ from parsers.json_records import UNREADABLE, Records
 from parsers.model import F64, I32, I64, Effect, QualityRecorder
 from parsers.model.errors import Excessive
 from parsers.model.late.dataclass import dataclass
+from parsers.model.units import NS_PER_US
 
-_NS_PER_US = 1_000
 _LATEST_US = float(1 << 51)
 _NO_STACK = b"[]"
 _MAX_STACKS = 1_000_000  # different ones
@@ -115,12 +115,12 @@ class ProtonRecords:
 
     def events(self) -> ProtonEvents:
         times = np.concatenate([np.empty((0, 2)), *self._times])
-        start = np.rint(times[:, 0] * _NS_PER_US).astype(np.int64)
+        start = np.rint(times[:, 0] * NS_PER_US).astype(np.int64)
         indices = np.concatenate([np.empty((0, 4), np.int32), *self._indices])
         name, category, track, stack = (np.ascontiguousarray(indices[:, column]) for column in range(4))
         return ProtonEvents(
             start=start,
-            end=start + np.rint(times[:, 1] * _NS_PER_US).astype(np.int64),
+            end=start + np.rint(times[:, 1] * NS_PER_US).astype(np.int64),
             name=name,
             category=category,
             track=track,

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 from parsers.model.late.regex import regex
+from parsers.model.units import NS_PER_S
 
-NS = 1_000_000_000
 _YEARS = range(1970, 2200)  # what int64 ns since 1970 can hold, and a log can be of
 _DATE = regex(r"(?P<year>\d{4})[/-]?(?P<month>\d{2})[/-]?(?P<day>\d{2})$")
 _DATE_YEAR_LAST = {
@@ -20,7 +20,7 @@ _DIGITS_OF_SECONDS = 10  # of today's moments in seconds since 1970; three more 
 _TIME = regex(r"(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d{1,9}))?$")
 _MOMENT = regex(r"(\S+?)(?:T|\s+)(\S+?)\s*(Z|[+-]\d{2}:?\d{2})?$")
 _MONTHS = 12
-_LATEST_NS = int(datetime(_YEARS.stop, 1, 1, tzinfo=UTC).timestamp()) * NS
+_LATEST_NS = int(datetime(_YEARS.stop, 1, 1, tzinfo=UTC).timestamp()) * NS_PER_S
 _MAX_OFFSET = timedelta(hours=14)
 _QUARTER = timedelta(minutes=15)
 _CLOSE = timedelta(seconds=10)
@@ -51,7 +51,7 @@ def local_ns(date: str, time: str, day_first: bool = False) -> int | None:
     except ValueError:
         return None
     fraction = int((clock[4] or "0").ljust(9, "0"))
-    return int(moment.timestamp()) * NS + fraction
+    return int(moment.timestamp()) * NS_PER_S + fraction
 
 
 def moment_of(text: str, day_first: bool = False) -> tuple[int | None, bool]:
@@ -71,7 +71,7 @@ def moment_of(text: str, day_first: bool = False) -> tuple[int | None, bool]:
     offset = timedelta(hours=hours, minutes=minutes)
     if offset > _MAX_OFFSET:
         return None, False
-    return local - (-1 if found[3][0] == "-" else 1) * int(offset.total_seconds()) * NS, True
+    return local - (-1 if found[3][0] == "-" else 1) * int(offset.total_seconds()) * NS_PER_S, True
 
 
 def _since_1970(whole: str, fraction: str) -> int | None:
@@ -90,7 +90,7 @@ def zone_of(path: Path, last_local_ns: int) -> tuple[timezone, bool]:
     A log is last written when its last line is; so a file that still has its time of writing tells the zone,
     which is a multiple of 15 minutes. Otherwise this computer's own zone is assumed.
     """
-    last = datetime.fromtimestamp(last_local_ns // NS, UTC)
+    last = datetime.fromtimestamp(last_local_ns // NS_PER_S, UTC)
     try:
         written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except (OSError, OverflowError, ValueError):

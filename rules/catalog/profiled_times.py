@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from parsers.model.units import duration, percent
+from parsers.model.units import NS_PER_MS, duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.beside.kernel_times import KernelTime, KernelTimes, kernel_times
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
@@ -17,7 +17,6 @@ MAX_NAMED = 3
 MIN_NAMED = 0.05  # of the kernels' time
 NEAR_THE_LIMIT = 0.8  # of the memory's bandwidth: a kernel as fast as that can only move less
 MAX_NAME = 40  # characters
-_NS_PER_MS = 1e6
 _CODE = """import triton.profiler as proton
 proton.start("run", data="trace", hook="triton")  # when each kernel ran, too
 ...
@@ -93,7 +92,7 @@ def _account(times: KernelTimes) -> str:
     ran = f"{launches:,.0f} launches" if launches > 1 else "The kernels"
     named = [each for each in times.kernels if each.ms >= MIN_NAMED * times.ms][:MAX_NAMED]
     kernels = listed([f"{shortened(each.name, MAX_NAME)} ({percent(each.ms / times.ms)})" for each in named])
-    text = f"{ran} ran for {duration(times.ms * _NS_PER_MS)} in all"
+    text = f"{ran} ran for {duration(times.ms * NS_PER_MS)} in all"
     text += f", most of it in {kernels}." if named else "."
     scopes = [(name, ms) for name, ms in times.scopes if ms >= MIN_NAMED * times.ms][:MAX_NAMED]
     if any(name for name, _ in scopes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
-from parsers.model.units import duration, operations, percent, size
+from parsers.model.units import NS_PER_S, duration, operations, percent, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.beside.recorded_work import (
     OperatorWork,
@@ -23,7 +23,6 @@ from rules.wording.phrases import listed, shortened
 MAX_NAMED = 3
 MIN_NAMED = 0.05  # of all operations
 MAX_NAME = 40  # characters
-_NS = 1e9
 _CODE = """observer = ExecutionTraceObserver().register_callback("operators.json")
 with torch.profiler.profile(execution_trace_observer=observer) as prof:   # both of the same steps
     run()
@@ -67,7 +66,7 @@ When it is wrong
             if time > 0:
                 rate = (
                     f" The timeline has the same operators; its kernels took {duration(time)}, which makes "
-                    f"{operations(work.operations / time * _NS)}."
+                    f"{operations(work.operations / time * NS_PER_S)}."
                 )
         first = work.operators[0] if work.operators else None
         yield self.finding(

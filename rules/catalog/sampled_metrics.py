@@ -28,7 +28,6 @@ from rules.wording.words import Words, ours
 MIN_TOLD = 0.1  # of the kernels' time has to be sampled
 MIN_LIMIT = 0.05  # of it: what limits less is not told
 MAX_NAME = 50  # characters
-_PERCENT = 100
 _ADVICE: dict[Limit, Words] = {
     Limit.TENSOR: "What runs on tensor cores only gets faster with narrower types, or with less to compute.",
     Limit.MEMORY: "Let these kernels move less: fuse them with their neighbours, or use narrower types.",
@@ -127,10 +126,10 @@ def _account(analysis: Analysis, use: DeviceUse, by_limit: list[tuple[Limit, lis
 
 def _used(kernel: KernelUse) -> str:
     """What a kernel uses, of what tells about it."""
-    used = percent(kernel.reached / _PERCENT)
+    used = percent(kernel.reached / 100.0)
     if kernel.limit is Limit.FEW_BLOCKS:
         return f"{used} of the multiprocessors are active"
     if kernel.limit is Limit.LATENCY:
-        tensor, memory = (percent(each / _PERCENT) for each in (kernel.tensor, kernel.memory))
-        return f"tensor cores {tensor}, memory {memory}, instructions {percent(kernel.issue / _PERCENT)}"
+        tensor, memory = (percent(each / 100.0) for each in (kernel.tensor, kernel.memory))
+        return f"tensor cores {tensor}, memory {memory}, instructions {percent(kernel.issue / 100.0)}"
     return f"{used} used"

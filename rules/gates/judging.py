@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model.arrays import F64
 from parsers.model.late.dataclass import dataclass
-from parsers.model.units import duration, size, three_digits
+from parsers.model.units import NS_PER_S, duration, size, three_digits
 from rules.comparison.gate import Decision, Judgement, Outcome
 from rules.comparison.step_times import CONFIDENCE, MIN_STEPS, RESAMPLES, SEED, StepTimes, ratio_of_runs
 from rules.gates.against_kept import judgement_on
@@ -18,7 +18,6 @@ from rules.gates.limits import Gates, Limit, Quantity
 Runs = Sequence[RunFigures]
 
 MIN_FOR_P99 = 100  # steps: of fewer, none is the slowest in a hundred
-NS_PER_S = 1e9
 
 
 @dataclass(frozen=True, slots=True)

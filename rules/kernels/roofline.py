@@ -8,7 +8,7 @@ from parsers.model import KernelProfile
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from rules.kernels.checks.compute import floating_point, pipe_percent
-from rules.kernels.checks.memory import dram_bytes
+from rules.kernels.checks.memory import SECTOR_BYTES, dram_bytes
 from rules.kernels.checks.result import first_number
 from rules.kernels.gpu_peaks import SHOWN, GpuPeaks, peaks_of
 
@@ -32,7 +32,6 @@ _SOURCE_TYPES = (
     ("qgmma", "fp8"),
     ("dmma", "fp64_tensor"),
 )
-_SECTOR_BYTES = 32.0
 MIN_TENSOR_PERCENT = 5.0  # below, the pipe may only have run ordinary FP16 instructions
 LEVELS = ("DRAM", "L2", "L1")
 
@@ -234,7 +233,7 @@ def _amounts(kernel: KernelProfile) -> dict[str, float | None]:
     l2 = kernel.number("lts__t_bytes.sum")
     return {
         "DRAM": dram,
-        "L2": l2 if l2 is not None else None if sectors is None else sectors * _SECTOR_BYTES,
+        "L2": l2 if l2 is not None else None if sectors is None else sectors * SECTOR_BYTES,
         "L1": kernel.number("l1tex__t_bytes.sum"),
     }
 

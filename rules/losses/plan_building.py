@@ -13,6 +13,7 @@ from parsers.model.names.calls import Call, call_of
 from parsers.model.names.per_name import named
 from parsers.model.units import duration
 from rules.analysis.arithmetic.durations import durations
+from rules.analysis.steps.first_use import LONG_CALL_NS
 from rules.losses.lost_time import IdleTime
 from rules.terms.culprit import CulpritKind
 from rules.terms.shares import MAJORITY
@@ -20,7 +21,6 @@ from rules.terms.shares import MAJORITY
 _OPERATORS = regex(r"^aten::(_?cudnn_|_scaled_dot_product_cudnn|miopen_)")  # keep a plan for each shape
 _GENERATED = regex(r"^(void )?cudnn_generated_")
 _ATTENTION = regex(r"sdpa|attention|fmha", re.IGNORECASE)
-_LONG_NS = 1_000_000
 _SLOWER = 20.0  # times a usual call: a call that finds its plan is hundreds of times faster
 _MIN_SLOW_STEPS = 3
 
@@ -71,7 +71,7 @@ def _by_operator(waiting: IdleTime) -> PlanBuilding | None:
     calls = calls[named(trace, calls, lambda each: each == name)]
     taken = durations(trace, calls)
     usual = float(np.median(taken)) if len(taken) else 0.0
-    slow = taken >= max(_LONG_NS, _SLOWER * usual)
+    slow = taken >= max(LONG_CALL_NS, _SLOWER * usual)
     if np.count_nonzero(slow) < _MIN_SLOW_STEPS or taken[slow].sum() < MAJORITY * waiting.worst_ns:
         return None
     others = taken[~slow]
@@ -88,7 +88,7 @@ def _by_operator(waiting: IdleTime) -> PlanBuilding | None:
 def _by_loaded_code(waiting: IdleTime) -> PlanBuilding | None:
     """Waits in which code is loaded, followed by a kernel that cuDNN generated: for recordings without operators."""
     trace, idle, rows = waiting.analysis.trace, waiting.analysis.idle, waiting.rows
-    rows = rows[idle.end[rows] - idle.start[rows] >= _LONG_NS]
+    rows = rows[idle.end[rows] - idle.start[rows] >= LONG_CALL_NS]
     calls = trace.events.of_kind(EventKind.API)
     calls = calls[named(trace, calls, lambda each: call_of(each) is Call.LOAD)]
     loads = np.sort(trace.events.start[calls])

@@ -24,7 +24,7 @@ def known() -> dict[tuple[str, str], Constant]:
     [
         ("rules/terms/thresholds.py", "MIN_SHARE", "rules.terms.thresholds.DEFAULTS[MIN_SHARE]", 0.02),
         ("rules/losses/cpu_loops.py", "MIN_TIMES", "rules.catalog.cpu_item_loop.MIN_TIMES", 32),
-        ("parsers/smi/clock.py", "NS", "parsers.smi.clock._LATEST_NS", 2 * _LATEST_NS),
+        ("parsers/model/units.py", "NS_PER_S", "parsers.smi.clock._LATEST_NS", 2 * _LATEST_NS),
     ],
     ids=["a threshold has another default", "importers know the change", "what is made of it follows"],
 )
@@ -68,7 +68,7 @@ def test_what_decides_nothing_is_left_out(known: dict[tuple[str, str], Constant]
 @pytest.mark.parametrize(
     ("file", "name", "is_kept"),
     [
-        ("parsers/smi/clock.py", "NS", True),
+        ("parsers/model/units.py", "NS_PER_S", True),
         ("parsers/files/unpacking_limit.py", "MAX_WHOLE_BYTES", True),
         ("rules/causes.py", "IN_PART", False),
         ("rules/losses/cpu_work.py", "MIN_SHARE", False),

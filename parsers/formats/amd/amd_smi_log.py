@@ -24,7 +24,7 @@ from parsers.model.arrays import rows_by
 from parsers.model.builder import MAX_DEVICES, TraceBuilder
 from parsers.model.counters import MAX_READ
 from parsers.model.late.regex import regex
-from parsers.smi.clock import NS
+from parsers.model.units import NS_PER_S
 from parsers.smi.columns import Quantity
 from parsers.smi.exporters import amd_column
 
@@ -124,8 +124,8 @@ def _times(table: CsvTable, gpu: F64, usable: BOOL) -> tuple[I64, bool]:
     if "timestamp" in table:
         stated = table.numbers("timestamp")
         if np.all(np.isfinite(stated[usable]) & (np.abs(stated[usable]) < _FARTHEST_S)):
-            return (np.where(usable, stated, 0) * NS).astype(np.int64), True
+            return (np.where(usable, stated, 0) * NS_PER_S).astype(np.int64), True
     time = np.zeros(table.length, np.int64)
     for _, rows in rows_by(gpu[usable]):
-        time[np.flatnonzero(usable)[rows]] = np.arange(len(rows)) * NS
+        time[np.flatnonzero(usable)[rows]] = np.arange(len(rows)) * NS_PER_S
     return time, False

@@ -14,6 +14,7 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.rust_symbols import readable_symbol
 from parsers.model.names.source_files import NO_FOLDERS
+from parsers.model.units import NS_PER_MS
 from parsers.stacks.firefox import Frame, Tables, Thread, depth_shown, samples_of, stacks_of_samples
 from parsers.stacks.json_profile import decoded_profile
 from parsers.stacks.timeline import (
@@ -33,7 +34,6 @@ _KEYS = regex(
 )
 _BYTES_OF_NUMBER = 40  # of memory: an element of a list, and its place in a column
 _LOCATION = regex(r"(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?(?::\d{1,9})?\)")
-_NS_PER_MS = 1e6
 _WALL_CLOCK_MS = 1e12  # since 1970 in 2001; what is less counts from somewhere else
 _LATEST_MS = 4e12
 _PYTHON = "Python"
@@ -85,12 +85,12 @@ class FirefoxProfile:
         start_ms = profile.meta.startTime or 0.0
         if _WALL_CLOCK_MS <= start_ms < _LATEST_MS:
             whole, part = divmod(start_ms, 1.0)
-            builder.epoch_ns = round(whole) * round(_NS_PER_MS) + round(part * _NS_PER_MS)
+            builder.epoch_ns = round(whole) * NS_PER_MS + round(part * NS_PER_MS)
         by = profile.meta.importedFrom or profile.meta.product or "Firefox Profiler"
         builder.inputs.append(TraceInput(source.name, self.format, by[:40]))
         builder.sources.append(None)
         samples = [samples_of(thread) for thread, _ in threads]
-        times = [np.rint(each.time * _NS_PER_MS).astype(np.int64) for each in samples]
+        times = [np.rint(each.time * NS_PER_MS).astype(np.int64) for each in samples]
         usual = usual_distance(times)
         stretches = [_stretches(time, each.stack, usual) for time, each in zip(times, samples, strict=True)]
         most = depth_shown(sum(len(each.stack) for each in stretches))

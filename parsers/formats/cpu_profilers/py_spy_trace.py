@@ -11,13 +11,13 @@ from parsers.files.base import Source, parser
 from parsers.model import Lane, LaneKind, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
+from parsers.model.units import NS_PER_US
 from parsers.stacks.json_profile import decoded_profile
 from parsers.stacks.timeline import add_calls, allow_threads, frame_name, set_aside
 
 _START = regex(rb'\s*\[\s*\{[^[\]]{0,4096}?"cat"\s*:\s*"py-spy"')
 _BYTES_OF_MARK = 250  # of memory
 _LATEST_US = float(1 << 50)
-_NS_PER_US = 1_000
 _HINT = "Write it again: py-spy record."
 UNUSABLE = "starts and ends of calls that do not match"
 
@@ -79,4 +79,4 @@ def _calls(builder: TraceBuilder, marks: list[_Mark]) -> Iterator[tuple[bool, in
     for each in marks:
         place = each.args or _Place()
         name = frame_name(each.name, place.filename, max(place.line, 0))
-        yield each.ph == "B", builder.string(name), round(each.ts * _NS_PER_US)
+        yield each.ph == "B", builder.string(name), round(each.ts * NS_PER_US)

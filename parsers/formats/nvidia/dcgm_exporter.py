@@ -12,14 +12,13 @@ from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
-from parsers.smi.clock import NS
+from parsers.model.units import NS_PER_MS, NS_PER_S
 from parsers.smi.exporters import dcgm_field
 from parsers.smi.readings import Readings
 
 _LINE = regex(r"(DCGM_FI_\w{1,80})\{([^}]{0,4000})\} ([-+.\w]{1,30})(?: (\d{1,16}))?\s*$")
 _GPU = regex(r'(?:^|,)gpu="(\d{1,5})"')
 _MARK = regex(rb"^(?:# (?:HELP|TYPE) )?DCGM_FI_\w+", re.MULTILINE)
-_MS = 1_000_000
 
 
 @parser
@@ -80,7 +79,7 @@ def _take(line: str, readings: Readings, scrapes: dict[tuple[int, str], int]) ->
     key = int(gpu[1]), match[1]
     count = scrapes.get(key, 0)
     scrapes[key] = count + 1
-    moment = int(match[4]) * _MS if match[4] else count * NS
+    moment = int(match[4]) * NS_PER_MS if match[4] else count * NS_PER_S
     readings.lines += 1
     readings.add(key[0], match[1], dcgm_field(match[1]), moment, match[3])
     return match[4] is not None

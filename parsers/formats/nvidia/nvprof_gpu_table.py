@@ -12,7 +12,7 @@ from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.gpu_tables import MEGA, add_operations, in_words, renamed
+from parsers.gpu_tables import add_operations, in_words, renamed
 from parsers.model import Effect, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
@@ -106,7 +106,7 @@ def _of_nvprof(table: CsvTable) -> CsvTable:
         for ours, theirs in (("startns", "start"), ("durationns", "duration"))
     }
     if (size := _SIZES.get(units.get("size", ""))) is not None:
-        made["bytesmb"] = pc.cast(table.numbers("size") * size / MEGA, "string")
+        made["bytesmb"] = pc.cast(table.numbers("size") * size / 1e6, "string")
     made["name"] = pc.replace_substring_regex(rows["name"], _NUMBER_OF_CALL, "")
     return renamed(table, _NAMES_OF_NVPROF, made)
 
@@ -120,5 +120,5 @@ def _of_visual_profiler(table: CsvTable, builder: TraceBuilder) -> CsvTable:
     name = pc.replace_substring_regex(table.columns["name"], r"^Memcpy (\w+) \[\w+\]$", r"[CUDA memcpy \1]")
     made: dict[str, Any] = {"name": pc.replace_substring_regex(name, r"^memset \(\d+\)$", "[CUDA memset]")}
     if "sizebytes" in table:
-        made["bytesmb"] = pc.cast(table.numbers("sizebytes") / MEGA, "string")
+        made["bytesmb"] = pc.cast(table.numbers("sizebytes") / 1e6, "string")
     return renamed(table, _NAMES_OF_VISUAL, made)

@@ -14,8 +14,9 @@ from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import Counter, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
+from parsers.model.units import NS_PER_S
 from parsers.ranks.log_alignment import ASSUMED_ZONE
-from parsers.smi.clock import NS, day_comes_first, local_ns, moment_of, zone_of
+from parsers.smi.clock import day_comes_first, local_ns, moment_of, zone_of
 from parsers.smi.columns import (
     Quantity,
     columns_of,
@@ -124,7 +125,7 @@ def _trace(source: Source, log: _Log, counters: list[Counter]) -> TraceBuilder:
     elif log.dated:
         zone, known = zone_of(source.path, max(int(each.time[-1]) for each in counters))
         offset = zone.utcoffset(None)
-        builder.epoch_ns = -int(offset.total_seconds()) * NS
+        builder.epoch_ns = -int(offset.total_seconds()) * NS_PER_S
         how = "from the time when the file was last written" if known else "from this computer's clock"
         builder.quality.note(
             "time zone" if known else ASSUMED_ZONE,
@@ -318,7 +319,7 @@ class _Log:
             return moment
         count = self._samples.get(gpu, 0)
         self._samples[gpu] = count + 1
-        return count * NS
+        return count * NS_PER_S
 
 
 # A column that somebody's script put before those of the tool goes first: each of its calls may count from 0.

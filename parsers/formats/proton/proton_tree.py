@@ -24,6 +24,7 @@ from parsers.model.names.kernels import distinct_names
 from parsers.model.names.mangled import spelled_out
 from parsers.model.names.source_files import is_own_frame
 from parsers.model.results import KERNEL_TIMES, KERNEL_TIMES_TITLE, Cell, rows_shown
+from parsers.model.units import NS_PER_MS
 from parsers.stacks.timeline import frame_name
 
 _TELLING = regex(rb'"frame"\s*:\s*\{\s*"name"\s*:')
@@ -37,7 +38,6 @@ _FRAME = regex(r"^(?P<file>.+):(?P<line>\d{1,9})@(?P<function>.+)$", re.DOTALL)
 _INDENT = "  "
 _LONGEST = 300  # characters of a name in a table
 _MAX_DEPTH = 60  # of the tree as it is shown
-_NS_PER_MS = 1e6
 _LARGEST = 1e30
 _BITS, _DATA_RATE, _KHZ = 8, 2, 1e3  # GPU memory gives data on both edges of its clock
 
@@ -215,7 +215,7 @@ def _kernel_table(
                 short[name][:_LONGEST],
                 scope or None,
                 each.launches or None,
-                each.ns / _NS_PER_MS if timed else None,
+                each.ns / NS_PER_MS if timed else None,
                 100 * each.ns / whole,
                 each.bytes / each.ns if timed and each.bytes else None,
                 each.bandwidth / 1e9 if timed and each.bytes and each.bandwidth else None,
@@ -240,7 +240,7 @@ def _scope_table(top: _Scope, measure: str, builder: TraceBuilder) -> ResultTabl
         if not scope.spent:
             continue
         name = _INDENT * min(scope.depth, _MAX_DEPTH) + scope.name
-        time = scope.spent / _NS_PER_MS if measure == _TIME else scope.spent
+        time = scope.spent / NS_PER_MS if measure == _TIME else scope.spent
         rows.append((name, time, 100 * scope.spent / top.spent))
         waiting += sorted(scope.inner, key=lambda each: each.spent)
     column = ResultColumn("time", "ms") if measure == _TIME else ResultColumn("clock cycles")

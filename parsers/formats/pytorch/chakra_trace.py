@@ -34,7 +34,6 @@ _PART = regex(r"\((\d{1,6})\)$")
 _WORDS = {"True": "true", "False": "false", "None": "null"}
 _WORD = regex(r"\b(?:True|False|None)\b")
 _KERNEL_COLUMNS = 5  # name, scope, launches, time and share
-_MS = 1e3
 _HINT = "Convert the trace again: chakra_converter PyTorch --input ... --output ..."
 
 
@@ -114,7 +113,7 @@ class _Nodes:
         whole = max(sum(self.took.values()), 1)
         longest = self.took.most_common(rows_shown(builder.quality, len(self.took)))
         rows: list[tuple[Cell, ...]] = [
-            (name, None, float(self.launches[name]), micros / _MS, 100.0 * micros / whole)
+            (name, None, float(self.launches[name]), micros / 1e3, 100.0 * micros / whole)
             for name, micros in longest
         ]
         return ResultTable(KERNEL_TIMES_TITLE, KERNEL_TIMES[:_KERNEL_COLUMNS], tuple(rows))

@@ -31,13 +31,13 @@ from parsers.model.compilation import (
     GRAPH_BREAKS_TITLE,
 )
 from parsers.model.results import MAX_ROWS, rows_shown
+from parsers.model.units import NS_PER_S
 
 if TYPE_CHECKING:
     from parsers.compiler.records import Compilation, CompilerLog, GraphBreak
 
 _LINES_LOOKED_AT = 200
 _STRUCTURED = (b'"dynamo_start"', b'"chromium_event"', b'"compilation_metrics"', b'"str": [', b'"artifact"')
-_NS_PER_S = 1e9
 
 
 @parser
@@ -107,7 +107,7 @@ def _add(builder: TraceBuilder, log: CompilerLog, clock: int) -> None:
     lane = builder.lane(Lane(LaneKind.COMPILATION, "torch.compile", log.rank))
     timed = [each for each in log.compilations if each.seconds is not None]
     start = np.array([each.began_ns(clock) for each in timed], np.int64)
-    end = start + np.array([round((each.seconds or 0.0) * _NS_PER_S) for each in timed], np.int64)
+    end = start + np.array([round((each.seconds or 0.0) * NS_PER_S) for each in timed], np.int64)
     marks: list[tuple[int, str]] = [(each.local_ns, f"{GRAPH_BREAK_AT}{each.place}") for each in log.breaks]
     marks += [
         (each.local_ns, f"recompiled: {_called(each)}") for each in log.compilations if each.seconds is None
@@ -141,7 +141,7 @@ def _compilations(builder: TraceBuilder, log: CompilerLog, clock: int, first: in
             each.name,
             each.place,
             each.compile_id,
-            (each.began_ns(clock) - first) / _NS_PER_S,
+            (each.began_ns(clock) - first) / NS_PER_S,
             each.seconds,
             each.backend_seconds,
             None if each.operators is None else float(each.operators),
@@ -165,7 +165,7 @@ def _breaks(log: CompilerLog, clock: int, first: int) -> ResultTable | None:
             place,
             reason,
             float(len(same)),
-            (same[0].local_ns + clock - first) / _NS_PER_S,
+            (same[0].local_ns + clock - first) / NS_PER_S,
             same[0].hint or None,
         )
         for (place, reason), same in sorted(by_place.items(), key=lambda each: -len(each[1]))

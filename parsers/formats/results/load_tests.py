@@ -15,6 +15,7 @@ from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, rows_shown
+from parsers.model.units import NS_PER_MS
 
 _START = regex(rb"\s*\{")
 _METRIC = regex(
@@ -26,7 +27,6 @@ _FIRST_LINE = regex(rb"(?:\xef\xbb\xbf)?\s*(\{[^{}\n]{1,2000}\})\s*(?:\n|$)")
 _KEYS = tuple(regex(rb'"' + key + rb'"\s*:') for key in (b"arrival", b"first", b"end", b"out"))
 _MAX_REQUESTS = 100_000
 _LINES_AT_ONCE = 1_000
-_NS_PER_MS = 1e6
 
 
 @parser
@@ -170,7 +170,7 @@ def _table(name: str, requests: list[_Request]) -> ResultTable:
         (
             float(each.id) if isinstance(each.id, int) else each.id,
             *(
-                None if time is None else (time - begin) / _NS_PER_MS
+                None if time is None else (time - begin) / NS_PER_MS
                 for time in (each.arrival, each.first, each.end)
             ),
             *(None if count is None else float(count) for count in (each.prompt, each.out)),

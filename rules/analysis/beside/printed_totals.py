@@ -22,7 +22,6 @@ class Awaited(Enum):
 
 
 _NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
-_WHOLE = 100.0  # percent
 MIN_STATED = 2.0  # percent: of a smaller share, rounding hides too much to tell what all of it is
 MIN_IN_ONE_CALL = 0.9  # of the time of a row
 WITH_CALLS = "With what it calls"
@@ -134,7 +133,7 @@ def _spent(table: ResultTable, totals: Totals) -> Spent | None:
         return None
     _, ns, share, *_ = max(rows, key=lambda row: row[1])
     stated = totals.whole * _factor(table, totals)
-    whole = stated or (ns / share * _WHOLE if share >= MIN_STATED else printed)
+    whole = stated or (ns / share * 100.0 if share >= MIN_STATED else printed)
     return replace(
         _of(totals.of, whole, rows), timed=totals.time >= 0, by_line=table.columns[totals.name].name == LINE
     )
@@ -172,7 +171,7 @@ def _rows(table: ResultTable, totals: Totals) -> Iterator[_Row]:
         if totals.kind is not None and row[totals.kind[0]] != totals.kind[1]:
             continue
         share = _number(row, totals.share)
-        if share <= _WHOLE:
+        if share <= 100.0:
             longest = _number(row, totals.longest) * _factor_of(table, totals.longest)
             calls = _number(row, totals.calls)
             yield str(row[totals.name]), _number(row, time) * factor, share, calls, longest

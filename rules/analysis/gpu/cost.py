@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from parsers.model.late.dataclass import dataclass
-from parsers.model.units import percent, three_digits
+from parsers.model.units import NS_PER_S, percent, three_digits
 from rules.analysis.analysis import Analysis
 
-_NS_PER_HOUR = 3_600e9
 _MANY_STEPS = 1000
 
 
@@ -54,7 +53,7 @@ def idle_cost(analysis: Analysis, price: float) -> IdleCost | None:
         price,
         len(budgets),
         sum(budget.total_idle_ns / budget.window_ns for budget in budgets),
-        idle_ns / steps * _MANY_STEPS / _NS_PER_HOUR if steps else None,
+        idle_ns / steps * _MANY_STEPS / (3_600 * NS_PER_S) if steps else None,
     )
 
 

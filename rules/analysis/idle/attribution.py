@@ -34,6 +34,7 @@ from rules.analysis.idle.device_time import busy_of
 from rules.analysis.idle.interruptions import SOMETHING_ELSE
 from rules.analysis.idle.pieces import Gaps, Host, Pieces, gaps_of, pieces_of
 from rules.analysis.idle.threads import Threads
+from rules.analysis.steps.first_use import LONG_CALL_NS
 from rules.terms.culprit import Culprit, reason
 from rules.terms.thresholds import Thresholds, Unit, threshold
 
@@ -48,7 +49,6 @@ HOST_STRETCH_NS = threshold(
 )
 OWN_REGION_NS = 100_000  # a region that launches nothing and lasts longer is a cause of its own
 INPUT_STRETCH_NS = 50_000  # shorter pauses in an input region that launches work are the cost of launching
-LONG_CALL_NS = 1_000_000  # a launch or query that takes longer loads code or waits for the driver
 QUEUED_BEHIND = reason("queued behind an event or another stream")
 QUEUED_COLLECTIVE, QUEUED_COPY = reason("a queued collective"), reason("a queued copy")
 BETWEEN_NODES = reason("between the kernels of a CUDA graph")

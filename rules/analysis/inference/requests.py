@@ -13,10 +13,10 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, ResultTable
+from parsers.model.units import NS_PER_MS
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
 from rules.terms.shares import MAJORITY
 
-_NS_PER_MS = 1e6
 _RANGE = regex(r"^req(?:uest)?[\s_#:\-]*(?=[\w\-]{0,60}\d)[\w\-]{1,60}$", re.IGNORECASE)
 
 
@@ -140,14 +140,14 @@ def _of_log(trace: Trace, log: ResultTable, steps: EngineSteps) -> Requests:
         for name in ("arrival", "first token", "end", "prompt", "out")
     )
     ids = log.column("id")
-    event, offset = _steps_of_first_tokens(first * _NS_PER_MS, steps)
+    event, offset = _steps_of_first_tokens(first * NS_PER_MS, steps)
     if offset is None:
-        offset = _by_wall_clock(trace, log.zero_ns, arrival * _NS_PER_MS, steps)
+        offset = _by_wall_clock(trace, log.zero_ns, arrival * NS_PER_MS, steps)
     return Requests(
         RequestSource.LOG,
-        arrival * _NS_PER_MS,
-        first * _NS_PER_MS,
-        end * _NS_PER_MS,
+        arrival * NS_PER_MS,
+        first * NS_PER_MS,
+        end * NS_PER_MS,
         prompt,
         out,
         event,

@@ -13,16 +13,15 @@ import numpy as np
 from parsers.model import BOOL, F64, I64, Counter, Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
+from parsers.model.units import NS_PER_S
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, measure
 
 _OF_GPU = regex(r"GPU (\d{1,5}) (.+)$")
 _SM_CLOCKS = ("SM clock", "sclk", "graphics clock")
 _MEMORY_CLOCKS = ("memory clock", "mclk")
-_PERCENT = 100.0
 _FULL_CLOCK = 0.97  # clocks of a healthy GPU waver by 1 to 2 % between readings
 _MAX_BITS = float(1 << 53)  # a whole number up to here; what a damaged log states beyond is no reason
-_NS = 1e9
 
 
 class Limit(Enum):
@@ -195,7 +194,7 @@ def held_share(log: Mapping[str, Counter], limit: Limit, clock: Counter) -> F64:
     for name in limit.counters:
         if (counter := log.get(name)) is not None and len(counter.time):
             value = _sampled(counter, clock.time)
-            share = value / _PERCENT if counter.unit == "%" else value > 0
+            share = value / 100.0 if counter.unit == "%" else value > 0
             found = np.maximum(found, np.clip(share, 0.0, 1.0))
     return found
 
@@ -221,7 +220,7 @@ def _energy(power: Counter | None, t0: int, t1: int) -> float | None:
     covered = int((end - start).sum())
     if covered * 2 < t1 - t0:
         return None
-    return float((power.value * (end - start)).sum() / covered * (t1 - t0) / _NS)
+    return float((power.value * (end - start)).sum() / covered * (t1 - t0) / NS_PER_S)
 
 
 def _rise(counter: Counter | None) -> float:

@@ -12,8 +12,8 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.results import Cell
+from parsers.model.units import NS_PER_S
 
-_NS_PER_S = 1e9
 _RESUMED = regex(r"torch_dynamo_resume_in_(.+)_at_(\d{1,9})(?:_\d{1,9})?")
 
 
@@ -98,7 +98,7 @@ def _function(name: str, place: str, rows: list[tuple[str, float | None]]) -> Co
         place,
         len(rows),
         tuple(reason for reason, _ in rows if reason),
-        round(sum(known) * _NS_PER_S) if known else None,
+        round(sum(known) * NS_PER_S) if known else None,
     )
 
 

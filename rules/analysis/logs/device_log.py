@@ -12,7 +12,6 @@ _OF_GPU = regex(r"(GPU \d{1,5}) (.+)$")
 _LOADS = ("GPU utilization", "SM utilization", "graphics activity", "SM activity", "gfx activity")
 _CLOCKS = ("SM clock", "sclk", "graphics clock")
 NOTEWORTHY_LIMIT = 0.01  # of the time
-FULL = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class DeviceLog:
         parts = []
         if self.load is not None:
             parts.append(
-                f"busy {percent(self.load[0] / FULL)} of the time (at most {percent(self.load[1] / FULL)})"
+                f"busy {percent(self.load[0] / 100.0)} of the time (at most {percent(self.load[1] / 100.0)})"
             )
         if self.power is not None:
             parts.append(f"{self.power[0]:.0f} W (at most {self.power[1]:.0f} W)")
@@ -50,7 +49,7 @@ class DeviceLog:
     def _at_one_moment(self) -> str:
         parts = []
         if self.load is not None:
-            parts.append(f"{percent(self.load[0] / FULL)} busy")
+            parts.append(f"{percent(self.load[0] / 100.0)} busy")
         if self.power is not None:
             parts.append(f"{self.power[0]:.0f} W")
         if self.memory is not None:
@@ -79,7 +78,9 @@ def log_summary(trace: Trace) -> str:
     if len(logs) == 1:
         return f"A log without a timeline: {logs[0].text}"
     loads = [log.load[0] for log in logs if log.load is not None]
-    busy = f", busy {percent(min(loads) / FULL)} to {percent(max(loads) / FULL)} of the time" if loads else ""
+    busy = (
+        f", busy {percent(min(loads) / 100.0)} to {percent(max(loads) / 100.0)} of the time" if loads else ""
+    )
     return f"A log of {len(logs)} GPUs without a timeline{busy}"
 
 

@@ -91,7 +91,6 @@ def whole_message(collective: str, message_bytes: float, ranks: int) -> float:
 
 
 _TITLE = regex(r"nccl-tests ([\w ]+?)(?:,|$)")
-_GIGA = 1e9
 _FURTHEST = 4.0  # times larger or smaller: sizes further apart than that do not compare
 
 
@@ -112,5 +111,5 @@ def measured_bus_bandwidth(trace: Trace, collective: str, size: int) -> float | 
         ]
         distance, reached = min(found, default=(_FURTHEST * 2, 0.0))
         if distance <= _FURTHEST:
-            return reached * _GIGA
+            return reached * 1e9
     return None

@@ -12,7 +12,7 @@ from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, intersect, length, union
-from rules.analysis.steps.first_use import first_use
+from rules.analysis.steps.first_use import LONG_CALL_NS, first_use
 from rules.analysis.steps.steps import Step
 from rules.terms.shares import MAJORITY
 
@@ -24,7 +24,6 @@ NEARLY_ALL = (
 )
 MIN_BEFORE_NS = 10_000_000  # before the GPU's first work
 ALL_OF_IT = 0.98  # of that time: an event of such length is around it and explains nothing
-LONG_CALL_NS = 1_000_000  # a call that takes longer creates, loads, copies or waits
 ENOUGH_OPERATIONS = 20  # after a start-up: fewer are chance
 MUCH_FIRST_USE = 0.15  # of the time, in the calls themselves
 QUEUED_NS = 1_000_000  # from a launch to the first operation; longer: the GPU worked on something older

@@ -12,7 +12,7 @@ from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, complement, covered_before, intersect, union
 
-LONG_CALL_NS = 1_000_000  # a call that takes longer the first time creates, loads or compiles something
+LONG_CALL_NS = 1_000_000  # a call that takes longer creates, loads, compiles, copies or waits
 NEVER_STEADY_NS = 100_000_000  # nor does any such call take this long in a program that runs already
 _CREATES = regex(
     r"(cuda|cu|hip)(StreamCreate|CtxCreate|DevicePrimaryCtx|Init|GetDevice|SetDevice|DeviceGet)\w*"

@@ -15,11 +15,11 @@ from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
 from rules.fixes.changes import share_of, without_calls
+from rules.losses.cpu_work import MIN_STEPS
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of, whole_operators
 from rules.wording.words import for_pytorch
 
-MIN_STEPS = 2  # of one, nobody knows whether it comes again
 FAR = 5  # operators before a product: converting its data, its weights and its bias, and scaling them
 _WEIGHTS_OF = {"aten::linear": 1, "aten::conv1d": 1, "aten::conv2d": 1, "aten::conv3d": 1, "aten::addmm": 2}
 _CONVERTS = frozenset({"aten::to", "aten::_to_copy", "aten::dequantize"})

@@ -14,12 +14,11 @@ from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, less_host_time, together, without_calls
 from rules.losses.built_constants import MAX_LENGTH, Built, built
+from rules.losses.cpu_work import MIN_STEPS
 from rules.remedies.constants import BUILT_ONCE
 from rules.replay.chance import time_within
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of, whole_operators
-
-MIN_STEPS = 2  # of one, nobody knows whether it comes again
 
 
 @fix

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from parsers.model import KernelProfile
 from parsers.model.late.dataclass import dataclass
 from rules.findings.base import Category
+from rules.kernels.checks.launch import WARP
 from rules.kernels.checks.result import KernelRuleResult, check, first_number, numbers
 from rules.kernels.checks.speed_of_light import COMPUTE
 
 IDLE_PIPES_PERCENT = 20.0
 BUSY_PIPE_PERCENT = 60.0
 SATURATED_PIPE_PERCENT = 80.0
-FULL_WARP = 32.0
 DIVERGENT_THREADS = 24.0
 FP64_SHARE, FP32_SHARE = 0.15, 0.60
 UNFUSED_SHARE = 0.1
@@ -167,7 +167,7 @@ def thread_divergence(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     least = min(measured)
     fired = 0 < least < DIVERGENT_THREADS
     compute = kernel.number(COMPUTE)
-    percent = (1 - least / FULL_WARP) * compute if fired and compute is not None else None
+    percent = (1 - least / WARP) * compute if fired and compute is not None else None
     text = (
         f"Of 32 threads of a warp {active:.1f} follow the same path and {executing:.1f} really execute,"
         " on average over all instructions."

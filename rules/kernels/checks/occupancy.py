@@ -24,7 +24,6 @@ from rules.terms.shares import NEARLY_ALL
 
 THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
-FULL = 100.0  # percent: counted in several passes, warps and cycles may give more
 LOW_THEORETICAL_SHARE = 0.8
 FAR_FROM_THEORETICAL_POINTS = 10.0
 LOW_OCCUPANCY_PERCENT = 50.0
@@ -103,7 +102,7 @@ def achieved_occupancy(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     measured = numbers(kernel, THEORETICAL, ACHIEVED)
     if measured is None or measured[0] <= 0:
         return
-    possible, achieved = measured[0], min(measured[1], FULL)
+    possible, achieved = measured[0], min(measured[1], 100.0)
     fired = possible - achieved > FAR_FROM_THEORETICAL_POINTS
     percent, is_global = capped(kernel, (possible - achieved) / possible) if fired else (None, None)
     text = f"The SMs held {achieved:.0f} % of their warps on average; the launch allows {possible:.0f} %."
@@ -139,7 +138,7 @@ class Verdict:
 def occupancy_verdict(kernel: KernelProfile) -> Verdict:
     """The occupancy decision: occupancy only matters when warps stall and nothing else can be issued meanwhile."""
     measured = first_number(kernel, ACHIEVED, THEORETICAL)
-    occupancy = None if measured is None else min(measured, FULL)
+    occupancy = None if measured is None else min(measured, 100.0)
     sol = speed_of_light(kernel)
     issued = kernel.number(ISSUE_ACTIVE)
     if occupancy is None or sol is None:
