@@ -32,7 +32,8 @@ MIN_LEADING = 0.2  # of the CPU's time: where no operator has as much, it is tol
 MAX_NAME = 40  # characters
 MAX_FIRST_CALLS = 2  # of a kind: a call that is made once or twice in a run belongs to its start or its end
 _LOADS = regex(
-    r"dataloader_next|val_next|get_train_batch|fetch_next_train_batch|DataLoader\w*\.__next__|_next_data\b"
+    r"waiting for data$|dataloader_next|val_next|get_train_batch|fetch_next_train_batch|DataLoader\w*\.__next__"
+    r"|_next_data\b"
 )
 _COPIES = regex(r"(?i:memcpy)|MemoryCopy")
 _MOVES_TO_GPU = regex(r"\.to\(|\.cuda\(|[\"']cuda|torch\.cuda\.|device_put\(")
@@ -167,7 +168,7 @@ def _account(spent: Spent) -> str:
         TimeOf.CALLS: "GPU API calls took",
         TimeOf.PROGRAM: "The program ran for",
     }[spent.of]
-    return f"{whose} {duration(spent.ns)} in all: {told}." if spent.timed else f"By samples: {told}."
+    return f"{whose} {duration(spent.ns)} in all: {told}." if spent.timed else f"Of its time: {told}."
 
 
 def _told(row: Total, timed: bool) -> str:

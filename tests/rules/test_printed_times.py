@@ -137,7 +137,7 @@ def test_rows_of_one_name_are_added_up_and_runs_with_the_same_columns_are_not() 
     threads = of("", TimeOf.CPU, ("main", None, 40.0), ("solve", None, 30.0), ("solve", None, 30.0))
     title, account = told(threads, of("", TimeOf.CPU, ("other", None, 90.0)))
     assert title == "60 % of the CPU's time is in solve"
-    assert account.startswith("By samples: ")
+    assert account.startswith("Of its time: ")
 
 
 def test_a_function_is_told_without_the_folders_of_its_file() -> None:

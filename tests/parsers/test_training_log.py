@@ -1,0 +1,135 @@
+"""Logs of training programs: each family's lines, what is said of them, and texts that only look like them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers import open_trace
+from parsers.files.base import parser_of
+from parsers.files.source import identify
+from parsers.model import ResultTable, Trace, TraceError
+from viewer.cli import main
+
+LINES = {
+    "timm": "Train: 0 [{step:>4}/1251 (  4%)]  Loss: 6.9 (6.94)  Time: {s:.3f}s,  621.56/s  (0.437s,  585.87/s)  "
+    "LR: 1.000e-06  Data: {data:.3f} (0.025)",
+    "torchvision": "Epoch: [0]  [ {step}/5004]  eta: 0:40:12  lr: 0.1  loss: 6.9 (7.0)  "
+    "time: {s:.4f}  data: {data:.4f}  max mem: 3456",
+    "PyTorch's examples": "Epoch: [0][ {step}/5005]\tTime {s:.3f} ( 1.233)\tData {data:.3f} ( 0.512)\tLoss 7.0e+00",
+    "detectron2": "[d2.utils.events]:  eta: 1:02:33  iter: {step}  total_loss: 1.7  time: {s:.4f}  last_time: 0.2050  "
+    "data_time: {data:.4f}  lr: 0.0001  max_mem: 2345M",
+    "MMEngine": "mmengine - INFO - Epoch(train)  [1][  {step}/7330]  lr: 2.0e-02  eta: 1 day, 0:00:00  time: {s:.4f}  "
+    "data_time: {data:.4f}  memory: 3456  loss: 1.2",
+    "Paddle": "[TRAIN] epoch: 1, iter: {step}/1000, loss: 2.0, lr: 0.01, batch_cost: {s:.4f}, reader_cost: {data:.5f}, "
+    "ips: 54.2",
+    "Megatron": " iteration       {step}/  500000 | consumed samples:  2560 | "
+    "elapsed time per iteration (ms): {ms:.1f} | learning rate: 1e-4",
+    "DeepSpeed": "steps: {step} loss: 1.2345 iter time (s): {s:.3f} samples/sec: 77.6",
+    "MaxText": "completed step: {step}, seconds: {s:.3f}, TFLOP/s/device: 123.4, Tokens/s/device: 9000.0, loss: 7.1",
+    "NeMo": "Epoch 0: | 10/100, v_num=0, reduced_train_loss=7.1, global_step={step}.0, train_step_timing in s={s:.3f}",
+    "nanoGPT": "iter {step}: loss 2.5000, time {ms:.2f}ms, mfu 31.20%",
+}
+
+
+def log(sort: str, *took: float, data: float = 0.1) -> str:
+    return "".join(
+        LINES[sort].format(step=step, s=s, ms=s * 1e3, data=data * s) + "\n" for step, s in enumerate(took)
+    )
+
+
+def opened(folder: Path, text: str) -> Trace:
+    (folder / "job.log").write_text(text)
+    return open_trace([folder / "job.log"])
+
+
+def iterations(trace: Trace) -> ResultTable:
+    return next(table for table in trace.tables if table.columns[0].name == "iteration")
+
+
+@pytest.mark.parametrize("sort", LINES)
+def test_each_family_states_its_iterations(sort: str, tmp_path: Path) -> None:
+    table = iterations(opened(tmp_path, "loading\n" + log(sort, 0.5, 0.5, 0.5, 0.5) + "saved\n"))
+    assert table.title.startswith(f"Log of {sort}: an iteration takes 500 ms (median of 4)")
+    assert table.column("iteration") == (0.0, 1.0, 2.0, 3.0)
+    assert table.column("took") == pytest.approx([500.0] * 4)
+    states_data = "data" in LINES[sort]
+    assert table.column("of it waiting for data") == (
+        pytest.approx([50.0] * 4) if states_data else (None,) * 4
+    )
+    assert ("10 % of it waiting for data" in table.title) is states_data
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "epoch:[  9/25 ] train step:{step}    loss: 0.116 lr: 0.06 batch_cost: 0.5 sec, reader_cost: 0.1 sec, ips: 2.9",
+        " iteration  {step}/50000 | consumed samples: 5632 | consumed tokens:  11534336 | "
+        "elapsed time per iteration (ms):  500.0 | learning rate:    1.499E-05",
+    ],
+)
+def test_other_releases_print_it_otherwise(line: str, tmp_path: Path) -> None:
+    text = "".join(line.format(step=step) + "\n" for step in range(3))
+    assert iterations(opened(tmp_path, text)).column("took") == (500.0,) * 3
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.49, False), (0.51, True)])
+def test_waiting_for_data_is_the_verdict_where_it_takes_half_of_the_time(
+    share: float, told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(log("torchvision", 0.4, 0.4, 0.4, data=share))
+    assert main(["diagnose", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert ("51 % of the program's time is in waiting for data" in said) is told
+    assert ("let more workers load it" in said) is told
+    assert "ran for" not in said
+
+
+@pytest.mark.parametrize(
+    ("first", "slow", "said"),
+    [
+        (0.39, 0.39, ""),
+        (0.41, 0.39, ", the first 410 ms"),
+        (0.39, 0.41, ", one of twenty 410 ms or more"),
+    ],
+)
+def test_the_first_iteration_and_slow_ones_are_told_from_twice_the_usual_time_on(
+    first: float, slow: float, said: str, tmp_path: Path
+) -> None:
+    took = [first, *[0.2] * 17, slow, slow]
+    title = iterations(opened(tmp_path, log("MaxText", *took))).title
+    assert title == f"Log of MaxText: an iteration takes 200 ms (median of 20){said}"
+
+
+@pytest.mark.parametrize(("count", "known"), [(2, False), (3, True)])
+def test_three_lines_are_a_log(count: int, known: bool, tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(log("Megatron", *[0.5] * count))
+    parser = parser_of(identify(path))
+    assert (parser is not None and parser.format == "training-log") is known
+
+
+def test_how_its_ranks_are_connected_is_told_too(tmp_path: Path) -> None:
+    nccl = "node-a:7:8 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via SHM/direct\n"
+    trace = opened(tmp_path, nccl + log("nanoGPT", 0.5, 0.5, 0.5))
+    assert trace.tables[-1].title == "NCCL: through the host's memory (SHM)"
+
+
+def test_a_log_longer_than_its_head_is_read_whole(tmp_path: Path) -> None:
+    text = "compiling\n" * 20_000 + log("DeepSpeed", *[0.25] * 50)
+    assert len(iterations(opened(tmp_path, text)).rows) == 50
+
+
+@given(st.lists(st.sampled_from([*LINES]), max_size=8), st.text(max_size=40), st.floats(0, 1e9))
+def test_any_lines_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, sorts: list[str], noise: str, took: float
+) -> None:
+    folder = tmp_path_factory.mktemp("logs")
+    try:
+        opened(folder, noise.join(log(sort, took, 0.0, took) for sort in sorts) or "x")
+    except TraceError:
+        return
