@@ -151,6 +151,10 @@ HOLLOW = [
     ("deepspeed-log", b"----- DeepSpeed Flops Profiler -----\n"),
     ("inductor-bandwidth", b"TRITON KERNELS BANDWIDTH INFO (/tmp/a.py)\n"),
     ("nccl-log", b"node:7:8 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>"),
+    (
+        "kernel-parts",
+        b'{"traceEvents":[{"name":"SM 0","ph":"M","pid":0},{"name":"x","tid":"warp 0","ph":"B"}]}',
+    ),
     ("training-log", b"iter 1: loss 2.5, time 0.00ms\n" * 3),
     ("oneapi-timing", b"=== Device Timing Summary ===\n\n== L0 Backend ==\n"),
     ("gprof", b"  %   cumulative\n time   seconds   seconds    calls  us/call  us/call  name\n"),
