@@ -51,7 +51,7 @@ def _of_culprit(analysis: Analysis, culprit: Culprit | None) -> SourceLine | Non
         if culprit.at is not None:
             return culprit.at
         found = line_of_frame(culprit.name, is_call=False) if culprit.kind is CulpritKind.FRAME else None
-        if found is not None and program_script(analysis.trace) in ("", found.file):
+        if found is not None and program_script(analysis.trace) in (None, found.file):
             return found
         culprit = culprit.place
     return None

@@ -131,7 +131,15 @@ def test_a_library_whose_file_has_no_folder_is_no_line_though_it_is_the_culprit(
 
 @pytest.mark.parametrize(
     "frames",
-    [(), ("train.py(80): <module>",), ("transformers/trainer.py(9): train", "vllm/worker.py(5): run")],
+    [
+        (),
+        ("train.py(80): <module>",),
+        (
+            "profiler.py(417): wrapper",
+            "core.py(932): check_scalar_conversion",
+        ),  # JAX, recorded from inside a loop
+        ("transformers/trainer.py(9): train", "vllm/worker.py(5): run"),
+    ],
 )
 def test_nothing_is_said_where_no_function_of_the_program_is_known(
     tmp_path: Path, frames: tuple[str, ...]

@@ -104,12 +104,12 @@ def own_time(trace: Trace) -> OwnTime:
     """The sampled time of a trace by own functions."""
     events = sampled(trace)
     packages = programs_packages(trace.strings[each] for each in distinct(trace.events.name[events]).tolist())
-    script = program_script(trace) if any(each.kind == NO_FOLDERS for each in trace.quality.notes) else ""
+    script = program_script(trace) if any(each.kind == NO_FOLDERS for each in trace.quality.notes) else None
     own = named(
         trace,
         events,
         lambda name: (
-            (is_own_frame(name) and (not script or frame_parts(name)[1] == script))
+            (is_own_frame(name) and (script is None or frame_parts(name)[1] == script))
             or (packages is not None and packages.search(name) is not None)
         ),
     )

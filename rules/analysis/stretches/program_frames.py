@@ -16,6 +16,8 @@ FRAMES = (EventKind.PYTHON, EventKind.SAMPLED_FRAME)
 # Profilers cut paths at the folder of installed packages, so that these look like folders of the program
 _LIBRARIES = frozenset(resources.path("libraries.txt").read_text("utf-8").split())
 _FIRST_FOLDER = regex(r"([^/\\.]+)(?:[/\\]|\.py$)")
+# Outermost frames of JAX, where a recording that began inside a loop holds no frame of the script around them
+_OF_JAX = frozenset(("api.py", "array.py", "core.py", "pjit.py", "profiler.py"))
 
 
 def is_program_frame(name: str) -> bool:
@@ -28,18 +30,23 @@ def is_program_frame(name: str) -> bool:
 
 
 @derived
-def program_script(trace: Trace) -> str:
-    """The file of the script, where files are recorded without their folders; "" where they are not.
+def program_script(trace: Trace) -> str | None:
+    """The file of the script, where files are recorded without their folders; None where they have them.
 
     Nothing else then tells the program's files from those of libraries. It is that of the longest frame at the top
-    level of a file, or, where none was recorded, of the longest outermost one that is not of Python.
+    level of a file, or, where none was recorded, of the longest outermost one that is neither of Python nor of JAX;
+    "" where there is none.
     """
     table = trace.events
     frames = table.of_kind(*FRAMES)
     parts = {name: frame_parts(trace.strings[name]) for name in np.unique(table.name[frames]).tolist()}
     if any("/" in file or "\\" in file for _, file, _ in parts.values()):
-        return ""
-    own = [name for name in parts if is_own_frame(trace.strings[name])]
+        return None
+    own = [
+        name
+        for name, (_, file, _) in parts.items()
+        if is_own_frame(trace.strings[name]) and file not in _OF_JAX
+    ]
     top_level = [name for name in own if parts[name][0] == "<module>"]
     first = frames[np.isin(table.name[frames], top_level or own)]
     if not len(first):
@@ -55,6 +62,6 @@ def program_frames(analysis: Analysis, thread: int) -> UserFrames:
 
     def is_own(name: str) -> bool:
         function, file, _ = frame_parts(name)
-        return is_program_frame(name) and function != "<module>" and (not script or file == script)
+        return is_program_frame(name) and function != "<module>" and (script is None or file == script)
 
     return UserFrames.of(analysis.threads, thread, is_own, FRAMES)
