@@ -70,7 +70,7 @@ class Readings:
         self.unreadable += 1
         self.example = self.example or f"line {place}: {line.strip()[:120]}"
 
-    def counters(self) -> list[Counter]:
+    def counters(self, device: str = "GPU") -> list[Counter]:
         """One counter for each GPU and column, sorted by time; columns read at the same moments share their times."""
         made: list[Counter] = []
         shared: dict[bytes, np.ndarray] = {}
@@ -81,5 +81,5 @@ class Readings:
                 order = np.argsort(time, kind="stable")
                 time, value = time[order], value[order]
             time = shared.setdefault(time.tobytes(), time)
-            made.append(Counter(f"GPU {gpu} {series.quantity.name}", series.quantity.unit, time, value))
+            made.append(Counter(f"{device} {gpu} {series.quantity.name}", series.quantity.unit, time, value))
         return made

@@ -155,6 +155,7 @@ HOLLOW = [
         "kernel-parts",
         b'{"traceEvents":[{"name":"SM 0","ph":"M","pid":0},{"name":"x","tid":"warp 0","ph":"B"}]}',
     ),
+    ("other-monitors", headed("smi/xpu_smi_dump.csv")),
     ("training-log", b"iter 1: loss 2.5, time 0.00ms\n" * 3),
     ("oneapi-timing", b"=== Device Timing Summary ===\n\n== L0 Backend ==\n"),
     ("gprof", b"  %   cumulative\n time   seconds   seconds    calls  us/call  us/call  name\n"),

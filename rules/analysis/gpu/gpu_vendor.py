@@ -15,7 +15,7 @@ _OTHERS = regex(r"\bNPU\b|\bTPU\b|gaudi|\bMTIA\b", re.IGNORECASE)
 _HIP = regex(r"hip[A-Z]\w+\Z")
 _COUNTER = regex(r"(SQC?|GRBM|TCC|TCP|TA|TD|SPI|CPC|CPF)_[A-Z]")
 _AMD_RECORDERS = ("amd-smi", "rocm", "roctracer", "rocprof")
-_OTHER_RECORDERS = ("unitrace",)
+_OTHER_RECORDERS = ("unitrace", "xpu-smi", "npu-smi")
 _CUDA = regex(r"cu(?:da)?[A-Z]\w+\Z")
 
 

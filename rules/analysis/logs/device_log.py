@@ -8,7 +8,7 @@ from parsers.model.late.regex import regex
 from parsers.model.units import duration, percent, size
 from rules.analysis.logs.clocks import Limit, held_share
 
-_OF_GPU = regex(r"(GPU \d{1,5}) (.+)$")
+_OF_GPU = regex(r"([GN]PU \d{1,5}) (.+)$")
 _LOADS = ("GPU utilization", "SM utilization", "graphics activity", "SM activity", "gfx activity")
 _CLOCKS = ("SM clock", "sclk", "graphics clock")
 NOTEWORTHY_LIMIT = 0.01  # of the time
@@ -78,10 +78,10 @@ def log_summary(trace: Trace) -> str:
     if len(logs) == 1:
         return f"A log without a timeline: {logs[0].text}"
     loads = [log.load[0] for log in logs if log.load is not None]
-    busy = (
-        f", busy {percent(min(loads) / 100.0)} to {percent(max(loads) / 100.0)} of the time" if loads else ""
-    )
-    return f"A log of {len(logs)} GPUs without a timeline{busy}"
+    least, most = (percent(each(loads) / 100.0) if loads else "" for each in (min, max))
+    busy = f", busy {least}{'' if least == most else f' to {most}'} of the time" if loads else ""
+    kind = logs[0].gpu.partition(" ")[0]
+    return f"A log of {len(logs)} {kind}s without a timeline{busy}"
 
 
 def _of(gpu: str, log: dict[str, Counter]) -> DeviceLog:
