@@ -15,7 +15,7 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.names.host_language import host_code
 from rules.analysis.names.software import is_compiled
 from rules.analysis.steps.first_use import slow_first_calls
-from rules.findings.base import Category, Finding, Need, Remedy, Rule, Severity, remedy, rule
+from rules.findings.base import Category, Finding, Need, Remedy, Rule, Severity, remedy, rule, severity_of
 from rules.losses.beneath import Beneath, beneath
 from rules.losses.locked_out import locked_out
 from rules.losses.lost_time import IdleTime, idle_finding
@@ -31,7 +31,7 @@ from rules.remedies.host_work import (
     off_the_path,
 )
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.shares import MAJORITY
+from rules.terms.shares import MAJORITY, NEARLY_ALL
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.phrases import has_stacks, share
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours
@@ -67,6 +67,7 @@ How it decides
 
     Where nothing repeats and half of the waiting lies in calls that take at least 1 ms because they are made for the
     first time (a stream or context is created, code is loaded, a kernel is launched), it is start-up, not a fault.
+    Where no steps were found and one wait is nearly all of it, it says so, and nothing tells that it comes again.
 
 What to try
     Move the work off the critical path: into a thread or process that prepares the next step, after the launches of
@@ -89,6 +90,7 @@ When it is wrong
         locked = locked_out(waiting)
         compiling = sum(each.ns for each in waiting.blames if is_compilation(each.culprit))
         starts = analysis.steps_in_window < 2 and _made_first(waiting) >= MAJORITY * waiting.worst_ns
+        once = not analysis.steps_in_window and waiting.longest_ns >= NEARLY_ALL * waiting.worst_ns
         recompiles = analysis.steps_in_window > 1 and compiling >= MAJORITY * waiting.worst_ns
         yield idle_finding(
             self,
@@ -99,13 +101,13 @@ When it is wrong
             if plans
             else "Calls take long the first time"
             if starts
-            else f"The GPU waits for {host_code(trace)}",
+            else f"The GPU waits{' once' if once else ''} for {host_code(trace)}",
             account=_explanation(analysis, waiting)
             + below.text
             + locked.text
             + (plans.text if plans else "")
             + (_RECOMPILES if recompiles else "")
-            + (_AT_FIRST if starts else ""),
+            + (_AT_FIRST if starts else _MAY_NOT_COME_AGAIN if once else ""),
             remedy=few_lengths(plans.is_of_attention)
             if plans
             else PROCESSES_FOR_THREADS
@@ -120,7 +122,11 @@ When it is wrong
             if below or plans or locked.is_most
             else ("" if is_call(culprit) else _UNKNOWN_OF_NATIVE, _cannot_tell(trace, culprit)),
             category=Category.RECOMPILATION if recompiles else None,
-            severity=Severity.INFO if starts else None,
+            severity=Severity.INFO
+            if starts
+            else Severity.MEDIUM
+            if once and severity_of(waiting.worst_ns, analysis.window_ns) is Severity.HIGH
+            else None,
         )
 
 
@@ -213,6 +219,7 @@ _COMPILE = for_python(
 _AT_FIRST = (
     " They create or load something because it is the first time, and nothing in this recording repeats."
 )
+_MAY_NOT_COME_AGAIN = " It is one wait, and nothing in this recording repeats: it may not come again."
 _WARM_UP = """for _ in range(3):
     step()                    # creates contexts, loads code and asks for memory
 torch.cuda.synchronize()

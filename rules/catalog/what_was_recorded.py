@@ -24,6 +24,7 @@ from rules.wording.words import Words, for_pytorch, ours
 
 MAX_NAMED = 3
 NOTEWORTHY_WAIT = 0.05  # of the analysed time
+MIN_TELLING = 0.1  # of the time before the GPU's first work: what one event must take to be named for it
 
 _CODE = """schedule = torch.profiler.schedule(wait=5, warmup=2, active=5)   # neither start-up nor a single step
 with torch.profiler.profile(schedule=schedule, on_trace_ready=write) as prof:
@@ -120,9 +121,10 @@ When it is wrong
         took = duration(waited.took)
         call = trace.name(waited.call) if waited.call >= 0 else ""
         inside = trace.events.duration[waited.call] if waited.call >= 0 else 0
+        tells = inside >= MIN_TELLING * waited.took  # else it explains nothing
         what: Words = (
             "Until then the CPU starts up, or makes the first batch"
-            + (f": {shortened(call, 80)} alone takes {duration(int(inside))}" if call else "")
+            + (f": {shortened(call, 80)} alone takes {duration(int(inside))}" if call and tells else "")
             if waited.before_work
             else "The GPU has no more work. The CPU reads what it computed, and each page of unified memory moves as "
             "it is touched"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from parsers.model import Trace
 from parsers.model.late.dataclass import dataclass
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.sampled_stacks import most_sampled
@@ -26,11 +27,12 @@ from rules.terms.shares import MAJORITY
 from rules.wording.compilations import of_compiler_log
 from rules.wording.headline import Headline
 from rules.wording.memory import peak_sentence
-from rules.wording.phrases import of_every_step, shortened, without_times
+from rules.wording.phrases import listed, of_every_step, shortened, without_times
 
 NEARLY_ALL = 0.95  # of what the GPU computes
 NOTEWORTHY_RANGE = 0.05  # of the recorded time: ranges of one name that take less are not told
 MAX_NAME_LENGTH = 40
+MAX_NAMED = 3
 BUDGET_LABELS = {
     "compute": "compute",
     "communication": "exposed communication",
@@ -58,6 +60,8 @@ def beside_the_verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
             else ""
         )
         return f"{COPY_AGAIN}{told}"
+    if unmeasured := _not_measured(analysis.trace):
+        return unmeasured
     if first is not None and is_small_beside_computing(analysis, first):
         return f"The largest other cost: {first.headline.inside_a_sentence(first.reader)}."
     of_recording = (each for each in diagnosis.findings if each.of_recording and _is_noteworthy(each))
@@ -225,6 +229,8 @@ def _of_plain_ranges(trace: Trace) -> str:
 
 def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:
     """What to say of a report of kernels in which nothing is accused: nothing is sound that was not measured."""
+    from rules.kernels.launch_groups import groups_of_all_grids
+
     count = len(trace.kernels)
     kernels = f"{count} profiled kernel{'s' if count != 1 else ''}"
     limits = [each for each in diagnosis.findings if each.rule == "kernel-speed-of-light"]
@@ -239,9 +245,28 @@ def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:
     if "kernel-speed-of-light" in diagnosis.skipped:
         whose = "their" if count != 1 else "its"
         return f"{kernels}, no verdict: {whose} throughput was not measured (--section SpeedOfLight)"
+    if len(limits) == len(groups_of_all_grids(trace.kernels)) and all(
+        each.category is Category.SMALL_GRID for each in limits
+    ):
+        return f"{kernels}, {'each with' if count > 1 else 'with'} too few blocks for the GPU"
     unmeasured = [rule for rule in diagnosis.skipped if rule.startswith("kernel-")]
     checked = "" if not unmeasured else " among what was measured"
     return f"{kernels}, none with a problem worth fixing first{checked}"
+
+
+def _not_measured(trace: Trace) -> str:
+    """Which kernels have no time although others do, as a sentence: the report ended before they were measured."""
+    missing = [each for each in trace.kernels if not each.duration_ns]
+    if not missing or len(missing) == len(trace.kernels):
+        return ""
+    named = listed(
+        sorted({shortened(kernel_name(each.name), MAX_NAME_LENGTH) for each in missing})[:MAX_NAMED]
+    )
+    have = "have" if len(missing) > 1 else "has"
+    return (
+        f"{len(missing)} of {len(trace.kernels)} profiled kernels {have} neither a time nor throughput, and nothing is "
+        f"said of {'them' if len(missing) > 1 else 'it'}: {named}."
+    )
 
 
 def _longest_of(trace: Trace) -> str:

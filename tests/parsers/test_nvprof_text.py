@@ -158,3 +158,17 @@ def test_the_printed_table_of_gpu_operations_is_a_timeline(tmp_path: Path) -> No
 def test_a_printed_header_without_operations_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError):
         opened(tmp_path, operations())
+
+
+@pytest.mark.parametrize(("megabytes", "read"), [(250, True), (260, False)])
+def test_a_long_printed_table_is_read_up_to_a_limit(tmp_path: Path, megabytes: int, read: bool) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text(operations(KERNEL, COPY))
+    with path.open("r+b") as file:
+        file.seek(megabytes << 20)
+        file.write(b"\n")
+    if read:
+        assert len(open_trace([path]).events) == 2
+        return
+    with pytest.raises(TraceError, match="larger than 256 MB"):
+        open_trace([path])

@@ -12,6 +12,7 @@ from tests.rules.builder import TinyTrace, ns, steps
 
 # The cases lie on either side of these.
 MIN_BEFORE_NS = 10_000_000
+MIN_TELLING = 0.1
 
 
 def late(before_us: float, after_us: float = 2_000.0) -> Trace:
@@ -45,7 +46,33 @@ def test_what_takes_longer_than_the_gpu_s_work_is_told_with_what_takes_longest(
     assert ("nothing to do at first" in beside_the_verdict(Analysis(trace), diagnosis)) is told
 
 
-def test_before_steps_it_is_not_told() -> None:
+@pytest.mark.parametrize(("share", "named"), [(1.1 * MIN_TELLING, True), (0.9 * MIN_TELLING, False)])
+def test_a_call_is_named_for_that_time_where_it_takes_enough_of_it(share: float, named: bool) -> None:
+    trace = TinyTrace()
+    trace.call(0.0, 30_000.0 * share, "cudaMalloc")
+    for number in range(30):
+        trace.operation(
+            30_000.0 + number * 60, 30_050.0 + number * 60, f"kernel_{number}", 29_990.0 + number * 60
+        )
+    (found,) = (each for each in diagnose(trace.build()).findings if "nothing to do at first" in each.title)
+    assert ("cudaMalloc alone takes" in found.explanation) is named
+    assert "starts up, or makes the first batch" in found.explanation
+
+
+@pytest.mark.parametrize(("before_us", "told"), [(21_000.0, True), (19_000.0, False)])
+def test_before_steps_it_is_told_where_it_takes_longer_than_they_do(before_us: float, told: bool) -> None:
+    trace = TinyTrace()
+    trace.region(0.0, before_us, "load_model")
+    for number in range(5):
+        at = before_us + 4_000.0 * number
+        trace.step(at, at + 4_000.0, f"ProfilerStep#{number}")
+        trace.kernels(at, 30, 120, 130)
+    analysis = Analysis(built := trace.build())
+    assert analysis.steps_in_window >= 3
+    assert ("nothing to do at first" in beside_the_verdict(analysis, diagnose(built))) is told
+
+
+def test_before_steps_that_each_begin_so_it_is_not_told() -> None:
     def body(trace: TinyTrace, _: int) -> None:
         trace.kernels(200_000, 30, 30, 30)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import BytesIO
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,6 +46,7 @@ _NAMES_OF_VISUAL = _NAMES_OF_NVPROF | {
     "durationns": "durationns",
     "regtrd": "registersthread",
 }
+MAX_PRINTED = 256 << 20  # bytes of a printed table: about a million operations
 _LENGTHS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _NUMBER_OF_CALL = r" \[\d+\]$"
@@ -74,8 +76,9 @@ class NvprofGpuTable:
         if has_gpu_trace(utf8(source.head).decode("latin-1")):
             with open_bytes(source) as stream:
                 limited = LimitedStream(stream, source, progress.part(0.0, 0.8), "reading the table")
-                printed = limited.whole("Record fewer operations, or write CSV: nvprof --csv.")
-            table = table_of(*gpu_trace(utf8(printed).decode("latin-1").splitlines()))
+                printed = limited.whole("Record fewer operations, or write CSV: nvprof --csv.", MAX_PRINTED)
+            lines = (line.decode("latin-1") for line in BytesIO(utf8(printed)))
+            table = table_of(*gpu_trace(lines))
         else:
             before = source.head.count(b"\n", 0, len(source.head) - len(_below_remarks(source.head)))
             table = read_csv(source, builder.quality, progress.part(0.0, 0.8), before)

@@ -71,7 +71,8 @@ def analysed_time(trace: Trace, steady: tuple[Step, ...]) -> AnalysedTime:
 
     With several ranks, the median of their first starts to the median of their last ends. Where nothing repeats, what
     the GPU or the CPU waited for before the recorded work began is set aside, and the time in which the CPU makes data
-    or reads results in unified memory before the first kernel and after the last one.
+    or reads results in unified memory before the first kernel and after the last one. Steps leave out by themselves
+    what comes before the GPU's first work: it is named where it takes longer than all of that work.
     """
     operations = trace.gpu_operations
     made: SetAside | None = None
@@ -85,7 +86,13 @@ def analysed_time(trace: Trace, steady: tuple[Step, ...]) -> AnalysedTime:
         start = int(np.median([min(step.start for step in steps) for steps in mine]))
         end = int(np.median([max(step.end for step in steps) for steps in mine]))
         if max(map(len, mine)) > 1 or len(mine) > 1:
-            return AnalysedTime(start, end)
+            worked = trace.events.start[operations], trace.events.end[operations]
+            unused = (
+                _before_the_gpu(trace, int(worked[0].min()), int(worked[1].max()))
+                if len(operations)
+                else None
+            )
+            return AnalysedTime(start, end, unused)
     elif len(operations):
         start, end = int(trace.events.start[operations].min()), int(trace.events.end[operations].max())
         made, later = _around_work(trace, operations)

@@ -1,0 +1,63 @@
+"""A wait that is nearly all of the waiting, in a recording without steps, is told as one that may not come again."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules import diagnose
+from rules.findings.base import Category, Severity
+from tests.rules.builder import TinyTrace, found, steps
+
+# The cases lie on either side of these.
+NEARLY_ALL = 0.9  # of the waiting
+HIGH, LOW = 0.15, 0.01  # of the time
+
+
+def waiting(*waits_us: float, work_us: float = 20.0, kernels: int = 120) -> TinyTrace:
+    """Kernels one behind the other, all launched early, between waits in which the CPU launches nothing."""
+    trace = TinyTrace()
+    at = 100.0
+    for wait in (*waits_us, 0.0):
+        launched = at - 90.0
+        for number in range(kernels):
+            trace.operation(at, at + work_us, f"kernel_{number % 7}", launched + number * 10.0)
+            at += work_us
+        at += wait
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("waits_us", "once"),
+    [
+        ((3_000.0,), True),
+        ((3_000.0, 3_000.0 * (1 - NEARLY_ALL) * 0.9), True),
+        ((3_000.0, 3_000.0 * (1 - NEARLY_ALL) * 1.6), False),
+        ((3_000.0, 3_000.0), False),
+    ],
+)
+def test_one_wait_is_told_as_one(waits_us: tuple[float, ...], once: bool) -> None:
+    finding = found(waiting(*waits_us).build(), Category.HOST_BOUND)
+    assert ("waits once for" in finding.title) is once
+    assert ("may not come again" in finding.explanation) is once
+    assert finding.severity is (Severity.MEDIUM if once else Severity.HIGH)
+
+
+def test_one_short_wait_is_not_made_more_of() -> None:
+    finding = found(waiting(150.0).build(), Category.HOST_BOUND)
+    assert "waits once for" in finding.title
+    assert LOW < finding.share < HIGH
+    assert finding.severity is Severity.LOW
+
+
+def test_a_wait_of_every_step_is_none_that_comes_once() -> None:
+    def body(trace: TinyTrace, at: float) -> None:
+        trace.region(at, at + 700, "tokenize_next")
+        trace.operation(at + 710, at + 1_000, "gemm", at + 700)
+
+    (finding,) = (
+        each
+        for each in diagnose(steps(5, 1_000, body).build()).findings
+        if each.category is Category.HOST_BOUND
+    )
+    assert "once" not in finding.title
+    assert finding.severity is Severity.HIGH
