@@ -45,7 +45,7 @@ class OneApiTiming:
     version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
-        return any(_PART.search(each.decode("latin-1")) for each in source.printed)
+        return any(b" Timing " in each and _PART.search(each.decode("latin-1")) for each in source.printed)
 
     def read(self, source: Source, progress: Progress) -> Trace:
         return read_profile(source, progress, (self.format, "unitrace"), _tables)

@@ -17,6 +17,7 @@ from parsers.smi.clock import local_ns, moment_of
 from parsers.smi.columns import Quantity
 from parsers.smi.readings import Readings
 
+_IN_HEADERS = (b"DeviceId", b"ChipId(Idx)")
 _NUMBER, _OF_NPU = regex(r"\d{1,5}"), regex(r"\s*\d{1,5}\s+(\d{1,3})\s")
 _MIB = 1048576.0
 _COLUMNS = regex(r" *, *|(?<=\))\s+")
@@ -68,7 +69,10 @@ class OtherMonitors:
     version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
-        return any(_tool_of(line) is not None for line in utf8(source.head).decode("latin-1").splitlines())
+        head = utf8(source.head)
+        return any(each in head for each in _IN_HEADERS) and any(
+            _tool_of(line) is not None for line in head.decode("latin-1").splitlines()
+        )
 
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as stream:

@@ -113,6 +113,35 @@ def test_three_lines_are_a_log(count: int, known: bool, tmp_path: Path) -> None:
     assert (parser is not None and parser.format == "training-log") is known
 
 
+def bar(step: int, of: int, rate: str) -> str:
+    return f"\r {100 * step // of}%|###       | {step}/{of} [00:{step:02}<01:10, {rate}, loss=2.1]"
+
+
+@pytest.mark.parametrize(("count", "known"), [(9, False), (10, True)])
+def test_ten_updates_of_one_progress_bar_are_a_log(count: int, known: bool, tmp_path: Path) -> None:
+    other = "".join(bar(step, 4, "2.50s/it") for step in range(1, 5))
+    path = tmp_path / "job.log"
+    path.write_text(other + "".join(bar(step, 90, " 4.00it/s") for step in range(1, count + 1)))
+    parser = parser_of(identify(path))
+    assert (parser is not None and parser.format == "training-log") is known
+    if known:
+        (table,) = open_trace([path]).tables
+        assert table.title == "Progress bar of 90 iterations: one takes 250 ms (median, smoothed)"
+        assert table.column("took") == (250.0,) * 10
+
+
+def test_lines_of_iterations_tell_more_than_a_bar(tmp_path: Path) -> None:
+    bars = "".join(bar(step, 90, "1.50s/it") for step in range(1, 20))
+    assert iterations(opened(tmp_path, bars + "\n" + log("nanoGPT", 0.5, 0.5, 0.5))).title.startswith(
+        "Log of nanoGPT"
+    )
+
+
+def test_a_bar_that_stands_still_has_no_times(tmp_path: Path) -> None:
+    with pytest.raises(TraceError):
+        opened(tmp_path, "".join(bar(step, 90, "0.00it/s") for step in range(20)))
+
+
 def test_how_its_ranks_are_connected_is_told_too(tmp_path: Path) -> None:
     nccl = "node-a:7:8 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via SHM/direct\n"
     trace = opened(tmp_path, nccl + log("nanoGPT", 0.5, 0.5, 0.5))

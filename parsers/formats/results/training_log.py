@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -19,6 +20,7 @@ from parsers.nccl_messages import nccl_tables
 from parsers.printed_profile import read_profile
 
 MIN_LINES = 3  # of one sort: a single one may be anybody's
+MIN_UPDATES = 10  # of a progress bar, which many programs have for something else
 MIN_WAITING = 0.5  # of the iterations: what waits as long is told as what takes the program's time
 MIN_SLOW = 2.0  # times the median: one iteration of twenty that takes as long is told, and so is the first
 _S, _MS = 1e9, 1e6
@@ -27,41 +29,57 @@ _NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
 
 @dataclass(frozen=True, slots=True)
 class _Sort:
-    """How one family of programs prints an iteration; its times are in ``unit`` ns."""
+    """How one family of programs prints an iteration: ``key`` is in each line; its times are in ``unit`` ns."""
 
     name: str
+    key: str
     line: re.Pattern[str]
     unit: float
 
 
-def _sort(name: str, line: str, unit: float = _S) -> _Sort:
+def _sort(name: str, key: str, line: str, unit: float = _S) -> _Sort:
     words = line.replace("STEP", r"(?P<step>\d{1,12})").replace("TIME", rf"(?P<time>{_NUMBER})")
-    return _Sort(name, regex(words.replace("DATA", rf"(?P<data>{_NUMBER})")), unit)
+    return _Sort(name, key, regex(words.replace("DATA", rf"(?P<data>{_NUMBER})")), unit)
 
 
 _SORTS = (  # what is looked for stands near the beginning of a line, and in this order
-    _sort("timm", r"Train: \d{1,6} \[ {0,9}STEP/[^\n]{0,200}?Time: TIMEs,[^\n]{0,200}?Data: DATA "),
-    _sort("torchvision", r"\[ {0,9}STEP/\d{1,12}\] [^\n]{0,600}?\btime: TIME {1,4}data: DATA\b"),
+    _sort("timm", "Data: ", r"Train: \d{1,6} \[ {0,9}STEP/[^\n]{0,200}?Time: TIMEs,[^\n]{0,200}?Data: DATA "),
+    _sort("torchvision", "data: ", r"\[ {0,9}STEP/\d{1,12}\] [^\n]{0,600}?\btime: TIME {1,4}data: DATA\b"),
     _sort(
         "PyTorch's examples",
+        "Data ",
         r"\[ {0,9}STEP/\d{1,12}\]\s{1,4}Time\s{1,4}TIME \([^\n]{1,30}?\)\s{1,4}Data\s{1,4}DATA \(",
     ),
-    _sort("detectron2", r"\biter: STEP {1,4}[^\n]{0,600}?\btime: TIME {1,4}[^\n]{0,60}?\bdata_time: DATA\b"),
-    _sort("MMEngine", r"\[ {0,9}STEP/\d{1,12}\][^\n]{0,300}?\btime: TIME,? {1,4}data_time: DATA\b"),
+    _sort(
+        "detectron2",
+        "data_time: ",
+        r"\biter: STEP {1,4}[^\n]{0,600}?\btime: TIME {1,4}[^\n]{0,60}?\bdata_time: DATA\b",
+    ),
+    _sort(
+        "MMEngine",
+        "data_time: ",
+        r"\[ {0,9}STEP/\d{1,12}\][^\n]{0,300}?\btime: TIME,? {1,4}data_time: DATA\b",
+    ),
     _sort(
         "Paddle",
+        "batch_cost: ",
         r"\b(?:[Ii]ter: |step:)STEP\b[^\n]{0,300}?\bbatch_cost: TIME(?: s(?:ec)?)?, (?:reader|data)_cost: DATA\b",
     ),
     _sort(
         "Megatron",
+        "elapsed time per iteration",
         r"\biteration {1,12}STEP/ {0,12}\d{1,12} \|[^\n]{0,200}?elapsed time per iteration \(ms\): {1,6}TIME",
         _MS,
     ),
-    _sort("DeepSpeed", r"\bsteps: STEP loss: [^\n]{1,60}? iter time \(s\): TIME"),
-    _sort("MaxText", r"\bcompleted step: STEP, seconds: TIME,"),
-    _sort("NeMo", r"\bglobal_step=STEP\b[^\n]{0,300}?train_step_timing in s=TIME"),
-    _sort("nanoGPT", r"\biter STEP: loss [^\n]{1,30}?, time TIMEms", _MS),
-    _sort("nanoGPT", r"\bstep {1,8}STEP \| loss: [^\n]{1,200}?\| dt: TIMEms", _MS),
+    _sort("DeepSpeed", "iter time (s)", r"\bsteps: STEP loss: [^\n]{1,60}? iter time \(s\): TIME"),
+    _sort("MaxText", "completed step: ", r"\bcompleted step: STEP, seconds: TIME,"),
+    _sort("NeMo", "train_step_timing in s=", r"\bglobal_step=STEP\b[^\n]{0,300}?train_step_timing in s=TIME"),
+    _sort("nanoGPT", ", time ", r"\biter STEP: loss [^\n]{1,30}?, time TIMEms", _MS),
+    _sort("nanoGPT", "| dt: ", r"\bstep {1,8}STEP \| loss: [^\n]{1,200}?\| dt: TIMEms", _MS),
+)
+_BAR = regex(  # tqdm's
+    rf"\b(?P<step>\d{{1,12}})/(?P<all>\d{{1,12}}) \[[\d:]{{4,10}}<[^\],\n]{{1,20}}, {{1,3}}"
+    rf"(?:(?P<time>{_NUMBER})s/it|(?P<rate>{_NUMBER})it/s)"
 )
 _COLUMNS = (
     ResultColumn("iteration"),
@@ -79,14 +97,15 @@ class TrainingLog:
     accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "training programs"
     files: ClassVar[str] = (
-        "logs with the time of each iteration: timm, torchvision, detectron2, Megatron and others"
+        "logs with the time of each iteration: timm, torchvision, detectron2, Megatron, tqdm and others"
     )
     suffixes: ClassVar[tuple[str, ...]] = (".log", ".txt", ".out")
     priority: ClassVar[int] = 66
     version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
-        return any(_sort_of(each.decode("utf-8", "replace")) is not None for each in source.printed)
+        texts = [each.decode("utf-8", "replace") for each in source.printed]
+        return any(_sort_of(each) is not None or _bar_of(each) for each in texts)
 
     def read(self, source: Source, progress: Progress) -> Trace:
         return read_profile(source, progress, (self.format, "a training program"), _tables)
@@ -94,16 +113,43 @@ class TrainingLog:
 
 def _sort_of(text: str) -> _Sort | None:
     """The family with the most lines."""
-    counted = [(sum(1 for _ in each.line.finditer(text)), -place) for place, each in enumerate(_SORTS)]
-    count, place = max(counted)
-    return _SORTS[-place] if count >= MIN_LINES else None
+    may = [each for each in _SORTS if text.count(each.key) >= MIN_LINES]
+    counted = [(sum(1 for _ in each.line.finditer(text)), -place) for place, each in enumerate(may)]
+    count, place = max(counted, default=(0, 0))
+    return may[-place] if count >= MIN_LINES else None
+
+
+def _bar_of(text: str) -> list[re.Match[str]]:
+    """The updates of the progress bar that was printed most often; empty where it was printed rarely."""
+    updates: defaultdict[str, list[re.Match[str]]] = defaultdict(list)
+    if "s/it" not in text and "it/s" not in text:
+        return []
+    for each in _BAR.finditer(text):
+        updates[each["all"]].append(each)
+    most = max(updates.values(), key=len, default=[])
+    return most if len(most) >= MIN_UPDATES else []
 
 
 def _tables(content: bytes) -> Iterator[ResultTable]:
     text = utf8(content).decode("utf-8", "replace")
     sort = _sort_of(text)
-    if sort is None:
-        return
+    yield from _of_iterations(sort, text) if sort is not None else _of_bar(_bar_of(text))
+    yield from nccl_tables(text)
+
+
+def _of_bar(updates: list[re.Match[str]]) -> Iterator[ResultTable]:
+    """What the bar says an iteration takes, which it has smoothed: neither the first one nor slow ones are told."""
+    took = [float(each["time"] or 0) or 1.0 / (float(each["rate"] or 0) or np.inf) for each in updates]
+    usual = float(np.median(took)) * _S
+    if usual:
+        rows = tuple((float(each["step"]), s * _S / _MS) for each, s in zip(updates, took, strict=True))
+        title = (
+            f"Progress bar of {updates[0]['all']} iterations: one takes {duration(usual)} (median, smoothed)"
+        )
+        yield ResultTable(title, _COLUMNS[:2], rows)
+
+
+def _of_iterations(sort: _Sort, text: str) -> Iterator[ResultTable]:
     found = [each.groupdict() for each in sort.line.finditer(text)]
     took = np.array([float(each["time"]) for each in found]) * sort.unit
     if not took.any():
@@ -118,7 +164,6 @@ def _tables(content: bytes) -> Iterator[ResultTable]:
     if waits and MIN_WAITING <= waiting <= 1.0:
         yield _parts(took[1:], waited[1:])
     yield ResultTable(_told(sort.name, took, waiting if waits else None), _COLUMNS, rows)
-    yield from nccl_tables(text)
 
 
 def _told(name: str, took: F64, waiting: float | None) -> str:
