@@ -30,6 +30,7 @@ _FRAME = regex(r"(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?\)")
 _SOURCE = regex(r"\.pyx?$|^<")  # without a line, other files are binaries
 _PYTHON = regex(r"(?P<file>[^:]+\.\w+|<[^<>]+>):(?P<function>[^:]+):(?P<line>\d{1,9})")  # profiling.sampling
 _GROUP = regex(r"(?:process|thread) .*|thread \(.*\).*|tid:\d+")
+_QUOTED = regex(rb'process \d+:"')
 _MAX_STACKS = 2_000_000
 _MAX_NAME_LENGTH = 1_000
 _MAX_WEIGHT = 1 << 60  # of all stacks
@@ -89,7 +90,7 @@ def _threads(data: bytes, builder: TraceBuilder, progress: Progress) -> tuple[_T
 
 def _split(stack: bytes) -> tuple[str, list[bytes]]:
     """The thread that the outermost frames name, if they do, and the other frames."""
-    frames = stack.split(b";")
+    frames = _with_whole_names(stack.split(b";"))
     leading = 0
     while leading < len(frames) - 1 and _GROUP.fullmatch(_text(frames[leading])):
         leading += 1
@@ -97,6 +98,21 @@ def _split(stack: bytes) -> tuple[str, list[bytes]]:
         return _text(frames[0]), frames
     thread = ", ".join(_text(each).replace("tid:", "thread ") for each in frames[:leading])
     return thread or "samples", frames[leading:]
+
+
+def _with_whole_names(frames: list[bytes]) -> list[bytes]:
+    """The frames, with each command line that py-spy quotes in one piece, though it holds semicolons itself."""
+    whole: list[bytes] = []
+    place = 0
+    while place < len(frames) and _QUOTED.match(frames[place]):
+        ends = place
+        while not frames[ends].endswith(b'"') and ends + 1 < len(frames):
+            ends += 1
+        if not frames[ends].endswith(b'"'):
+            break
+        whole.append(b";".join(frames[place : ends + 1]))
+        place = ends + 1
+    return [*whole, *frames[place:]]
 
 
 def _named(frame: bytes) -> str:

@@ -35,7 +35,7 @@ _LOADS = regex(
     r"waiting for data$|dataloader_next|val_next|get_train_batch|fetch_next_train_batch|DataLoader\w*\.__next__"
     r"|_next_data\b"
 )
-_COPIES = regex(r"(?i:memcpy)|MemoryCopy")
+_COPIES = regex(r"(?i:memcpy)|MemoryCopy|Copy(?:Device|Host)To")
 _MOVES_TO_GPU = regex(r"\.to\(|\.cuda\(|[\"']cuda|torch\.cuda\.|device_put\(")
 _STARTS_THE_GPU = (
     "It runs once, and the first work on the GPU also starts it: it matters less, the longer the program runs. "

@@ -144,6 +144,16 @@ def test_collapsed_stacks_are_told_by_thread_with_equal_beginnings_together(tmp_
     assert calls(trace)[:2] == [("a.py(3): run", 0, 0, 30), ("b.py(4): go", 1, 10, 30)]
 
 
+def test_command_lines_of_processes_may_hold_semicolons(tmp_path: Path) -> None:
+    first = 'process 7:"python serve.py"'
+    second = 'process 8:"python -c from a import main; main(4) --fork"'
+    trace = opened(
+        tmp_path, f'{first};{second};run (a.py:3) 2\n{first};go (b.py:4) 1\nprocess 9:"cut;run (a.py:3) 1\n'
+    )
+    assert [lane.name for lane in trace.lanes] == [f"{first}, {second}", first, 'process 9:"cut']
+    assert [name for name, *_ in calls(trace)] == ["a.py(3): run", "b.py(4): go", "a.py(3): run"]
+
+
 def test_binaries_in_collapsed_stacks_are_no_source_files(tmp_path: Path) -> None:
     trace = opened(
         tmp_path, "run (a.py);copy ([kernel.kallsyms]) 1\nrun (a.py);deflate (/usr/lib/libz.so.1) 1\n"

@@ -24,7 +24,7 @@ class CollapsedStacks:
     files: ClassVar[str] = "collapsed stacks (py-spy record -f raw, python -m profiling.sampling --collapsed)"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".folded", ".collapsed", ".raw")
     priority: ClassVar[int] = 70
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     def recognises(self, source: Source) -> bool:
         lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]

@@ -37,7 +37,7 @@ class FlameGraph:
     files: ClassVar[str] = "flame graphs as SVG (py-spy record, perf)"
     suffixes: ClassVar[tuple[str, ...]] = (".svg",)
     priority: ClassVar[int] = 64
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         return _BEGINS.match(source.head) is not None and any(each in source.head for each in _SAYS)
