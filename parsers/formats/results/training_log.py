@@ -84,7 +84,7 @@ _BAR = regex(  # tqdm's
     rf"(?:(?P<time>{_NUMBER})s/it|(?P<rate>{_NUMBER})it/s)"
 )
 _STAMPED = regex(  # a line of a logger that counts iterations and states no time of them but its own
-    r"(?P<date>\d{4}[-/]\d\d[-/]\d\d)[ T](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)[^\n]{0,120}?"
+    r"(?P<date>20\d\d[-/]\d\d[-/]\d\d)[ T](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)[^\n]{0,120}?"
     r"\b(?:[Ss]tep|[Ii]ter|[Ii]teration|[Bb]atch)[^\w\n]{1,3}(?P<step>\d{1,12})(?:/(?P<all>\d{1,12}))?\b"
 )
 _HAS_FRACTION = regex(r"[.,]")
