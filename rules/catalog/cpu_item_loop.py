@@ -40,16 +40,17 @@ Why it costs time
     as a product with hundreds of them.
 
 How it decides
-    The same operators follow one another at least {MIN_TIMES} times where each time a row is picked or a value is
-    read, or a tensor was taken apart just before, or at least {MIN_TIMES_ALIKE} times where each time a layer is
-    called. Layers whose weights each get their own gradients do not count, nor do optimizers, nor rounds that load a
-    batch or call an optimizer, nor steps through time: a cell that each round calls once, rows of an inner side whose
-    results go nowhere, a backward pass that ends with less. The time of all rounds but the first is counted, and that
-    of the backward pass. What their operators compute stays as far as it takes as long at once: to read and write at
-    {FASTEST_READ / 1e9:.0f} GB/s and to multiply at {MAX_OF_A_CORE / 1e9:.0f} GFLOP/s, more for items of nearly
-    {LARGE_BYTES >> 10} KiB and for products of many rows. Weights and gradients of all items are read and written once.
-    Of the rest {percent(REMAINS)} is taken to remain. If less than {percent(MIN_SHARE)} of the step can go, nothing is
-    reported, nor if fewer than {MIN_STEPS} steps were found.
+    The same operators follow one another at least {MIN_TIMES} times where each time a row is picked, a value is read or
+    the rows of one class are picked by a mask (x[y == c]), or a tensor was taken apart just before, or at least
+    {MIN_TIMES_ALIKE} times where each time a layer is called. Layers whose weights each get their own gradients do not
+    count, nor do optimizers, nor rounds that load a batch or call an optimizer, nor steps through time: a cell that
+    each round calls once, rows of an inner side whose results go nowhere, a backward pass that ends with less. The time
+    of all rounds but the first is counted, and that of the backward pass. What their operators compute stays as far as
+    it takes as long at once: to read and write at {FASTEST_READ / 1e9:.0f} GB/s and to multiply at
+    {MAX_OF_A_CORE / 1e9:.0f} GFLOP/s, more for items of nearly {LARGE_BYTES >> 10} KiB and for products of many rows.
+    Weights and gradients of all items are read and written once. Of the rest {percent(REMAINS)} is taken to remain. If
+    less than {percent(MIN_SHARE)} of the step can go, nothing is reported, nor if fewer than {MIN_STEPS} steps were
+    found.
 
 What to try
     Stack the items into one tensor and call the model once: torch.stack, padding, torch.vmap.

@@ -12,9 +12,9 @@ from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
 SMALL_BYTES = 65_536  # a larger copy is no value that a program looks at
+LOOKS_FOR_ROWS = ("aten::nonzero", "aten::masked_select")
 COUNTING = (
-    "aten::nonzero",
-    "aten::masked_select",
+    *LOOKS_FOR_ROWS,
     "aten::_unique2",
     "aten::unique_consecutive",
     "aten::unique_dim",

@@ -24,11 +24,15 @@ SLOW_CORE = 25e9  # the same of one that takes four times as long
 FASTEST_READ = 20e9  # bytes a second that a core reads and writes in operators that compute little
 HALF_AS_QUICK = 12  # uses of each element, at which a product is half as quick as it can be
 LARGE_BYTES = 128 << 10  # of an item's tensor: its operator is as quick alone as it is for all items
+MUCH_MORE = 4  # what is joined has so many times as many elements as what is appended
+_JOINS = "aten::cat"
+_LOOKS = "aten::nonzero"  # among all rows for those of an item, in what picks them
 _FREE = regex(
-    r"aten::(view|_unsafe_view|reshape|_reshape_alias|as_strided|select|slice|narrow|t|transpose|permute|unsqueeze"
+    r"(Index|MaskedSelect)Backward\d*$|aten::(view|_unsafe_view|reshape|_reshape_alias|as_strided|select|slice|narrow|t|transpose|permute|unsqueeze"
     r"|squeeze|expand|expand_as|unbind|split\w*|chunk|detach|detach_|alias|empty|empty_like|empty_strided|new_empty|to"
     r"|resize_|result_type|lift_fresh|movedim|unfold|swapaxes|numel|is_nonzero|item|_local_scalar_dense"
-    r"|embedding_dense_backward|select_backward|slice_backward)$"
+    r"|embedding_dense_backward|select_backward|slice_backward|masked_select|nonzero\w*"
+    r"|index_add|index_copy|index_put|masked_scatter|scatter|scatter_add|slice_scatter|select_scatter)$"
 )  # that compute nothing, or write a tensor as large as all items have together for the sake of one
 
 
@@ -75,10 +79,12 @@ def remaining_ns(time: CpuTime, operators: I64) -> F64:
 def _counted(trace: Trace, events: I64) -> BOOL:
     """Of events by start: the outermost ones that are known, and what else calls nothing and is in none of them."""
     free = named(trace, events, lambda name: _FREE.match(name) is not None)
-    known = named(trace, events, is_known) & ~free
     function = named(trace, events, lambda name: name.startswith(AUTOGRAD_FUNCTION))
     start, end = trace.events.start[events], trace.events.end[events]
     parent = parents(start, end, depths(start, end))
+    by_mask = parent[named(trace, events, _LOOKS.__eq__)]  # rows of an item, which nobody picks for all items
+    free[by_mask[by_mask >= 0]] = True
+    known = named(trace, events, is_known) & ~free
     holds = np.zeros(len(events), bool)
     holds[parent[parent >= 0]] = True
     below = free | known
@@ -126,6 +132,8 @@ def _limits(trace: Trace, event: int) -> _Limits | None:
     dims, types = (
         trace.text_attribute(each, event) for each in (Attribute.INPUT_DIMS, Attribute.INPUT_TYPES)
     )
+    if name == _JOINS and dims and _grows(dims):
+        return _Limits()
     work = work_of(name, dims, types, values=lambda: concrete_inputs(trace, event)) if dims else None
     if name.partition("::")[2] not in PRODUCTS:
         if work is None:
@@ -144,3 +152,9 @@ def _limits(trace: Trace, event: int) -> _Limits | None:
         min(item / LARGE_BYTES, 1.0),
         uses / (uses + HALF_AS_QUICK),
     )
+
+
+def _grows(dims: str) -> bool:
+    """Whether a little is joined to a lot, as in a loop that appends: all items at once are joined once."""
+    sizes = [math.prod(shape) for shape in json.loads(dims)[0]]
+    return len(sizes) > 1 and sizes[0] >= MUCH_MORE * sum(sizes[1:])

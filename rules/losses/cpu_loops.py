@@ -24,6 +24,8 @@ MAX_READ_BACKS = 0.25  # of a round: with more, it only looks at values, which i
 MAX_LOOKED_INTO = 60_000  # operators: enough of the steps to see what each of them does
 PARTED = "aten::unbind"  # what Python calls to go through a tensor
 _PICKS = regex(r"aten::(select|item|_local_scalar_dense|index_select|unbind)$")
+_SAME = "aten::eq"  # how Python asks which rows belong to an item, to pick them with what follows
+_PICKS_SAME = regex(r"aten::(index|masked_select|nonzero\w*|where|index_put_|masked_fill_?)$")
 _LAYERS = regex(
     r"aten::(linear|conv\w+|gru|lstm|rnn_\w+|embedding|matmul|\w*mm|mv|einsum|scaled_dot_product_attention)$"
 )
@@ -159,6 +161,7 @@ def _is_of_items(time: CpuTime, rounds: Rounds, operators: I64, step: I64, backw
     parted = any(time.trace.name(each) == PARTED for each in before)
     parted = parted or slices_each(time, rounds, operators)
     picks = (parted or any(map(_PICKS.match, called))) and not all(map(_PICKS.match, called))
+    picks = picks or (_SAME in called and any(map(_PICKS_SAME.match, called)))
     if not picks and not any(map(_LAYERS.match, called)):
         return False
     if rounds.times < (MIN_TIMES if picks else MIN_TIMES_ALIKE) or _are_steps(time, rounds, operators):

@@ -226,6 +226,18 @@ sums = torch.zeros(rows, width, device="cuda").index_add_(0, index, values.float
 )
 
 
+SAME_ORDER = remedy(
+    for_pytorch(
+        "Keep all tensors in one memory order: call .contiguous() once where a tensor is made, or use "
+        "memory_format=torch.channels_last for all of them, instead of permute() or transpose() before each use."
+    ),
+    for_pytorch("tensor.stride() shows the order: the last dimension of contiguous tensors has stride 1."),
+    code=for_pytorch("""bias = bias.permute(0, 3, 1, 2).contiguous()   # once, where it is made
+for x in batches:
+    y = x + bias                               # both are read in the order in which they lie in memory"""),
+)
+
+
 def faster_operator(name: str) -> Remedy:
     """What to do about an operator that is slow by itself, the most likely change first."""
     by_name = next((advice for pattern, advice in _BY_NAME if pattern.search(name)), ())

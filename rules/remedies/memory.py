@@ -64,6 +64,11 @@ NEVER_GIVEN_BACK = remedy(
         gc.collect()"""),
 )
 
+UNNAMED_BESIDE_FREEING = for_python(
+    "The recording does not say what runs beside the calls that free memory. If it is not gc.collect(), record again "
+    "with Python stacks (--stacks)."
+)
+
 
 def kept_memory(trace: Trace, *, pinned: bool = False, uncached: bool = False) -> Remedy:
     """Memory stays allocated from step to step; ``pinned``: of the host, ``uncached``: PyTorch's cache is off."""

@@ -22,6 +22,7 @@ ENOUGH_IDLE = 10  # launches onto an idle stream: of fewer no percentile is take
 HELD_NS = 2_000  # an operation that starts later than this after all that is known waits for another stream
 HANDED_OVER_NS = 12_000  # from the end of what another stream waited for to the start there, ...
 HANDED_OVER_SHARE = 0.1  # ... or this part of the time for which it was held, when that is more
+LAST_BLOCKS = 0.3  # of a kernel: a collective that is held and starts in it had no room before
 SAME_MESSAGE_NS = 200_000  # between the ends of a send and its receive on another rank's clock
 NEIGHBOURS = 16  # messages that end about when this one does, at most
 NONE = -1
@@ -93,8 +94,10 @@ def device_nodes(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -
     end = start.copy()
     np.maximum.at(end, member_of, trace.events.end[members])
     earlier = np.concatenate(before) if before else np.empty(0, np.int64)
-    initial = _finished_before(
-        analysis, earlier, lanes, start[np.unique(stream, return_index=True)[1]].tolist()
+    firsts = np.unique(stream, return_index=True)[1]
+    initial = _finished_before(analysis, earlier, lanes, start[firsts].tolist())
+    initial = _handed_over_before(
+        analysis, earlier, lanes, start[firsts], host.start[launch[firsts]], initial
     )
     reach = _reach(stream, end, initial)
     start = np.maximum(start, reach).astype(np.int64)
@@ -204,6 +207,24 @@ def _finished_before(analysis: Analysis, earlier: I64, lanes: I64, first: list[i
     return found
 
 
+def _handed_over_before(
+    analysis: Analysis, earlier: I64, lanes: I64, start: I64, launched: I64, initial: F64
+) -> F64:
+    """The same, or when another lane of the device finished what each lane's first replayed operation waited for."""
+    table, device = analysis.trace.events, analysis.trace.lane_device
+    found = initial.copy()
+    for place, (each, until, since) in enumerate(
+        zip(lanes.tolist(), start.tolist(), launched.tolist(), strict=True)
+    ):
+        if until - max(found[place], float(since)) <= MAX_LATENCY_NS:
+            continue
+        ended = table.end[earlier[device[table.lane[earlier]] == device[each]]]
+        ended = ended[(ended <= until) & (ended > until - HANDED_OVER_NS)]
+        if len(ended):
+            found[place] = max(found[place], float(ended.max()))
+    return found
+
+
 def _reach(stream: I64, end: I64, initial: F64) -> F64:
     """When each operation's stream had finished all before it."""
     found = np.empty(len(end))
@@ -256,8 +277,12 @@ def _dependencies(
         nearly = np.maximum(HANDED_OVER_NS, HANDED_OVER_SHARE * (start[held] - ready[held]))
         ended = _just_ended(mine, held, nearly, stream, start, end, launched)
         pairs.append(ended)
-        left = np.setdiff1d(held[~communicates[held]], ended[:, 1])
-        pairs.append(_still_running(mine[~communicates[mine]], left, stream, start, end))
+        at_once = start[ended[:, 1]] - end[ended[:, 0]] <= HANDED_OVER_NS
+        left = np.setdiff1d(held, ended[at_once | ~communicates[ended[:, 1]], 1])
+        running = _still_running(mine[~communicates[mine]], left, stream, start, end)
+        last, one = running[:, 0], running[:, 1]
+        in_last_blocks = end[last] - start[one] <= LAST_BLOCKS * (end[last] - start[last])
+        pairs.append(running[~communicates[one] | in_last_blocks])
         pairs.append(_event_waits(analysis, host, mine, launch, stream, start, end))
     found = np.unique(np.concatenate(pairs), axis=0)
     return found[:, 0], found[:, 1]
@@ -284,12 +309,12 @@ def _just_ended(mine: I64, held: I64, nearly: F64, stream: I64, start: I64, end:
 
 def _still_running(mine: I64, held: I64, stream: I64, start: I64, end: I64) -> I64:
     """For each held operation the one on another stream in whose last blocks it started: there was no room before."""
-    by_start = mine[np.argsort(start[mine], kind="stable")]
-    at = np.searchsorted(start[by_start], start[held], side="left") - 1
     chosen = np.full(len(held), NONE, np.int64)
-    for back in range(4):
-        candidate = by_start[np.maximum(at - back, 0)]
-        fits = (at >= back) & (stream[candidate] != stream[held]) & (end[candidate] > start[held])
+    for each, rows in rows_by(stream[mine]):
+        others = mine[rows]
+        at = np.searchsorted(start[others], start[held], side="left") - 1
+        candidate = others[np.maximum(at, 0)]
+        fits = (at >= 0) & (stream[held] != each) & (end[candidate] > start[held])
         longer = end[candidate] - start[candidate] > np.where(chosen >= 0, end[chosen] - start[chosen], 0)
         chosen[fits & longer] = candidate[fits & longer]
     return np.column_stack((chosen, held))[chosen >= 0]

@@ -122,7 +122,7 @@ def _synchronisations(
     events = nodes[waiting & (of_event == _EVENT)]
     found = _just_ended(host, device, events, operations)
     target[events[found >= 0]], bound[events[found >= 0]] = found[found >= 0], True
-    rest = nodes[waiting & (host.call[nodes] == Call.SYNCHRONIZE) & (of_event == _OTHERS)]
+    rest = nodes[waiting & (of_event == _OTHERS)]
     _unbound(host, device, rest, operations, target)
 
 
@@ -140,7 +140,7 @@ def _just_ended(host: HostNodes, device: DeviceNodes, calls: I64, operations: I6
 
 
 def _unbound(host: HostNodes, device: DeviceNodes, calls: I64, operations: I64, target: I64) -> None:
-    """A synchronisation that found everything done still waits for what its thread launched last."""
+    """A synchronisation, or a call that frees, that found all done still waits for what its thread launched last."""
     calls = calls[target[calls] < 0]
     by_launch = operations[np.argsort(device.launch[operations], kind="stable")]
     last = np.searchsorted(device.launch[by_launch], calls, side="left") - 1

@@ -404,3 +404,32 @@ def test_the_backward_passes_of_joined_rounds_are_joined_however_they_differ() -
 def test_the_backward_pass_of_something_else_stays() -> None:
     of_others = rounds_and_their_backward(numbered=True, of_items=False)
     assert of_others == pytest.approx(rounds_and_their_backward(numbered=False))
+
+
+def test_looking_for_the_rows_of_each_item_by_a_mask_goes_with_the_loop() -> None:
+    """Each of ten rounds reads a mask back, and its backward pass fills and adds what all rows are."""
+
+    def gain(counted: str, gradient: str) -> float:
+        def body(trace: TinyTrace, _: int) -> None:
+            at = 10.0
+            for _item in range(10):
+                trace.kernels(at, 1, 10, 20, "void equal_kernel")
+                trace.op(at + 20, at + 90, counted)
+                trace.kernels(at + 22, 1, 40, 60, "void count_kernel")
+                trace.copy(at + 69, at + 70, "DtoH", at + 30, bytes=8)
+                trace.call(at + 36, at + 72, "cudaStreamSynchronize")
+                trace.kernels(at + 90, 4, 10, 20, "void other_kernel")
+                at += 180
+            for _item in range(10):
+                trace.op(at, at + 130, f"autograd::engine::evaluate_function: {gradient}")
+                trace.kernels(at + 2, 1, 40, 60, "void fill_kernel")
+                trace.op(at + 60, at + 80, counted)
+                trace.kernels(at + 62, 1, 10, 60, "void count_kernel")
+                trace.kernels(at + 90, 1, 40, 60, "void add_kernel")
+                at += 180
+            trace.kernels(at, 1, 5, 10, "void last_kernel")
+
+        return of_body(body, length=3700)[0].expected
+
+    masks = gain("aten::nonzero", "IndexBackward0")
+    assert masks > 1.2 * gain("aten::nonzero", "TanhBackward0") > 1.4 * gain("aten::sum", "IndexBackward0")

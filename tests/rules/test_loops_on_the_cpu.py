@@ -130,6 +130,30 @@ def test_gradients_of_single_rows_and_their_sums_are_written_once(name: str, com
     assert found.computes == pytest.approx(computed * 31 / 32 * 77 / 98 / 0.86, abs=0.05)
 
 
+@pytest.mark.parametrize(("inner", "stays"), [("aten::nonzero", False), ("aten::take", True)])
+def test_looking_for_the_rows_of_an_item_among_all_is_nothing_that_stays(inner: str, stays: bool) -> None:
+    def one(trace: TinyTrace, at: float, _: int) -> None:
+        trace.op(at, at + 10, "aten::eq")
+        trace.op(at + 10, at + 110, "aten::index")
+        trace.op(at + 15, at + 105, inner)
+        trace.op(at + 110, at + 120, "aten::mean")
+
+    assert (rounds(120, one).computes > 0.6) is stays
+    assert stays or rounds(120, one).computes < 0.01
+
+
+@pytest.mark.parametrize(("name", "computed"), [("IndexBackward0", 0.0), ("GatherBackward0", 0.77)])
+def test_gradients_of_rows_that_were_picked_are_written_once(name: str, computed: float) -> None:
+    def one(trace: TinyTrace, at: float, _: int) -> None:
+        trace.op(at, at + 5, "aten::eq")
+        trace.op(at + 5, at + 10, "aten::index")
+        trace.op(at + 10, at + 100, GRADIENT + name)
+        trace.op(at + 11, at + 99, name)
+        trace.op(at + 12, at + 98, "aten::fill_")
+
+    assert rounds(100, one).computes == pytest.approx(computed * 31 / 32, abs=0.02)
+
+
 @pytest.mark.parametrize(("name", "found"), [("aten::unbind", True), ("aten::mul", False)])
 def test_rounds_over_the_parts_of_a_tensor_are_items(name: str, found: bool) -> None:
     def body(trace: TinyTrace, _: int) -> None:
@@ -218,3 +242,13 @@ def test_rounds_of_a_backward_pass_that_others_interrupt_count_where_half_are_al
                     trace.op(at + 38 + each / 2, at + 38.4 + each / 2, "torch::autograd::AccumulateGrad")
 
     assert loops_of(1_920, body).share == pytest.approx(share, abs=0.04)
+
+
+@pytest.mark.parametrize(("rows", "stays"), [(32, False), (31, True)])
+def test_what_a_loop_appends_to_is_written_once(rows: int, stays: bool) -> None:
+    def one(trace: TinyTrace, at: float, _: int) -> None:
+        trace.op(at, at + 2, "aten::select")
+        trace.shapes(trace.op(at + 2, at + 102, "aten::cat"), [[[rows, 4096], [8, 4096]], []], ["float", ""])  # type: ignore[list-item]
+        trace.op(at + 102, at + 104, "aten::select")
+
+    assert (rounds(104, one).computes > 0.5) is stays

@@ -163,3 +163,40 @@ def test_of_findings_about_the_same_time_the_narrower_one_comes_first() -> None:
 
     found = diagnose(steps(4, 10_000, body).build()).findings
     assert [each.rule for each in found[:2]] == ["garbage-collection", "waiting-for-python"]
+
+
+@pytest.mark.parametrize(
+    ("freed", "first", "inside", "batch", "told"),
+    [
+        (2, False, False, False, True),
+        (2, True, False, False, True),
+        (1, False, False, False, False),
+        (2, False, True, False, False),
+        (2, True, False, True, False),
+    ],
+    ids=["behind it", "before it", "one call alone", "inside of an operator", "work that makes a batch"],
+)
+@pytest.mark.parametrize("operator", ["aten::linear", "thrust::fill"])
+def test_unnamed_work_beside_freeing_is_most_likely_a_collection_of_pytorch(
+    freed: int, first: bool, inside: bool, batch: bool, told: bool, operator: str
+) -> None:
+    """Without stacks nobody says what runs for 900 us right before the program gives memory back, or behind it."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(5, 30, operator)
+        trace.kernels(10, 15, 20, 40)
+        begin = 620 if first else 1_520
+        for place in range(freed):
+            trace.call(begin + place * 25, begin + place * 25 + 20, "cudaFree")
+        if inside:
+            trace.op(begin - 5, begin + 60, operator)
+        if batch:
+            trace.copy(1_630, 1_680, "HtoD", 1_600, bytes=1_000_000)
+        trace.kernels(1_700, 15, 20, 40)
+
+    plan = plan_of_body(body, length=2_400)
+    promise = next(each for each in plan.promises if each.proposal.fix == "move-host-phase")
+    told &= operator.startswith("aten")
+    said = f" of CPU work in a step, and {freed} calls that allocate or free memory"
+    assert ("most likely gc.collect()" in promise.proposal.title) is told
+    assert not told or (said in promise.proposal.title and Category.ALLOCATOR in promise.proposal.categories)

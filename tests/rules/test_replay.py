@@ -282,6 +282,35 @@ def test_a_kernel_that_starts_in_the_last_blocks_of_another_waits_for_room() -> 
     assert after_launch[0] - after_launch[1] == pytest.approx(180_000, rel=0.02)
 
 
+@pytest.mark.parametrize(("starts", "held"), [(780, True), (779, False)])
+def test_a_collective_that_starts_in_the_last_third_of_a_kernel_had_no_room(
+    starts: float, held: bool
+) -> None:
+    def side_by_side(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 10, 20, 40)
+        trace.operation(500, 900, "void wide_kernel", 420)
+        trace.collective(starts, 950, 430)
+
+    assert (tiny(body=side_by_side).reason == "") is held
+
+
+@pytest.mark.parametrize(("before", "known"), [(795, True), (794, False)])
+def test_the_first_operation_of_a_stream_may_wait_for_work_from_before_the_steps(
+    before: float, known: bool
+) -> None:
+    """It starts less than 12 us behind what another stream was given before, later right behind its launch."""
+    trace = TinyTrace()
+    trace.operation(-40, before, "void earlier_kernel", -50, stream=9)
+
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.kernels(10, 10, 20, 40)
+        begin = 806 if not index else 436
+        trace.operation(begin, begin + 50, "void side_kernel", 430, stream=8)
+
+    made = replay_of(Analysis(steps(6, 1000, body, into=trace).build()))
+    assert (made.reason == "") is known
+
+
 def two_ranks(late_us: float, ranks: tuple[int, int] = (0, 1)) -> Replay:
     trace = TinyTrace()
     for place, rank in enumerate(ranks):

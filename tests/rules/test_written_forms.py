@@ -351,3 +351,44 @@ def test_a_loop_is_told_with_where_it_stands(around: str, where: str) -> None:
 
     titles = {each.proposal.fix: each.proposal.title for each in plan_of_body(body, length=3_300).promises}
     assert f": a loop of 48 iterations{where} makes 235 launches in a step" in titles["join-loop"]
+
+
+IDS, TABLE = [8, 1024], [32_000, 512]
+ONE_HOT = [
+    Called("aten::one_hot", (IDS, []), 60),
+    Called("aten::to", ([*IDS, TABLE[0]], [], []), 60),
+    Called("aten::matmul", ([*IDS, TABLE[0]], TABLE), 80, PRODUCT, number=5),
+    Called("MmBackward0", (), 80, PRODUCT, number=5, backward=True),
+]
+
+
+@pytest.mark.parametrize(
+    ("called", "found"),
+    [
+        (ONE_HOT, True),
+        ([ONE_HOT[0], *OTHERS[:1], *ONE_HOT[1:]], True),
+        ([ONE_HOT[0], *OTHERS[:2], *ONE_HOT[1:]], False),
+        ([ONE_HOT[0], replace(ONE_HOT[2], shapes=([*IDS, 512], TABLE))], True),
+        ([ONE_HOT[0], replace(ONE_HOT[2], shapes=([*IDS, 511], TABLE))], False),
+        ([ONE_HOT[0], replace(ONE_HOT[2], shapes=([8, 1023, 512], TABLE))], False),
+        (ONE_HOT[1:], False),
+    ],
+    ids=[
+        "converted",
+        "two between",
+        "three between",
+        "as a layer",
+        "another side",
+        "fewer",
+        "something else",
+    ],
+)
+def test_products_with_one_hot_vectors_are_look_ups(called: list[Called], found: bool) -> None:
+    assert ("look-rows-up" in Program(called).promises()) is found
+
+
+def test_looking_rows_up_takes_the_gradient_of_the_product_along() -> None:
+    made = Program(ONE_HOT).promises()["look-rows-up"]
+    assert 680 / (400 + 80 + 280 * 0.02) < made.expected < 680 / (400 + 280 * 0.02)
+    assert made.low < made.expected
+    assert "look-rows-up" not in Program(ONE_HOT, shapes=False).promises()

@@ -8,8 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import BOOL, derived
-from parsers.model.names.calls import Call
-from parsers.model.names.per_name import named
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
@@ -17,15 +15,12 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, most_per_step, per_step, together, without_waiting
 from rules.remedies.host_work import COLLECT_SELDOM
 from rules.remedies.memory import NEVER_GIVEN_BACK
+from rules.replay.given_back import given_back_beside
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
 
 MIN_SHARE = 0.02  # of the step
 MADE_RARER = 0.9  # of the time is gone at least: ten times as seldom
-MIN_FREED_SHARE = (
-    0.5  # of the calls that free memory, beside collections: the program gives it back together with them
-)
-MIN_FREED = 2.0  # calls for each collection
 
 
 @fix
@@ -87,24 +82,10 @@ def given_back(analysis: Analysis) -> BOOL:
 
     None where the collections are not worth a word, or memory is freed elsewhere.
     """
-    replay = replay_of(analysis)
-    host, garbage = replay.host, surroundings_of(analysis).garbage_ns
-    allocates = np.asarray(host.call == Call.ALLOCATE)
-    none = np.zeros(len(host), bool)
+    replay, garbage = replay_of(analysis), surroundings_of(analysis).garbage_ns
     if not _is_told(replay, most_per_step(replay, garbage)):
-        return none
-    frees = allocates & named(analysis.trace, host.event, lambda name: "Free" in name)
-    # a run of calls that free, one directly behind the other, and whether garbage is collected before or behind it
-    collects = garbage > 0
-    begins = frees & ~(np.append(False, frees[:-1]) & (host.thread == np.append(-1, host.thread[:-1])))
-    begins |= frees & collects
-    run = np.cumsum(begins)
-    behind = np.append(collects[1:], False) & np.append(host.thread[1:] == host.thread[:-1], False)
-    beside = np.bincount(run[frees], (collects | behind)[frees], minlength=int(run.max(initial=0)) + 1) > 0
-    counted = int(np.count_nonzero(frees & beside[run]))
-    if counted < max(MIN_FREED * np.count_nonzero(collects), 1) or counted < MIN_FREED_SHARE * frees.sum():
-        return none
-    return allocates
+        return np.zeros(len(replay.host), bool)
+    return given_back_beside(analysis, garbage > 0)
 
 
 def _is_told(replay: Replay, each: float) -> bool:

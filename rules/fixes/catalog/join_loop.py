@@ -18,6 +18,7 @@ from rules.findings.category import Category
 from rules.fixes.backward import backward_of
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, less_host_time, of_nodes, together, without_calls, without_waiting
+from rules.fixes.counted_rows import LOOKS_FOR_ROWS
 from rules.fixes.loops.carried import carry_through_the_cpu
 from rules.fixes.loops.filled import filled, joined
 from rules.fixes.loops.item_loops import (
@@ -37,6 +38,7 @@ from rules.replay.surroundings import surroundings_of
 LITTLE_BETWEEN = 0.3  # of what loops do: so little lies between them that they are a loop themselves
 MIN_LAUNCHES = 20  # in a step: fewer are not worth the work
 _PARTS = regex(r"autograd::engine::evaluate_function: (Select|Slice|Narrow|Split|Unbind)\w*Backward")
+_ROWS = regex(r"autograd::engine::evaluate_function: (Index|MaskedSelect)Backward")
 
 
 @fix
@@ -60,7 +62,8 @@ What is changed in the replay
     The CPU runs the body once. The GPU work of the other iterations remains, without the 1.5 us that each kernel
     takes to start; at most, only as far as its blocks fill the GPU. The same goes for their backward passes, which are
     known by sequence numbers where they are no loops themselves. Values they read back and wait for are gone, and
-    so is the work that assembles the gradients of the parts into one. Gone are also a loop behind it that reads its
+    so is the work that assembles the gradients of the parts into one, and that finds the rows of one item by a mask
+    and puts their gradients among those of all rows. Gone are also a loop behind it that reads its
     results one by one, and Python behind it that calls an operator for each item.
 
 What makes it more or less
@@ -155,7 +158,7 @@ def _changes(
     host = replay.host
     fills = filled(replay)
     between = _between(replay, loops)
-    parts = without_calls(replay, later & _of_parts(analysis))
+    parts = without_calls(replay, later & (_of_parts(analysis) | _by_mask(analysis)))
     assembled = less_host_time(_assembling(replay, [*loops, *reading]), host.gap)
     rest = together(parts, assembled)
     if _is_loop_of_loops(replay, loops, between):
@@ -272,3 +275,11 @@ def _but(gone: BOOL, loops: Sequence[Loop], kept: Sequence[Loop], *, whole: bool
 def _of_parts(analysis: Analysis) -> BOOL:
     """The calls that put the gradient of one part into that of the whole, which all parts together need not do."""
     return surroundings_of(analysis).inside(lambda name: _PARTS.match(name) is not None)
+
+
+def _by_mask(analysis: Analysis) -> BOOL:
+    """The calls that look for the rows of one item among all rows, and put their gradients among those of all."""
+    around = surroundings_of(analysis)
+    looks = around.inside(LOOKS_FOR_ROWS.__contains__)
+    puts = around.around(lambda name: _ROWS.match(name) is not None)
+    return looks | ((puts >= 0) & np.isin(puts, puts[looks]))

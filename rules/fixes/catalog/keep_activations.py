@@ -14,7 +14,8 @@ from rules.analysis.names.operators import FORWARD
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
-from rules.fixes.changes import share_of, without_calls
+from rules.fixes.changes import durations_times, share_of, together, without_calls
+from rules.fixes.forms.graph_passes import computed_again_in_graphs
 from rules.memory.room import is_nearly_full
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
@@ -32,10 +33,11 @@ class KeepActivations:
     explanation: ClassVar[str] = """
 When it applies
     Operators of the forward pass run inside functions of the backward pass for at least 5 % of the GPU's time, and
-    the GPU's memory, if it was recorded, is at most 70 % full.
+    the GPU's memory, if it was recorded, is at most 70 % full. Or a CUDA graph has kernels of the forward pass, by
+    their names, before the first one of the backward pass and again between those.
 
 What is changed in the replay
-    Everything up to the last of these operators in each function is gone.
+    Everything up to the last of these operators in each function is gone, and of a graph the time of its forward pass.
 
 What makes it more or less
     Whether the GPU's memory has room for the activations.
@@ -44,8 +46,9 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         device = replay.device
         again = computed_again(analysis, replay)
-        operations = again[device.launch]
-        share = share_of(replay, operations)
+        in_graphs = computed_again_in_graphs(analysis, replay)
+        share = share_of(replay, again[device.launch])
+        share += float(device.duration @ in_graphs) / max(float(device.duration.sum()), 1.0)
         if share < MIN_GPU_SHARE or is_nearly_full(analysis):
             return
         yield Proposal(
@@ -62,7 +65,7 @@ What makes it more or less
                 ),
                 code=for_pytorch(_CODE),
             ),
-            expected=without_calls(replay, again),
+            expected=together(without_calls(replay, again), durations_times(in_graphs > 0, 1 - in_graphs)),
             depends_on="whether the GPU's memory has room for the activations",
         )
 

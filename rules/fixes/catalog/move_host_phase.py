@@ -8,14 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import BOOL, F64, Attribute, CopyKind
+from parsers.model import BOOL, F64, Attribute, CopyKind, EventKind
 from parsers.model.names.calls import Call
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.culprits import MAX_NAME_LENGTH
 from rules.analysis.names.compilers import is_compiled_code
-from rules.analysis.names.host_language import host_code
+from rules.analysis.names.host_language import Audience, host_code, program_of
 from rules.analysis.stretches.library_calls import is_sleep
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
@@ -26,6 +26,7 @@ from rules.fixes.changes import (
     longer,
     most_per_step,
     of_nodes,
+    per_step,
     share_of_ends,
     together,
     without_calls,
@@ -47,6 +48,8 @@ from rules.losses.beneath import beneath
 from rules.losses.lost_time import IdleTime
 from rules.losses.plan_building import PlanBuilding, plan_building
 from rules.remedies.host_work import beside_launches, by_name, few_lengths, off_the_path
+from rules.remedies.memory import NEVER_GIVEN_BACK, UNNAMED_BESIDE_FREEING
+from rules.replay.given_back import given_back_beside
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 from rules.terms.culprit import Culprit, quoted
@@ -88,10 +91,11 @@ What is changed in the replay
     GPU is known to need its values; at least, it stays.
 
 What makes it more or less
-    Whether the work can move at all. If it only gets half as long, half of the gain remains. The end of a step and
-    the beginning of the next one are two fixes where the program marks its steps, and so is what operators compute
-    for another batch. Unnamed work that makes a batch is usually several things: reading, changing and assembling;
-    then at least a third of it is gone.
+    Whether the work can move at all. If it only gets half as long, half of the gain remains. The end of a step and the
+    beginning of the next one are two fixes where the program marks its steps, and so is what operators compute for
+    another batch. Unnamed work that makes a batch is usually several things: reading, changing and assembling; then at
+    least a third of it is gone. Unnamed work right beside most of the calls that free memory, outside of operators, is
+    most likely a collection of garbage: gc.collect() with torch.cuda.empty_cache(). These calls go with it.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -145,6 +149,13 @@ def _proposal(
         categories.append(Category.COPY_D2H)
     elif (waits & stops).any():
         categories.append(Category.SYNCHRONIZATION)
+    memory = given_back_beside(analysis, nodes & (own > 0))
+    gives_back = (
+        place is None and not prepares and _without_stacks_of_pytorch(analysis) and bool(memory.any())
+    )
+    if gives_back:
+        gone.append(without_waiting(memory))
+        categories.append(Category.ALLOCATOR)
     taken = _taken(replay, phase, " of CPU work")
     shown = shortened(name, MAX_NAME_LENGTH)  # as findings name it
     data = copied & ~made if reads else made & prepares
@@ -162,12 +173,17 @@ def _proposal(
             if plans
             else f"Stop sleeping in {_told(place.place)}: {_taken(replay, phase)}"
             if place is not None and place.place is not None and is_sleep(place.name)
+            else f"Stop giving memory back{_WHEN[phase.when]}, with what is most likely gc.collect(): {taken}, and "
+            f"{per_step(replay, float(np.count_nonzero(memory))):,.0f} calls that allocate or free memory"
+            if gives_back
             else f"Move {what} off the critical path: {taken}{around}"
         ),
         categories=tuple(categories),
         culprit=shown or f"{analysis.idle.host} outside any region",
         remedy=few_lengths(plans.is_of_attention)
         if plans
+        else NEVER_GIVEN_BACK.and_then(UNNAMED_BESIDE_FREEING)
+        if gives_back
         else (by_name(place) if place is not None else None)
         or beside_launches(
             off_the_path(f"{_told(place)}{_and_others(phase)}" if place is not None else ""),
@@ -183,10 +199,18 @@ def _proposal(
             "whether all the work that makes a batch can overlap with the GPU or move to it, or only part of it"
         )
         if several
+        else "whether it is a collection of garbage"
+        if gives_back
         else "whether the values that a loop reads back for it are needed in each step"
         if told.any()
         else "how much of this work can overlap with the GPU or move to it",
     )
+
+
+def _without_stacks_of_pytorch(analysis: Analysis) -> bool:
+    """Whether it is PyTorch that frees memory, and no frame would say what runs beside that."""
+    trace = analysis.trace
+    return program_of(trace) is Audience.PYTORCH and EventKind.PYTHON not in trace.kinds
 
 
 def _shorter(replay: Replay, phase: HostPhase, part: float) -> Change:
