@@ -18,6 +18,8 @@ from rules.kernels.checks.speed_of_light import (
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
 MIN_SAVING = 0.05
+L1_PASSES = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
+L1_PASSES_OF_SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 L1_HIT = "l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct"
 
 
@@ -43,9 +45,9 @@ Why it costs time
 
 How it decides
     From the sectors that the accesses needed against those that the same data would need in one piece; the waste
-    counts to the extent that it misses L1 and memory limits the kernel, but never for more than what DRAM would not
-    need for the data alone. It is reported when 5 % of the kernel's time could be saved, and not if DRAM is busy with
-    needed data for 80 % of it.
+    counts to the extent that it misses L1 and memory limits the kernel, or that it fills L1 itself where that is the
+    busiest part, but never for more than what DRAM would not need for the data alone. It is reported when 5 % of the
+    kernel's time could be saved, and not if DRAM is busy with needed data for 80 % of it.
 
 What to try
     Let neighbouring threads use neighbouring addresses: make the fastest-changing index threadIdx.x, store structures
@@ -71,6 +73,8 @@ When it is wrong
         needed = needed_of_dram(kernel)
         if needed >= HIGH_PERCENT / 100:
             return None
+        if results:
+            share = max(share, _time_of_l1(kernel))
         saving = share * beyond_l1 * (1.0 if memory is None else min(1.0, memory / LOW_PERCENT))
         saving = min(saving, 1 - needed)
         if saving < MIN_SAVING:
@@ -87,6 +91,18 @@ When it is wrong
             saving=saving,
             confidence="high" if results else "medium",
         )
+
+
+def _time_of_l1(kernel: KernelProfile) -> float:
+    """The part of the time in which L1 passes on sectors of global accesses that neat ones would not need.
+
+    Hits in L1 cost no traffic beyond it, but each sector takes its turn there. 0 where another unit is busier, or
+    nothing tells how much of it is shared memory's.
+    """
+    busy, shared = kernel.number(L1_PASSES), kernel.number(L1_PASSES_OF_SHARED)
+    if busy is None or shared is None or not busiest_memory_unit(kernel).startswith("the L1"):
+        return 0.0
+    return _wasted(kernel, 0.0) * max(busy - shared, 0.0) / 100
 
 
 def _wasted(kernel: KernelProfile, otherwise: float) -> float:

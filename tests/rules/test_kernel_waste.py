@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from parsers.model.kernels import MetricValue
 from rules.findings.base import Category
 from tests.rules.kernel_profiles import COMPUTE, DRAM, MEMORY, SOUND, kernel, trace_of
 from tests.rules.test_kernel_checks import cycles
@@ -30,6 +31,40 @@ def test_scattered_accesses_cost_no_more_than_what_dram_does_not_need(
         each
         for each in found(trace_of(kernel({**scattered(500), **traffic})))
         if each.category is Category.UNCOALESCED_ACCESS
+    ]
+    assert [round(each.share, 2) for each in told] == ([saving] if saving else [])
+
+
+@pytest.mark.parametrize(
+    ("l1", "shared", "ideal", "saving"),
+    [
+        (98.0, 0.5, 250, 0.73),
+        (98.0, 90.0, 250, 0.06),
+        (98.0, 92.0, 250, 0.0),  # L1 is busy with shared memory
+        (98.0, 0.5, 955, 0.0),
+        (30.0, 0.5, 250, 0.0),  # DRAM is busier, and the sectors come from L1
+    ],
+)
+def test_sectors_that_only_l1_passes_on_count_where_l1_is_the_busiest(
+    l1: float, shared: float, ideal: int, saving: float
+) -> None:
+    passes = "l1tex__data_pipe_lsu_wavefronts"
+    counters: dict[str, MetricValue] = {
+        COMPUTE: 17.0,
+        MEMORY: max(l1, 40.0),
+        DRAM: 40.0 if l1 < 40 else 1.0,
+        "l1tex__throughput.avg.pct_of_peak_sustained_active": l1,
+        "l1tex__throughput.avg.pct_of_peak_sustained_elapsed": l1,
+        "lts__throughput.avg.pct_of_peak_sustained_elapsed": 3.0,
+        "dram__cycles_active.avg.pct_of_peak_sustained_elapsed": 40.0 if l1 < 40 else 1.0,
+        f"{passes}.avg.pct_of_peak_sustained_elapsed": l1,
+        f"{passes}_mem_shared.sum.pct_of_peak_sustained_elapsed": shared,
+        "l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct": 99.0,
+        "memory_l2_theoretical_sectors_global": 1_000,
+        "memory_l2_theoretical_sectors_global_ideal": ideal,
+    }
+    told = [
+        each for each in found(trace_of(kernel(counters))) if each.category is Category.UNCOALESCED_ACCESS
     ]
     assert [round(each.share, 2) for each in told] == ([saving] if saving else [])
 
