@@ -3,15 +3,16 @@
 usage: python scripts/measure_bands.py [FOLDER ...] [--fresh]
 Folders are those of write_predictions.py. What is predicted of their programs, and what mending them gave, is kept in
 scripts/predicted.csv, which also stands for recordings that are too large to keep; --fresh predicts
-anew for the programs whose recordings are kept. Two files follow from it: resources/measured_bands.toml, by how much
+anew for the programs whose recordings are kept. Two files follow from it: resources/measured_bands.json, by how much
 the plan widens bands (from all programs; conformalised quantile regression, each side by itself), and
-resources/measured_gains.toml, what is said beside a prediction (from programs that no constant was fitted on). The
+resources/measured_gains.json, what is said beside a prediction (from programs that no constant was fitted on). The
 tables of docs/predictions.md are written as well. A program is always judged with what the other programs say.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import math
 import sys
 from collections import Counter, defaultdict
@@ -25,8 +26,8 @@ from parsers.model.late.dataclass import dataclass
 from rules.fixes.measured_bands import Reach, margin
 
 KEPT = Path(__file__).with_name("predicted.csv")
-GAINS = REPOSITORY / "resources" / "measured_gains.toml"
-BANDS = REPOSITORY / "resources" / "measured_bands.toml"
+GAINS = REPOSITORY / "resources" / "measured_gains.json"
+BANDS = REPOSITORY / "resources" / "measured_bands.json"
 BEGIN, END = (
     "<!-- written by scripts/measure_bands.py -->\n",
     "<!-- end of what measure_bands.py writes -->\n",
@@ -199,19 +200,17 @@ def table(found: Sequence[Known], fitted: bool) -> str:
 
 def write(found: Sequence[Known]) -> None:
     """Both files of numbers, and the tables of the page."""
-    head = "# Written by scripts/measure_bands.py: "
-    gains = [f"{head}measured gains as parts of the predicted ones.\n"]
+    gains = {}
     for fix, programs, mine in by_fix([each for each in found if not each.fitted]):
         low, high = usual(mine)
-        gains.append(f"\n[{fix}]\nprograms = {programs}\nlow = {low:.2f}\nhigh = {high:.2f}\n")
-    GAINS.write_text("".join(gains), "utf-8")
-    bands = [f"{head}margins of the gain by which bands reach further down and up.\n"]
+        gains[fix] = {"programs": programs, "low": round(low, 2), "high": round(high, 2)}
+    bands = {}
     for fix, programs, mine in by_fix(found):
         reach = reach_of(mine)
-        bands.append(
-            f"\n[{fix}]\nprograms = {programs}\nlower = {reach.lower:.2f}\nupper = {reach.upper:.2f}\n"
-        )
-    BANDS.write_text("".join(bands), "utf-8")
+        bands[fix] = {"programs": programs, "lower": round(reach.lower, 2), "upper": round(reach.upper, 2)}
+    for path, rows in ((GAINS, gains), (BANDS, bands)):
+        lines = (f"  {json.dumps(fix)}: {json.dumps(row)}" for fix, row in rows.items())
+        path.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
     before, _, rest = DOCUMENT.read_text("utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     tables = "\n".join(

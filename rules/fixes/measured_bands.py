@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
+import json
 from collections.abc import Iterable, Mapping
 from functools import cache
 
 import resources
 from parsers.model.late.dataclass import dataclass
 
-FILE = "measured_bands.toml"
+FILE = "measured_bands.json"
 NARROWEST = 1.15  # a band reaches at least this factor to either side: docs/predictions.md
 UNCERTAIN = 1.33  # ... and this one as far as the gain is one: half of the time saved may or may not be
 
@@ -34,7 +34,7 @@ def margin(gain: float) -> float:
 @cache
 def measured_reaches() -> dict[str, Reach]:
     """By the id of the fix; only of fixes that were measured in enough programs."""
-    told = tomllib.loads(resources.path(FILE).read_text("utf-8"))
+    told = json.loads(resources.path(FILE).read_text("utf-8"))
     return {fix: Reach(each["lower"], each["upper"]) for fix, each in told.items()}
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -50,8 +50,7 @@ class GpuPeaks:
 @lru_cache(maxsize=1)
 def known_gpus() -> tuple[tuple[re.Pattern[str], GpuPeaks], ...]:
     """The table, in the order in which names are tried."""
-    with resources.path("gpus.toml").open("rb") as file:
-        rows = tomllib.load(file)["gpu"]
+    rows = json.loads(resources.path("gpus.json").read_text("utf-8"))["gpus"]
     return tuple(
         (
             regex(row["pattern"], re.IGNORECASE),  # most are never tried

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
+import json
 from functools import cache
 
 import resources
 from parsers.model.late.dataclass import dataclass
 
-FILE = "measured_gains.toml"
+FILE = "measured_gains.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class MeasuredGains:
 @cache
 def measured_gains() -> dict[str, MeasuredGains]:
     """By the id of the fix; only of fixes that were measured in enough programs."""
-    told = tomllib.loads(resources.path(FILE).read_text("utf-8"))
+    told = json.loads(resources.path(FILE).read_text("utf-8"))
     return {
         fix: MeasuredGains(int(each["programs"]), each["low"], each["high"]) for fix, each in told.items()
     }
