@@ -11,8 +11,8 @@ from parsers.files.base import (
     Excerpt,
     InParts,
     Parser,
-    Reopenable,
     Source,
+    is_reopenable,
     parser_of,
     reopenable_parser,
 )
@@ -140,7 +140,7 @@ def _read_by_its_parser(
         )
     if len(sources) > 1 and isinstance(parser, InParts):
         return _with_something(parser.read_parts(sources, progress), source)
-    if lasting and isinstance(parser, Reopenable):
+    if lasting and is_reopenable(parser):
         argument_source = partial(parser.argument_source, source)
         if (known := cache.load(source.path, parser, argument_source, progress)) is not None:
             state = known.inputs[0].state

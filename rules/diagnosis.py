@@ -74,6 +74,7 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None, *, predic
     trace, progress = analysis.trace, progress or Progress()
     reader = Reader.of(trace)
     missing = _unmet(analysis)
+    unmet_needs = frozenset(missing)
     catalog = rules(counters=bool(trace.kernels))
     findings: list[Finding] = []
     skipped: dict[str, str] = {}
@@ -82,9 +83,8 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None, *, predic
     crashed: dict[str, str] = {}
     quiet: list[str] = []
     for index, each in enumerate(catalog):
-        lacking = [
-            missing[need] for need in sorted(each.needs, key=lambda need: need.name) if need in missing
-        ]
+        unmet = each.needs & unmet_needs
+        lacking = [missing[need] for need in sorted(unmet, key=lambda need: need.name)]
         if not lacking and isinstance(each, NeedsMore) and (more := each.lacking(trace)):
             lacking = [more]
         if lacking:

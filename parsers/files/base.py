@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from parsers.files.texts import utf8
 from parsers.model import ArgumentSource, Progress, Trace
@@ -156,7 +156,16 @@ def parsers() -> list[Parser]:
 def reopenable_parser(format: str) -> Reopenable | None:
     """The parser of a format whose traces may be kept in a cache; None where there is no such parser."""
     found = _kineto() if format == _OF_KINETO else {each.format: each for each in parsers()}.get(format)
-    return found if isinstance(found, Reopenable) else None
+    return found if found is not None and is_reopenable(found) else None
+
+
+_REOPENABLE: dict[type[Parser], bool] = {}  # what was asked: a protocol takes as long as to read 50 events
+
+
+def is_reopenable(parser: Parser) -> TypeGuard[Reopenable]:
+    """Whether a parser's traces may be kept in a cache."""
+    known = _REOPENABLE.get(type(parser))
+    return _REOPENABLE.setdefault(type(parser), isinstance(parser, Reopenable)) if known is None else known
 
 
 def parser_of(source: Source) -> Parser | None:

@@ -13,7 +13,7 @@ from parsers.model.arrays import BOOL, I32, I64, U8, Array
 from parsers.model.attributes import Attribute, AttributeColumn
 from parsers.model.counters import MAX_READ, Counter
 from parsers.model.errors import Excessive
-from parsers.model.events import EventTable, Links
+from parsers.model.events import EventTable, Links, of_kinds
 from parsers.model.kernels import KernelProfile
 from parsers.model.lanes import Capture, Device, EventKind, Lane, LaneKind, Rank, TraceInput
 from parsers.model.late.dataclass import dataclass
@@ -391,13 +391,13 @@ def _classified(
     streams = [index for index, each in enumerate(lanes) if each.kind is LaneKind.GPU_STREAM]
     if not streams:
         return lanes
-    kernels = kind == EventKind.KERNEL
+    kernels = of_kinds(kind, EventKind.KERNEL)
     time = (end - start)[kernels].astype(np.float64)
     communication = time * judged(name[kernels], strings, is_collective_kernel)
     in_kernels = np.bincount(lane[kernels], time, len(lanes))
     in_collectives = np.bincount(lane[kernels], communication, len(lanes))
     has = {
-        which: np.bincount(lane[kind == which], minlength=len(lanes)) > 0
+        which: np.bincount(lane[of_kinds(kind, which)], minlength=len(lanes)) > 0
         for which in (EventKind.KERNEL, EventKind.MEMCPY, EventKind.GRAPH)
     }
     copies_only = has[EventKind.MEMCPY] & ~has[EventKind.KERNEL] & ~has[EventKind.GRAPH]

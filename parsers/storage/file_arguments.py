@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from parsers.files.base import Parser, Reopenable, Source, reopenable_parser
+from parsers.files.base import Parser, Source, is_reopenable, reopenable_parser
 from parsers.model import ArgumentSource, Trace, TraceError
 from parsers.model.late.dataclass import dataclass
 from parsers.storage.cache import state_of
@@ -44,7 +44,7 @@ class FileArguments:
 
 def with_origin(trace: Trace, parser: Parser, source: Source, state: tuple[int, int] | None) -> Trace:
     """The trace that ``parser`` read from ``source``, whose arguments can be asked for from another process too."""
-    if not isinstance(parser, Reopenable):
+    if not is_reopenable(parser):
         return trace
     origin = FileOrigin(parser.format, str(source.path), source.compression, source.shown, state)
     return replace(trace, sources=tuple(each and FileArguments(origin, each) for each in trace.sources))

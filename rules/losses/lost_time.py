@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import I64, Trace
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.names.devices import device_name
@@ -53,9 +54,8 @@ class IdleTime:
     @cached_property
     def by_device(self) -> dict[int, int]:
         """device -> ns inside the window."""
-        t0, t1 = self.analysis.window
         return {
-            device: self.analysis.time(device).idle_within(self.cause, t0, t1)
+            device: self.analysis.budgets(device).idle_ns[self.cause]
             for device in self.analysis.active_devices
         }
 
@@ -80,7 +80,7 @@ class IdleTime:
         t0, t1 = self.analysis.window
         first, last = np.searchsorted(idle.device, (self.device, self.device + 1)).tolist()
         here = slice(first, last)
-        mine = (idle.cause[here] == self.cause) & (idle.end[here] > t0) & (idle.start[here] < t1)
+        mine = of_kinds(idle.cause[here], self.cause) & (idle.end[here] > t0) & (idle.start[here] < t1)
         if self.of:
             wanted = np.array([name in self.of for name in idle.culprits], bool)
             mine &= wanted[idle.culprit[here]]
@@ -219,15 +219,11 @@ def event_evidence(trace: Trace, events: I64, most: int = MAX_EVIDENCE) -> tuple
 
 def evidence_of(trace: Trace, events: I64) -> tuple[Evidence, ...]:
     """These events, as evidence in this order."""
+    table = trace.events
+    columns = (each[events].tolist() for each in (table.lane, table.start, table.end, table.name))
     return tuple(
-        Evidence(
-            lane=int(trace.events.lane[event]),
-            start=int(trace.events.start[event]),
-            end=int(trace.events.end[event]),
-            name=trace.name(event),
-            event=event,
-        )
-        for event in events.tolist()
+        Evidence(lane, start, end, trace.strings[name], event)
+        for lane, start, end, name, event in zip(*columns, events.tolist(), strict=True)
     )
 
 

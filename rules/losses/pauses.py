@@ -37,10 +37,13 @@ def longest_pause(analysis: Analysis, of: Callable[[int], Intervals]) -> Pause |
     best: Pause | None = None
     idle = analysis.idle
     for device in analysis.active_devices:
+        paused = {thread: of(thread) for thread in analysis.threads.drivers(device)[0]}
+        if not any(len(start) for start, _ in paused.values()):
+            continue
         mine = idle.device == device
         waits = clip(union(idle.start[mine], idle.end[mine]), *analysis.window)
-        for thread in analysis.threads.drivers(device)[0]:
-            found = Pause(analysis, thread, device, intersect(of(thread), waits))
+        for thread, pauses in paused.items():
+            found = Pause(analysis, thread, device, intersect(pauses, waits))
             if found.ns > (best.ns if best is not None else 0):
                 best = found
     return best

@@ -328,7 +328,7 @@ def _event_waits(
     found = [np.empty((0, 2), np.int64)]
     for thread, rows in rows_by(host.thread[launch[mine]]):
         events = np.concatenate([analysis.threads.events(each) for each in host.members[thread]])
-        events = events[trace.events.kind[events] == EventKind.API]
+        events = events[of_kinds(trace.events.kind[events], EventKind.API)]
         waits = events[named(trace, events, lambda name: "StreamWaitEvent" in name)]
         own = mine[rows]
         own = own[np.argsort(launch[own], kind="stable")]

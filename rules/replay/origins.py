@@ -11,7 +11,7 @@ from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.names.operators import AUTOGRAD_FUNCTION
 from rules.analysis.stretches.program_frames import program_frames
 from rules.replay.replay import replay_of
-from rules.replay.surroundings import surroundings_of, whole_operators
+from rules.replay.surroundings import surroundings_of
 
 
 @derived
@@ -55,6 +55,7 @@ def calling_ranges(analysis: Analysis) -> I64:
     return np.asarray(found[which])
 
 
+@derived
 def _called(analysis: Analysis) -> tuple[I64, I64]:
     """The operators that the program called, or calls without one, and the place of that of each host node."""
     operator = called_operators(analysis)
@@ -106,6 +107,6 @@ def _outermost(analysis: Analysis, operators: I64) -> I64:
     known = np.flatnonzero(operators >= 0)
     for activity, mine in analysis.threads.by_thread(operators[known]):
         inside = known[mine]
-        whole = Innermost.of(activity.trace, whole_operators(activity))
+        whole = Innermost.of(activity.trace, activity.whole_operators)
         found[inside] = whole.at(table.start[operators[inside]])
     return found

@@ -56,7 +56,7 @@ NONE = -1
 _GROUP, _KNOTTED, _WAIT, _MEETING = range(4)
 NEVER = float("-inf")
 
-# Kind; group or host node; stream or segment; launching segment or slot waited for; (slot, dependency)
+# Kind; group or wait; stream or segment; launching segment or slot waited for; (slot, dependency)
 # pairs waited for; slot that keeps the end; number of the collective.
 Instruction = tuple[int, int, int, int, tuple[tuple[int, int], ...], int, int]
 
@@ -89,6 +89,7 @@ class Program:
     host: HostNodes
     device: DeviceNodes
     waits: Waits
+    waiting: I64  # host nodes that wait
     segment: I64  # of each host node: the one in which it starts
     first_segment: I64  # (threads + 1)
     group: I64  # of each operation
@@ -98,7 +99,7 @@ class Program:
     stream_last: I64
     instructions: list[Instruction]
     slots: int
-    meetings: int
+    met: tuple[I64, I64]  # operations of collectives, and the number of the collective of each
     meeting_members: list[int]  # how many take part in each
 
     @staticmethod
@@ -112,7 +113,8 @@ class Program:
         last = np.append(first[1:], len(group)) - 1 if len(group) else group
         stream_first = np.searchsorted(device.stream, np.arange(device.streams))
         stream_last = np.searchsorted(device.stream, np.arange(device.streams), side="right") - 1
-        meeting = np.unique(device.meeting[device.meeting >= 0])
+        together = np.flatnonzero(device.meeting >= 0)
+        meeting, number_of_each = np.unique(device.meeting[together], return_inverse=True)
         order = _order(host, device, waits, waiting, segment, first_segment, group, first, last)
         slot_of = np.full(len(device) + 1, NONE, np.int64)
         slot_of[kept] = np.arange(len(kept))
@@ -130,9 +132,10 @@ class Program:
         nothing: tuple[tuple[int, int], ...] = ()
         for each in order.tolist():
             if each >= count:
-                node = int(waiting[each - count])
+                wait = each - count
+                node = int(waiting[wait])
                 slot = int(slot_of[waits.target[node]])
-                instructions.append((_WAIT, node, int(segment[node]), slot, nothing, NONE, NONE))
+                instructions.append((_WAIT, wait, int(segment[node]), slot, nothing, NONE, NONE))
                 continue
             number = number_of.get(meeting_of[each], NONE)
             needed = tuple(needs.get(each, nothing))
@@ -141,14 +144,12 @@ class Program:
             instructions.append(
                 (kind, each, stream[each], launch_segment[each], needed, kept_slot[each], number)
             )
-        members = np.bincount(
-            np.searchsorted(meeting, device.meeting[device.meeting >= 0]), minlength=len(meeting)
-        )
         return Program(
             spans,
             host,
             device,
             waits,
+            waiting,
             segment,
             first_segment,
             group,
@@ -158,17 +159,15 @@ class Program:
             stream_last,
             instructions,
             len(kept),
-            len(meeting),
-            members.tolist(),
+            (together, number_of_each),
+            np.bincount(number_of_each, minlength=len(meeting)).tolist(),
         )
 
     def recorded(self) -> Overlay:
         device = self.device
         duration = device.duration.copy()
-        meeting = np.unique(device.meeting[device.meeting >= 0])
-        member = np.flatnonzero(device.meeting >= 0)
-        number = np.searchsorted(meeting, device.meeting[member])
-        transfer = np.full(len(meeting), np.inf)
+        member, number = self.met
+        transfer = np.full(len(self.meeting_members), np.inf)
         np.minimum.at(transfer, number, duration[member])
         duration[member] = transfer[number]
         return Overlay(
@@ -198,9 +197,10 @@ class Program:
         arrival = np.where(overlay.present, host_start[device.launch] + device.latency - before, NEVER)
         most = np.maximum.reduceat(arrival, self.first).tolist() if len(self.first) else []
         group_before, group_done = before[self.first].tolist(), done[self.last].tolist()
-        returned = self.waits.returns.tolist()
-        wait_end, waits = host_end.tolist(), overlay.waits.tolist()
-        carried = {node: float(host.end[node]) for node in np.flatnonzero(self.waits.carried).tolist()}
+        node = self.waiting
+        returned, wait_end = self.waits.returns[node].tolist(), host_end[node].tolist()
+        waits, recorded_end = overlay.waits[node].tolist(), host.end[node].tolist()
+        carried = self.waits.carried[node].tolist()
         follows = overlay.follows.tolist()
         left_of = (device.left * (overlay.duration * overlay.present)[device.depends]).tolist()
         meeting_extra = device.extra[self.first].tolist()
@@ -219,16 +219,16 @@ class Program:
         for number_of_round in range(rounds):
             for thread, at in enumerate((thread_start - begin).tolist()):
                 bases[int(self.first_segment[thread])] = at
-            arrived = [NEVER] * self.meetings
+            arrived = [NEVER] * len(members)
             left = members.copy()
-            waiting: list[list[tuple[int, int, int]]] = [[] for _ in range(self.meetings)]
+            waiting: list[list[tuple[int, int, int]]] = [[] for _ in members]
             for kind, index, stream, segment, needed, slot, number in instructions:
                 if kind == _WAIT:  # stream: its segment, segment: the slot that it waits for
                     base = bases[stream]
                     if waits[index]:
                         late = slots[segment] + returned[index] - wait_end[index]
-                        if not number_of_round and index in carried:
-                            late = carried[index] - wait_end[index]
+                        if not number_of_round and carried[index]:
+                            late = recorded_end[index] - wait_end[index]
                         if late > base:
                             base = late
                     bases[stream + 1] = base
@@ -288,10 +288,8 @@ class Program:
         """
         device = self.device
         work = overlay.duration * overlay.present
-        together = np.flatnonzero(device.meeting >= 0)
-        if len(together):
-            number = np.unique(device.meeting[together], return_inverse=True)[1]
-            work[together] = np.minimum(work[together], overlay.transfer[number])
+        together, number = self.met
+        work[together] = np.minimum(work[together], overlay.transfer[number])
         streams = np.bincount(device.stream, work)
         kernels = np.bincount(device.device, work * device.alone * overlay.turns)
         return float(max(np.max(streams, initial=0.0), np.max(kernels, initial=0.0)))

@@ -26,17 +26,6 @@ from rules.replay.replay import Replay, replay_of
 SILENT_NS = 150_000  # between two records: the program did something that the profiler does not know
 
 
-def whole_operators(activity: ThreadActivity) -> I64:
-    """The operators of ATen on a thread that lie inside no other, by start."""
-    trace = activity.trace
-    events = activity.events[of_kinds(activity.kind, EventKind.CPU_OP)]
-    events = events[named(trace, events, lambda name: name.startswith("aten::"))]
-    start, end = trace.events.start[events], trace.events.end[events]
-    order = np.lexsort((-end, start))
-    reach = np.maximum.accumulate(end[order])
-    return np.asarray(events[order[start[order] >= np.append(start[order[:1]], reach[:-1])]])
-
-
 @dataclass(frozen=True, eq=False)
 class Surroundings:
     """For each host node: the innermost events around its call (-1: none), and the parts of the gap before it (ns)."""
@@ -59,7 +48,7 @@ class Surroundings:
     @cached_property
     def whole_operator(self) -> I64:
         """The outermost operator of ATen around the call: what the program, or autograd, called."""
-        return self._innermost(lambda each: Innermost.of(each.trace, whole_operators(each)))
+        return self._innermost(lambda each: Innermost.of(each.trace, each.whole_operators))
 
     def inside(self, wanted: Callable[[str], bool]) -> BOOL:
         """Whether an operator or range with a wanted name is open around the call."""

@@ -85,7 +85,7 @@ def _own_copies(
     source, to = (
         trace.attribute(which, events) for which in (Attribute.SOURCE_MEMORY, Attribute.TARGET_MEMORY)
     )
-    free = of_kinds(np.where(to_host, to, source), *_ASYNCHRONOUS) & (host.call[launch] == Call.COPY)
+    free = of_kinds(np.where(to_host, to, source), *_ASYNCHRONOUS) & of_kinds(host.call[launch], Call.COPY)
     chosen = operations[copies & ~free]
     target[device.launch[chosen]] = chosen
     bound[device.launch[chosen]] = True
@@ -106,7 +106,7 @@ def _synchronisations(
     )
     waiting = of_kinds(host.call[nodes], Call.SYNCHRONIZE, Call.ALLOCATE)
     frees = numbers_of(analysis.trace, host.event[nodes], lambda name: "Free" in name and "Async" not in name)
-    waiting &= (host.call[nodes] == Call.SYNCHRONIZE) | (frees > 0)
+    waiting &= of_kinds(host.call[nodes], Call.SYNCHRONIZE) | (frees > 0)
     of_streams = sorted(rows_by(device.stream[operations]), key=lambda each: -len(each[1]))
     for _, rows in of_streams[:MAX_STREAMS]:
         mine = operations[rows]
@@ -195,6 +195,8 @@ def _before_the_first(
 ) -> None:
     """A long synchronisation before the first launch waits for what was launched before: the last of the round."""
     by_launch = operations[np.argsort(device.launch[operations], kind="stable")]
-    calls = nodes[(host.call[nodes] == Call.SYNCHRONIZE) & (target[nodes] < 0) & (host.cost[nodes] > COST_NS)]
+    calls = nodes[
+        of_kinds(host.call[nodes], Call.SYNCHRONIZE) & (target[nodes] < 0) & (host.cost[nodes] > COST_NS)
+    ]
     calls = calls[calls < device.launch[by_launch[0]]]
     target[calls], carried[calls] = by_launch[-1], True

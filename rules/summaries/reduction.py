@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import I64, Array, EventKind, Progress, Trace
+from parsers.model.events import of_kinds
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, of_pairs, union
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
@@ -140,7 +141,7 @@ def _alone(analysis: Analysis) -> Alone | None:
 
 def _counts(trace: Trace, device: int) -> tuple[int, int]:
     operations_here = trace.operations_of_device(device)
-    kernels = int(np.count_nonzero(trace.events.kind[operations_here] == EventKind.KERNEL))
+    kernels = int(np.count_nonzero(of_kinds(trace.events.kind[operations_here], EventKind.KERNEL)))
     return len(operations_here), kernels
 
 

@@ -174,7 +174,7 @@ def test_what_lies_beside_the_program_is_not_part_of_it(
     (here.parent / "__pycache__" / "kept_answers.pyc").write_bytes(b"made")
     assert kept_answers.program.__wrapped__() == before
     (tmp_path / "resources").mkdir()
-    (tmp_path / "resources" / "gpus.toml").write_text("")
+    (tmp_path / "resources" / "gpus.json").write_text("")
     assert kept_answers.program.__wrapped__() != before
 
 

@@ -88,14 +88,16 @@ def assemble(
     builder.capture = replace(
         header.capture(),
         has_cpu_events=bool(of_kinds(table.kind, *_CPU_EVENTS).any()),
-        has_api_calls=bool((table.kind == EventKind.API).any()),
+        has_api_calls=bool(of_kinds(table.kind, EventKind.API).any()),
     )
     devices = header.devices()
     npu = npu_of(names)
     if npu:
         devices.append(Device(0, npu, rank=header.rank))
     devices += [Device(number, "TPU", rank=header.rank) for number in tpus_of(names)]
-    calls = api_of(strings[each] for each in np.unique(table.name[table.kind == EventKind.API]).tolist())
+    calls = api_of(
+        strings[each] for each in np.unique(table.name[of_kinds(table.kind, EventKind.API)]).tolist()
+    )
     maker = LaneMaker(
         builder, names, header.rank, devices, _autograd_threads(columns, strings, table), f"{calls} calls"
     )
@@ -163,7 +165,7 @@ def _sizes_from_calls(builder: TraceBuilder, table: Table, operation: I64, launc
         return
     order = np.argsort(calls, kind="stable")
     calls, sizes = calls[order], sizes[order]
-    copies = (table.kind[operation] == EventKind.MEMCPY) & ~np.isin(
+    copies = of_kinds(table.kind[operation], EventKind.MEMCPY) & ~np.isin(
         operation, builder.stated(Attribute.BYTES)
     )
     operation, launch = operation[copies], launch[copies]
@@ -192,9 +194,7 @@ def _note_oddities(columns: Columns, header: Header, table: Table, quality: Qual
 
 def _steps_to_their_lane(columns: Columns, strings: list[str], table: Table) -> None:
     is_step = np.fromiter(map(is_profiler_step, strings), bool, len(strings))
-    ranges = (table.kind == EventKind.REGION) | (
-        table.kind == EventKind.CPU_OP
-    )  # the latter until PyTorch 1.9
+    ranges = of_kinds(table.kind, EventKind.REGION, EventKind.CPU_OP)  # the latter until PyTorch 1.9
     steps = np.flatnonzero(ranges & is_step[table.name])
     if not len(steps):
         return
@@ -211,7 +211,7 @@ def _autograd_threads(columns: Columns, strings: list[str], table: Table) -> fro
     """Threads that run backward operators and are not the main thread."""
     backward = np.fromiter((text.startswith("autograd::engine::") for text in strings), bool, len(strings))
     tracks = list(columns.tracks)
-    found = np.unique(table.track[(table.kind == EventKind.CPU_OP) & backward[table.name]]).tolist()
+    found = np.unique(table.track[of_kinds(table.kind, EventKind.CPU_OP) & backward[table.name]]).tolist()
     return frozenset(
         (tracks[each][2], tracks[each][3]) for each in found if tracks[each][2] != tracks[each][3]
     )

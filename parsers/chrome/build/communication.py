@@ -10,6 +10,7 @@ from parsers.chrome.decode.messages import tensor_bytes
 from parsers.model import I32, I64, U8, Attribute, EventKind
 from parsers.model.arrays import rows_by
 from parsers.model.builder import TraceBuilder
+from parsers.model.events import of_kinds
 from parsers.model.names.collectives import collective_of, is_collective_kernel
 from parsers.model.names.per_name import judged
 
@@ -31,7 +32,7 @@ def complete_collectives(
     ``operation`` and ``launch`` are the linked pairs.
     """
     name, kind, start = table.name, table.kind, table.start
-    kernels = np.flatnonzero(kind == EventKind.KERNEL)
+    kernels = np.flatnonzero(of_kinds(kind, EventKind.KERNEL))
     kernels = kernels[judged(name[kernels], builder.strings, is_collective_kernel) > 0]
     if not len(kernels):
         return
@@ -45,7 +46,7 @@ def complete_collectives(
         threads = _threads(columns)[table.track]
         _from_nccl_ranges(builder, name, kind)
         issuers = np.unique(builder.stated(Attribute.MESSAGE_BYTES))
-        issuers = issuers[(kind[issuers] == EventKind.CPU_OP) | (kind[issuers] == EventKind.REGION)]
+        issuers = issuers[of_kinds(kind[issuers], EventKind.CPU_OP, EventKind.REGION)]
         around = _innermost(launches, issuers, threads, start, start + table.duration)
         for which in _INHERITED:
             events, values = builder.statements(which)
@@ -80,7 +81,7 @@ def _threads(columns: Columns) -> I64:
 def _from_nccl_ranges(builder: TraceBuilder, name: I32, kind: U8) -> None:
     """Ranges such as "nccl:all_reduce" state their tensors' shapes where no operator states a message size."""
     ours = np.fromiter((text.startswith("nccl:") for text in builder.strings), bool, len(builder.strings))
-    ranges = np.flatnonzero((kind == EventKind.REGION) & ours[name])
+    ranges = np.flatnonzero(of_kinds(kind, EventKind.REGION) & ours[name])
     dims, types = (
         dict(zip(*(side.tolist() for side in builder.statements(which)), strict=True))
         for which in (Attribute.INPUT_DIMS, Attribute.INPUT_TYPES)

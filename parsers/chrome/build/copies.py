@@ -10,6 +10,7 @@ from parsers.chrome.build.quarantine import Table
 from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
 from parsers.model.attributes import MEMORY_KINDS
 from parsers.model.builder import TraceBuilder
+from parsers.model.events import of_kinds
 from parsers.model.late.regex import regex
 
 _DIRECTION = regex(
@@ -61,7 +62,7 @@ def claim_dma_requests(strings: list[str], table: Table) -> None:
 
 def describe_copies(builder: TraceBuilder, table: Table) -> None:
     """Set the direction and memory kinds of every copy."""
-    copies = np.flatnonzero(table.kind == EventKind.MEMCPY)
+    copies = np.flatnonzero(of_kinds(table.kind, EventKind.MEMCPY))
     if not len(copies):
         return
     distinct, which = np.unique(table.name[copies], return_inverse=True)

@@ -16,7 +16,7 @@ _ON_DEVICE = (*GPU_WORK, EventKind.GPU_REGION, EventKind.GPU_SYNC)
 def move_device_clock(start: I64, kind: U8, events: I64, correlation: I64, quality: QualityRecorder) -> None:
     """Where the GPU's times are on another clock altogether, shift them in place so that none precedes its launch."""
     work = of_kinds(kind[events], *GPU_WORK) & (correlation != 0)
-    calls = (kind[events] == EventKind.API) & (correlation != 0)
+    calls = of_kinds(kind[events], EventKind.API) & (correlation != 0)
     if not work.any() or not calls.any():
         return
     order = np.argsort(correlation[calls], kind="stable")

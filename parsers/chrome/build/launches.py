@@ -30,7 +30,7 @@ def link_launches(builder: TraceBuilder, table: Table) -> tuple[I64, I64]:
     name, kind, start, duration = table.name, table.kind, table.start, table.duration
     used = correlation != 0
     events, correlation = events[used], correlation[used]
-    calls = kind[events] == EventKind.API
+    calls = of_kinds(kind[events], EventKind.API)
     work = of_kinds(kind[events], *GPU_WORK)
     if not calls.any() or not work.any():
         return _NOTHING, _NOTHING
@@ -45,7 +45,7 @@ def link_launches(builder: TraceBuilder, table: Table) -> tuple[I64, I64]:
     operation, wanted = events[work], correlation[work]
     place = np.minimum(np.searchsorted(number, wanted), len(number) - 1)
     found = number[place] == wanted
-    in_graph = operation[found][call[place[found]] == Call.GRAPH_LAUNCH]
+    in_graph = operation[found][of_kinds(call[place[found]], Call.GRAPH_LAUNCH)]
     operation, launch = operation[found], launch[place[found]]
     builder.link(operation, launch)
     stated = builder.stated(Attribute.GRAPH_NODE)

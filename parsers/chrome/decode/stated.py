@@ -140,7 +140,8 @@ class Stated:
 
     def _integers(self, which: Attribute, numbers: I64, values: list[Any]) -> None:
         column, stated = _integers_of(values)
-        self._attribute(which, numbers if stated is None else numbers[stated], column)
+        if len(column):
+            self._attribute(which, numbers if stated is None else numbers[stated], column)
 
     def _raw_texts(self, which: Attribute, numbers: I64, raws: list[Raw]) -> None:
         if raws.count(NO_TEXT) == len(raws):
@@ -200,10 +201,12 @@ def _integers_of(values: list[Any]) -> tuple[I64, list[int] | None]:
     """The values that are whole numbers, and their places; no places means all."""
     stated: list[int] | None = None
     if None in values:
+        if values.count(None) == len(values):
+            return np.empty(0, np.int64), []
         stated = [index for index, value in enumerate(values) if value is not None]
         values = [values[index] for index in stated]
     try:
-        return np.array(values, np.int64), stated
+        return np.fromiter(values, np.int64, len(values)), stated
     except (TypeError, ValueError, OverflowError):
         numbers = [whole_number(value) for value in values]
         places = range(len(values)) if stated is None else stated

@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import field
+from functools import cache
 from typing import IO
 
 import msgspec
@@ -193,7 +194,12 @@ def boundary_of(events: bytes) -> re.Pattern[bytes]:
     of the first event.
     """
     first = _FIRST_KEY.match(events[:4096])
-    keys = _FIRST_KEYS + (b"|" + re.escape(first[1]) if first else b"")
+    return _between(first[1] if first else b"")
+
+
+@cache
+def _between(key: bytes) -> re.Pattern[bytes]:
+    keys = _FIRST_KEYS + (b"|" + re.escape(key) if key else b"")
     return re.compile(rb'\}(\s*,\s*)(?=\{\s*"(?:' + keys + rb')")')
 
 

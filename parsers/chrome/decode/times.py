@@ -72,7 +72,7 @@ def _of_one_form(lines: bytes, count: int) -> I64 | None:
 def durations(values: list[Any]) -> tuple[I64, BOOL]:
     """Durations in us (numbers, strings or None) as ns, and which of them are usable numbers."""
     try:
-        us = np.array(values, np.float64)
+        us = np.fromiter(values, np.float64, len(values))
     except (ValueError, TypeError, OverflowError):
         us = np.array([_number(value) for value in values], np.float64)
     with np.errstate(invalid="ignore"):

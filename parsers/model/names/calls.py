@@ -10,6 +10,7 @@ import numpy as np
 
 from parsers.model.arrays import U8
 from parsers.model.derived import derived
+from parsers.model.events import of_kinds
 from parsers.model.lanes import EventKind
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import distinct
@@ -131,8 +132,8 @@ def calls_of(trace: Trace) -> U8:
     for name in distinct(trace.events.name[api]).tolist():
         table[name] = call_of(trace.strings[name])
     started, by = trace.events.kind[trace.links.operation], trace.events.name[trace.links.launch]
-    unnamed = (table[by] == Call.OTHER) & (trace.events.kind[trace.links.launch] == EventKind.API)
+    unnamed = of_kinds(table[by], Call.OTHER) & of_kinds(trace.events.kind[trace.links.launch], EventKind.API)
     for kind, call in _STARTED.items():
-        table[by[unnamed & (started == kind)]] = call
+        table[by[unnamed & of_kinds(started, kind)]] = call
     table.flags.writeable = False
     return table

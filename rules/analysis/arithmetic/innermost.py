@@ -42,7 +42,7 @@ class Innermost:
         if not len(events):
             return Innermost(_NONE, _NONE.astype(np.int32))
         if (start[1:] <= start[:-1]).any():
-            order = _outermost_first(start, end)
+            order = outermost_first(start, end)
             start, end, events = start[order], end[order], events[order]
         depth = depths(start, end)
         if not depth.any():
@@ -82,7 +82,7 @@ def _last_of_each(times: I64, rank: I32) -> I64:
     return np.flatnonzero(np.append(~again, True))
 
 
-def _outermost_first(start: I64, end: I64) -> I64:
+def outermost_first(start: I64, end: I64) -> I64:
     """The order by start, longer events before shorter ones: one sort where the events come in that order by rows."""
     order = np.argsort(start, kind="stable")
     again = (np.diff(start[order]) == 0) & (np.diff(end[order]) > 0)

@@ -81,7 +81,7 @@ def covered_before(intervals: Intervals, times: I64) -> I64:
     total = np.concatenate(([0], np.cumsum(last - first)))
     index = last_not_after(first, times)
     inside = np.maximum(index, 0)
-    part = np.clip(times - first[inside], 0, last[inside] - first[inside])
+    part = np.minimum(np.maximum(times - first[inside], 0), last[inside] - first[inside])
     return np.where(index < 0, 0, total[inside] + part)
 
 

@@ -162,7 +162,7 @@ def regions_that_launched(analysis: Analysis, device: int, events: I64) -> tuple
     trace = analysis.trace
     launches = trace.links.launch_of(events)
     drivers, main = analysis.threads.drivers(device)
-    if main < 0:
+    if main < 0 or not len(events):
         return ()
     at = trace.events.start[np.maximum(launches, 0)]
     owner = analysis.threads.of_events(np.maximum(launches, 0))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import F64, I64, Attribute, EventKind, Trace
+from parsers.model import F64, I64, Attribute, EventKind, Trace, derived_by
+from parsers.model.events import of_kinds
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.gpu.gpu_vendor import is_amd
@@ -32,6 +33,7 @@ def lanes_of(trace: Trace) -> int:
     return 64 if is_amd(trace) else 32
 
 
+@derived_by
 def nearly_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
     """The long kernels of a device whose launch uses little of it, and the part (0 to 1) that each uses."""
     trace = analysis.trace
@@ -40,7 +42,7 @@ def nearly_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
     others = (Family.COLLECTIVE, *(_DIVIDED_BY_SHAPE if of_libraries else ()))
     family = analysis.family_of_string[trace.events.name[kernels]]
     long = LONG_OF_A_LIBRARY_NS if of_libraries else LONG_NS
-    kernels = kernels[(durations(trace, kernels) >= long) & ~np.isin(family, others)]
+    kernels = kernels[(durations(trace, kernels) >= long) & ~of_kinds(family, *others)]
     blocks, threads = trace.attribute(Attribute.GRID, kernels), trace.attribute(Attribute.BLOCK, kernels)
     sms, lanes = multiprocessors_of(analysis, device), lanes_of(trace)
     used = np.minimum(blocks / sms, 1.0) * np.minimum(threads / lanes, 1.0)

@@ -64,7 +64,9 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
     kernels = kernels[np.lexsort((trace.events.start[kernels], trace.events.lane[kernels]))]
     family = analysis.family_of_string[trace.events.name[kernels]]
     duration = durations(trace, kernels)
-    fusable = of_kinds(family, *FUSABLE) | ((family == Family.COPY) & named(trace, kernels, _inside_device))
+    fusable = of_kinds(family, *FUSABLE) | (
+        of_kinds(family, Family.COPY) & named(trace, kernels, _inside_device)
+    )
     fusable &= ~named(trace, kernels, lambda name: _SPATIAL.search(name) is not None)
     lane = trace.events.lane[kernels]
     run = _runs(fusable, lane, _step_numbers(analysis, device, trace.events.start[kernels]))
@@ -139,7 +141,7 @@ def _attention_runs(analysis: Analysis, kernels: I64, family: U8, run: I64, coun
     found = np.zeros(count, bool)
     if not count:
         return found
-    found[run[(family == Family.SOFTMAX) & (run >= 0)]] = True
+    found[run[of_kinds(family, Family.SOFTMAX) & (run >= 0)]] = True
     found[run[named(analysis.trace, kernels, _is_of_a_loss) & (run >= 0)]] = False
     first = np.full(count, len(run), np.int64)
     last = np.full(count, -1, np.int64)

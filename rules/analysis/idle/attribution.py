@@ -20,6 +20,7 @@ from parsers.model import (
     Trace,
     derived,
 )
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call, calls_of
 from parsers.model.names.kernels import is_migration
@@ -145,7 +146,7 @@ def _causes(
             _Row("memory that a call has moved", asked, Cause.DEPENDENCY, nobody),
             _Row("no record of what launched it", unlinked, Cause.UNKNOWN, nobody),
             _Row("launched early enough", depends, Cause.DEPENDENCY, nobody),
-            _Row("just launched", arrived & (doing != Cause.SYNCHRONIZATION), Cause.LAUNCH, event),
+            _Row("just launched", arrived & ~of_kinds(doing, Cause.SYNCHRONIZATION), Cause.LAUNCH, event),
         ),
         doing,
         event,
@@ -156,7 +157,7 @@ def _causes(
     names = np.where(unlinked, culprits.index_of(_NO_LAUNCH), names)
     names = np.where(moved, culprits.index_of(TOUCHES_PAGES), names)
     names = np.where(asked, culprits.index_of(_IN_PIECES), names)
-    stopped = (cause == Cause.LAUNCH) & contains(host.interrupted, pieces.start)
+    stopped = of_kinds(cause, Cause.LAUNCH) & contains(host.interrupted, pieces.start)
     names = np.where(stopped, culprits.index_of(SOMETHING_ELSE), names)
     return cause, names.astype(np.int32), event
 
@@ -239,15 +240,15 @@ def _what_the_cpu_does(
     blocker = waits.call[pieces.gap]
     after_it = (blocker >= 0) & (pieces.start < waits.until[pieces.gap])
     stopped = contains(host.interrupted, pieces.start)
-    allocated = threads.call_class[trace.events.name[np.maximum(blocker, 0)]] == Call.ALLOCATE
+    allocated = of_kinds(threads.call_class[trace.events.name[np.maximum(blocker, 0)]], Call.ALLOCATE)
     return (
         _Row(
             "inside a call that waits, or a long copy",
-            (call_class == Call.SYNCHRONIZE) | copies,
+            of_kinds(call_class, Call.SYNCHRONIZE) | copies,
             Cause.SYNCHRONIZATION,
             reading,
         ),
-        _Row("inside an allocation", call_class == Call.ALLOCATE, Cause.ALLOCATOR, call),
+        _Row("inside an allocation", of_kinds(call_class, Call.ALLOCATE), Cause.ALLOCATOR, call),
         _Row("reading a value back", reads_back, Cause.SYNCHRONIZATION, reading),
         _Row("waiting for input", feeds, Cause.INPUT, around.input),
         _Row("interrupted by something else on its CPU", stopped, Cause.LAUNCH, around.innermost),
@@ -277,9 +278,9 @@ def _dependency_reasons(trace: Trace, gaps: Gaps, culprits: Culprits) -> I32:
     in_graph = trace.attribute(Attribute.GRAPH_NODE, following) != 0
     short = gaps.end - gaps.start < START_UP_NS
     collective = among(gaps.next_operation, trace.collective_kernels)
-    copy = trace.events.kind[following] == EventKind.MEMCPY
+    copy = of_kinds(trace.events.kind[following], EventKind.MEMCPY)
     launch = np.maximum(gaps.launch, 0)
-    by_graph = (gaps.launch >= 0) & (calls_of(trace)[trace.events.name[launch]] == Call.GRAPH_LAUNCH)
+    by_graph = (gaps.launch >= 0) & of_kinds(calls_of(trace)[trace.events.name[launch]], Call.GRAPH_LAUNCH)
     long = gaps.end - gaps.start >= LONG_IN_GRAPH_NS
     return np.select(
         [(gaps.same_launch | in_graph) & ~long, by_graph & long, short, collective, copy],

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CopyKind, Trace
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import BLOCKING, Call
 from rules.analysis.idle.threads import Threads
@@ -53,7 +54,7 @@ def read_back_calls(trace: Trace, threads: Threads, drivers: list[int]) -> I64:
     found = [np.empty(0, np.int64)]
     for number in drivers:
         calls, kind = threads.noted_calls(number)
-        found.append(calls[:-1][(kind[:-1] == Call.COPY) & (kind[1:] == Call.SYNCHRONIZE)])
+        found.append(calls[:-1][of_kinds(kind[:-1], Call.COPY) & of_kinds(kind[1:], Call.SYNCHRONIZE)])
     candidates = np.concatenate(found)
     from_device = _launches(trace, Attribute.COPY_KIND, lambda kind: kind == CopyKind.D2H.value)
     return np.intersect1d(candidates, from_device)

@@ -8,6 +8,7 @@ from threading import RLock
 import numpy as np
 
 from parsers.model import I32, I64, U8, EventKind, Trace
+from parsers.model.events import of_kinds
 from parsers.model.late.regex import regex
 from parsers.model.names.steps import engine_step
 from rules.analysis.idle.causes import Cause
@@ -74,12 +75,12 @@ class Culprits:
     ) -> I32:
         """The culprit of each piece of idle time, given the innermost events of each sort (-1: none)."""
         where, main = region.copy(), self._threads.activity(self._main)
-        host = np.flatnonzero((cause == Cause.HOST) & (region < 0) & (event < 0))
+        host = np.flatnonzero(of_kinds(cause, Cause.HOST) & (region < 0) & (event < 0))
         where[host] = self._frames.around(start[host], end[host])
-        blocks = (cause == Cause.SYNCHRONIZATION) | (cause == Cause.ALLOCATOR)
+        blocks = of_kinds(cause, Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
         blocked = np.flatnonzero(blocks & (region < 0) & (event >= 0))
         where[blocked] = self._callers(event[blocked], cause[blocked])
-        bare = np.flatnonzero((where < 0) & ((cause == Cause.HOST) | (cause == Cause.LAUNCH)))
+        bare = np.flatnonzero((where < 0) & (of_kinds(cause, Cause.HOST, Cause.LAUNCH)))
         where[bare] = main.regions.at(start[bare])
         bare = bare[where[bare] < 0]
         where[bare] = operator[bare]
@@ -113,7 +114,7 @@ class Culprits:
         for activity, mine in self._threads.by_thread(distinct):
             operator[mine] = activity.operators.at(table.start[distinct[mine]])
         frame, operator = frame[inverse], operator[inverse]
-        return np.where((frame < 0) & (cause == Cause.SYNCHRONIZATION), operator, frame)
+        return np.where((frame < 0) & of_kinds(cause, Cause.SYNCHRONIZATION), operator, frame)
 
     def _culprit(self, cause: int, what: Culprit | None, place: Culprit | None) -> Culprit:
         if cause == Cause.INPUT and what is not None:

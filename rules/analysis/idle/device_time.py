@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from parsers.model import BOOL, EventKind, Trace, derived_by
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.intervals import EMPTY, Intervals, subtract, union
@@ -55,11 +56,11 @@ def busy_parts(trace: Trace, device: int) -> tuple[Intervals, Intervals, Interva
         return union(trace.events.start[operations[which]], trace.events.end[operations[which]])
 
     busy = busy_of(trace, device)
-    compute = covered(((kind == EventKind.KERNEL) | (kind == EventKind.GRAPH)) & ~collective)
+    compute = covered(of_kinds(kind, EventKind.KERNEL, EventKind.GRAPH) & ~collective)
     communication = subtract(covered(collective), compute)
     known = union(*(np.concatenate(side) for side in zip(compute, communication, strict=True)))
-    copies = subtract(covered(kind == EventKind.MEMCPY), known)
-    other = subtract(subtract(covered(kind == EventKind.MEMSET), known), copies)
+    copies = subtract(covered(of_kinds(kind, EventKind.MEMCPY)), known)
+    other = subtract(subtract(covered(of_kinds(kind, EventKind.MEMSET)), known), copies)
     return busy, compute, communication, copies, other
 
 
@@ -69,7 +70,7 @@ def idle_parts(table: IdleTable, device: int) -> dict[Cause, Intervals]:
     start, end, of_cause = table.start[first:last], table.end[first:last], table.cause[first:last]
     parts = {}
     for cause in Cause:
-        rows = of_cause == cause
+        rows = of_kinds(of_cause, cause)
         parts[cause] = union(start[rows], end[rows]) if rows.any() else EMPTY
     return parts
 

@@ -45,6 +45,8 @@ class UserFrames:
         trace, table = threads.trace, threads.trace.events
         events = threads.events(thread)
         frames = events[of_kinds(table.kind[events], *kinds)]
+        if not len(frames):
+            return UserFrames(trace, ())
         distinct, inverse = np.unique(table.name[frames], return_inverse=True)
         own = np.fromiter((is_own(trace.strings[name]) for name in distinct), bool, len(distinct))
         frames = frames[own[inverse]]

@@ -16,7 +16,7 @@ from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
 from parsers.model.names.steps import engine_step
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.arithmetic.innermost import Innermost, outermost_first
 from rules.analysis.arithmetic.intervals import Intervals, union
 from rules.analysis.arithmetic.ordering import by_start
 from rules.analysis.names.regions import RegionRole, is_loader, roles_of
@@ -52,7 +52,7 @@ class ThreadActivity:
 
     @cached_property
     def calls(self) -> Innermost:
-        return self._of(self.kind == EventKind.API)
+        return self._of(of_kinds(self.kind, EventKind.API))
 
     @cached_property
     def running(self) -> Intervals:
@@ -65,14 +65,24 @@ class ThreadActivity:
         return self._of(self._operator)
 
     @cached_property
+    def whole_operators(self) -> I64:
+        """The operators of ATen that lie inside no other, by start."""
+        events = self.events[self._operator]
+        events = events[named(self.trace, events, lambda name: name.startswith("aten::"))]
+        start, end = self.trace.events.start[events], self.trace.events.end[events]
+        order = outermost_first(start, end)
+        reach = np.maximum.accumulate(end[order])
+        return np.asarray(events[order[start[order] >= np.append(start[order[:1]], reach[:-1])]])
+
+    @cached_property
     def functions(self) -> Innermost:
         """Python's."""
-        return self._of(self.kind == EventKind.PYTHON)
+        return self._of(of_kinds(self.kind, EventKind.PYTHON))
 
     @cached_property
     def regions(self) -> Innermost:
         """Ranges of the user's code and of the framework, steps left out."""
-        return self._of(self._region & ~self._spans_all & (self._role != RegionRole.STEP))
+        return self._of(self._region & ~self._spans_all & ~of_kinds(self._role, RegionRole.STEP))
 
     @cached_property
     def user_regions(self) -> Innermost:
@@ -83,14 +93,14 @@ class ThreadActivity:
     @cached_property
     def engine_steps(self) -> Innermost:
         """Steps that bear the name that a serving engine or a trainer gives to one."""
-        mine = self._region & (self._role == RegionRole.STEP)
+        mine = self._region & of_kinds(self._role, RegionRole.STEP)
         return self._of(mine & named(self.trace, self.events, lambda name: engine_step(name) != ""))
 
     @cached_property
     def inputs(self) -> Innermost:
         """Data loaders and ranges named like one."""
         loader = self._operator & named(self.trace, self.events, is_loader)
-        return self._of((self._region & (self._role == RegionRole.INPUT)) | loader)
+        return self._of((self._region & of_kinds(self._role, RegionRole.INPUT)) | loader)
 
     @cached_property
     def read_backs(self) -> Innermost:
@@ -138,11 +148,11 @@ class ThreadActivity:
 
     @property
     def _operator(self) -> BOOL:
-        return np.asarray(self.kind == EventKind.CPU_OP)
+        return of_kinds(self.kind, EventKind.CPU_OP)
 
     @property
     def _region(self) -> BOOL:
-        return np.asarray(self.kind == EventKind.REGION)
+        return of_kinds(self.kind, EventKind.REGION)
 
     @cached_property
     def _spans_all(self) -> BOOL:
@@ -227,9 +237,9 @@ class Threads:
         """The API calls of one thread whose class is not OTHER, by start, and their classes."""
         if thread not in self._calls:
             table, events = self.trace.events, self._events[thread]
-            calls = events[table.kind[events] == EventKind.API]
+            calls = events[of_kinds(table.kind[events], EventKind.API)]
             classes = self.call_class[table.name[calls]]
-            calls = by_start(self.trace, calls[classes != Call.OTHER])
+            calls = by_start(self.trace, calls[~of_kinds(classes, Call.OTHER)])
             self._calls[thread] = calls, self.call_class[table.name[calls]]
         return self._calls[thread]
 
@@ -261,7 +271,7 @@ class Threads:
             events, kind = self._events[thread], self.activity(thread).kind
 
             def of_kind(which: EventKind) -> I64:
-                return np.asarray(events[kind == which])
+                return np.asarray(events[of_kinds(kind, which)])
 
             regions = of_kind(EventKind.REGION)
             regions = regions[of_the_program[self.trace.events.name[regions]]]
@@ -270,7 +280,7 @@ class Threads:
                 int(durations(self.trace, regions).sum()),
                 int(self.keys[thread][2] == process),
                 int(durations(self.trace, of_kind(EventKind.PYTHON)).sum()),
-                int(np.count_nonzero(kind == EventKind.API)),
+                int(np.count_nonzero(of_kinds(kind, EventKind.API))),
             )
 
         return max(same, key=weight)

@@ -6,6 +6,7 @@ import re
 from enum import StrEnum
 
 from parsers.model import EventKind, Trace, derived
+from parsers.model.events import of_kinds
 from parsers.model.late.regex import regex
 from rules.analysis.names.software import software_of
 
@@ -50,9 +51,7 @@ def is_python(trace: Trace) -> bool:
 
 def _is_python(trace: Trace) -> bool:
     """By its frames and operators, its processes' names, or PyTorch's kernels."""
-    if any(
-        (trace.events.kind == kind).any() for kind in (EventKind.PYTHON, EventKind.CPU_OP, EventKind.STEP)
-    ):
+    if of_kinds(trace.events.kind, EventKind.PYTHON, EventKind.CPU_OP, EventKind.STEP).any():
         return True
     if any(_PYTHON.search(lane.process_name) for lane in trace.lanes):
         return True

@@ -11,6 +11,7 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, Counter, EventKind, ProcessGroup, derived, derived_by
 from parsers.model.arrays import rows_by
+from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.devices import short_device_name
@@ -189,7 +190,7 @@ def blocks_by_step(analysis: Analysis, device: int, steps: Sequence[Step]) -> I6
     """Blocks of compute kernels in each step."""
     trace = analysis.trace
     kernels = trace.operations_of_device(device)
-    kernels = kernels[trace.events.kind[kernels] == EventKind.KERNEL]
+    kernels = kernels[of_kinds(trace.events.kind[kernels], EventKind.KERNEL)]
     kernels = kernels[~among(kernels, trace.collective_kernels)]
     until = np.concatenate(([0], np.cumsum(trace.attribute(Attribute.GRID, kernels))))
     starts = trace.events.start[kernels]

@@ -116,7 +116,7 @@ def completeness_of(trace: Trace) -> Completeness:
     only graphs were recorded, operations are not linked one to one, or many kernels have no launch either.
     """
     calls = trace.events.of_kind(EventKind.API)
-    launches = calls[calls_of(trace)[trace.events.name[calls]] == Call.LAUNCH]
+    launches = calls[of_kinds(calls_of(trace)[trace.events.name[calls]], Call.LAUNCH)]
     launches = launches[named(trace, launches, runs_a_kernel)]
     operations = trace.gpu_operations
     if not len(operations):
@@ -163,7 +163,7 @@ def is_sample(trace: Trace) -> bool:
     column = trace.attributes.get(Attribute.CORRELATION)
     if column is None:
         return False
-    numbers = ascending(column.value[trace.events.kind[column.event] == EventKind.API])
+    numbers = ascending(column.value[of_kinds(trace.events.kind[column.event], EventKind.API)])
     if len(numbers) < MIN_LAUNCHES:
         return False
     reach = (numbers[-1] - numbers[0]) / len(numbers)

@@ -284,7 +284,7 @@ def _first_pass(analysis: Analysis) -> Subject | None:
     of_thread = threads.events(int(threads.of_events(calls[:1])[0]))
     around = of_thread[of_kinds(events.kind[of_thread], EventKind.CPU_OP, EventKind.REGION)]
     around = around[events.start[around] <= events.start[calls[0]]]
-    later = np.sort(events.start[of_thread[events.kind[of_thread] == EventKind.API]])
+    later = np.sort(events.start[of_thread[of_kinds(events.kind[of_thread], EventKind.API)]])
     later = later[later >= waited.end]
     if not len(around) or np.searchsorted(later, events.end[around].max()) < NEARLY_ALL * len(later):
         return None

@@ -17,7 +17,7 @@ from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
 from rules.fixes.changes import share_of, without_calls
 from rules.losses.cpu_work import MIN_STEPS
 from rules.replay.replay import Replay
-from rules.replay.surroundings import surroundings_of, whole_operators
+from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
 
 FAR = 5  # operators before a product: converting its data, its weights and its bias, and scaling them
@@ -83,7 +83,7 @@ def _converting(analysis: Analysis, replay: Replay) -> BOOL:
     found = np.zeros(len(host), bool)
     calls = np.flatnonzero(operator >= 0)
     for activity, mine in analysis.threads.by_thread(host.event[calls]):
-        converting = _of_weights(trace, whole_operators(activity))
+        converting = _of_weights(trace, activity.whole_operators)
         found[calls[mine]] = np.isin(operator[calls[mine]], converting)
     return found
 

@@ -18,7 +18,7 @@ from rules.losses.cpu_work import MIN_STEPS
 from rules.remedies.constants import BUILT_ONCE
 from rules.replay.chance import time_within
 from rules.replay.replay import Replay
-from rules.replay.surroundings import surroundings_of, whole_operators
+from rules.replay.surroundings import surroundings_of
 
 
 @fix
@@ -46,7 +46,7 @@ What makes it more or less
         found: dict[int, Built] = {}
         calls = np.flatnonzero(operator >= 0)
         for activity, mine in analysis.threads.by_thread(host.event[calls]):
-            made = built(analysis.trace, whole_operators(activity))
+            made = built(analysis.trace, activity.whole_operators)
             nodes[calls[mine]] = np.isin(operator[calls[mine]], made.operators)
             if len(made.operators):
                 found[int(analysis.threads.of_events(made.operators[:1])[0])] = made

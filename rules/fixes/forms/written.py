@@ -12,14 +12,13 @@ from rules.fixes.base import MIN_GPU_SHARE
 from rules.fixes.changes import share_of
 from rules.replay.origins import called_operators
 from rules.replay.replay import Replay
-from rules.replay.surroundings import whole_operators
 
 
 def called_in_order(analysis: Analysis) -> Iterator[I64]:
     """The operators that lie inside no other, by start, of each thread that makes calls of the replay."""
     found = called_operators(analysis)
     for activity, _ in analysis.threads.by_thread(np.unique(found[found >= 0])):
-        yield whole_operators(activity)
+        yield activity.whole_operators
 
 
 def calls_of(analysis: Analysis, operators: I64) -> BOOL:

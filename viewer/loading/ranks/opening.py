@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from parsers.files.base import Accompanying, Reopenable, Source
+from parsers.files.base import Accompanying, Source, is_reopenable
 from parsers.files.containers import Contents, contents
 from parsers.files.fetched import address_of
 from parsers.files.signatures import USUAL_GROWTH
@@ -135,7 +135,7 @@ def files_of_many(
     others: list[list[Source]] = []
     for _, parser, sources in recordings_of(found):
         progress.stop_if_wanted()
-        if isinstance(parser, Reopenable) and not isinstance(parser, Accompanying):
+        if parser is not None and is_reopenable(parser) and not isinstance(parser, Accompanying):
             timelines.append((parser.format, sources))
         else:
             others.append(sources)

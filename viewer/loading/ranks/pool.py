@@ -19,6 +19,7 @@ from viewer.loading.ranks.reducing import reduce_rank
 from viewer.loading.ranks.wanted import Reduced, Wanted
 
 _LOOK_EVERY_S = 0.1
+_COLLECT_AFTER = 5_000  # objects more than were freed: what some 20 ranks leave, 30 MB
 _AHEAD = 2  # recordings asked for, for each process: so many answers at most wait to be taken
 FEW = 4  # recordings that are reduced sooner than another process has started
 
@@ -54,11 +55,15 @@ def _said(done: int, count: int) -> str:
 
 
 def _reduced(wanted: Wanted) -> Reduced:
-    """What a process of the pool does; nobody looks for garbage again in what the first recording made it load."""
+    """What a process of the pool does; nobody looks for garbage again in what the first recording made it load.
+
+    What a rank leaves is freed at once but for some 200 objects that hold one another: these are looked for less often.
+    """
     reduced = reduce_rank(wanted)
     if not gc.get_freeze_count():
         gc.collect()
         gc.freeze()
+        gc.set_threshold(_COLLECT_AFTER)
     return reduced
 
 
