@@ -16,11 +16,11 @@ from rules.analysis.idle.threads import ThreadActivity
 from rules.analysis.names.regions import is_loader
 from rules.analysis.names.software import software_of
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule
-from rules.losses.cpu_work import MAX_NAMED, MIN_NAMED, Products, named_shares, own_lines, products_of
+from rules.losses.cpu_work import MAX_NAMED, Products, named_shares, own_lines, products_of
 from rules.remedies.cpu_work import ALL_CORES, FEWER_THREADS, LARGE_OPERATORS, SINGLE_PRECISION
 from rules.remedies.remedy import Remedy
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind, quoted
-from rules.terms.shares import MAJORITY, NEARLY_ALL
+from rules.terms.shares import MAJORITY, MIN_NAMED, NEARLY_ALL
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, shortened, without_times
 

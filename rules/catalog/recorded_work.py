@@ -17,11 +17,11 @@ from rules.analysis.beside.recorded_work import (
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.kernels.operator_roofs import shown_shapes, work_of
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
+from rules.terms.shares import MIN_NAMED
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, shortened
 
 MAX_NAMED = 3
-MIN_NAMED = 0.05  # of all operations
 MAX_NAME = 40  # characters
 _CODE = """observer = ExecutionTraceObserver().register_callback("operators.json")
 with torch.profiler.profile(execution_trace_observer=observer) as prof:   # both of the same steps

@@ -25,12 +25,12 @@ from rules.kernels.operator_roofs import work_of
 from rules.kernels.operator_work import PRODUCTS
 from rules.source_lines import line_of_frame
 from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms.shares import MIN_NAMED
 from rules.wording.phrases import listed
 
 MAX_NAMED = 3
 MIN_STEPS = 2  # of one, nobody knows whether it comes again
 MIN_SHARE = 0.05  # of a step: each program has some of whatever the rules look for
-MIN_NAMED = 0.05  # of the time that is looked into
 MIN_SEEN = 0.03  # of a step, before interruptions are shared out: of less, too little is known
 _ADDRESS = regex(r" object at 0x[0-9a-f]+")  # of one object of many of a class
 

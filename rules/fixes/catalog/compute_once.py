@@ -16,12 +16,12 @@ from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
 from rules.fixes.changes import copies, share_of, without_calls
 from rules.losses.owners import place_of
+from rules.replay.chance import MIN_STEPS
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
 
-MIN_STEPS = 3
 MIN_ELEMENTS = 1_000_000
 MAX_PER_NS = 10.0  # elements: no GPU writes more than 10 TB/s, so what took less time did not make them
 MAX_OPERATORS = 20_000  # in a step
