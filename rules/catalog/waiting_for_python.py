@@ -31,7 +31,7 @@ from rules.remedies.host_work import (
     off_the_path,
 )
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.shares import MAJORITY, NEARLY_ALL
+from rules.terms.shares import MAJORITY
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.phrases import has_stacks, share
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours
@@ -90,7 +90,7 @@ When it is wrong
         locked = locked_out(waiting)
         compiling = sum(each.ns for each in waiting.blames if is_compilation(each.culprit))
         starts = analysis.steps_in_window < 2 and _made_first(waiting) >= MAJORITY * waiting.worst_ns
-        once = not analysis.steps_in_window and waiting.longest_ns >= NEARLY_ALL * waiting.worst_ns
+        once = waiting.comes_once
         recompiles = analysis.steps_in_window > 1 and compiling >= MAJORITY * waiting.worst_ns
         yield idle_finding(
             self,

@@ -21,7 +21,7 @@ from rules.findings.base import Category, Evidence, Finding, Rule, Severity
 from rules.losses.concentration import Extent, extent
 from rules.remedies.remedy import Remedy
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
-from rules.terms.shares import MAJORITY
+from rules.terms.shares import MAJORITY, NEARLY_ALL
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share, shortened
 from rules.wording.words import Words
@@ -200,6 +200,11 @@ class IdleTime:
     @property
     def longest_ns(self) -> int:
         return int(self._length(self.rows[:1])[0]) if len(self.rows) else 0
+
+    @property
+    def comes_once(self) -> bool:
+        """Whether one wait is nearly all of it, in a recording without steps: nothing tells that it comes again."""
+        return not self.analysis.steps_in_window and self.longest_ns >= NEARLY_ALL * self.worst_ns
 
 
 def any_stream(trace: Trace, device: int) -> int:
