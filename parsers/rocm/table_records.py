@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from parsers.model import F64, I64, Device, EventKind, KernelProfile, Progress
-from parsers.model.arrays import ABSENT
+from parsers.model.arrays import ABSENT, MAX_NUMBER
 from parsers.model.kernels import MetricValue
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -188,13 +188,13 @@ def profiles_of(rows: Rows, counters: Mapping[str, str], progress: Progress) -> 
     names = [kernel_title(text) for text in texts]
     grid, block = _sizes(rows)
     blocks = np.maximum(-(-np.maximum(grid, 1) // np.maximum(block, 1)), 1)
-    time = rows.integers(*END) - rows.integers(*START)
+    time = _durations(rows)
     devices, device = rows.texts(*_GPU)
     found: list[KernelProfile] = []
     for number, metrics in _metrics(rows, counters).items():
         if len(found) % _PROFILES_AT_ONCE == 0:
             progress.step(number / max(rows.length, 1), "reading counters")
-        timed = 0 < time[number] < -ABSENT // 2
+        timed = 0 < time[number] < MAX_NUMBER  # nan where it is not stated
         gpu = re.search(r"\d{1,6}", devices[device[number]])
         found.append(
             KernelProfile(
@@ -208,12 +208,18 @@ def profiles_of(rows: Rows, counters: Mapping[str, str], progress: Progress) -> 
                 stream=None,
                 process=None,
                 process_name="",
-                metrics=metrics | ({"DurationNs": int(time[number])} if timed else {}),
+                metrics=metrics | ({"DurationNs": round(time[number])} if timed else {}),
                 units={"DurationNs": "ns"} if timed else {},
                 device_name=AMD_GPU,
             )
         )
     return found
+
+
+def _durations(rows: Rows) -> F64:
+    """ns of each dispatch, which rocprofiler-compute states as the means of several runs; nan where none is stated."""
+    start, end = (next((name for name in names if name in rows), "") for names in (START, END))
+    return rows.numbers(end) - rows.numbers(start) if start and end else np.full(rows.length, np.nan)
 
 
 def _metrics(rows: Rows, counters: Mapping[str, str]) -> dict[int, dict[str, MetricValue]]:

@@ -30,6 +30,10 @@ _FEWER_THREADS = (
     "Use fewer threads: OMP_NUM_THREADS or OPENBLAS_NUM_THREADS, above all where one pool of threads calls a library "
     "with another."
 )
+_WITHOUT_START = (
+    "Record the program's work without its start (py-spy record --pid), or see which modules take it: "
+    "python -X importtime."
+)
 _OTHER_PROCESSES = "Record the processes it waits for, too: py-spy record --subprocesses."
 _CODE = """# py-spy record --threads --format speedscope --output cpu.json -- python train.py
 # perf record -F 99 -g python -X perf train.py && perf script > cpu.txt     # with what libraries do"""
@@ -80,6 +84,7 @@ When it is wrong
             remedy=remedy(
                 *([_WITH_SYMBOLS] if _without_symbols(time)[0] else []),
                 *([_FEWER_THREADS] if _is_spinning(time) else []),
+                *([_WITHOUT_START] if _is_importing(_shared(time, named)) else []),
                 *([_OTHER_PROCESSES] if _waiting(time, named) else []),
                 "See Flame for the full stacks and what the named lines call.",
                 "If the GPU waits for this code, make it do less, or move it to other processes.",
@@ -128,6 +133,11 @@ def _shared(time: OwnTime, named: list[OwnFrame]) -> OwnFrame | None:
     return first if first is not None and named and first.ns > named[0].ns else None
 
 
+def _is_importing(shared: OwnFrame | None) -> bool:
+    """Whether it is Python's own machinery that finds and runs modules."""
+    return shared is not None and shared.file.startswith("<frozen importlib")
+
+
 def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
     if _is_spinning(time):
         share = percent(time.spinning_ns / time.sampled_ns)
@@ -136,6 +146,8 @@ def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
         return Headline("The program waits for other threads or processes", f"{percent(waiting)} of the time")
     if (shared := _shared(time, named)) is not None:
         name, share = shortened(shared.function, MAX_BELOW), percent(shared.ns / time.sampled_ns)
+        if _is_importing(shared):
+            return Headline(f"{share} of the CPU's time is in importing modules")
         return Headline(f"{share} of the CPU's time is in {name}, called from several places")
     binary, ns = _without_symbols(time)
     if binary:
@@ -179,9 +191,10 @@ def _account(time: OwnTime, named: list[OwnFrame]) -> str:
     if told := _told_of(time, named):
         text += f": {listed([_told(time, each) for each in told])}"
     if (shared := _shared(time, named)) is not None:
-        text += (
-            f". {percent(shared.ns / time.sampled_ns)} is in {_place(shared)}, called from several of them"
+        where = (
+            "importing modules" if _is_importing(shared) else f"{_place(shared)}, called from several of them"
         )
+        text += f". {percent(shared.ns / time.sampled_ns)} is in {where}"
     if _is_spinning(time):
         text += (
             f". For {duration(time.spinning_ns)} threads gave their core away again and again (sched_yield)"

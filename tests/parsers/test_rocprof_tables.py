@@ -37,6 +37,7 @@ ROCPROF = """"Index","KernelName","gpu-id","queue-id","queue-index","pid","tid",
 0,"laplacian(double*, int) [clone .kd]",8,0,0,9,9,1024,256,0,0,16,0,32,64,"0x0","0x7f",5,10,30,31,20
 1,"fill.kd",8,0,1,9,9,256,256,0,0,16,0,32,64,"0x0","0x7f",5,40,50,51,10
 """
+TIMED = (("gemm", "41551790928449.25", "41551790928750.5"), ("fill", "41551790928800", "41551790928900"))
 COUNTERS = """Dispatch_ID,GPU_ID,Queue_ID,PID,TID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Scratch_Per_Workitem,\
 Arch_VGPR,Accum_VGPR,SGPR,Wave_Size,Kernel_Name,Start_Timestamp,End_Timestamp,Correlation_ID,SQ_WAVES,TCC_HIT_sum
 0,2,0,9,9,4096,256,0,0,16,0,32,64,"gemm(float*)",100,400,0,64,123.5
@@ -256,6 +257,21 @@ def test_a_database_of_rocprof_without_hip_calls_has_its_dispatches(tmp_path: Pa
     trace = open_trace([path])
     assert named(trace, EventKind.KERNEL) == ["gemm"]
     assert named(trace, EventKind.API) == ["hsa_dispatch"]
+
+
+def test_the_longest_of_profiled_kernels_is_named_though_its_times_are_means(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pmc_perf.csv"
+    rows = (f"{number},0,{name},{start},{end},5" for number, (name, start, end) in enumerate(TIMED))
+    path.write_text(
+        "Dispatch_ID,Grid_Size,Kernel_Name,Start_Timestamp,End_Timestamp,SQ_WAVES\n" + "\n".join(rows)
+    )
+    assert [each.duration_ns for each in open_trace([path]).kernels] == [301.0, 100.0]
+    assert main(["diagnose", str(path)]) == 0
+    assert capsys.readouterr().out.startswith(
+        "2 profiled kernels, 75 % of their time in gemm: AMD's counters"
+    )
 
 
 def test_counters_of_any_name_are_of_amds_gpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

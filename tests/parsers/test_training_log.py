@@ -142,6 +142,44 @@ def test_a_bar_that_stands_still_has_no_times(tmp_path: Path) -> None:
         opened(tmp_path, "".join(bar(step, 90, "0.00it/s") for step in range(20)))
 
 
+def stamped(count: int, every_s: float, fraction: str = ",500") -> str:
+    lines = []
+    for number in range(count):
+        at = number * every_s
+        clock = f"{10 + int(at) // 3600:02}:{int(at) // 60 % 60:02}:{int(at) % 60:02}"
+        part = fraction and f",{round(at % 1 * 1000):03}"
+        lines.append(f"[2026-06-15 {clock}{part}] INFO - Epoch [1/9] Step [{20 * number}/756] Loss: 0.1")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(("count", "known"), [(10, False), (11, True)])
+def test_counters_beside_times_of_day_tell_what_an_iteration_takes(
+    count: int, known: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(stamped(count, 6.5))
+    parser = parser_of(identify(path))
+    assert (parser is not None and parser.format == "training-log") is known
+    if known:
+        (table,) = open_trace([path]).tables
+        assert table.title == "Log with times of day: an iteration takes 325 ms (median of 10)"
+        assert table.column("iteration")[0] == 20.0
+
+
+@pytest.mark.parametrize(("every_s", "known"), [(9, False), (10, True)])
+def test_whole_seconds_tell_from_ten_on(every_s: int, known: bool, tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(stamped(12, every_s, ""))
+    parser = parser_of(identify(path))
+    assert (parser is not None and parser.format == "training-log") is known
+
+
+def test_a_new_epoch_is_no_iteration(tmp_path: Path) -> None:
+    first = stamped(12, 6.5)
+    later = stamped(12, 6.5).replace(" 10:", " 11:")
+    assert len(iterations(opened(tmp_path, first + later)).rows) == 22
+
+
 def test_how_its_ranks_are_connected_is_told_too(tmp_path: Path) -> None:
     nccl = "node-a:7:8 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via SHM/direct\n"
     trace = opened(tmp_path, nccl + log("nanoGPT", 0.5, 0.5, 0.5))

@@ -197,3 +197,15 @@ def test_frames_are_taken_apart() -> None:
     assert frame_parts("load (/a/b.py:12)") == ("load", "/a/b.py", 12)
     assert frame_parts("smooth (/tmp/burn)") == ("smooth", "/tmp/burn", 0)
     assert frame_parts("solve") == ("solve", "", 0)
+
+
+def test_what_pythons_importer_runs_is_importing_modules(tmp_path: Path) -> None:
+    path = tmp_path / "stacks.txt"
+    importer = "_call_with_frames_removed (<frozen importlib._bootstrap>:488)"
+    stacks = [
+        f"<module> (train.py:1);{importer};<module> (a{number}.py:3);{importer} 20" for number in range(4)
+    ]
+    path.write_text("\n".join([*stacks, "<module> (train.py:9);step (train.py:5) 19"]) + "\n")
+    (finding,) = diagnose(open_trace([path])).findings
+    assert finding.title == "81 % of the CPU's time is in importing modules"
+    assert "python -X importtime" in finding.advice[0]

@@ -13,20 +13,25 @@ from parsers.model import CopyKind
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
-from rules.fixes.base import Change, Proposal, fixes
+from rules.fixes.base import Proposal, fixes
+from rules.fixes.catalog.compute_once import _from_kept
+from rules.fixes.catalog.convert_once import _of_weights
+from rules.fixes.catalog.spread_slow_steps import _slow_steps
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.plan import Promise
 from rules.fixes.work_of_one_rank import part_of_all_ranks
-from rules.replay.replay import Replay, replay_of
+from rules.replay.replay import Change, Replay, replay_of
 from tests.rules.builder import TinyTrace, steps
 
 Body = Callable[[TinyTrace, int], None]
 Kernels = tuple[tuple[str, float], ...]  # names, and us of a step
 
 
-def proposed(fix: str, body: Body, into: TinyTrace | None = None) -> tuple[Replay, list[Proposal]]:
-    """What one fix proposes where each of five steps of 4 ms does the same."""
-    analysis = Analysis(steps(5, 4_000.0, body, into=into).build())
+def proposed(
+    fix: str, body: Body, into: TinyTrace | None = None, times: int = 5
+) -> tuple[Replay, list[Proposal]]:
+    """What one fix proposes where each of some steps of 4 ms does the same."""
+    analysis = Analysis(steps(times, 4_000.0, body, into=into).build())
     replay = replay_of(analysis)
     (wanted,) = [each for each in fixes() if each.id == fix]
     return replay, list(wanted.proposals(analysis, replay))
@@ -203,3 +208,149 @@ def test_a_rank_does_more_that_makes_half_as_many_calls_again(calls: tuple[int, 
 @pytest.mark.parametrize(("high", "vague"), [(1.81, True), (1.79, False)])
 def test_a_band_is_vague_whose_ends_are_four_fifths_apart(high: float, vague: bool) -> None:
     assert Promise("acme-1", cast(Any, None), 1.0, 1.4, high, 1.0).vague is vague
+
+
+SORT = "void at_cuda_detail::cub::DeviceRadixSortOnesweepKernel<float>"
+SCAN = "void at::native::tensor_kernel_scan_innermost_dim<float>"
+
+
+@pytest.mark.parametrize(("us", "found"), [(56.0, True), (55.0, False)])
+def test_candidates_are_selected_first_where_sorting_takes_a_tenth(us: float, found: bool) -> None:
+    """Twice that of 1,000 us and twice that, and nothing else behind it."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 5, "aten::sort")
+        for number in range(20):
+            trace.operation(10 + 50 * number, 60 + 50 * number, "sm90_xmma_gemm_bf16", 2.0 + 6 * number)
+        trace.operation(1_010, 1_010 + us, SORT, 130)
+        trace.operation(1_010 + us, 1_010 + 2 * us, SCAN, 140)
+
+    replay, made = proposed("select-before-sorting", body)
+    assert bool(made) is found
+    if found:
+        assert left(replay, made[0].expected, "Sort") == pytest.approx(0.1)
+        assert left(replay, cast(Change, made[0].low), "scan") == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(("reads_us", "found"), [(9.9, True), (10.1, False)])
+def test_rows_are_picked_where_a_twentieth_of_what_sorting_takes_reads_them(
+    reads_us: float, found: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 20, "aten::sort")
+        trace.operation(10, 210, SORT, 2)
+        trace.op(30, 32, "aten::slice")
+        trace.op(33, 60, "aten::add")
+        trace.operation(210, 210 + reads_us, "elementwise", 40)
+        trace.operation(300, 700, "void some_other_kernel", 50)
+
+    replay, made = proposed("pick-without-sorting", body, times=10)
+    assert bool(made) is found
+    if found:
+        assert left(replay, made[0].expected, "Sort") == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("launches", "found"), [(20, True), (19, False)])
+def test_twenty_launches_are_worth_a_graph(launches: int, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 5, "aten::mm")
+        for number in range(launches):
+            trace.operation(10 + 10 * number, 15 + 10 * number, f"kernel_{number % 4}", 2 + 10 * number)
+        trace.call(10 + 10 * launches, 900, "cudaDeviceSynchronize")
+
+    replay, made = proposed("replay-cuda-graph", body)
+    assert bool(made) is found
+    if found:
+        overlay = replay.overlay([made[0].expected])
+        launching = replay.host.call == Call.LAUNCH
+        assert overlay.cost[launching].reshape(5, -1)[2].sum() == pytest.approx(
+            replay.usual.cost[launching].reshape(5, -1)[2, 0] + 10_000 + 500 * launches, rel=0.3
+        )
+        assert overlay.cost[launching].max() >= 10_000 + 500 * launches
+
+
+@pytest.mark.parametrize(("dispatches", "found"), [(10, True), (9, False)])
+def test_ten_functions_that_jax_dispatches_are_compiled_into_one(dispatches: int, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(dispatches):
+            at = 100.0 * number
+            trace.region(at, at + 80, "PjitFunction(add)")
+            trace.operation(at + 20, at + 60, "loop_add_fusion", at + 5)
+
+    replay, made = proposed("compile-step-with-jit", body)
+    assert bool(made) is found
+    if found:
+        cost = replay.overlay([made[0].expected]).cost
+        assert set(np.round(cost[cost > 0]).tolist()) == {100_000.0}
+
+
+@pytest.mark.parametrize(("silent_us", "kept"), [(910.0, True), (890.0, False)])
+def test_a_millisecond_of_python_between_dispatches_may_stay(silent_us: float, kept: bool) -> None:
+    """From a launch on, 95 us before it."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(30):
+            at = 100.0 * number + (silent_us if number > 5 else 0)
+            trace.region(at, at + 100, "PjitFunction(add)")
+            trace.operation(at + 20, at + 60, "loop_add_fusion", at)
+
+    _, (only,) = proposed("compile-step-with-jit", body)
+    assert (only.low is not None) is kept
+
+
+Tensor = tuple[int, ...]
+
+
+@pytest.mark.parametrize(
+    ("table", "asked", "before_ns", "found"),
+    [
+        ((1000, 1000), (10, 1000), 10.0, True),
+        ((999, 1000), (10, 1000), 10.0, False),  # fewer than a million values
+        ((1000, 1000), (10, 1000), 100_001.0, False),  # what ran before may have made it
+        ((1000, 1000), (10, 1000), 99_999.0, True),
+        ((1000, 1600), (99, 1000), 10.0, True),
+        ((1000, 1600), (100, 1000), 10.0, False),  # a sixteenth of it is the request's
+    ],
+)
+def test_a_kept_table_has_a_million_values_and_sixteen_times_those_of_a_request(
+    table: Tensor, asked: Tensor, before_ns: float, found: bool
+) -> None:
+    names = ["aten::linear", "aten::sum", "aten::mm"]
+    shapes: list[list[Tensor]] = [[asked], [table], [asked, table]]
+    made, kept = _from_kept(names, shapes, [before_ns, 10.0, 10.0])
+    assert bool(made.any()) is found
+    assert kept == (table if found else ())
+
+
+@pytest.mark.parametrize(("others", "found"), [(4, True), (5, False)])
+def test_weights_are_converted_at_most_five_operators_before_their_product(others: int, found: bool) -> None:
+    trace = TinyTrace()
+    weights, data = [512, 256], [64, 256]
+    rows = [trace.op(0, 5, "aten::to")]
+    trace.shapes(rows[0], [weights], ["float"])
+    for number in range(others):
+        rows.append(trace.op(10 + 10 * number, 15 + 10 * number, "aten::to"))
+        trace.shapes(rows[-1], [[7, 7]], ["float"])
+    rows.append(trace.op(100, 105, "aten::linear"))
+    trace.shapes(rows[-1], [data, weights], ["half", "half"])
+    assert bool(len(_of_weights(trace.build(), np.array(rows)))) is found
+
+
+@pytest.mark.parametrize(
+    ("extra_us", "found"),
+    [(2_100, True), (1_900, False)],
+)
+def test_steps_are_slow_that_take_half_as_long_again_and_do_more(extra_us: float, found: bool) -> None:
+    trace = TinyTrace()
+    at = 0.0
+    for number in range(9):
+        longer = extra_us if number == 4 else 0.0
+        trace.shift = at
+        trace.step(0, 4_000 + longer, f"ProfilerStep#{number}")
+        trace.op(0, 3_900 + longer, "aten::mm")
+        trace.kernels(10, 20 + (8 if longer else 0), 20, 100)
+        trace.operation(3_900 + longer, 3_950 + longer, "last", 3_890 + longer)
+        at += 4_000 + longer
+    trace.shift = 0.0
+    analysis = Analysis(trace.build())
+    assert bool(_slow_steps(analysis, replay_of(analysis)).any()) is found

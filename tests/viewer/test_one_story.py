@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from pathlib import Path
@@ -17,7 +18,7 @@ from rules.verdict.promises import first_step, gain, promise_for
 from rules.verdict.verdict import time_parts, verdict
 from rules.wording.headline import Part
 from rules.wording.words import Reader
-from tests.opened import analysed, diagnosed
+from tests.opened import analysed, diagnosed, opened
 from viewer.reports.diagnosis_report import as_html, card, diagnosis_report
 from viewer.reports.fixes_report import fixes_text, numbers_of_changes
 from viewer.reports.json_report import as_json
@@ -278,3 +279,15 @@ def test_a_page_and_a_terminal_call_each_kernel_by_its_short_name_alone() -> Non
     kernels, *_ = tables_blocks(rows_that_matter(analysed(sample)), 20, 5)
     assert kernels.columns == ("name", "calls", "total", "gpu time")
     assert [each for each in kernels.rows if "<" in each[0] or each[0].startswith("void ")] == []
+
+
+def test_what_was_noted_of_several_kinds_of_events_is_said_once_with_their_number(tmp_path: Path) -> None:
+    events = [
+        {"ph": "X", "ts": number * 10, "dur": 5, "pid": 1, "tid": 1, "name": "work"} for number in range(4)
+    ]
+    events += [{"ph": phase, "ts": 3, "pid": 1, "tid": 1, "name": "object", "id": 1} for phase in "NODNN"]
+    path = tmp_path / "objects.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    report = " ".join(as_text(opened(path), diagnosed(path), analysed(path)).split())
+    assert report.count("of a phase that a timeline cannot show") == 1
+    assert "of a phase that a timeline cannot show (5 times)" in report

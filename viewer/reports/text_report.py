@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from dataclasses import replace
 
 from parsers.model import EventKind, Trace
 from parsers.model.names.devices import device_name
+from parsers.model.quality import QualityNote
 from parsers.model.units import duration, percent
 from parsers.ranks.rank_choice import LEFT_OUT
 from rules import Diagnosis, Finding
@@ -114,8 +116,13 @@ def _about(trace: Trace, analysis: Analysis) -> list[str]:
 
 
 def _notes(trace: Trace) -> list[str]:
-    """What the recording says of itself and what was repaired, noted or set aside in it."""
-    notes = trace.quality.notes
+    """What the recording says of itself and what was repaired, noted or set aside in it; one sentence once."""
+    counted: dict[tuple[str, str], QualityNote] = {}
+    for each in trace.quality.notes:
+        said = (each.reason, each.example if each.kind == LEFT_OUT else "")
+        before = counted.get(said)
+        counted[said] = replace(before, count=before.count + each.count) if before else each
+    notes = tuple(counted.values())
     lines = []
     for note in notes[:MAX_NOTES]:
         times = f" ({note.count:,} times)" if note.count > 1 else ""

@@ -48,7 +48,7 @@ class RocprofTables:
     files: ClassVar[str] = "tables of rocprof, rocprofv3 and rocprofiler-compute"
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     priority: ClassVar[int] = 55
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def recognises(self, source: Source) -> bool:
         head = source.head

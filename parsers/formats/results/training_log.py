@@ -18,9 +18,11 @@ from parsers.model.results import TimeOf, Totals
 from parsers.model.units import duration, percent
 from parsers.nccl_messages import nccl_tables
 from parsers.printed_profile import read_profile
+from parsers.smi.clock import local_ns
 
 MIN_LINES = 3  # of one sort: a single one may be anybody's
-MIN_UPDATES = 10  # of a progress bar, which many programs have for something else
+MIN_UPDATES = 10  # of a progress bar, or of a counter, which many programs have for something else
+MIN_APART_S = 10  # of two lines whose times are whole seconds: else these say too little
 MIN_WAITING = 0.5  # of the iterations: what waits as long is told as what takes the program's time
 MIN_SLOW = 2.0  # times the median: one iteration of twenty that takes as long is told, and so is the first
 _S, _MS = 1e9, 1e6
@@ -81,6 +83,11 @@ _BAR = regex(  # tqdm's
     rf"\b(?P<step>\d{{1,12}})/(?P<all>\d{{1,12}}) \[[\d:]{{4,10}}<[^\],\n]{{1,20}}, {{1,3}}"
     rf"(?:(?P<time>{_NUMBER})s/it|(?P<rate>{_NUMBER})it/s)"
 )
+_STAMPED = regex(  # a line of a logger that counts iterations and states no time of them but its own
+    r"(?P<date>20\d\d[-/]\d\d[-/]\d\d)[ T](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)[^\n]{0,120}?"
+    r"\b(?:[Ss]tep|[Ii]ter|[Ii]teration|[Bb]atch)[^\w\n]{1,3}(?P<step>\d{1,12})(?:/(?P<all>\d{1,12}))?\b"
+)
+_HAS_FRACTION = regex(r"[.,]")
 _COLUMNS = (
     ResultColumn("iteration"),
     ResultColumn("took", "ms"),
@@ -101,11 +108,11 @@ class TrainingLog:
     )
     suffixes: ClassVar[tuple[str, ...]] = (".log", ".txt", ".out")
     priority: ClassVar[int] = 66
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         texts = [each.decode("utf-8", "replace") for each in source.printed]
-        return any(_sort_of(each) is not None or _bar_of(each) for each in texts)
+        return any(_sort_of(each) is not None or _stamps_of(each) or _bar_of(each) for each in texts)
 
     def read(self, source: Source, progress: Progress) -> Trace:
         return read_profile(source, progress, (self.format, "a training program"), _tables)
@@ -133,8 +140,36 @@ def _bar_of(text: str) -> list[re.Match[str]]:
 def _tables(content: bytes) -> Iterator[ResultTable]:
     text = utf8(content).decode("utf-8", "replace")
     sort = _sort_of(text)
-    yield from _of_iterations(sort, text) if sort is not None else _of_bar(_bar_of(text))
+    if sort is not None:
+        yield from _of_iterations(sort, text)
+    elif stamps := _stamps_of(text):
+        yield _of_stamps(stamps)
+    else:
+        yield from _of_bar(_bar_of(text))
     yield from nccl_tables(text)
+
+
+def _stamps_of(text: str) -> list[tuple[float, float]]:
+    """Iterations, and what each took on average since the line before it (ns); empty where too few lines tell."""
+    found: list[tuple[float, float]] = []
+    before: tuple[str | None, int, int] | None = None
+    for each in _STAMPED.finditer(text):
+        moment = local_ns(each["date"].replace("/", "-"), each["clock"])
+        if moment is None:
+            continue
+        step, whole = int(each["step"]), each["all"]
+        if before is not None and before[0] == whole and step > before[1]:
+            apart = moment - before[2]
+            if apart >= (0 if _HAS_FRACTION.search(each["clock"]) else MIN_APART_S * _S) and apart > 0:
+                found.append((float(step), apart / (step - before[1])))
+        before = whole, step, moment
+    return found if len(found) >= MIN_UPDATES else []
+
+
+def _of_stamps(found: list[tuple[float, float]]) -> ResultTable:
+    took = np.array([ns for _, ns in found])
+    rows = tuple((step, ns / _MS) for step, ns in found)
+    return ResultTable(_told("Log with times of day", took, None), _COLUMNS[:2], rows)
 
 
 def _of_bar(updates: list[re.Match[str]]) -> Iterator[ResultTable]:
@@ -163,14 +198,14 @@ def _of_iterations(sort: _Sort, text: str) -> Iterator[ResultTable]:
     waiting = float(waited[1:].sum() / max(took[1:].sum(), 1.0))  # the first one starts everything
     if waits and MIN_WAITING <= waiting <= 1.0:
         yield _parts(took[1:], waited[1:])
-    yield ResultTable(_told(sort.name, took, waiting if waits else None), _COLUMNS, rows)
+    yield ResultTable(_told(f"Log of {sort.name}", took, waiting if waits else None), _COLUMNS, rows)
 
 
-def _told(name: str, took: F64, waiting: float | None) -> str:
+def _told(log: str, took: F64, waiting: float | None) -> str:
     """ "Log of timm: an iteration takes 412 ms (median of 250), 3.1 % of it waiting for data"."""
     usual = float(np.median(took))
     slow = float(np.percentile(took[1:], 95.0))
-    said = f"Log of {name}: an iteration takes {duration(usual)} (median of {len(took):,})"
+    said = f"{log}: an iteration takes {duration(usual)} (median of {len(took):,})"
     if waiting is not None and waiting <= 1.0:
         said += f", {percent(waiting)} of it waiting for data"
     if usual and slow >= MIN_SLOW * usual:
