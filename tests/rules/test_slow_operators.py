@@ -15,7 +15,7 @@ from rules.fixes.plan import Plan, make_plan
 from rules.kernels.memory_orders import orders_differ
 from rules.kernels.slow_operators import slow_operators
 from tests.opened import opened
-from tests.rules.builder import TinyTrace
+from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_fixes import plan_of_body
 from viewer.statistics.operator_roofs import roof_table
 
@@ -121,3 +121,18 @@ def test_the_orders_of_small_tensors_do_not_matter(
     trace.shapes(trace.op(0, 1, "aten::add"), [[rows, 32]] * 2, ["float", "float"])
     monkeypatch.setattr(Trace, "arguments", lambda *_: {"Input Strides": [[32, 1], [1, rows]]})
     assert orders_differ(trace.build(), 0) is found
+
+
+@pytest.mark.parametrize(("strides", "found"), [([ROWS, PLANES], True), ([ROWS, ROWS], False)])
+def test_on_the_cpu_alone_the_orders_of_tensors_are_told_by_their_strides(
+    monkeypatch: pytest.MonkeyPatch, strides: list[list[int]], found: bool
+) -> None:
+    monkeypatch.setattr(Trace, "arguments", lambda *_: {"Input Strides": strides})
+
+    def body(trace: TinyTrace, _: int) -> None:
+        shapes = [[4, 256, 64, 64]] * 2
+        trace.shapes(trace.op(0, 37_000, "aten::add"), [*shapes, []], ["float", "float", "Scalar"])
+        trace.op(37_000, 44_000, "aten::mm")
+
+    told = [each.title for each in diagnose(steps(5, 44_100, body).build()).findings]
+    assert any("aten::add reads tensors in different memory orders" in each for each in told) is found
