@@ -1,7 +1,8 @@
-"""``python -m tests.mutation [--count N] [--seed S] [--only TEXT]``: does a test notice that a constant was changed?
+"""``python -m tests.mutation [--count N] [--only TEXT] [--tests FILE ...]``: does a test notice a changed constant?
 
 Each constant of rules and parsers is made larger and smaller, and the tests run that reach a function which reads it.
-Which ones these are, a run of all of them notes first; it is kept in .pytest_cache until ``--anew``. What no test
+Which ones these are, a run of all of them notes first; it is kept in .pytest_cache until ``--anew``. With ``--tests``
+nothing is noted: those files are asked, which takes seconds while one writes them. What no test
 noticed is listed, and the share of what was noticed is told last.
 """
 
@@ -166,21 +167,22 @@ def main() -> int:
     parser.add_argument("--only", default="", help="those alone whose file and name have this in them")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=40.0, help="so long tests may look for one change")
+    parser.add_argument("--tests", nargs="+", default=[], help="ask these files alone, whatever they reach")
     parser.add_argument("--anew", action="store_true", help="note again which tests reach what")
     options = parser.parse_args()
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
-    reached = Reached.noted(options.anew)
+    reached = Reached({}) if options.tests else Reached.noted(options.anew)
     noticing: dict[str, str] = json.loads(NOTICED.read_text()) if NOTICED.exists() else {}
     chosen = [constant for constant in constants() if options.only in str(constant)]
     if options.count is not None and options.count < len(chosen):
         chosen = random.Random(options.seed).sample(chosen, options.count)
     tasks = []
     for constant in chosen:
-        tests = reached.tests_of(constant, options.seconds)
+        tests = options.tests or reached.tests_of(constant, options.seconds)
         for value in constant.changes():
             before = noticing.get(_key(constant, value))
             first = [before] if before in reached.tests else []
-            seconds = sum(reached.tests[test][0] for test in tests)
+            seconds = sum(reached.tests[test][0] for test in tests if test in reached.tests)
             tasks.append(
                 Task(constant, value, [*first, *(test for test in tests if test not in first)], seconds)
             )
@@ -211,6 +213,8 @@ def main() -> int:
         for test in forked.failing:
             print("fails always:", test)
         by |= {task: None for task, test in by.items() if test in forked.failing}
+    if len(by) < len(tasks):
+        raise SystemExit(f"{len(tasks) - len(by)} changes were not tried: tests could not be collected")
     missed = [f"  {task.constant} -> {task.value:g}" for task, test in by.items() if test is None]
     print("\nmissed:", *sorted(missed), sep="\n")
     share = 1 - len(missed) / max(len(tasks), 1)

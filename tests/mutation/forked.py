@@ -34,7 +34,7 @@ class Task:
 
     constant: Constant
     value: float
-    tests: Sequence[str]
+    tests: Sequence[str]  # or files, of which all are asked
     seconds: float  # that the tests take of a processor
 
 
@@ -77,7 +77,10 @@ class Forked:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In place of running what was collected."""
-        items = {item.nodeid: item for item in session.items}
+        items: dict[str, list[pytest.Item]] = defaultdict(list)
+        for item in session.items:
+            items[item.nodeid].append(item)
+            items[item.nodeid.partition("::")[0]].append(item)
         for task in self._tasks:
             importlib.import_module(module_of(task.constant.file))
         self._importers = _importers()
@@ -88,7 +91,7 @@ class Forked:
             while waiting and len(running) < self._processes:
                 task = waiting.pop()
                 place = _place()
-                tests = [items[test] for test in task.tests if test in items]
+                tests = [item for test in task.tests for item in items.get(test, ())]
                 child = _fork(tests, place, 30 + 5 * task.seconds, lambda task=task: self._change(task))  # type: ignore[misc]
                 running[child] = task, time.monotonic() + HANG_S, place
             for child, (task, until, place) in list(running.items()):
@@ -102,7 +105,7 @@ class Forked:
                     del running[child]
             time.sleep(_POLL_S)
         place = _place()
-        tests = [item for test, item in items.items() if test in noticing]
+        tests = [item for item in session.items if item.nodeid in noticing]
         os.waitpid(_fork(tests, place, HANG_S, None), 0)
         self.failing = frozenset(_failed(place))
         return True
