@@ -13,8 +13,9 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.stages import stages_of
 from rules.catalog.pipeline_bubble import empty_slots
 from rules.findings.base import Category, Severity
+from rules.fixes.plan import Promise, make_plan
 from tests.opened import diagnosed
-from tests.rules.builder import TinyTrace
+from tests.rules.builder import TinyTrace, steps
 
 
 def two_ranks(first_message: str, second_message: str) -> Trace:
@@ -67,3 +68,47 @@ def test_a_recorded_pipeline_is_named_and_python_is_not_accused(shared_data: Pat
     assert found[0].category is Category.PIPELINE_BUBBLE
     loud = {each.category for each in found if each.severity in (Severity.HIGH, Severity.MEDIUM)}
     assert Category.HOST_BOUND not in loud
+
+
+def promises_of_stages(calls: int) -> dict[str, Promise]:
+    """Rank 0 works 1 ms, passes on, and works 2 ms when rank 1 has worked 1 ms; its launches take 20 us each."""
+    trace = TinyTrace()
+    for rank in range(2):
+
+        def body(made: TinyTrace, _: int, rank: int = rank) -> None:
+            def stretch(begin: float, end: float, launched: float, count: int) -> None:
+                each = (end - begin) / count
+                for place in range(count):
+                    at = begin + place * each
+                    made.operation(at, at + each, "void gemm", launched + place * 20, device=rank)
+
+            def message(begin: float, end: float, launched: float, way: str) -> None:
+                made.collective(begin, end, launched, device=rank, stream=7, collective=way)
+
+            if rank == 0:
+                stretch(100, 1_100, 10, calls)
+                message(1_100, 1_110, 15 + calls * 20, "send")
+                message(1_110, 2_120, 25 + calls * 20, "recv")
+                stretch(2_120, 4_120, 35 + calls * 20, 2 * calls)
+            else:
+                message(50, 1_110, 10, "recv")
+                stretch(1_110, 2_110, 30, calls)
+                message(2_110, 2_120, 40 + calls * 20, "send")
+            made.call(60 + calls * 60, 4_140, "cudaDeviceSynchronize")
+
+        trace.rank = rank
+        steps(6, 4_150, body, into=trace)
+    return {each.proposal.fix: each for each in make_plan(Analysis(trace.build())).promises}
+
+
+def test_no_stage_is_late_and_no_more_is_promised_than_never_waiting_gives() -> None:
+    promises = promises_of_stages(calls=10)
+    assert not promises.keys() & {"mend-late-ranks", "hide-communication"}
+    filled = promises["fill-pipeline"]
+    assert 1.2 < filled.expected < 4.15 / 3
+    assert filled.high < 1.2 * 4.15 / 3
+
+
+def test_calls_that_are_made_for_each_micro_batch_limit_what_more_of_them_give() -> None:
+    quick, slow = (promises_of_stages(calls=count)["fill-pipeline"].expected for count in (10, 20))
+    assert slow < quick - 0.05

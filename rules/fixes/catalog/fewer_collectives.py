@@ -7,9 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from parsers.model import BOOL
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import of_nodes
+from rules.fixes.reduced_in_turn import meetings_inside, reduced_in_turn
 from rules.remedies.communication import JOIN_MESSAGES
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
@@ -42,7 +45,8 @@ class FewerCollectives:
     )
     explanation: ClassVar[str] = """
 When it applies
-    A step has more than 30 collectives whose median transfer takes less than 0.1 ms.
+    A step has more than 30 collectives whose median transfer takes less than 0.1 ms. Values that are reduced and read
+    back one by one are a fix of their own.
 
 What is changed in the replay
     Every two become one: half of the transfers' start-up time, and half of the host time in the ranges that issue
@@ -53,7 +57,9 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        transfers = replay.recorded.transfer
+        reduced = reduced_in_turn(analysis)
+        others = ~meetings_inside(replay, reduced)
+        transfers = replay.recorded.transfer[others]
         if (
             len(replay.spans) < 2
             or len(transfers) < MANY * replay.steps
@@ -70,21 +76,20 @@ What makes it more or less
             categories=(Category.COMMUNICATION_LATENCY, Category.EXPOSED_COMMUNICATION),
             culprit="small collectives",
             remedy=JOIN_MESSAGES,
-            expected=_joined(replay, around),
+            expected=_joined(replay, around, ~reduced, others),
         )
 
 
-def _joined(replay: Replay, around: Surroundings) -> Change:
+def _joined(replay: Replay, around: Surroundings, calls: BOOL, joins: BOOL) -> Change:
     device = replay.device
     issuing = around.inside(lambda name: any(word in name for word in _ISSUING)) & (replay.waits.target < 0)
-    launching = np.zeros(len(replay.host), bool)
-    launching[device.launch[device.meeting >= 0]] = True
-    mine = issuing | launching
-    floor = float(np.percentile(replay.recorded.transfer, 5)) if len(replay.recorded.transfer) else 0.0
+    mine = (issuing | of_nodes(replay, device.meeting >= 0)) & calls
+    transfers = replay.recorded.transfer[joins]
+    floor = float(np.percentile(transfers, 5)) if len(transfers) else 0.0
 
     def change(overlay: Overlay) -> None:
         overlay.gap[mine] /= JOINED
         overlay.cost[mine] /= JOINED
-        overlay.transfer -= np.minimum(floor * (1 - 1 / JOINED), overlay.transfer)
+        overlay.transfer[joins] -= np.minimum(floor * (1 - 1 / JOINED), overlay.transfer[joins])
 
     return change

@@ -9,12 +9,15 @@ import numpy as np
 
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.collectives import collective_columns
-from rules.analysis.ranks.stages import mostly_passes_on
+from rules.analysis.ranks.stages import messages_passed_on, stages_of
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
-from rules.fixes.changes import first_members, without_meetings
-from rules.remedies.communication import full_pipeline
-from rules.replay.replay import Replay
+from rules.fixes.changes import first_members, host_time_times, together, without_meetings
+from rules.remedies.communication import MICRO_BATCHES_FOR_STAGE, full_pipeline
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Change, Replay
+
+CALLS_OF_EACH = 0.9  # of a step's calls are made again for each further micro-batch; the update comes once
 
 
 @fix
@@ -24,29 +27,56 @@ class FillPipeline:
     id: ClassVar[str] = "fill-pipeline"
     explanation: ClassVar[str] = """
 When it applies
-    The ranks mostly send to and receive from each other.
+    The ranks mostly send to and receive from each other, and one of them begins with a send: they form a chain.
 
 What is changed in the replay
-    No stage waits for another, and transfers overlap with computation: the slowest stage is the limit.
+    Stages wait for one another a second, third, ... part of the time for two, three, ... times as many micro-batches,
+    and transfers overlap with computation. Nine tenths of all calls are made again for each further micro-batch. Of the
+    numbers of micro-batches, up to four for each stage, the best is taken. At most, stages never wait, the calls cost
+    nothing more, and the slowest stage is the limit.
 
 What makes it more or less
     The number of micro-batches m: with s stages, (s - 1) of (m + s - 1) slots stay empty. Smaller micro-batches use
-    the GPU less efficiently.
+    the GPU less efficiently, and the CPU launches as much for each as for a large one.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        device = replay.device
-        if len(replay.spans) < 2 or not (device.meeting >= 0).any():
+        stages = len(stages_of(analysis.trace))
+        if stages < 2 or len(replay.spans) < 2 or not (replay.device.meeting >= 0).any():
             return
-        columns = collective_columns(analysis.trace)
-        between = np.isin(columns.event, device.event[device.meeting >= 0])
-        if not mostly_passes_on(columns, between):
-            return
-        everything = np.ones(len(first_members(replay)[0]), bool)
         yield Proposal(
-            title=f"Feed the pipeline more micro-batches: its {len(replay.spans)} stages wait for each other",
+            title=f"Feed the pipeline more micro-batches: its {stages} stages wait for each other",
             categories=(Category.PIPELINE_BUBBLE, Category.EXPOSED_COMMUNICATION),
             culprit="pipeline",
-            remedy=full_pipeline(len(replay.spans)),
-            expected=without_meetings(replay, everything),
+            remedy=full_pipeline(stages),
+            expected=_filled(analysis, replay, stages),
+            high=_never_waiting(replay),
         )
+
+
+def _never_waiting(replay: Replay) -> Change:
+    return without_meetings(replay, np.ones(len(first_members(replay)[0]), bool))
+
+
+def _filled(analysis: Analysis, replay: Replay, stages: int) -> Change:
+    """With as many micro-batches as pay."""
+    passes = messages_passed_on(collective_columns(analysis.trace), *analysis.window)
+    now = max(round(passes / max(analysis.steps_in_window, 1)), 1)
+    waits = max(replay.usual_ns - replay.time([_never_waiting(replay)]), 0.0)
+    most = max(MICRO_BATCHES_FOR_STAGE * stages // now, 2)
+    further = [_divided(replay, waits, 2**power) for power in range(1, most.bit_length())]
+    return min(further, key=lambda change: replay.time([change]))
+
+
+def _divided(replay: Replay, waits: float, times: int) -> Change:
+    """With so many times as many micro-batches: what is waited for is shared, and calls are made for each."""
+    device = replay.device
+    work = np.bincount(device.span, replay.usual.duration * (device.meeting < 0))
+    slowest = np.flatnonzero((device.meeting >= 0) & (device.span == int(work.argmax())))
+
+    def waiting(overlay: Overlay) -> None:
+        overlay.duration[slowest] = waits / times * replay.steps / len(slowest)
+
+    calls = 1.0 + CALLS_OF_EACH * (times - 1)
+    every = np.ones(len(replay.host), bool)
+    return together(_never_waiting(replay), host_time_times(every, calls), waiting)

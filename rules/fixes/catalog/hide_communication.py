@@ -9,6 +9,7 @@ import numpy as np
 
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.ranks.stages import stages_of
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.remedies.communication import hidden_communication
@@ -34,7 +35,7 @@ class HideCommunication:
     explanation: ClassVar[str] = """
 When it applies
     Several ranks communicate, and shorter transfers would make the steps shorter. Waiting for a late rank does not
-    count as a transfer.
+    count as a transfer. Stages of a pipeline overlap with more micro-batches, which is a fix of its own.
 
 What is changed in the replay
     Transfers take 0.4 of their time.
@@ -46,7 +47,7 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         transfers = float(replay.recorded.transfer.sum()) / max(replay.steps, 1)
-        if len(replay.spans) < 2 or not transfers:
+        if len(replay.spans) < 2 or not transfers or stages_of(analysis.trace):
             return
         yield Proposal(
             title=(

@@ -13,10 +13,10 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.reasons import Reason, Why
 from rules.analysis.ranks.recorded import ranks_of
+from rules.analysis.ranks.stages import stages_of
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, Remedy, fix
 from rules.fixes.changes import copies, of_nodes
-from rules.fixes.work_of_one_rank import part_of_all_ranks
 from rules.remedies.communication import (
     OF_THE_GPU,
     keep_up_with,
@@ -28,6 +28,7 @@ from rules.remedies.communication import (
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
+from rules.replay.work_of_one_rank import part_of_all_ranks
 from rules.wording.phrases import listed
 from rules.wording.words import Words
 
@@ -66,7 +67,8 @@ class MendLateRanks:
     explanation: ClassVar[str] = """
 When it applies
     Some of several ranks that wait for each other load data, run Python, read back or compute longer than the median
-    of the others, and at least a quarter of all waiting is for them.
+    of the others, and at least a quarter of all waiting is for them. Stages of a pipeline do different work by design:
+    none of them is late.
 
 What is changed in the replay
     Their excess over the others is gone: work between two collectives in which they launch 1.5 times as many
@@ -79,7 +81,7 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        if len(replay.spans) < 2 or not (replay.device.meeting >= 0).any():
+        if len(replay.spans) < 2 or not (replay.device.meeting >= 0).any() or stages_of(analysis.trace):
             return
         waited_for = _waited_for(analysis, replay)
         late = [each for each in _excesses(analysis, replay) if each.late and waited_for[each.span]]

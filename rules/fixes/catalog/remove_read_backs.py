@@ -19,6 +19,7 @@ from rules.fixes.changes import copies, together, without_calls, without_waiting
 from rules.fixes.compiling import graph_breaks
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.counted_rows import COUNTING, SMALL_BYTES, counting_runs
+from rules.fixes.reduced_in_turn import reduced_in_turn
 from rules.fixes.round_trips import round_trips
 from rules.losses.owners import place_of
 from rules.remedies.waiting import fewer_waits
@@ -52,7 +53,7 @@ What makes it more or less
         """One for each operator that reads back, one for other waits."""
         around = surroundings_of(analysis)
         elsewhere = round_trips(analysis).calls | nan_checks(analysis) | copies_in_a_row(replay, CopyKind.H2D)
-        elsewhere |= result_reads(analysis) | graph_breaks(analysis)
+        elsewhere |= result_reads(analysis) | graph_breaks(analysis) | reduced_in_turn(analysis)
         in_a_row = copies_in_a_row(replay, CopyKind.D2H)
         waiting = (replay.waits.target >= 0) & ~elsewhere
         trace, device = analysis.trace, replay.device
