@@ -152,3 +152,14 @@ def test_a_rank_that_launches_more_is_not_told_that_the_same_kernels_take_longer
     (mended,) = proposed(mended_ranks(42, 24.0, grids=(50, 50)))
     assert "same kernels" not in mended.title
     assert mended.remedy.advice_for(ANYBODY)[0].startswith(GIVE)
+
+
+def test_a_rank_that_has_more_to_compute_gives_it_to_the_others() -> None:
+    """Two thirds of what it takes longer are gained: the rest is then computed by all three."""
+    more, slower = (
+        next(
+            each.expected for each in mended_ranks(slow=30.0, grids=grids).promises if each.proposal.rank == 1
+        )
+        for grids in ((75, 50), (50, 50))
+    )
+    assert (1 - 1 / more) / (1 - 1 / slower) == pytest.approx(2 / 3, abs=0.04)

@@ -73,7 +73,8 @@ When it applies
 What is changed in the replay
     Their excess over the others is gone: work between two collectives in which they launch 1.5 times as many
     operations, loading and Python time down to the others' amount, additional waits, and kernel times scaled to the
-    others'. Everything else is replayed.
+    others'. If a rank has more to compute, larger grids for its kernels, all compute as much as they do on average
+    instead. Everything else is replayed.
 
 What makes it more or less
     If the others are nearly as late, little is gained; the replay accounts for that. A rank whose every call is
@@ -100,7 +101,7 @@ What makes it more or less
             culprit=listed(names),
             rank=one,
             remedy=_remedy(late, listed(names), why),
-            expected=_mended(analysis, replay, late),
+            expected=_mended(analysis, replay, late, shares=any(each.why is Why.MORE for each in why)),
         )
 
 
@@ -212,7 +213,8 @@ def _excesses(analysis: Analysis, replay: Replay) -> list[_Excess]:
     return found
 
 
-def _mended(analysis: Analysis, replay: Replay, late: list[_Excess]) -> Change:
+def _mended(analysis: Analysis, replay: Replay, late: list[_Excess], *, shares: bool) -> Change:
+    """Without the excess; ranks that have more to compute give it to the others (``shares``)."""
     host, device, around = replay.host, replay.device, surroundings_of(analysis)
     of_node = host.span_of_thread[host.thread]
     silent = np.maximum(around.silent_ns - around.input_ns, 0.0)
@@ -229,7 +231,13 @@ def _mended(analysis: Analysis, replay: Replay, late: list[_Excess]) -> Change:
             less[mine] += there * min(1.0, amount / max(float(there.sum()), 1.0))
         if each.waits:
             unwaited |= mine & ((replay.waits.target >= 0) | reads)
-        factor[(device.span == each.span) & (device.meeting < 0)] /= each.compute
+        if not shares:
+            factor[(device.span == each.span) & (device.meeting < 0)] /= each.compute
+    if shares:
+        work = np.bincount(device.span, (device.meeting < 0) * factor * device.duration)
+        factor = np.where(
+            device.meeting < 0, factor * (work.mean() / np.maximum(work, 1.0))[device.span], 1.0
+        )
     unwaited |= part < MOSTLY_OF_ONE
     copied = unwaited & reads
     launched = copied[device.launch]
