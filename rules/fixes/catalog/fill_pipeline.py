@@ -30,10 +30,10 @@ When it applies
     The ranks mostly send to and receive from each other, and one of them begins with a send: they form a chain.
 
 What is changed in the replay
-    Stages wait for one another a second, third, ... part of the time for two, three, ... times as many micro-batches,
-    and transfers overlap with computation. Nine tenths of all calls are made again for each further micro-batch. Of the
-    numbers of micro-batches, up to four for each stage, the best is taken. At most, stages never wait, the calls cost
-    nothing more, and the slowest stage is the limit.
+    Stages wait for one another for half, a quarter, ... of the time with two, four, ... times as many micro-batches,
+    and transfers overlap with computation. Nine tenths of a step's calls are made again for each further micro-batch.
+    Of the numbers of micro-batches, up to four for each stage, the best is taken. At most, stages never wait, the calls
+    cost nothing more, and the slowest stage is the limit.
 
 What makes it more or less
     The number of micro-batches m: with s stages, (s - 1) of (m + s - 1) slots stay empty. Smaller micro-batches use
@@ -78,5 +78,6 @@ def _divided(replay: Replay, waits: float, times: int) -> Change:
         overlay.duration[slowest] = waits / times * replay.steps / len(slowest)
 
     calls = 1.0 + CALLS_OF_EACH * (times - 1)
-    every = np.ones(len(replay.host), bool)
-    return together(_never_waiting(replay), host_time_times(every, calls), waiting)
+    host = replay.host
+    inside = np.append(False, (np.diff(host.step) == 0) & (np.diff(host.thread) == 0))
+    return together(_never_waiting(replay), host_time_times(inside, calls), waiting)
