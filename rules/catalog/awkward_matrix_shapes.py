@@ -183,7 +183,9 @@ def _image(analysis: Analysis, kernel: int) -> tuple[int, int] | None:
     operator = operator_of(analysis, kernel)
     if operator < 0 or "conv" not in analysis.trace.name(operator):
         return None
-    images = [each[-2:] for each in _tensors(analysis, kernel) if len(each) == 4]
+    images = [each[-2:] for each in _tensors(analysis, kernel) if len(each) == 4][
+        :-1
+    ]  # the last is the weights
     odd = [(height, width) for height, width in images if height * width > 1 and height * width % ALIGNMENT]
     return odd[0] if odd else None
 

@@ -1,0 +1,90 @@
+"""From which numbers on rules say a thing about what they found: caches, small products, read-backs, clocks."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from rules import diagnose
+from rules.analysis.analysis import Analysis
+from rules.analysis.logs.clocks import ClockFacts
+from rules.catalog.allocation_in_step import _without_cache
+from rules.catalog.awkward_matrix_shapes import _image
+from rules.kernels.moved_bytes import rows_read
+from rules.remedies.kernels import has_tf32
+from tests.rules.builder import TinyTrace, steps
+
+
+@pytest.mark.parametrize(
+    ("asks", "frees", "off"),
+    [(50, 50, True), (49, 49, False), (100, 75, True), (100, 74, False), (100, 126, False)],
+)
+def test_a_cache_is_off_where_fifty_calls_ask_for_memory_and_about_as_many_free_it(
+    asks: int, frees: int, off: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 5, "aten::mm")
+        trace.operation(10, 3_900, "gemm", 6)
+        for number in range(asks + frees):
+            name = "cudaMalloc" if number < asks else "cudaFree"
+            trace.call(20 + 10 * number, 25 + 10 * number, name)
+
+    analysis = Analysis(steps(4, 4_000.0, body).build())
+    assert _without_cache(analysis, cast(Any, SimpleNamespace(device=0))) is off
+
+
+@pytest.mark.parametrize(
+    ("us", "count", "told"),
+    [(105.0, 1, True), (95.0, 1, False), (10.0, 12, True), (9.9, 12, False)],
+    ids=["a tenth of the step", "less", "10 us each", "shorter ones"],
+)
+def test_small_products_of_10_us_are_told_that_take_a_tenth_of_a_step(
+    us: float, count: int, told: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 5, "aten::mm")
+        for number in range(count):
+            at = 10 + us * number
+            trace.operation(at, at + us, "nvjet_tst_64x64", 2.0 + 6 * number, grid=65, block=128)
+        trace.operation(10 + us * count, 1_000, "some_other_kernel", 300)
+
+    found = [
+        each for each in diagnose(steps(4, 1_000.0, body).build()).findings if "less than half" in each.title
+    ]
+    assert bool(found) is told
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "odd"),
+    [(28, 28, False), (20, 22, False), (30, 30, True)],
+    ids=["16 divides it", "8 divides it", "4 divides it"],
+)
+def test_an_image_is_awkward_whose_size_eight_does_not_divide(height: int, width: int, odd: bool) -> None:
+    trace = TinyTrace()
+    trace.shapes(trace.op(0, 10, "aten::conv2d"), [[8, 64, height, width], [64, 64, 3, 3]], ["half", "half"])
+    trace.operation(20, 100, "cutlass_80_tensorop_f16_s16816fprop_align2", 2)
+    built = trace.build()
+    image = _image(Analysis(built), int(built.gpu_operations[0]))
+    assert image == ((height, width) if odd else None)
+
+
+@pytest.mark.parametrize(("part", "slow"), [(0.969, True), (0.971, False)])
+def test_memory_is_slow_below_97_percent_of_its_clock(part: float, slow: bool) -> None:
+    facts = SimpleNamespace(memory_clock=1_000 * part, highest_memory_clock=1_000.0)
+    assert ClockFacts.memory_is_slow.fget(facts) is slow  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("capability", "has"), [((8, 0), True), ((7, 5), False), (None, True)])
+def test_tf32_comes_with_capability_8(capability: tuple[int, int] | None, has: bool) -> None:
+    trace = TinyTrace(capability=capability)
+    trace.operation(0, 10, "gemm")
+    assert has_tf32(trace.build(), 0) is has
+
+
+def test_a_row_is_read_and_written_and_its_index_of_eight_bytes_is_read() -> None:
+    tensors = {0: [((1000, 64), 4)], 1: [((10,), 8)]}
+    work = rows_read(cast(Any, SimpleNamespace(tensors=tensors.__getitem__)))
+    assert work is not None
+    assert work.moved == 10 * (8 + 2 * 64 * 4)
