@@ -88,3 +88,29 @@ def test_a_row_is_read_and_written_and_its_index_of_eight_bytes_is_read() -> Non
     work = rows_read(cast(Any, SimpleNamespace(tensors=tensors.__getitem__)))
     assert work is not None
     assert work.moved == 10 * (8 + 2 * 64 * 4)
+
+
+@pytest.mark.parametrize(("reads", "told"), [(10, True), (9, False)])
+def test_values_are_read_one_at_a_time_where_a_quarter_of_forty_operators_read_them(
+    reads: int, told: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(40):
+            name = "aten::item" if number % 4 == 0 and number < 4 * reads else "aten::add"
+            trace.op(25 * number, 25 * number + 10, name)
+
+    findings = diagnose(steps(4, 1_000.0, body).build()).findings
+    (found,) = [each for each in findings if each.rule == "cpu-small-operators"]
+    assert ("Values are read one at a time" in found.title) is told
+
+
+@pytest.mark.parametrize(("loads", "told"), [(2, True), (1, False)])
+def test_two_batches_show_that_loading_comes_again(loads: int, told: bool) -> None:
+    def body(trace: TinyTrace, step: int) -> None:
+        if step < loads:
+            trace.op(0, 900, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+        for number in range(4):
+            trace.op(900 + 25 * number, 920 + 25 * number, "aten::add")
+
+    found = {each.rule for each in diagnose(steps(2, 1_000.0, body).build()).findings}
+    assert ("cpu-loading" in found) is told
