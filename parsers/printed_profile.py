@@ -8,7 +8,7 @@ from dataclasses import replace
 from parsers.files.base import Source
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import Effect, Malformed, Progress, ResultTable, Trace, TraceInput
+from parsers.model import Effect, Malformed, Progress, ResultTable, Trace
 from parsers.model.builder import MAX_TABLES, TraceBuilder
 from parsers.model.results import rows_shown
 
@@ -36,6 +36,5 @@ def read_profile(
     if limited.damage:
         builder.quality.note("cut", Effect.NOTED, "the file is cut off or damaged", limited.damage)
     form, producer = wrote
-    builder.inputs.append(TraceInput(source.shown or str(source.path), form, producer))
-    builder.sources.append(None)
+    builder.came_from(source.name, form, producer)
     return builder.build(progress.part(0.5, 1.0))

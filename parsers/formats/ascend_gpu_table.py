@@ -9,7 +9,7 @@ import numpy as np
 from parsers.csv_tables import CsvTable, has_columns, read_csv
 from parsers.files.base import Source, parser
 from parsers.gpu_tables import add_operations, in_words, renamed
-from parsers.model import Progress, Trace, TraceInput
+from parsers.model import Progress, Trace
 from parsers.model.arrays import ABSENT
 from parsers.model.builder import TraceBuilder
 from parsers.model.names.collectives import is_collective_kernel
@@ -38,8 +38,7 @@ class AscendGpuTable:
         table = _as_of_nsys(read_csv(source, builder.quality, progress.part(0.0, 0.8)), builder)
         hint = "To see why the accelerator idles, open the trace_view.json beside it."
         add_operations(table, builder, source.path, hint)
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "Ascend profiler"))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, "Ascend profiler")
         return builder.build(progress.part(0.8, 1.0))
 
 

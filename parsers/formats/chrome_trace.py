@@ -44,7 +44,7 @@ class ChromeTrace:
         ".pt.trace.json.gz": "application/x-pytorch-trace-gzip",
     }
     priority: ClassVar[int] = 80
-    version: ClassVar[int] = 21
+    version: ClassVar[int] = 20
 
     def recognises(self, source: Source) -> bool:
         return _JSON_START.match(source.head) is not None

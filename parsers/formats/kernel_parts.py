@@ -17,11 +17,12 @@ from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream, require_memory
 from parsers.json_records import UNREADABLE, Records
-from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
+from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.names.blocks import block_name
 from parsers.model.nesting import lowest_free_rows
+from parsers.model.units import NS_PER_US
 
 _UNIT = r"(?:SM|sm)[ _#:=-]{0,3}(?P<unit>\d{1,4})\b"
 _OF_BLOCK = r"(?:block|cta|tb|blk)[ _#:=-]{0,3}(?P<block>\d{1,9})"
@@ -34,7 +35,6 @@ _SAYS_PART = regex(rf'"(?:tid|name)"\s*:\s*"[^"]{{0,60}}?(?i:{_OF_BLOCK}|{_OF_WA
 _MAX_BYTES, _BYTES_OF_EVENT = 512 << 20, 600
 _HINT = "Write the parts of fewer blocks."
 _LATEST = float(1 << 52)
-_NS_PER_US = 1_000.0
 UNKNOWN_UNIT = (
     "The times are whole numbers, and the file does not say of what (cycles, ns or us): each one is drawn as 1 ns. "
     "Shares are right; times are only if they are nanoseconds."
@@ -100,7 +100,7 @@ class KernelParts:
         cut = sum(_nest(rows) for rows in spans.values())
         builder.quality.note("overlapping", Effect.REPAIRED, OVERLAPPING, "", cut)
         whole = all(each.is_integer() for rows in spans.values() for _, *times in rows for each in times)
-        _add(builder, spans, found, 1.0 if whole else _NS_PER_US, progress.part(0.4, 0.8))
+        _add(builder, spans, found, 1.0 if whole else NS_PER_US, progress.part(0.4, 0.8))
         if whole:
             builder.quality.note("unknown-unit", Effect.NOTED, UNKNOWN_UNIT)
         others = sum(len(rows) for track, rows in tracks.items() if track not in found)
@@ -113,8 +113,7 @@ class KernelParts:
             "",
             wrong + damaged,
         )
-        builder.inputs.append(TraceInput(source.name, self.format, "instrumented kernels"))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, "instrumented kernels")
         return builder.build(progress.part(0.8, 1.0))
 
 

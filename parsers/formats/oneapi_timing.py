@@ -10,6 +10,7 @@ from parsers.files.texts import utf8
 from parsers.model import Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.regex import regex
 from parsers.model.results import Cell, TimeOf, Totals
+from parsers.model.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from parsers.printed_profile import read_profile
 
 _PART = regex(r"=== (Device|API) Timing (?:Summary|Results:) ===")
@@ -20,7 +21,6 @@ _ROW = regex(
     r'"?(?P<name>\S.*?)"?,\s*(?P<calls>\d{1,15}),\s*(?P<ns>\d{1,18}),\s*(?P<share>\d{1,3}\.\d{1,6}),'
     r"\s*\d{1,18},\s*(?P<least>\d{1,18}),\s*(?P<most>\d{1,18}),?"
 )  # a name may hold commas
-_NS_PER_MS, _NS_PER_US, _NS_PER_S = 1e6, 1e3, 1e9
 _COLUMNS = (
     ResultColumn("Name"),
     ResultColumn("Calls"),
@@ -69,10 +69,10 @@ def _tables(content: bytes) -> Iterator[ResultTable]:
                     (
                         row["name"],
                         float(row["calls"]),
-                        float(row["ns"]) / _NS_PER_MS,
+                        float(row["ns"]) / NS_PER_MS,
                         float(row["share"]),
-                        float(row["least"]) / _NS_PER_US,
-                        float(row["most"]) / _NS_PER_US,
+                        float(row["least"]) / NS_PER_US,
+                        float(row["most"]) / NS_PER_US,
                     )
                 )
             name, of = _WHOSE[whose]
@@ -87,5 +87,5 @@ def _tables(content: bytes) -> Iterator[ResultTable]:
 def _about(backend: str, ran_ns: float) -> str:
     stated = [f"backend {backend}"] if backend else []
     if ran_ns > 0:
-        stated.append(f"of a program that ran for {ran_ns / _NS_PER_S:.3g} s")
+        stated.append(f"of a program that ran for {ran_ns / NS_PER_S:.3g} s")
     return "".join(f", {each}" for each in stated)

@@ -7,7 +7,7 @@ from typing import ClassVar
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream, UnpackingLimit
-from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model import Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 
 _PACKET, _MAX_VARINT, _MIN_PACKETS = 0x0A, 5, 3
@@ -62,8 +62,7 @@ class PerfettoTrace:
                 "This Perfetto trace contains no slices, GPU work or counters.",
                 "Record track events, or open it in Perfetto: data from the system's own sources is not shown here.",
             )
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "Perfetto"))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, "Perfetto")
         return builder.build(progress.part(0.8, 1.0))
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from parsers.files.base import Source, parser
 from parsers.files.source import READ_ERRORS, open_bytes
 from parsers.files.unpacking_limit import UnpackingLimit
-from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -62,8 +62,9 @@ class XPlane:
                 "This profile contains no events of a device or a thread.",
                 "Record again, with the profiler running while the program works.",
             )
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "XProf"))
-        builder.sources.append(XPlaneArguments(source.path, source.compression))
+        builder.came_from(
+            source.name, self.format, "XProf", arguments=XPlaneArguments(source.path, source.compression)
+        )
         return builder.build(progress.part(0.8, 1.0))
 
 

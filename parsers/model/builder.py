@@ -123,6 +123,18 @@ class TraceBuilder:
     _links: list[tuple[I64, I64]] = field(default_factory=list)
     _count: int = 0
 
+    def came_from(
+        self,
+        path: str,
+        format: str,
+        producer: str,
+        rank: int | None = None,
+        arguments: ArgumentSource | None = None,
+    ) -> None:
+        """Note the file that all events come from, and what reads the arguments of one where they lie in it."""
+        self.inputs.append(TraceInput(path, format, producer, rank))
+        self.sources.append(arguments)
+
     def string(self, text: str) -> int:
         """The index of an interned string."""
         index = self._string_index.get(text)

@@ -6,7 +6,7 @@ from dataclasses import field
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, I32, I64, U8
+from parsers.model.arrays import BOOL, I32, I64, U8, stable_order
 from parsers.model.late.dataclass import dataclass
 
 COLUMNS: dict[str, type[np.integer]] = {
@@ -70,6 +70,15 @@ class EventTable:
         """``end - start`` of every event, ns."""
         return self.end - self.start
 
+    def spans(self, events: I64 | slice) -> tuple[I64, I64]:
+        """Starts and ends of some events."""
+        return self.start[events], self.end[events]
+
+    def by_start(self, events: I64) -> I64:
+        """The same events in the order in which they start, in which most come already."""
+        order = stable_order(self.start[events])
+        return events if order is None else events[order]
+
     def rows(self, lane: int) -> dict[int, slice]:
         """depth -> slice of events, of one lane."""
         found: dict[int, slice] = {}
@@ -102,6 +111,10 @@ class EventTable:
     def of_kind(self, *kinds: int) -> I64:
         """Indices of the events of these kinds, in table order."""
         return np.flatnonzero(of_kinds(self.kind, *kinds))
+
+    def only(self, events: I64, *kinds: int) -> I64:
+        """Those of some events that are of these kinds."""
+        return np.asarray(events[of_kinds(self.kind[events], *kinds)])
 
 
 def of_kinds(kind: U8 | I64, first: int, *others: int) -> BOOL:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from parsers.files.base import Source
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import I64, Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model import I64, Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 
@@ -38,8 +38,7 @@ def trace_of(
     others = len(events.start) - len(shown)
     builder.quality.read(others)
     builder.quality.note("unknown", Effect.QUARANTINED, "events of a kind that is not known", "", others)
-    builder.inputs.append(TraceInput(source.shown or str(source.path), format, "Triton Proton"))
-    builder.sources.append(None)
+    builder.came_from(source.name, format, "Triton Proton")
     return builder.build(progress.part(0.8, 1.0))
 
 

@@ -23,9 +23,11 @@ from parsers.model import (
     Rank,
     Trace,
 )
+from parsers.model.arrays import I32, I64
 from parsers.model.attributes import TEXT_ATTRIBUTES, AttributeColumn
 from parsers.model.builder import in_display_order
 from parsers.model.kernels import distinct_kernels
+from parsers.model.late.dataclass import dataclass
 from parsers.ranks.log_alignment import logs_on_timelines
 from parsers.ranks.rank_choice import LEFT_OUT, Choice, Member, choose, never_together
 from parsers.ranks.rank_clocks import Alignment, align
@@ -41,94 +43,136 @@ def merge(traces: Sequence[Trace]) -> Trace:
     traces = choice.traces
     if len(traces) == 1 and not choice.left_out:
         return traces[0]
-    epochs = [trace.epoch_ns for trace in traces]
-    known = [epoch for epoch in epochs if epoch is not None]
-    zero = min(known, default=0)
-    placed = all(each.epoch_ns is not None or each.stands_beside or not _has_times(each) for each in traces)
-    shifts = [epoch - zero if epoch is not None and placed else 0 for epoch in epochs]
-    aligned = align(traces, shifts)
-    apart = _recorded_apart(traces, aligned)
-    if apart:
-        shifts = [0] * len(traces)
-    shifts = [shift + correction for shift, correction in zip(shifts, aligned.corrections, strict=True)]
-    earliest = min(shifts)
-    zero, shifts = zero + earliest, [shift - earliest for shift in shifts]
+    clocks = _Clocks.of(traces)
+    strings, names = _merged_strings(traces)
+    places = _device_indices(traces)
+    lanes, events, order = _merged_events(traces, clocks.shifts, names, places)
+    return Trace(
+        strings=strings,
+        events=events,
+        lanes=lanes,
+        devices=_merged_devices(traces, places),
+        ranks=_each_once(
+            replace(rank, clock_error_ns=error)
+            for trace, error in zip(traces, clocks.aligned.errors, strict=True)
+            for rank in trace.ranks or _numbered_rank(trace)
+        ),
+        links=Links.of(
+            order.of([trace.links.operation for trace in traces]),
+            order.of([trace.links.launch for trace in traces]),
+        ),
+        attributes=_merged_attributes(traces, names, order),
+        counters=_merged_counters(traces, clocks.shifts, places),
+        memory=tuple(
+            each.moved(shift, place_of)
+            for trace, shift, place_of in zip(traces, clocks.shifts, places, strict=True)
+            for each in trace.memory
+        ),
+        kernels=distinct_kernels([trace.kernels for trace in traces]),
+        tables=tuple(each for trace in traces for each in trace.tables),
+        inputs=tuple(each for trace in traces for each in trace.inputs),
+        quality=_merged_quality(traces, choice, clocks),
+        capture=_merged_capture([trace.capture for trace in traces]),
+        epoch_ns=clocks.epoch_ns,
+        sources=tuple(source for trace in traces for source in trace.sources),
+    )
 
+
+@dataclass(frozen=True, slots=True)
+class _Clocks:
+    """How much later each trace begins on the clock of the run, ns, and the wall time at which that clock is 0."""
+
+    shifts: list[int]
+    epoch_ns: int | None
+    aligned: Alignment
+    apart: bool  # ranks recorded one after another, each shown from its own start
+
+    @classmethod
+    def of(cls, traces: Sequence[Trace]) -> _Clocks:
+        epochs = [trace.epoch_ns for trace in traces]
+        known = [epoch for epoch in epochs if epoch is not None]
+        zero = min(known, default=0)
+        placed = all(
+            each.epoch_ns is not None or each.stands_beside or not _has_times(each) for each in traces
+        )
+        shifts = [epoch - zero if epoch is not None and placed else 0 for epoch in epochs]
+        aligned = align(traces, shifts)
+        apart = _recorded_apart(traces, aligned)
+        if apart:
+            shifts = [0] * len(traces)
+        shifts = [shift + correction for shift, correction in zip(shifts, aligned.corrections, strict=True)]
+        earliest = min(shifts)
+        shifts = [shift - earliest for shift in shifts]
+        return cls(shifts, zero + earliest if known else None, aligned, apart)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Order:
+    """Where the events of each trace stand in the table of all."""
+
+    place: I64
+    first: list[int]  # of each trace
+
+    def of(self, events: Sequence[I64]) -> I64:
+        """The places of some events of each trace, one trace after the other."""
+        moved = [mine + first for mine, first in zip(events, self.first, strict=True)]
+        return self.place[np.concatenate(moved)]
+
+
+def _merged_strings(traces: Sequence[Trace]) -> tuple[tuple[str, ...], list[I32]]:
+    """All strings, and for each trace where its own stand among them."""
     index: dict[str, int] = {}
-    strings: list[str] = []
-    name_maps = []
-    for trace in traces:
-        mapping = np.empty(len(trace.strings), np.int32)
-        for old, text in enumerate(trace.strings):
-            if (new := index.get(text)) is None:
-                new = index[text] = len(strings)
-                strings.append(text)
-            mapping[old] = new
-        name_maps.append(mapping)
+    new = [
+        np.fromiter((index.setdefault(text, len(index)) for text in trace.strings), np.int32)
+        for trace in traces
+    ]
+    return tuple(index), new
 
+
+def _merged_devices(traces: Sequence[Trace], places: list[list[int]]) -> tuple[Device, ...]:
+    devices: dict[int, Device] = {}
+    for trace, place_of in zip(traces, places, strict=True):
+        devices |= {
+            index: device
+            for index, device in zip(place_of, trace.devices, strict=True)
+            if index not in devices or not _is_memory_alone(trace)
+        }
+    return tuple(devices[index] for index in sorted(devices))
+
+
+def _merged_events(
+    traces: Sequence[Trace], shifts: list[int], names: list[I32], places: list[list[int]]
+) -> tuple[tuple[Lane, ...], EventTable, _Order]:
+    """The lanes as they are shown, the events on them, and where those of each trace went."""
     lanes: list[Lane] = []
     lane_columns = []
-    places = _device_indices(traces)
-    devices: dict[int, Device] = {}
     for trace, place_of in zip(traces, places, strict=True):
         lane_columns.append(trace.events.lane + len(lanes))
         lanes += [
             replace(lane, device=None if lane.device is None else place_of[lane.device])
             for lane in trace.lanes
         ]
-        devices |= {
-            index: device
-            for index, device in zip(place_of, trace.devices, strict=True)
-            if index not in devices or not _is_memory_alone(trace)
-        }
     ordered, lane = in_display_order(lanes, np.concatenate(lane_columns).astype(np.int32))
-
-    start = np.concatenate([trace.events.start + shift for trace, shift in zip(traces, shifts, strict=True)])
-    end = np.concatenate([trace.events.end + shift for trace, shift in zip(traces, shifts, strict=True)])
-    name = np.concatenate([names[trace.events.name] for trace, names in zip(traces, name_maps, strict=True)])
-    depth = np.concatenate([trace.events.depth for trace in traces])
-    kind = np.concatenate([trace.events.kind for trace in traces])
+    tables = [trace.events for trace in traces]
+    start = np.concatenate([table.start + shift for table, shift in zip(tables, shifts, strict=True)])
+    end = np.concatenate([table.end + shift for table, shift in zip(tables, shifts, strict=True)])
+    name = np.concatenate([new[table.name] for table, new in zip(tables, names, strict=True)])
+    depth = np.concatenate([table.depth for table in tables])
+    kind = np.concatenate([table.kind for table in tables])
     row = np.concatenate(
         [
-            np.where(trace.events.source_row < 0, -1, trace.events.source_row + (first << SOURCE_BITS))
-            for trace, first in zip(traces, _first_source(traces), strict=True)
+            np.where(table.source_row < 0, -1, table.source_row + (first << SOURCE_BITS))
+            for table, first in zip(tables, _first_source(traces), strict=True)
         ]
     )
     order = np.lexsort((start, depth, lane))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    offsets = np.cumsum([0, *(len(trace.events) for trace in traces)])[:-1]
-
-    operations = [trace.links.operation + offset for trace, offset in zip(traces, offsets, strict=True)]
-    launches = [trace.links.launch + offset for trace, offset in zip(traces, offsets, strict=True)]
-    return Trace(
-        strings=tuple(strings),
-        events=EventTable(
-            start[order], end[order], name[order], lane[order], depth[order], kind[order], row[order]
-        ),
-        lanes=ordered,
-        devices=tuple(devices[index] for index in sorted(devices)),
-        ranks=_each_once(
-            replace(rank, clock_error_ns=error)
-            for trace, error in zip(traces, aligned.errors, strict=True)
-            for rank in trace.ranks or _numbered_rank(trace)
-        ),
-        links=Links.of(place[np.concatenate(operations)], place[np.concatenate(launches)]),
-        attributes=_merged_attributes(traces, name_maps, offsets.tolist(), place),
-        counters=_merged_counters(traces, shifts, places),
-        memory=tuple(
-            each.moved(shift, place_of)
-            for trace, shift, place_of in zip(traces, shifts, places, strict=True)
-            for each in trace.memory
-        ),
-        kernels=distinct_kernels([trace.kernels for trace in traces]),
-        tables=tuple(each for trace in traces for each in trace.tables),
-        inputs=tuple(each for trace in traces for each in trace.inputs),
-        quality=_merged_quality(traces, choice, aligned, apart=apart),
-        capture=_merged_capture([trace.capture for trace in traces]),
-        epoch_ns=zero if known else None,
-        sources=tuple(source for trace in traces for source in trace.sources),
+    events = EventTable(
+        start[order], end[order], name[order], lane[order], depth[order], kind[order], row[order]
     )
+    first = list(accumulate((len(table) for table in tables[:-1]), initial=0))
+    return ordered, events, _Order(place, first)
 
 
 def _merged_counters(
@@ -189,15 +233,15 @@ def _recorded_apart(traces: Sequence[Trace], aligned: Alignment) -> bool:
     return timelines and not is_told and never_together([Member.of(trace).span for trace in traces])
 
 
-def _merged_quality(traces: Sequence[Trace], choice: Choice, aligned: Alignment, *, apart: bool) -> Quality:
+def _merged_quality(traces: Sequence[Trace], choice: Choice, clocks: _Clocks) -> Quality:
     notes = QualityRecorder()
-    if apart:
+    if clocks.apart:
         notes.note(
             "recorded-apart",
             Effect.NOTED,
             "ranks that were recorded one after another are shown each from its own start",
         )
-    for note in aligned.notes:
+    for note in clocks.aligned.notes:
         notes.note(note.kind, note.effect, note.reason, note.example, note.count)
     for path, reason in choice.left_out:
         notes.note(
@@ -210,21 +254,22 @@ def _merged_quality(traces: Sequence[Trace], choice: Choice, aligned: Alignment,
 
 
 def _merged_attributes(
-    traces: Sequence[Trace], name_maps: list[np.ndarray], offsets: list[int], place: np.ndarray
+    traces: Sequence[Trace], names: list[I32], order: _Order
 ) -> dict[Attribute, AttributeColumn]:
     merged = {}
+    none = AttributeColumn(np.empty(0, np.int64), np.empty(0, np.int64))
     for which in Attribute:
-        events, values = [], []
-        for trace, names, offset in zip(traces, name_maps, offsets, strict=True):
-            if (column := trace.attributes.get(which)) is not None:
-                events.append(place[column.event + offset])
-                values.append(
-                    names[column.value].astype(np.int64) if which in TEXT_ATTRIBUTES else column.value
-                )
-        if events:
-            event, value = np.concatenate(events), np.concatenate(values)
-            order = np.argsort(event)
-            merged[which] = AttributeColumn(event[order], value[order])
+        columns = [trace.attributes.get(which, none) for trace in traces]
+        if all(column is none for column in columns):
+            continue
+        texts = which in TEXT_ATTRIBUTES
+        values = [
+            new[column.value].astype(np.int64) if texts else column.value
+            for column, new in zip(columns, names, strict=True)
+        ]
+        event, value = order.of([column.event for column in columns]), np.concatenate(values)
+        by_event = np.argsort(event)
+        merged[which] = AttributeColumn(event[by_event], value[by_event])
     return merged
 
 

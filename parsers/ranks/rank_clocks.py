@@ -62,7 +62,7 @@ class Numbers:
 def collectives_of(trace: Trace, zero: int, numbers: Numbers) -> Collectives:
     """The collectives of a trace; ``zero`` places it on the common clock, ``numbers`` is shared by all ranks."""
     kernels = trace.collective_kernels
-    kernels = kernels[np.argsort(trace.events.start[kernels], kind="stable")]
+    kernels = trace.events.by_start(kernels)
     distinct, which = np.unique(trace.events.name[kernels], return_inverse=True)
     groups, of_group = np.unique(trace.attribute(Attribute.GROUP, kernels, -1), return_inverse=True)
     return Collectives(

@@ -7,7 +7,7 @@ from io import BytesIO
 import numpy as np
 
 from parsers.files.base import Source
-from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model import Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.names.rust_symbols import readable_symbol
@@ -39,8 +39,7 @@ _MAX_WEIGHT = 1 << 60  # of all stacks
 def trace_of_stacks(source: Source, wrote: tuple[str, str], data: bytes, progress: Progress) -> Trace:
     """The trace of lines ``outer;inner 12``; ``wrote`` is the format and who wrote it. Raises where no line is one."""
     builder = TraceBuilder()
-    builder.inputs.append(TraceInput(source.name, *wrote))
-    builder.sources.append(None)
+    builder.came_from(source.name, *wrote)
     threads, wrong = _threads(data, builder, progress.part(0.0, 0.7))
     if not threads:
         raise Malformed(source.path, "None of its lines is a stack with a count.", "Write it again.")

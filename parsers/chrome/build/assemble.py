@@ -11,12 +11,9 @@ from parsers.chrome.build.copies import claim_dma_requests, describe_copies
 from parsers.chrome.build.counters import allocations_of, memory_counters, near_samples, sampled_counters
 from parsers.chrome.build.device_clock import note_causality
 from parsers.chrome.build.foreign import (
-    RUN_OF_ONNX_RUNTIME,
     claim_calls,
     claim_executors,
     claim_streams,
-    is_of_onnx_runtime,
-    note_nodes_on_gpus,
     npu_of,
     threads_of,
     tpus_of,
@@ -42,7 +39,6 @@ from parsers.model import (
     QualityRecorder,
     Rank,
     Trace,
-    TraceInput,
 )
 from parsers.model.arrays import BOOL, I32, I64
 from parsers.model.builder import TraceBuilder
@@ -78,17 +74,15 @@ def assemble(
     elif not header.is_kineto:
         claim_calls(columns, strings, table)
         claim_executors(columns, names, table)
-    of_onnx = is_of_onnx_runtime(source.head)
-    if of_onnx:
-        note_nodes_on_gpus(columns, source.head, table)
     claim_dma_requests(strings, table)
-    _steps_to_their_lane(columns, strings, table, RUN_OF_ONNX_RUNTIME if of_onnx else "")
+    _steps_to_their_lane(columns, strings, table)
 
     builder = TraceBuilder(quality=quality)
     builder.strings = strings
     path = source.shown or str(source.path)
-    builder.inputs.append(TraceInput(path, "chrome", XPROF if is_xprof else header.producer, header.rank))
-    builder.sources.append(arguments)
+    builder.came_from(
+        path, "chrome", XPROF if is_xprof else header.producer, header.rank, arguments=arguments
+    )
     if header.rank is not None:
         builder.ranks.append(Rank(header.rank, header.world_size, header.host, groups=header.groups))
     builder.capture = replace(
@@ -198,9 +192,8 @@ def _note_oddities(columns: Columns, header: Header, table: Table, quality: Qual
         )
 
 
-def _steps_to_their_lane(columns: Columns, strings: list[str], table: Table, run: str) -> None:
-    """``run`` is what another recorder calls a step; empty for none."""
-    is_step = np.fromiter((is_profiler_step(each) or each == run for each in strings), bool, len(strings))
+def _steps_to_their_lane(columns: Columns, strings: list[str], table: Table) -> None:
+    is_step = np.fromiter(map(is_profiler_step, strings), bool, len(strings))
     ranges = of_kinds(table.kind, EventKind.REGION, EventKind.CPU_OP)  # the latter until PyTorch 1.9
     steps = np.flatnonzero(ranges & is_step[table.name])
     if not len(steps):

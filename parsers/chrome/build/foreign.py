@@ -25,11 +25,6 @@ _STREAM_PROCESS = regex(r"^/.*/stream:(\d+) Compute$")  # of TensorFlow's timeli
 _COPY_OF_STREAMS = regex(r"^/.*/(?:stream:all|memcpy) Compute$")
 _EXECUTOR_PROCESS = regex(r"^(?:/job:.* Compute|CPU functions)$")
 _EXECUTOR_OF_GPU = regex(r"^/job:.*\bgpu:\d+ Compute$", re.IGNORECASE)
-RUN_OF_ONNX_RUNTIME = "model_run"
-_SESSION = regex(rb'"cat"\s*:\s*"Session"')
-_PROVIDER_OF_GPU = regex(
-    rb'"provider"\s*:\s*"(?:CUDA|Tensorrt|NvTensorRTRTX|ROCM|MIGraphX|Dml|WebGpu|CANN)ExecutionProvider"'
-)
 _ROWS = "TensorFlow's timelines draw operators that run at once in rows, which are no threads."
 _STARTED_ONLY = "operators of a GPU, as the CPU started them: what the GPU ran was not recorded"
 _KERNELS_OF_AUTOGRAD = "CUDA functions"  # a thread for each GPU; its operators are "CPU functions"
@@ -207,18 +202,6 @@ def claim_executors(columns: Columns, names: Names, table: Table) -> None:
         columns.quality.note(GPU_OPERATORS, Effect.NOTED, _STARTED_ONLY, count=started)
     table.kind[moved] = EventKind.CPU_OP
     table.track[moved] = target[table.track[moved]]
-
-
-def is_of_onnx_runtime(head: bytes) -> bool:
-    """Whether a file begins as ONNX Runtime's profiler writes: with what its session did."""
-    return _SESSION.search(head) is not None
-
-
-def note_nodes_on_gpus(columns: Columns, head: bytes, table: Table) -> None:
-    """Count the nodes where some ran on a GPU of which nothing was recorded: their times are those of starting them."""
-    if _PROVIDER_OF_GPU.search(head) and not any(where is Where.STREAM for where, *_ in columns.tracks):
-        count = int((table.kind == EventKind.CPU_OP).sum())
-        columns.quality.note(GPU_OPERATORS, Effect.NOTED, _STARTED_ONLY, count=count)
 
 
 def npu_of(names: Names) -> str:

@@ -80,7 +80,6 @@ _FAMILIES = {
     "trace": BOOKKEEPING,
     "trace span": BOOKKEEPING,
 }
-_OF_ONNX_RUNTIME = {"Node": CPU_OP, "Session": REGION}  # in these cases: Node.js has a category "node"
 _API = regex(r"(^|_)(runtime|driver)$")
 
 
@@ -91,8 +90,6 @@ def family_of(category: str | None) -> Family:
     """The family of a category; an unknown category is shown on a lane of its thread."""
     if category is None:
         return OTHER
-    if (found := _OF_ONNX_RUNTIME.get(category)) is not None:
-        return found
     name = category.lower()
     if (found := _FAMILIES.get(name)) is not None:
         return found

@@ -18,7 +18,6 @@ from parsers.model import (
     Malformed,
     Progress,
     Trace,
-    TraceInput,
 )
 from parsers.model.arrays import rows_by
 from parsers.model.builder import MAX_DEVICES, TraceBuilder
@@ -86,8 +85,7 @@ class AmdSmiLog:
                 Effect.NOTED,
                 "The log contains no times, so its readings are assumed to be 1 s apart.",
             )
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "amd-smi"))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, "amd-smi")
         return builder.build(progress.part(0.8, 1.0))
 
 

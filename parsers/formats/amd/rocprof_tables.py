@@ -14,7 +14,7 @@ from typing import ClassVar
 from parsers.csv_tables import CsvTable, has_columns, plain, read_csv
 from parsers.files.base import Source, parser
 from parsers.files.unpacking_limit import require_memory
-from parsers.model import Progress, Trace, TraceInput
+from parsers.model import Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -73,8 +73,7 @@ class RocprofTables:
             table = read_csv(source, reading.builder.quality, part)
             require_memory(source.path, table.length, _BYTES_AN_EVENT, _HINT)
             reading.tables.append((source.name, table))
-            reading.builder.inputs.append(TraceInput(str(source.path), self.format, "rocprof"))
-            reading.builder.sources.append(None)
+            reading.builder.came_from(str(source.path), self.format, "rocprof")
         reading.add(progress.part(0.8, 0.9))
         return reading.builder.build(progress.part(0.9, 1.0))
 

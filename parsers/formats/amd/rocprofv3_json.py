@@ -8,7 +8,7 @@ from parsers.files.base import Source, parser
 from parsers.files.signatures import USUAL_GROWTH
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import Effect, Progress, Trace, TraceInput
+from parsers.model import Effect, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 
@@ -57,6 +57,5 @@ class Rocprofv3Json:
                 "the file is cut off or damaged; what comes before is shown",
                 lists.damage,
             )
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "rocprofv3"))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, "rocprofv3")
         return builder.build(progress.part(0.8, 1.0))

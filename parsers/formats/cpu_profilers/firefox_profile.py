@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from parsers.files.base import Source, parser
-from parsers.model import I64, Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model import I64, Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -87,8 +87,7 @@ class FirefoxProfile:
             whole, part = divmod(start_ms, 1.0)
             builder.epoch_ns = round(whole) * NS_PER_MS + round(part * NS_PER_MS)
         by = profile.meta.importedFrom or profile.meta.product or "Firefox Profiler"
-        builder.inputs.append(TraceInput(source.name, self.format, by[:40]))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, by[:40])
         samples = [samples_of(thread) for thread, _ in threads]
         times = [np.rint(each.time * NS_PER_MS).astype(np.int64) for each in samples]
         usual = usual_distance(times)

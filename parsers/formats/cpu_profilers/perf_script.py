@@ -13,7 +13,7 @@ import numpy as np
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model import Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -81,8 +81,7 @@ class PerfScript:
 
     def read(self, source: Source, progress: Progress) -> Trace:
         builder = TraceBuilder()
-        builder.inputs.append(TraceInput(source.name, self.format, "perf"))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, "perf")
         with open_bytes(source) as packed:
             stream = LimitedStream(packed, source, progress.part(0.0, 0.8), "reading samples")
             threads, wrong = _threads(_lines(stream, source), builder)

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from parsers.files.base import Source, parser
-from parsers.model import Lane, LaneKind, Progress, Trace, TraceInput
+from parsers.model import Lane, LaneKind, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.units import NS_PER_US
@@ -58,8 +58,7 @@ class PySpyTrace:
             source, list[_Mark], b"{", _BYTES_OF_MARK, "These samples", _HINT, progress.part(0.0, 0.3)
         )
         builder = TraceBuilder()
-        builder.inputs.append(TraceInput(source.name, self.format, "py-spy"))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, "py-spy")
         threads: dict[tuple[int, int], list[_Mark]] = {}
         for each in marks:
             threads.setdefault((each.pid, each.tid), []).append(each)

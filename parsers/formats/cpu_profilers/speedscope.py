@@ -10,7 +10,7 @@ import numpy as np
 from parsers.files.base import Source, parser
 from parsers.files.decoders import from_json
 from parsers.json_records import UNREADABLE
-from parsers.model import I32, Effect, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
+from parsers.model import I32, Effect, Lane, LaneKind, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.stacks.json_profile import decoded_profile
@@ -103,8 +103,7 @@ class Speedscope:
                 "Record samples of the CPU.",
             )
         exporter = (stated.exporter or "speedscope").partition("@")[0]
-        builder.inputs.append(TraceInput(source.name, self.format, exporter[:40]))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, exporter[:40])
         names = np.array(
             [
                 builder.string(frame_name(each.name, each.file or "", max(each.line or 0, 0)))

@@ -9,7 +9,7 @@ from typing import ClassVar
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model import Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.units import NS_PER_MS, NS_PER_S
@@ -62,8 +62,7 @@ class DcgmExporter:
                 "no date", Effect.NOTED, "The metrics contain no times, so pages are assumed to be 1 s apart."
             )
         builder.counters += counters
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "dcgm-exporter"))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, "dcgm-exporter")
         return builder.build(progress.part(0.9, 1.0))
 
 

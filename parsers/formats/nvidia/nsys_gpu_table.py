@@ -7,7 +7,7 @@ from typing import ClassVar
 from parsers.csv_tables import has_columns, read_csv
 from parsers.files.base import Source, parser
 from parsers.gpu_tables import add_operations
-from parsers.model import Progress, Trace, TraceInput
+from parsers.model import Progress, Trace
 from parsers.model.builder import TraceBuilder
 
 _COLUMNS = (("startns",), ("durationns",), ("strm",), ("name",), ("grdx",), ("device",))
@@ -37,8 +37,5 @@ class NsysGpuTable:
             source.path,
             "To see why the GPU idles, open the report it was made from: nsys export --type sqlite REPORT.nsys-rep",
         )
-        builder.inputs.append(
-            TraceInput(source.shown or str(source.path), self.format, "Nsight Systems (nsys stats)")
-        )
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, "Nsight Systems (nsys stats)")
         return builder.build(progress.part(0.8, 1.0))

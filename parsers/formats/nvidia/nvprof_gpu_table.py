@@ -14,7 +14,7 @@ from parsers.files.source import open_bytes
 from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.gpu_tables import add_operations, in_words, renamed
-from parsers.model import Effect, Progress, Trace, TraceInput
+from parsers.model import Effect, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.quality import ONE_BY_ONE, RAN_ONE_BY_ONE
@@ -87,8 +87,7 @@ class NvprofGpuTable:
         producer = "Visual Profiler" if visual else "nvprof"
         hint = "Nsight Systems records both: nsys profile --trace=cuda,nvtx"
         add_operations(table, builder, source.path, hint)
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, producer))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, producer)
         return builder.build(progress.part(0.8, 1.0))
 
 

@@ -11,7 +11,7 @@ from typing import IO, ClassVar
 from parsers.files.base import Source, parser
 from parsers.files.source import READ_ERRORS, open_bytes
 from parsers.files.unpacking_limit import UnpackingLimit
-from parsers.model import Counter, Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model import Counter, Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.units import NS_PER_S
@@ -141,8 +141,7 @@ def _trace(source: Source, log: _Log, counters: list[Counter]) -> TraceBuilder:
             else "The log contains no dates, so it has its own time axis.",
         )
     builder.counters += counters
-    builder.inputs.append(TraceInput(str(source.path), DeviceLog.format, log.producer))
-    builder.sources.append(None)
+    builder.came_from(str(source.path), DeviceLog.format, log.producer)
     return builder
 
 

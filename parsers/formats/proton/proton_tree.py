@@ -16,7 +16,7 @@ from parsers.files.base import Source, parser
 from parsers.files.decoders import from_json
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream, require_memory
-from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
+from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -134,8 +134,7 @@ class ProtonTree:
         builder.tables += _tables(root, devices, builder, progress.part(0.4, 0.9))
         if not builder.tables:
             raise Malformed(source.path, "This profile of Proton holds no kernel with a time.", _HINT)
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "Triton Proton"))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, "Triton Proton")
         return builder.build(progress.part(0.9, 1.0))
 
 

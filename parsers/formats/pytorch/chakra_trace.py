@@ -19,7 +19,7 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.formats.pytorch.execution_trace import Inputs, Node, Operators
 from parsers.json_records import UNREADABLE
-from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model import Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -69,8 +69,7 @@ class ChakraTrace:
         if damage:
             reason = "the file is cut off or damaged; what comes before is counted"
             builder.quality.note("cut", Effect.NOTED, reason, damage)
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "Chakra"))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, "Chakra")
         return builder.build(progress.part(0.8, 1.0))
 
 

@@ -20,7 +20,6 @@ from parsers.model import (
     Rank,
     ResultTable,
     Trace,
-    TraceInput,
 )
 from parsers.model.builder import TraceBuilder
 from parsers.model.compilation import (
@@ -84,9 +83,8 @@ class CompilerLogs:
             )
         clock = log.clock_ns
         builder = TraceBuilder(epoch_ns=None if clock is None else 0)
-        builder.inputs.append(TraceInput(source.name, self.format, "torch.compile", log.rank))
+        builder.came_from(source.name, self.format, "torch.compile", log.rank)
         builder.ranks += [] if log.rank is None else [Rank(log.rank)]
-        builder.sources.append(None)
         _add(builder, log, clock or 0)
         builder.quality.note(
             "damaged", Effect.QUARANTINED, "records that cannot be read", "", log.damaged + lines.too_long

@@ -20,7 +20,7 @@ from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.json_records import UNREADABLE, Records
-from parsers.model import I64, Effect, Excessive, Malformed, Progress, ResultTable, Trace, TraceInput
+from parsers.model import I64, Effect, Excessive, Malformed, Progress, ResultTable, Trace
 from parsers.model.arrays import MAX_NUMBER
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
@@ -120,8 +120,7 @@ class ExecutionTrace:
         if lists.damage:
             reason = "the file is cut off or damaged; what comes before is counted"
             builder.quality.note("cut", Effect.NOTED, reason, lists.damage)
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "PyTorch"))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, "PyTorch")
         return builder.build(progress.part(0.8, 1.0))
 
 

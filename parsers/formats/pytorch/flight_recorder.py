@@ -25,7 +25,6 @@ from parsers.model import (
     Rank,
     Trace,
     TraceError,
-    TraceInput,
 )
 from parsers.model.builder import MIN_GAP_NS, TraceBuilder
 from parsers.model.late.dataclass import dataclass
@@ -92,9 +91,10 @@ class FlightRecorder:
         builder.quality.note(
             "damaged", Effect.QUARANTINED, "entries without a time", "", len(stated) - len(entries)
         )
-        builder.inputs.append(TraceInput(source.name, self.format, "PyTorch flight recorder", rank))
+        builder.came_from(
+            source.name, self.format, "PyTorch flight recorder", rank, arguments=self.argument_source(source)
+        )
         builder.ranks += [] if rank is None else [_rank_with(rank, entries, groups)]
-        builder.sources.append(self.argument_source(source))
         _add(builder, entries, rows, rank, source.path.stat().st_mtime_ns)
         return builder.build(progress.part(0.9, 1.0))
 

@@ -18,7 +18,6 @@ from parsers.model import (
     ResultColumn,
     ResultTable,
     Trace,
-    TraceInput,
 )
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
@@ -83,8 +82,7 @@ class BenchmarkText:
         builder.quality.keep(rows)
         if limited.damage:
             builder.quality.note("cut", Effect.NOTED, "the file is cut off or damaged", limited.damage)
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, producer))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, producer)
         return builder.build(progress.part(0.5, 1.0))
 
 

@@ -11,7 +11,7 @@ import msgspec
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
+from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, rows_shown
@@ -65,8 +65,7 @@ class GenaiPerf:
         columns = tuple(ResultColumn(name) for name in ("metric", "unit", *_FIGURES))
         shown = rows[: rows_shown(builder.quality, len(rows))]
         builder.tables.append(ResultTable("Load test of genai-perf", columns, tuple(shown)))
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "genai-perf"))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, "genai-perf")
         return builder.build(progress)
 
 
@@ -143,8 +142,7 @@ class RequestLog:
             ),
         ):
             builder.quality.note(kind, Effect.QUARANTINED, reason, "", count)
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "request log"))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, "request log")
         return builder.build(progress.part(0.9, 1.0))
 
 

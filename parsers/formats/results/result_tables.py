@@ -25,7 +25,6 @@ from parsers.model import (
     ResultColumn,
     ResultTable,
     Trace,
-    TraceInput,
 )
 from parsers.model.builder import MAX_TABLES, TraceBuilder
 from parsers.model.late.dataclass import dataclass
@@ -186,8 +185,7 @@ class ResultTables:
         if not found:
             raise Malformed(source.path, "The table has a header but no rows.", "Write it again.")
         builder.tables.extend(_tables(found, builder.quality, in_all))
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, found[0][0].producer))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, found[0][0].producer)
         return builder.build(progress.part(0.8, 1.0))
 
 

@@ -12,7 +12,7 @@ from parsers.files.base import Source, parser
 from parsers.files.decoders import from_json
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace, TraceInput
+from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace
 from parsers.model.arrays import MAX_NUMBER
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
@@ -118,8 +118,7 @@ class TritonServerTrace:
             progress.step(0.7, f"placing requests of {model}")
             mine = [(each, whole) for name, each, whole in complete if name == model]
             _add(builder, model, mine)
-        builder.inputs.append(TraceInput(source.name, self.format, "Triton Inference Server"))
-        builder.sources.append(None)
+        builder.came_from(source.name, self.format, "Triton Inference Server")
         return builder.build(progress.part(0.8, 1.0))
 
 

@@ -20,6 +20,20 @@ class LateRegex:
         setattr(self, name, found)
         return found
 
+    def _compiled(self, name: str) -> Any:
+        return vars(self).get(name) or self.__getattr__(name)
+
+    # handed over as a function, each compiles nothing before it is called
+
+    def match(self, *said: Any) -> Any:
+        return self._compiled("match")(*said)
+
+    def search(self, *said: Any) -> Any:
+        return self._compiled("search")(*said)
+
+    def fullmatch(self, *said: Any) -> Any:
+        return self._compiled("fullmatch")(*said)
+
 
 if TYPE_CHECKING:
     regex = re.compile

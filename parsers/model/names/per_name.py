@@ -41,12 +41,12 @@ def numbers_of(trace: Named, events: I64, number: Callable[[str], int]) -> I64:
     return judged(trace.events.name[events], trace.strings, number)
 
 
-def named(trace: Named, events: I64, wanted: Callable[[str], bool]) -> BOOL:
-    """Whether each event's name is wanted."""
+def named(trace: Named, events: I64, wanted: Callable[[str], object]) -> BOOL:
+    """Whether each event's name is wanted: what is true of it counts, as the match of a pattern is."""
     names = trace.events.name[events]
     table = np.zeros(len(trace.strings), bool)
     for name in distinct(names).tolist():
-        table[name] = wanted(trace.strings[name])
+        table[name] = bool(wanted(trace.strings[name]))
     return table[names]
 
 
