@@ -187,6 +187,6 @@ def line_shares(analysis: Analysis, file: str) -> Mapping[int, float]:
     shares = {}
     for line in np.unique(lines[lines > 0]).tolist():
         there = events[lines == line]
-        running = clip(union(table.start[there], table.end[there]), t0, t1)
+        running = clip(union(*table.spans(there)), t0, t1)
         shares[line] = length(running) / max(t1 - t0, 1)
     return shares

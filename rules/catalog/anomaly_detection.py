@@ -13,7 +13,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, subtract, union
 from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
-from rules.analysis.names.operators import AUTOGRAD_FUNCTION
+from rules.analysis.names.operators import is_autograd_function
 from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.lost_time import event_evidence
 from rules.remedies.host_work import NO_ANOMALY_DETECTION
@@ -60,7 +60,7 @@ When it is wrong
         if time is None or not time.is_all:
             return
         trace, table, operators = analysis.trace, analysis.trace.events, time.operators
-        backward = operators[named(trace, operators, lambda name: name.startswith(AUTOGRAD_FUNCTION))]
+        backward = operators[named(trace, operators, is_autograd_function)]
         events = time.activity.events
         asks = events[named(trace, events, _CHECK.__eq__)]
         functions = backward[~named(trace, backward, lambda name: name.endswith(_WITHOUT_RESULT))]
@@ -68,7 +68,7 @@ When it is wrong
         if checked < max(MIN_FUNCTIONS, MAJORITY * len(functions)):
             return
         checks = events[named(trace, events, _CHECKS.__contains__)]
-        checking = clip(union(table.start[checks], table.end[checks]), *time.window)
+        checking = clip(union(*table.spans(checks)), *time.window)
         forward = _forward(time, backward)
         stacks_ns = round(MAX_OF_FORWARD * length(forward))
         lost, steps = length(checking) + stacks_ns, max(time.steps, 1)
@@ -100,7 +100,7 @@ def _holding(time: CpuTime, around: I64, inside: I64) -> int:
 def _forward(time: CpuTime, backward: I64) -> Intervals:
     """Inside operators, without the backward pass and the optimizer."""
     trace, table = time.trace, time.trace.events
-    updates = time.activity.events[time.activity.kind == EventKind.REGION]
+    updates = time.activity.of_kind(EventKind.REGION)
     updates = updates[named(trace, updates, lambda name: "optimizer" in name.lower())]
     others = np.concatenate((backward, updates))
-    return subtract(time.computing, union(table.start[others], table.end[others]))
+    return subtract(time.computing, union(*table.spans(others)))

@@ -77,9 +77,9 @@ When it is wrong
 
     def _misaligned(self, analysis: Analysis, device: int, products: I64) -> Iterable[Finding]:
         trace = analysis.trace
-        misaligned = named(trace, products, lambda name: _MISALIGNED.search(name) is not None)
+        misaligned = named(trace, products, _MISALIGNED.search)
         events = products[misaligned & of_type(analysis, products, "fp16", "bf16")]
-        busy = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)
+        busy = clip(union(*trace.events.spans(events)), *analysis.window)
         ceiling = int(length(busy) * MISALIGNED_COST)
         if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return

@@ -62,7 +62,7 @@ When it is wrong
         trace, times = analysis.trace, len(function.reasons)
         events = compiling(trace)
         mine = events[named(trace, events, lambda name: name == function.event_name)][-times:]
-        spent = union(trace.events.start[mine], trace.events.end[mine])
+        spent = union(*trace.events.spans(mine))
         window = max(trace.duration, 1)
         ceiling = min(function.again_ns or 0, window)
         gives_up = times >= RECOMPILE_LIMIT

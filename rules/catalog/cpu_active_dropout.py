@@ -14,14 +14,12 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, clip, union
-from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
-from rules.analysis.names.operators import AUTOGRAD_FUNCTION
-from rules.findings.base import Category, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, culprit_of, longest_of, own_lines
+from rules.analysis.cpu.cpu_time import CpuTime
+from rules.analysis.names.operators import is_autograd_function
+from rules.findings.base import Finding, rule
+from rules.losses.cpu_rule import CpuRule, line_or_operator
+from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, longest_of
 from rules.remedies.remedy import remedy
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import of_every_step
 from rules.wording.words import for_pytorch
 
 _DROPOUT = regex(r"aten::(native_|feature_|alpha_|feature_alpha_)?dropout_?$")
@@ -36,12 +34,10 @@ with torch.inference_mode():
 
 
 @rule
-class CpuActiveDropout(Rule):
+class CpuActiveDropout(CpuRule):
     """A model in training mode that only answers."""
 
     id: ClassVar[str] = "cpu-active-dropout"
-    category: ClassVar[Category] = Category.HOST_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
     explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and layers of dropout draw random numbers though no backward pass runs.
@@ -61,31 +57,23 @@ When it is wrong
     If dropout is wanted, as to estimate how sure a model is.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time = cpu_time(analysis)
-        if time is None or not time.is_all or time.steps < MIN_STEPS:
-            return
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
         drops = _dropping(time)
         lost = time.without_recorder(drops)
         if lost < MIN_SHARE * time.step_ns:
             return
-        trace, steps = analysis.trace, time.steps
-        lane = int(trace.events.lane[time.operators[0]])
-        yield self.finding(
+        steps = time.steps
+        yield self.lost(
             analysis,
-            ceiling_ns=lost,
-            window_ns=time.step_ns,
-            headline=Headline(
-                "Dropout is active, though nothing is trained", of_every_step(analysis, lost / time.step_ns)
-            ),
+            time,
+            lost,
+            "Dropout is active, though nothing is trained",
             account="No backward pass was recorded, but random numbers are drawn for "
             f"{_times(len(drops[0]) / steps)} a step. That takes {duration(lost / steps)} of the "
             f"{duration(time.step_ns / steps)} of a step.",
             remedy=EVALUATE,
-            culprit=culprit_of(
-                analysis, own_lines(analysis, time, drops), Culprit(CulpritKind.OPERATOR, "aten::dropout")
-            ),
-            evidence=longest_of(lane, drops, "dropout"),
+            culprit=line_or_operator(analysis, time, "aten::dropout", drops),
+            evidence=longest_of(time, drops, "dropout"),
             unknown=("Whether dropout is wanted, as to estimate how sure a model is.",),
         )
 
@@ -98,11 +86,11 @@ def _dropping(time: CpuTime) -> Intervals:
     """Dropouts that draw random numbers, where nothing runs backward."""
     trace, table = time.trace, time.trace.events
     everywhere = table.of_kind(EventKind.CPU_OP)
-    events = time.activity.events[time.activity.kind == EventKind.CPU_OP]
-    if named(trace, everywhere, lambda name: name.startswith(AUTOGRAD_FUNCTION)).any():
+    events = time.activity.of_kind(EventKind.CPU_OP)
+    if named(trace, everywhere, is_autograd_function).any():
         events = events[:0]
-    dropouts = events[named(trace, events, lambda name: _DROPOUT.match(name) is not None)]
-    draws = events[named(trace, events, lambda name: _DRAWS.match(name) is not None)]
+    dropouts = events[named(trace, events, _DROPOUT.match)]
+    draws = events[named(trace, events, _DRAWS.match)]
     around = Innermost.of(trace, dropouts).at(table.start[draws])
     found = np.unique(around[around >= 0])
-    return clip(union(table.start[found], table.end[found]), *time.window)
+    return clip(union(*table.spans(found)), *time.window)

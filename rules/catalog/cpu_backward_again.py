@@ -8,24 +8,23 @@ from typing import ClassVar
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, union
-from rules.analysis.cpu.cpu_time import cpu_time
+from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.stretches.backward_again import backward_again
-from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.findings.base import Category, Finding, rule
+from rules.losses.cpu_rule import CpuRule
 from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE
 from rules.losses.lost_time import event_evidence
 from rules.remedies.gradients import ONE_BACKWARD
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import of_every_step
 
 
 @rule
-class CpuBackwardAgain(Rule):
+class CpuBackwardAgain(CpuRule):
     """A backward pass for each loss, on the CPU."""
 
     id: ClassVar[str] = "cpu-backward-again"
     category: ClassVar[Category] = Category.SLOW_OPERATOR
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
+    steps_needed: ClassVar[int] = 0
     explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and several losses are sent back through the same layers one by one.
@@ -46,23 +45,20 @@ When it is wrong
     If each task's gradients are needed for themselves, for weights or clipping by task.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time, found = cpu_time(analysis), backward_again(analysis)
-        if time is None or not time.is_all or not len(found.functions):
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        found = backward_again(analysis)
+        if not len(found.functions):
             return
         table, events = analysis.trace.events, found.functions
-        lost = time.without_recorder(clip(union(table.start[events], table.end[events]), *time.window))
+        lost = time.without_recorder(clip(union(*table.spans(events)), *time.window))
         if lost < MIN_SHARE * time.step_ns:
             return
         steps = time.steps
-        yield self.finding(
+        yield self.lost(
             analysis,
-            ceiling_ns=lost,
-            window_ns=time.step_ns,
-            headline=Headline(
-                f"The backward pass runs {found.passes} times through the same layers",
-                of_every_step(analysis, lost / time.step_ns),
-            ),
+            time,
+            lost,
+            f"The backward pass runs {found.passes} times through the same layers",
             account="Several losses are sent back one after another through layers that they share. The passes after "
             f"the first take {duration(lost / steps)} of the {duration(time.step_ns / steps)} of a step.",
             remedy=ONE_BACKWARD,

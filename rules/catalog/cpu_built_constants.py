@@ -10,23 +10,20 @@ import numpy as np
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, length, measure
-from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
-from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.analysis.cpu.cpu_time import CpuTime
+from rules.findings.base import Finding, rule
 from rules.losses.built_constants import MAX_LENGTH, Built, built
-from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, culprit_of, longest_of, own_lines
+from rules.losses.cpu_rule import CpuRule, line_or_operator, unknown_lines
+from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, longest_of
 from rules.remedies.constants import BUILT_ONCE
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import listed, of_every_step, without_stacks
+from rules.wording.phrases import listed
 
 
 @rule
-class CpuBuiltConstants(Rule):
+class CpuBuiltConstants(CpuRule):
     """Tables of positions, masks, windows and grids."""
 
     id: ClassVar[str] = "cpu-built-constants"
-    category: ClassVar[Category] = Category.HOST_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
     explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and each step builds the same tensors again from sizes alone: a table of positions, a
@@ -39,8 +36,8 @@ Why it costs time
 How it decides
     From an operator that is handed no tensor (arange, linspace, full, eye, hann_window ...) on, the following ones that
     are handed nothing but tensors of the shapes made so far, at most {MAX_LENGTH} of them, and none that autograd
-    numbers in between. One of them must be such that nobody calls it for a state or for room to write results in: zeros
-    alone do not count, nor do random numbers. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer
+    numbers in between. At least one must be more than an allocation: zeros alone do not count, as they may hold
+    state or results, nor do random numbers. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer
     than {MIN_STEPS} steps were found, or a step builds none. Shapes must be recorded.
 
 What to try
@@ -50,10 +47,7 @@ When it is wrong
     If sizes are new in each call, as with batches of other lengths: keep the largest and slice it.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time = cpu_time(analysis)
-        if time is None or not time.is_all or time.steps < MIN_STEPS:
-            return
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
         trace, steps = analysis.trace, time.steps
         made = built(trace, time.operators)
         if not len(made.operators) or (measure(made.spans, *_steps(time)) == 0).any():
@@ -63,31 +57,20 @@ When it is wrong
         lost = max(time.without_recorder(made.spans), round(as_recorded))
         if lost < MIN_SHARE * time.step_ns:
             return
-        lane = int(trace.events.lane[made.operators[0]])
-        yield self.finding(
+        yield self.lost(
             analysis,
-            ceiling_ns=lost,
-            window_ns=time.step_ns,
-            headline=Headline(
-                "Constants are built again in each step", of_every_step(analysis, lost / time.step_ns)
-            ),
+            time,
+            lost,
+            "Constants are built again in each step",
             account=(
                 f"{len(made.operators) / steps:,.0f} operators a step, such as {_longest(analysis, made)}, are handed "
                 f"no data: they build the same tensors again. That takes {duration(lost / steps)} of the "
                 f"{duration(time.step_ns / steps)} of a step."
             ),
             remedy=BUILT_ONCE,
-            culprit=culprit_of(
-                analysis,
-                own_lines(analysis, time, made.spans),
-                Culprit(CulpritKind.OPERATOR, trace.name(int(made.operators[0]))),
-            ),
-            evidence=longest_of(lane, made.spans, "builds a constant"),
-            unknown=(
-                without_stacks(
-                    trace, "Which of your lines build them: record again with Python stacks (--stacks)."
-                ),
-            ),
+            culprit=line_or_operator(analysis, time, trace.name(int(made.operators[0])), made.spans),
+            evidence=longest_of(time, made.spans, "builds a constant"),
+            unknown=unknown_lines(analysis.trace, "build them"),
         )
 
 

@@ -13,23 +13,20 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, clip, union
-from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
-from rules.analysis.names.operators import AUTOGRAD_FUNCTION, FORWARD
-from rules.findings.base import Category, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, culprit_of, longest_of, own_lines
+from rules.analysis.cpu.cpu_time import CpuTime
+from rules.analysis.names.operators import FORWARD, is_autograd_function
+from rules.findings.base import Category, Finding, rule
+from rules.losses.cpu_rule import CpuRule, line_or_operator
+from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, longest_of
 from rules.remedies.cpu_work import COMPUTED_ONCE
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import of_every_step
 
 
 @rule
-class CpuComputedTwice(Rule):
+class CpuComputedTwice(CpuRule):
     """Activation checkpointing on the CPU."""
 
     id: ClassVar[str] = "cpu-computed-twice"
     category: ClassVar[Category] = Category.SLOW_OPERATOR
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
     explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and operators of the forward pass run again inside functions of the backward pass, as
@@ -50,31 +47,23 @@ When it is wrong
     If the machine's memory has no room for the activations; how full it is was not recorded.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time = cpu_time(analysis)
-        if time is None or not time.is_all or time.steps < MIN_STEPS:
-            return
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
         again = _computed_again(time)
         lost = time.without_recorder(again)
         if lost < MIN_SHARE * time.step_ns:
             return
-        trace, steps = analysis.trace, time.steps
-        lane = int(trace.events.lane[time.operators[0]])
-        yield self.finding(
+        steps = time.steps
+        yield self.lost(
             analysis,
-            ceiling_ns=lost,
-            window_ns=time.step_ns,
-            headline=Headline("Activations are computed twice", of_every_step(analysis, lost / time.step_ns)),
+            time,
+            lost,
+            "Activations are computed twice",
             account="The backward pass computes parts of the forward pass again, "
             f"{_times(len(again[0]) / steps)} a step. That takes {duration(lost / steps)} of the "
             f"{duration(time.step_ns / steps)} of a step.",
             remedy=COMPUTED_ONCE,
-            culprit=culprit_of(
-                analysis,
-                own_lines(analysis, time, again),
-                Culprit(CulpritKind.OPERATOR, "activation checkpointing"),
-            ),
-            evidence=longest_of(lane, again, "forward pass inside the backward pass"),
+            culprit=line_or_operator(analysis, time, "activation checkpointing", again),
+            evidence=longest_of(time, again, "forward pass inside the backward pass"),
             unknown=("Whether memory has room for the activations.",),
         )
 
@@ -86,8 +75,8 @@ def _times(count: float) -> str:
 def _computed_again(time: CpuTime) -> Intervals:
     """From the first to the last operator of the forward pass in each function of the backward pass."""
     trace, table = time.trace, time.trace.events
-    events = time.activity.events[time.activity.kind == EventKind.CPU_OP]
-    functions = events[named(trace, events, lambda name: name.startswith(AUTOGRAD_FUNCTION))]
+    events = time.activity.of_kind(EventKind.CPU_OP)
+    functions = events[named(trace, events, is_autograd_function)]
     forward = events[named(trace, events, FORWARD.__contains__)]
     around = Innermost.of(trace, functions).at(table.start[forward])
     forward, around = forward[around >= 0], around[around >= 0]

@@ -9,31 +9,29 @@ import numpy as np
 
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import length
-from rules.analysis.cpu.cpu_time import cpu_time
-from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.analysis.cpu.cpu_time import CpuTime
+from rules.findings.base import Finding, rule
+from rules.losses.cpu_rule import CpuRule
 from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import as_many_threads
 from rules.terms.culprit import reason
-from rules.wording.headline import Headline
-from rules.wording.phrases import number_of_cores, of_every_step
+from rules.wording.phrases import number_of_cores
 
 
 @rule
-class CpuCrowdedThreads(Rule):
+class CpuCrowdedThreads(CpuRule):
     """More threads than cores."""
 
     id: ClassVar[str] = "cpu-crowded-threads"
-    category: ClassVar[Category] = Category.HOST_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
+    steps_needed: ClassVar[int] = 0
     explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and PyTorch's operators start more threads than the program has cores.
 
 Why it costs time
-    The threads of an operator wait for each other at its end. Where they have to take turns on a core, each operator
-    takes until the last of them had its turn, and those that wait take the core from those that compute.
+    The threads of an operator wait for each other at its end. Where they take turns on a core, an operator lasts
+    until the last of them has had its turn, and threads that wait take the core from threads that compute.
 
 How it decides
     stallscope capture notes how many cores the program may use, by its affinity and its container's quota, and how
@@ -48,9 +46,9 @@ When it is wrong
     If the operators are so small that they run on one thread anyway, nothing is saved.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time, capture = cpu_time(analysis), analysis.trace.capture
-        if time is None or not time.is_all or capture.cores is None or capture.threads is None:
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        capture = analysis.trace.capture
+        if capture.cores is None or capture.threads is None:
             return
         cores, threads = capture.cores, capture.threads
         computing = time.without_recorder(time.computing)
@@ -58,14 +56,12 @@ When it is wrong
         if ceiling < MIN_SHARE * time.step_ns:
             return
         longest = [event for event, _ in time.shares(time.activity.operators, time.computing)][:MAX_NAMED]
-        yield self.finding(
+        yield self.lost(
             analysis,
-            ceiling_ns=ceiling,
-            window_ns=time.step_ns,
-            headline=Headline(
-                f"{threads:,} threads share {number_of_cores(cores)}",
-                of_every_step(analysis, length(time.computing) / max(time.window_ns, 1)),
-            ),
+            time,
+            ceiling,
+            f"{threads:,} threads share {number_of_cores(cores)}",
+            took=time.computes * time.step_ns,
             account=(
                 f"PyTorch starts {threads:,} threads for an operator, and the program may use "
                 f"{number_of_cores(cores)}. Operators take {percent(time.computes)} of the time; how much of that is "

@@ -7,23 +7,20 @@ from typing import ClassVar
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.cpu.cpu_time import cpu_time
-from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.analysis.cpu.cpu_time import CpuTime
+from rules.findings.base import Finding, rule
+from rules.losses.cpu_rule import CpuRule
 from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, longest_of
 from rules.losses.dense_tables import MAX_USED, dense_tables
 from rules.remedies.gradients import SPARSE_GRADIENTS
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import of_every_step
 
 
 @rule
-class CpuDenseTables(Rule):
+class CpuDenseTables(CpuRule):
     """Large embedding tables that are trained with dense gradients."""
 
     id: ClassVar[str] = "cpu-dense-tables"
-    category: ClassVar[Category] = Category.HOST_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
     explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and each step looks up few rows of an embedding table, but makes a gradient of all its
@@ -47,29 +44,23 @@ When it is wrong
     If the optimizer must change all rows in each step, as with momentum or weight decay.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time = cpu_time(analysis)
-        if time is None or not time.is_all or time.steps < MIN_STEPS:
-            return
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
         found = dense_tables(time)
         if found is None:
             return
         lost = round(time.without_recorder(found.spans) * (1 - found.used / found.rows))
         if lost < MIN_SHARE * time.step_ns:
             return
-        lane = int(analysis.trace.events.lane[time.operators[0]])
-        yield self.finding(
+        yield self.lost(
             analysis,
-            ceiling_ns=lost,
-            window_ns=time.step_ns,
-            headline=Headline(
-                "All rows of an embedding table are updated", of_every_step(analysis, lost / time.step_ns)
-            ),
+            time,
+            lost,
+            "All rows of an embedding table are updated",
             account=f"A step looks up at most {found.used:,} of {found.rows:,} rows, and makes and adds gradients of "
             f"all of them. That takes {duration(lost / time.steps)} of the {duration(time.step_ns / time.steps)} of a "
             "step more than those of the rows that were looked up.",
             remedy=SPARSE_GRADIENTS,
             culprit=Culprit(CulpritKind.OPERATOR, "aten::embedding_dense_backward"),
-            evidence=longest_of(lane, found.spans, "all rows of a table"),
+            evidence=longest_of(time, found.spans, "all rows of a table"),
             unknown=("Whether the optimizer must change all rows in each step.",),
         )

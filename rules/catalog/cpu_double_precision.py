@@ -12,14 +12,13 @@ from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.cpu.cpu_time import cpu_time
-from rules.findings.base import Category, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, culprit_of, named_shares, own_lines
+from rules.analysis.cpu.cpu_time import CpuTime
+from rules.findings.base import Category, Finding, rule
+from rules.losses.cpu_rule import CpuRule, line_or_operator
+from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, named_shares
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import IN_SINGLE_PRECISION
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import of_every_step, shortened
+from rules.wording.phrases import shortened
 
 LEFT = 0.5  # half the bytes, and twice as many numbers in a vector register
 CONVOLUTION_LEFT = 0.2  # oneDNN has no convolution in float64: one network took 4.1 to 5.5 times as long
@@ -28,12 +27,11 @@ _CONVOLUTION = regex(r"aten::_?(slow_conv|thnn_conv)")
 
 
 @rule
-class CpuDoublePrecision(Rule):
+class CpuDoublePrecision(CpuRule):
     """Operators on the CPU whose tensors are float64."""
 
     id: ClassVar[str] = "cpu-double-precision"
     category: ClassVar[Category] = Category.FP64
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
     explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and its operators compute with 64-bit numbers.
@@ -58,14 +56,11 @@ When it is wrong
     types, a build of PyTorch without oneDNN looks the same.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time = cpu_time(analysis)
-        if time is None or not time.is_all or time.steps < MIN_STEPS:
-            return
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
         trace = analysis.trace
         event, spent = time.spent(time.activity.operators, time.computing)
         types = trace.attribute(Attribute.INPUT_TYPES, event, -1)
-        falls_back = named(trace, event, lambda name: _CONVOLUTION.match(name) is not None)
+        falls_back = named(trace, event, _CONVOLUTION.match)
         with_types = bool((types >= 0).any())
         doubles = [each for each in np.unique(types[types >= 0]).tolist() if _in_double(trace.strings[each])]
         trained = falls_back & named(trace, event, lambda name: name.endswith("backward"))
@@ -85,17 +80,16 @@ When it is wrong
             else " PyTorch takes this path for float64, or for one small input at a time; which numbers they are was "
             "not recorded."
         )
-        yield self.finding(
+        yield self.lost(
             analysis,
-            ceiling_ns=saved,
-            window_ns=time.step_ns,
-            headline=Headline(what, of_every_step(analysis, min(took / time.step_ns, 1.0))),
+            time,
+            saved,
+            what,
+            took=min(took, time.step_ns),
             account=f"The longest are {named_shares(trace, longest, took)}. In float32 they would take about "
             f"{duration((took - saved) / time.steps)} of a step instead of {duration(took / time.steps)}.{why}",
             remedy=IN_SINGLE_PRECISION,
-            culprit=culprit_of(
-                analysis, own_lines(analysis, time), Culprit(CulpritKind.OPERATOR, shortened(name, 120))
-            ),
+            culprit=line_or_operator(analysis, time, shortened(name, 120)),
             evidence=evidence_of(trace, np.array([each for each, _ in longest[:MAX_NAMED]], np.int64)),
             unknown=("Whether the computation needs double precision.",),
             confidence="medium" if with_types else "low",

@@ -9,27 +9,25 @@ import numpy as np
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.cpu.cpu_time import cpu_time
-from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.analysis.cpu.cpu_time import CpuTime
+from rules.findings.base import Category, Evidence, Finding, rule
 from rules.losses.at_once import FASTEST_READ, LARGE_BYTES, MAX_OF_A_CORE
 from rules.losses.cpu_loops import MIN_TIMES, MIN_TIMES_ALIKE, item_loops
-from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, culprit_of, own_lines
+from rules.losses.cpu_rule import CpuRule, line_or_operator, unknown_lines
+from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS
 from rules.remedies.cpu_work import ITEMS_TOGETHER
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import listed, of_every_step, without_stacks
+from rules.wording.phrases import listed
 
 MIN_TOLD = 0.1  # of a loop's time: less computing makes no difference
 REMAINS = 0.03  # of what calling the later rounds takes: computing all items at once takes longer than one
 
 
 @rule
-class CpuItemLoop(Rule):
+class CpuItemLoop(CpuRule):
     """Loops over the samples of a batch, over single requests, over rows."""
 
     id: ClassVar[str] = "cpu-item-loop"
     category: ClassVar[Category] = Category.LAUNCH_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
     explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and within a step the same operators are called again and again, each time for another
@@ -59,10 +57,7 @@ When it is wrong
     If each round needs the result of the round before, as steps through time do.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time = cpu_time(analysis)
-        if time is None or not time.is_all or time.steps < MIN_STEPS:
-            return
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
         found = item_loops(analysis, time)
         part = (1 - REMAINS) * (found.share - found.computes)
         if part < MIN_SHARE:
@@ -76,13 +71,12 @@ When it is wrong
         within = spans[0][order], spans[1][order]
         step_ns, took = time.step_ns / time.steps, found.share * time.step_ns / time.steps
         names = dict.fromkeys(trace.name(each) for each in loop.operators[:body].tolist())
-        yield self.finding(
+        yield self.lost(
             analysis,
-            ceiling_ns=round(part * time.step_ns),
-            window_ns=time.step_ns,
-            headline=Headline(
-                f"{times:,} items are computed one at a time", of_every_step(analysis, found.share)
-            ),
+            time,
+            round(part * time.step_ns),
+            f"{times:,} items are computed one at a time",
+            took=found.share * time.step_ns,
             account=(
                 f"{sum(len(each.operators) for each in found.loops) / per_step:,.0f} operators a step belong to loops "
                 f"of {times:,} rounds, which take {duration(took)} of the {duration(step_ns)} of a step. A round "
@@ -95,21 +89,13 @@ When it is wrong
                 + f"For all items at once, a step would take {duration(step_ns * (1 - part))} at best."
             ),
             remedy=ITEMS_TOGETHER,
-            culprit=culprit_of(
-                analysis,
-                own_lines(analysis, time, within),
-                Culprit(CulpritKind.OPERATOR, next(iter(names))),
-            ),
+            culprit=line_or_operator(analysis, time, next(iter(names)), within),
             evidence=tuple(
                 Evidence(
                     int(trace.events.lane[each.operators[0]]), each.start, each.end, f"{each.times} rounds"
                 )
                 for each in found.loops[:MAX_NAMED]
             ),
-            unknown=(
-                without_stacks(
-                    trace, "Which of your lines is the loop: record again with Python stacks (--stacks)."
-                ),
-            ),
+            unknown=unknown_lines(analysis.trace, "is the loop"),
             confidence="medium",
         )

@@ -10,16 +10,16 @@ import numpy as np
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.cpu.cpu_time import cpu_time
+from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.names.regions import is_loader
-from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.findings.base import Category, Finding, rule
+from rules.losses.cpu_rule import CpuRule
 from rules.losses.cpu_work import MAX_NAMED, culprit_of, inside, own_lines
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import loaded_beside, region_beside
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.thresholds import MIN_SHARE
-from rules.wording.headline import Headline
-from rules.wording.phrases import number_of_cores, of_every_step, without_stacks
+from rules.wording.phrases import number_of_cores, without_stacks
 
 MIN_LOADS = 2  # of one, nobody knows whether it comes again
 NEARLY = 0.05  # of a worker, or of the rest of a step: so little more makes no difference
@@ -29,12 +29,12 @@ _OF_WORKERS = "_MultiProcessingDataLoaderIter"
 
 
 @rule
-class CpuLoading(Rule):
+class CpuLoading(CpuRule):
     """Time in a data loader of a program that runs on the CPU alone."""
 
     id: ClassVar[str] = "cpu-loading"
     category: ClassVar[Category] = Category.INPUT_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
+    steps_needed: ClassVar[int] = 0
     explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and its busiest thread spends much of a step in a data loader.
@@ -58,9 +58,8 @@ When it is wrong
     says how many cores the program may use, no more is promised than they can do.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time = cpu_time(analysis)
-        if time is None or not time.is_all or time.loading_ns < analysis.thresholds[MIN_SHARE] * time.step_ns:
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        if time.loading_ns < analysis.thresholds[MIN_SHARE] * time.step_ns:
             return
         trace, loads = analysis.trace, time.loading[0]
         if len(loads) < MIN_LOADS:
@@ -76,13 +75,12 @@ When it is wrong
         advised = min(workers + (load > MAX_BUSY * workers), MAX_WORKERS, cores or MAX_WORKERS)
         shared_ns = (loading_ns + rest_ns) / cores if cores is not None else 0.0
         can_go = min(loading_ns, loading_ns + rest_ns - shared_ns)
-        yield self.finding(
+        yield self.lost(
             analysis,
-            ceiling_ns=round(can_go * steps),
-            window_ns=time.step_ns,
-            headline=Headline(
-                _what(name, has_workers), of_every_step(analysis, time.loading_ns / time.step_ns)
-            ),
+            time,
+            round(can_go * steps),
+            _what(name, has_workers),
+            took=time.loading_ns,
             account=(
                 _in_workers(loading_ns, rest_ns)
                 if has_workers

@@ -12,24 +12,20 @@ from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains, union
-from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
-from rules.analysis.names.operators import AUTOGRAD_FUNCTION
-from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.analysis.cpu.cpu_time import CpuTime
+from rules.analysis.names.operators import is_autograd_function
+from rules.findings.base import Finding, rule
 from rules.kernels.one_hot_products import BETWEEN, LEFT, one_hot_products
-from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, culprit_of, longest_of, own_lines
+from rules.losses.cpu_rule import CpuRule, line_or_operator
+from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, longest_of
 from rules.remedies.look_ups import ROWS_BY_INDEX
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import of_every_step
 
 
 @rule
-class CpuOneHot(Rule):
+class CpuOneHot(CpuRule):
     """Products with one-hot vectors, on the CPU."""
 
     id: ClassVar[str] = "cpu-one-hot"
-    category: ClassVar[Category] = Category.HOST_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
     explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and vectors that are one in a single place and zero everywhere else are multiplied by a
@@ -52,43 +48,35 @@ When it is wrong
     If what is multiplied is something else than the vectors that were made, but as large.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time = cpu_time(analysis)
-        if time is None or not time.is_all or time.steps < MIN_STEPS:
-            return
-        table = analysis.trace.events
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
         forward = one_hot_products(analysis.trace, time.operators)
         if not len(forward):
             return
         operators = np.concatenate((forward, _gradients(time, forward)))
-        spans = union(table.start[operators], table.end[operators])
+        spans = union(*analysis.trace.events.spans(operators))
         took = time.without_recorder(spans)
         lost = round(took * (1 - LEFT))
         if lost < MIN_SHARE * time.step_ns:
             return
-        yield self.finding(
+        yield self.lost(
             analysis,
-            ceiling_ns=lost,
-            window_ns=time.step_ns,
-            headline=Headline(
-                "Rows are looked up by products with one-hot vectors",
-                of_every_step(analysis, took / time.step_ns),
-            ),
+            time,
+            lost,
+            "Rows are looked up by products with one-hot vectors",
+            took=took,
             account="Making one-hot vectors and multiplying them by a matrix, with the gradients of that, takes "
             f"{duration(took / time.steps)} of the {duration(time.step_ns / time.steps)} of a step.",
             remedy=ROWS_BY_INDEX,
-            culprit=culprit_of(
-                analysis, own_lines(analysis, time, spans), Culprit(CulpritKind.OPERATOR, "aten::one_hot")
-            ),
-            evidence=longest_of(int(table.lane[forward[0]]), spans, "products with one-hot vectors"),
+            culprit=line_or_operator(analysis, time, "aten::one_hot", spans),
+            evidence=longest_of(time, spans, "products with one-hot vectors"),
         )
 
 
 def _gradients(time: CpuTime, forward: I64) -> I64:
     """The functions of autograd, of the outermost operators, for what these operators call."""
     trace, table = time.trace, time.trace.events
-    functions = time.operators[named(trace, time.operators, lambda name: name.startswith(AUTOGRAD_FUNCTION))]
-    called = time.activity.events[time.activity.kind == EventKind.CPU_OP]
-    inside = contains(union(table.start[forward], table.end[forward]), table.start[called])
+    functions = time.operators[named(trace, time.operators, is_autograd_function)]
+    called = time.activity.of_kind(EventKind.CPU_OP)
+    inside = contains(union(*table.spans(forward)), table.start[called])
     numbers = trace.attribute(Attribute.SEQUENCE, called[inside], -1)
     return functions[np.isin(trace.attribute(Attribute.SEQUENCE, functions, -1), numbers[numbers >= 0])]

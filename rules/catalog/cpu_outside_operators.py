@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import EventKind
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length
-from rules.analysis.cpu.cpu_time import LONG_GAP_NS, CpuTime, cpu_time
+from rules.analysis.cpu.cpu_time import LONG_GAP_NS, CpuTime
 from rules.analysis.stretches.library_calls import is_sleep
-from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.findings.base import Finding, rule
+from rules.losses.cpu_rule import CpuRule, unknown_lines
 from rules.losses.cpu_work import (
     MIN_SEEN,
     MIN_SHARE,
@@ -30,17 +30,13 @@ from rules.remedies.cpu_work import OUTSIDE_OPERATORS
 from rules.remedies.host_work import WAIT_FOR_WORK, by_name
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.shares import MAJORITY
-from rules.wording.headline import Headline
-from rules.wording.phrases import of_every_step, without_stacks
 
 
 @rule
-class CpuOutsideOperators(Rule):
+class CpuOutsideOperators(CpuRule):
     """Time of a program on the CPU alone in which neither an operator nor a data loader runs."""
 
     id: ClassVar[str] = "cpu-outside-operators"
-    category: ClassVar[Category] = Category.HOST_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
     explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and for much of a step its busiest thread runs no operator: it is in Python, NumPy,
@@ -64,29 +60,20 @@ When it is wrong
     If the thread waits for something that was not recorded, such as a network.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time = cpu_time(analysis)
-        if time is None or not time.is_all or time.steps < MIN_STEPS:
-            return
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
         if min(time.outside_ns, time.outside_seen_ns * MIN_SHARE / MIN_SEEN) < MIN_SHARE * time.step_ns:
             return
         steps, (start, end) = time.steps, time.outside
         lines = own_lines(analysis, time, time.outside)
-        lane = int(
-            analysis.trace.events.lane[time.activity.events[time.activity.kind == EventKind.CPU_OP][0]]
-        )
         told = named_shares(analysis.trace, lines, length(time.outside))
         sleeps = _slept_ns(time) >= MAJORITY * length(time.outside)
         call = _mostly_called(analysis, time)
         mostly = "sleeping" if sleeps else function_of(call)
-        yield self.finding(
+        yield self.lost(
             analysis,
-            ceiling_ns=time.outside_ns,
-            window_ns=time.step_ns,
-            headline=Headline(
-                "Code outside PyTorch's operators" + (f", mostly {mostly}" if mostly else ""),
-                of_every_step(analysis, time.outside_ns / time.step_ns),
-            ),
+            time,
+            time.outside_ns,
+            "Code outside PyTorch's operators" + (f", mostly {mostly}" if mostly else ""),
             account=f"A step takes {duration(time.step_ns / steps)}, and for {duration(time.outside_ns / steps)} of it "
             "neither an operator nor a data loader runs: the thread is in Python or in a library."
             + _where(time)
@@ -99,12 +86,8 @@ When it is wrong
             culprit=culprit_of(
                 analysis, lines, Culprit(CulpritKind.OUTSIDE, "Python code outside any operator")
             ),
-            evidence=longest_of(lane, (start, end), "no operator runs"),
-            unknown=(
-                without_stacks(
-                    analysis.trace, "Which of your lines this is: record again with Python stacks (--stacks)."
-                ),
-            ),
+            evidence=longest_of(time, (start, end), "no operator runs"),
+            unknown=unknown_lines(analysis.trace, "this is"),
         )
 
 

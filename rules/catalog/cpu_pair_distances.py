@@ -10,23 +10,19 @@ import numpy as np
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import union
-from rules.analysis.cpu.cpu_time import cpu_time
-from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.analysis.cpu.cpu_time import CpuTime
+from rules.findings.base import Finding, rule
 from rules.kernels.pair_distances import MIN_DIMENSIONS, MIN_RATIO, pair_distances
-from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, culprit_of, longest_of, own_lines
+from rules.losses.cpu_rule import CpuRule, line_or_operator
+from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, longest_of
 from rules.remedies.distances import DISTANCES_BY_PRODUCT
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import of_every_step
 
 
 @rule
-class CpuPairDistances(Rule):
+class CpuPairDistances(CpuRule):
     """Differences of all pairs that are squared and summed, on the CPU."""
 
     id: ClassVar[str] = "cpu-pair-distances"
-    category: ClassVar[Category] = Category.HOST_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
     explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and two tensors are subtracted so that each row of one meets each row of the other; the
@@ -39,7 +35,7 @@ Why it costs time
 How it decides
     A subtraction whose result has at least {MIN_RATIO} times as many numbers as either side, of points of at least
     {MIN_DIMENSIONS} dimensions, followed by a square and a sum, or by a norm. The time until the next operator counts,
-    too, where it is no longer than they are: large tensors are given back in it. One part of as many as a point has
+    too, where it is no longer than they are: large tensors are freed in it. One part of as many as a point has
     dimensions remains. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps
     were found. Shapes must be recorded.
 
@@ -50,12 +46,9 @@ When it is wrong
     If distances are small beside the numbers themselves: the product then loses digits.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time = cpu_time(analysis)
-        if time is None or not time.is_all or time.steps < MIN_STEPS:
-            return
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
         table, (operators, dimensions) = analysis.trace.events, pair_distances(analysis.trace, time.operators)
-        begins, until = table.start[operators], table.end[operators]
+        begins, until = table.spans(operators)
         begin_next = np.append(table.start[time.operators], time.window[1])
         begin_next = begin_next[np.searchsorted(begin_next, until)]
         freed = begin_next - until <= until - begins  # what is no longer needed takes as long to give back
@@ -64,19 +57,15 @@ When it is wrong
         lost = round(took * (1 - 1 / dimensions))
         if lost < MIN_SHARE * time.step_ns:
             return
-        lane = int(table.lane[operators[0]])
-        yield self.finding(
+        yield self.lost(
             analysis,
-            ceiling_ns=lost,
-            window_ns=time.step_ns,
-            headline=Headline(
-                "Distances are computed by broadcasting", of_every_step(analysis, took / time.step_ns)
-            ),
+            time,
+            lost,
+            "Distances are computed by broadcasting",
+            took=took,
             account=f"All pairs of points of {dimensions:,} dimensions or more are subtracted, squared and summed. "
             f"That takes {duration(took / time.steps)} of the {duration(time.step_ns / time.steps)} of a step.",
             remedy=DISTANCES_BY_PRODUCT,
-            culprit=culprit_of(
-                analysis, own_lines(analysis, time, spans), Culprit(CulpritKind.OPERATOR, "aten::sub")
-            ),
-            evidence=longest_of(lane, spans, "differences of all pairs"),
+            culprit=line_or_operator(analysis, time, "aten::sub", spans),
+            evidence=longest_of(time, spans, "differences of all pairs"),
         )

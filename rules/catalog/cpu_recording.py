@@ -16,11 +16,11 @@ from rules.analysis.idle.threads import ThreadActivity
 from rules.analysis.names.regions import is_loader
 from rules.analysis.names.software import software_of
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule
-from rules.losses.cpu_work import MAX_NAMED, Products, named_shares, own_lines, products_of
+from rules.losses.cpu_work import MAX_NAMED, MIN_NAMED, Products, named_shares, own_lines, products_of
 from rules.remedies.cpu_work import ALL_CORES, FEWER_THREADS, LARGE_OPERATORS, SINGLE_PRECISION
 from rules.remedies.remedy import Remedy
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind, quoted
-from rules.terms.shares import MAJORITY, MIN_NAMED, NEARLY_ALL
+from rules.terms.shares import MAJORITY, NEARLY_ALL
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, shortened, without_times
 
@@ -279,7 +279,7 @@ def _of_silence(activity: ThreadActivity, window: tuple[int, int]) -> str:
         trace.events.kind[activity.events], (EventKind.CPU_OP, EventKind.PYTHON, EventKind.REGION)
     )
     events = activity.events[kinds]
-    start, end = trace.events.start[events], trace.events.end[events]
+    start, end = trace.events.spans(events)
     telling = end - start < NEARLY_ALL * (window[1] - window[0])
     silent = complement(union(start[telling], end[telling]), *window)
     whole = length(silent)
@@ -290,7 +290,7 @@ def _of_silence(activity: ThreadActivity, window: tuple[int, int]) -> str:
     after = events[telling][start[telling] == silent[1][longest]]
     text = f" In {percent(whole / (window[1] - window[0]))} of the time it runs nothing that was recorded"
     operators = trace.events.of_kind(EventKind.CPU_OP)
-    elsewhere = union(trace.events.start[operators], trace.events.end[operators])
+    elsewhere = union(*trace.events.spans(operators))
     if length(subtract(silent, elsewhere)) < MAJORITY * whole:
         return f"{text}, mostly while other threads run operators."
     if took < MAJORITY * whole or not len(after):

@@ -9,29 +9,27 @@ import numpy as np
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.cpu.cpu_time import TRIVIAL_PERCENTILE, cpu_time
+from rules.analysis.cpu.cpu_time import TRIVIAL_PERCENTILE, CpuTime
 from rules.analysis.idle.threads import READ_BACKS
-from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.findings.base import Category, Finding, rule
 from rules.losses.cpu_loops import in_optimizer, item_loops
-from rules.losses.cpu_work import MAX_NAMED, MIN_SEEN, MIN_SHARE, MIN_STEPS, culprit_of, own_lines
+from rules.losses.cpu_rule import CpuRule, line_or_operator, unknown_lines
+from rules.losses.cpu_work import MAX_NAMED, MIN_SEEN, MIN_SHARE, MIN_STEPS
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import VALUES_TOGETHER, fewer_calls
-from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.shares import MAJORITY
-from rules.wording.headline import Headline
-from rules.wording.phrases import counted, listed, of_every_step, without_stacks
+from rules.wording.phrases import counted, listed
 
 MIN_OPERATORS = 100
 MANY_READ_BACKS = 0.25  # of the calls
 
 
 @rule
-class CpuSmallOperators(Rule):
+class CpuSmallOperators(CpuRule):
     """What calling operators costs a program that runs on the CPU alone."""
 
     id: ClassVar[str] = "cpu-small-operators"
     category: ClassVar[Category] = Category.LAUNCH_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
     explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and much of a step is the cost of calling operators, not their computation.
@@ -53,10 +51,7 @@ When it is wrong
     Python stacks slow the code between operators down by more than is subtracted.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time = cpu_time(analysis)
-        if time is None or not time.is_all or time.steps < MIN_STEPS:
-            return
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
         if len(time.operators) < MIN_OPERATORS:
             return
         trace, steps = analysis.trace, time.steps
@@ -75,29 +70,18 @@ When it is wrong
         took = float(np.median(trace.events.duration[time.operators]))
         example = time.operators[trace.events.name[time.operators] == names[order[0]]][:1]
         rest_ns = (time.step_ns - overhead_ns) / steps
-        yield self.finding(
+        yield self.lost(
             analysis,
-            ceiling_ns=overhead_ns,
-            window_ns=time.step_ns,
-            headline=Headline(
-                "Values are read one at a time" if reads_values else "Calling many small operators",
-                of_every_step(analysis, overhead_ns / time.step_ns),
-            ),
+            time,
+            overhead_ns,
+            "Values are read one at a time" if reads_values else "Calling many small operators",
             account=(
                 f"{counted(analysis, len(time.operators), 'operator')} are called one after another; the median "
                 f"takes {duration(took)}. A step takes {duration(time.step_ns / steps)}, and without the cost of "
                 f"the calls {duration(rest_ns)}. Called most often: {most}."
             ),
             remedy=VALUES_TOGETHER if reads_values else fewer_calls(in_optimizer=mostly_optimizer),
-            culprit=culprit_of(
-                analysis,
-                own_lines(analysis, time, time.calling),
-                Culprit(CulpritKind.OPERATOR, next(iter(called))),
-            ),
+            culprit=line_or_operator(analysis, time, next(iter(called)), time.calling),
             evidence=evidence_of(trace, example),
-            unknown=(
-                without_stacks(
-                    trace, "Which of your lines call them: record again with Python stacks (--stacks)."
-                ),
-            ),
+            unknown=unknown_lines(analysis.trace, "call them"),
         )

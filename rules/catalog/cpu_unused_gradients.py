@@ -5,28 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-import numpy as np
-
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, union
-from rules.analysis.cpu.cpu_time import cpu_time
+from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
-from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
+from rules.findings.base import Category, Finding, rule
+from rules.losses.cpu_rule import CpuRule
 from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE
+from rules.losses.lost_time import event_evidence
 from rules.remedies.gradients import NO_UNUSED_GRADIENTS
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import of_every_step
 
 
 @rule
-class CpuUnusedGradients(Rule):
+class CpuUnusedGradients(CpuRule):
     """A frozen network that is run with gradients, on the CPU."""
 
     id: ClassVar[str] = "cpu-unused-gradients"
     category: ClassVar[Category] = Category.SLOW_OPERATOR
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
+    steps_needed: ClassVar[int] = 0
     explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and a part of the backward pass computes gradients that no optimizer uses.
@@ -48,38 +46,26 @@ When it is wrong
     If a hook uses these gradients, or code that runs less often than each step.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time, found = cpu_time(analysis), unneeded_gradients(analysis)
-        if time is None or not time.is_all or not len(found.functions):
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        found = unneeded_gradients(analysis)
+        if not len(found.functions):
             return
         table, events = analysis.trace.events, found.functions
-        spent = clip(union(table.start[events], table.end[events]), *time.window)
-        lost = time.without_recorder(spent)
+        lost = time.without_recorder(clip(union(*table.spans(events)), *time.window))
         if lost < MIN_SHARE * time.step_ns:
             return
         parameters = f"{found.parameters:,} parameter{'s' if found.parameters != 1 else ''}"
-        steps, start, end = time.steps, table.start[events], table.end[events]
-        longest = events[np.argsort(start - end, kind="stable")[:MAX_NAMED]].tolist()
-        yield self.finding(
+        steps = time.steps
+        yield self.lost(
             analysis,
-            ceiling_ns=lost,
-            window_ns=time.step_ns,
-            headline=Headline(
-                "Gradients are computed that nobody uses", of_every_step(analysis, lost / time.step_ns)
-            ),
+            time,
+            lost,
+            "Gradients are computed that nobody uses",
             account=f"The backward pass goes on to {parameters} whose gradients only add up from "
             "step to step: no optimizer updates or clears them. "
             f"That takes {duration(lost / steps)} of the {duration(time.step_ns / steps)} of a step.",
             remedy=NO_UNUSED_GRADIENTS,
             culprit=Culprit(CulpritKind.OPERATOR, "gradients that nobody uses"),
-            evidence=tuple(
-                Evidence(
-                    int(table.lane[each]),
-                    int(table.start[each]),
-                    int(table.end[each]),
-                    analysis.trace.name(each),
-                )
-                for each in longest
-            ),
+            evidence=event_evidence(analysis.trace, events, MAX_NAMED),
             unknown=("Whether a hook, or code that runs less often, uses these gradients.",),
         )

@@ -13,15 +13,13 @@ from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
-from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
-from rules.findings.base import Category, Finding, Need, Rule, rule
-from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, culprit_of, own_lines
+from rules.analysis.cpu.cpu_time import CpuTime
+from rules.findings.base import Category, Finding, rule
+from rules.losses.cpu_rule import CpuRule, line_or_operator
+from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import NO_ATTENTION_DROPOUT
 from rules.remedies.kernels import FUSED_ATTENTION
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import of_every_step
 
 PRODUCTS_LEFT = (
     0.5  # of the products of the scores, which stay in the cache; one program: 2.5 times faster in all
@@ -42,12 +40,11 @@ class Scores:
 
 
 @rule
-class CpuWrittenOutAttention(Rule):
+class CpuWrittenOutAttention(CpuRule):
     """A softmax between two batched matrix products on the CPU."""
 
     id: ClassVar[str] = "cpu-written-out-attention"
     category: ClassVar[Category] = Category.SLOW_OPERATOR
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
     explanation: ClassVar[str] = f"""
 What it found
     Only the CPU was recorded, and attention is computed operator by operator: a product, a softmax, another product.
@@ -69,26 +66,20 @@ When it is wrong
     If the program needs the scores themselves.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time = cpu_time(analysis)
-        if time is None or not time.is_all or time.steps < MIN_STEPS:
-            return
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
         found = _scores(time)
         lost = min(found.between_ns + round((1 - PRODUCTS_LEFT) * found.products_ns), time.step_ns)
         if lost < MIN_SHARE * time.step_ns:
             return
         trace, steps, took = analysis.trace, time.steps, found.between_ns + found.products_ns
         is_called = _is_called(time, found.softmax)
-        table = trace.events
-        within = np.sort(table.start[found.softmax]), np.sort(table.end[found.softmax])
-        yield self.finding(
+        begins, ends = trace.events.spans(found.softmax)
+        yield self.lost(
             analysis,
-            ceiling_ns=lost,
-            window_ns=time.step_ns,
-            headline=Headline(
-                "Attention writes its scores to memory",
-                of_every_step(analysis, min(took / time.step_ns, 1.0)),
-            ),
+            time,
+            lost,
+            "Attention writes its scores to memory",
+            took=min(took, time.step_ns),
             account=f"{len(found.softmax) / steps:,.0f} times a step a softmax or its gradient stands between two "
             f"batched products. What lies between them takes {duration(found.between_ns / steps)} of a step, the "
             f"products beside it {duration(found.products_ns / steps)}."
@@ -98,9 +89,7 @@ When it is wrong
                 else ""
             ),
             remedy=NO_ATTENTION_DROPOUT if is_called else FUSED_ATTENTION,
-            culprit=culprit_of(
-                analysis, own_lines(analysis, time, within), Culprit(CulpritKind.OPERATOR, "aten::_softmax")
-            ),
+            culprit=line_or_operator(analysis, time, "aten::_softmax", (np.sort(begins), np.sort(ends))),
             evidence=evidence_of(trace, found.softmax[:MAX_NAMED]),
             unknown=("How much faster the fused products are: time a step with them.",),
             confidence="medium",
@@ -140,6 +129,6 @@ def _beside(event: I64, batched: BOOL, product: I64, pairs: I64) -> BOOL:
 
 def _is_called(time: CpuTime, softmax: I64) -> bool:
     """Whether one of the softmaxes runs inside scaled_dot_product_attention."""
-    trace, events = time.trace, time.activity.events[time.activity.kind == EventKind.CPU_OP]
+    trace, events = time.trace, time.activity.of_kind(EventKind.CPU_OP)
     calls = events[named(trace, events, _FUSED.__eq__)]
     return bool((Innermost.of(trace, calls).at(trace.events.start[softmax]) >= 0).any())

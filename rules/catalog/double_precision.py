@@ -17,7 +17,7 @@ from rules.analysis.gpu.inside_window import busiest_device, of_family, of_type,
 from rules.analysis.names.families import Family, is_product_with_a_vector
 from rules.analysis.names.host_language import is_python
 from rules.findings.base import Category, Finding, Rule, rule
-from rules.kernels.gpu_peaks import HALF_THE_BYTES, peaks_of
+from rules.kernels.gpu_peaks import peaks_of
 from rules.losses.lost_time import event_evidence
 from rules.remedies.kernels import single_precision
 from rules.terms.culprit import Culprit, CulpritKind
@@ -29,6 +29,7 @@ from rules.wording.words import Words, ours
 
 # Peak TF32 rate over peak FP64 tensor rate, from NVIDIA's data sheets: A100 156/19.5, H100 495/67.
 USUAL_RATIO = 8.0
+HALF_THE_BYTES = 2.0  # what memory limits becomes this much faster with numbers of half the size
 FIRST_WITH_TF32 = (8, 0)  # Ampere
 
 
@@ -69,7 +70,7 @@ When it is wrong
         if worst is None:
             return
         events = found[worst]
-        busy = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)
+        busy = clip(union(*trace.events.spans(events)), *analysis.window)
         ratio, vectors = _ratio(trace, worst), _vector_share(trace, events)
         ceiling = int(length(busy) * (vectors * (1 - 1 / HALF_THE_BYTES) + (1 - vectors) * (1 - 1 / ratio)))
         if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:

@@ -243,7 +243,7 @@ def _explanation(
 ) -> str:
     trace = analysis.trace
     events = _kernels(analysis, ranks, worst)
-    whole = length(clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window))
+    whole = length(clip(union(*trace.events.spans(events)), *analysis.window))
     exposed = analysis.budgets(worst).exposed_communication_ns
     what = (
         "Transfers between GPUs"

@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import EventKind
-from parsers.model.events import of_kinds
 from parsers.model.names.per_name import named
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
@@ -65,7 +64,7 @@ When it is wrong
         if found is None or share(analysis, found.ns) < analysis.thresholds[MIN_SHARE]:
             return
         events = threads.events(found.thread)
-        events = events[of_kinds(trace.events.kind[events], EventKind.REGION, EventKind.PYTHON)]
+        events = trace.events.only(events, EventKind.REGION, EventKind.PYTHON)
         events = events[named(trace, events, is_collection)]
         start = trace.events.start[events]
         events = events[(start >= analysis.window[0]) & (start < analysis.window[1])]

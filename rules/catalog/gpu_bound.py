@@ -19,8 +19,7 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.device_time import Budget
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, remedy, rule
-from rules.losses.between_kernels import between_nodes
-from rules.losses.lost_time import event_evidence
+from rules.losses.lost_time import between_nodes, event_evidence
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
 from rules.terms.shares import MAJORITY
 from rules.terms.thresholds import Unit, threshold

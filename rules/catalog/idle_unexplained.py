@@ -108,8 +108,7 @@ When it is wrong
         yield self._told(
             waiting,
             headline=Headline(
-                f"Idle{' once' if waiting.comes_once else ''} for an unknown reason",
-                of_every_step(analysis, share(analysis, waiting.worst_ns)),
+                "Idle for an unknown reason", of_every_step(analysis, share(analysis, waiting.worst_ns))
             ),
             account=(
                 f"The GPU idles {waiting.part}, and this recording does not show why: "

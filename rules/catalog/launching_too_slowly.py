@@ -201,7 +201,7 @@ def _compiling_ns(waiting: IdleTime) -> int:
     events = waiting.analysis.trace.events
     calls = events.of_kind(EventKind.API)
     calls = calls[named(waiting.analysis.trace, calls, lambda name: name.endswith(_COMPILES))]
-    return length(intersect(union(events.start[calls], events.end[calls]), waiting.intervals))
+    return length(intersect(union(*events.spans(calls)), waiting.intervals))
 
 
 def _interval(analysis: Analysis, waiting: IdleTime, starts: I64) -> float:

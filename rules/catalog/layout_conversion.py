@@ -56,7 +56,7 @@ When it is wrong
         if worst is None:
             return
         events = found[worst]
-        covered = union(trace.events.start[events], trace.events.end[events])
+        covered = union(*trace.events.spans(events))
         busy = clip(intersect(covered, analysis.time(worst).compute), *analysis.window)
         ceiling = length(busy)
         if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:

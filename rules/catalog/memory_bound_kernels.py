@@ -152,7 +152,7 @@ When it is wrong
         worst = max(found, key=lambda each: each.saved_ns, default=None)
         if worst is None or not len(worst.events):
             return
-        busy = clip(union(trace.events.start[worst.events], trace.events.end[worst.events]), *analysis.window)
+        busy = clip(union(*trace.events.spans(worst.events)), *analysis.window)
         ceiling = min(worst.saved_ns, length(busy))
         if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return

@@ -13,10 +13,10 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
+from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.gpu.inside_window import busiest_device, of_family, operations, total
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, rule
-from rules.kernels.gpu_peaks import tensor_core_ratio
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import tensor_cores
 from rules.terms.thresholds import MIN_SHARE
@@ -25,6 +25,10 @@ from rules.wording.phrases import of_every_step, part_of_step, share, shortened
 from rules.wording.words import Words, ours
 
 FIRST_CAPABILITY = 7  # tensor cores exist from compute capability 7.0 on (Kineto's plugin)
+# Peak dense tensor-core rate over peak FP32 rate, from NVIDIA's data sheets:
+# V100 FP16 125/15.7, A100 TF32 156/19.5, H100 TF32 495/67.
+SPEED_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
+USUAL_RATIO = 8.0
 FULL_PRECISION = ("fp32", None)
 
 
@@ -66,8 +70,8 @@ When it is wrong
         if worst is None:
             return
         events = found[worst]
-        busy = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)
-        ceiling = int(length(busy) * (1 - 1 / tensor_core_ratio(trace, worst)))
+        busy = clip(union(*trace.events.spans(events)), *analysis.window)
+        ceiling = int(length(busy) * (1 - 1 / _ratio(trace, worst)))
         if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return
         longest = int(events[np.argmax(durations(trace, events))])
@@ -104,6 +108,13 @@ def _capable(trace: Trace, device: int) -> bool:
     return capability is None or capability[0] >= FIRST_CAPABILITY
 
 
+def _ratio(trace: Trace, device: int) -> float:
+    capability = trace.devices[device].compute_capability
+    if capability is None or is_amd(trace):
+        return USUAL_RATIO
+    return SPEED_RATIO.get(capability[0], USUAL_RATIO)
+
+
 def _without(analysis: Analysis, device: int) -> I64:
     kernels = of_family(
         analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION
@@ -129,5 +140,5 @@ def _explanation(analysis: Analysis, device: int, events: I64, busy: int, name: 
         f"{percent(part)} of the time in matrix products and convolutions is spent on ordinary FP32 units: "
         f"{part_of_step(analysis, busy)}. The longest is {shortened(kernel_name(name), 90)}. "
         + ours("$Tensor cores would be up to ")
-        + f"{tensor_core_ratio(analysis.trace, device):.3g} times faster."
+        + f"{_ratio(analysis.trace, device):.3g} times faster."
     )

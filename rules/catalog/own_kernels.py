@@ -89,7 +89,7 @@ When it is wrong
         if worst is None:
             return
         events, used = found[worst]
-        whole = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)
+        whole = clip(union(*trace.events.spans(events)), *analysis.window)
         took = durations(trace, events)
         ceiling = int(length(whole) * (1.0 - float(np.average(used, weights=np.maximum(took, 1)))))
         if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
@@ -138,7 +138,7 @@ def _half_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
     kernels = operations(analysis, device, EventKind.KERNEL)
     kernels = kernels[durations(trace, kernels) >= LONG_NS]
     kernels = np.setdiff1d(kernels, nearly_empty(analysis, device)[0])  # which have a rule of their own
-    kernels = kernels[~named(trace, kernels, lambda name: _OF_LIBRARIES.search(name) is not None)]
+    kernels = kernels[~named(trace, kernels, _OF_LIBRARIES.search)]
     kernels = kernels[analysis.family_of_string[trace.events.name[kernels]] != Family.COLLECTIVE]
     blocks, threads = trace.attribute(Attribute.GRID, kernels), trace.attribute(Attribute.BLOCK, kernels)
     warps = -(-threads // lanes_of(trace))

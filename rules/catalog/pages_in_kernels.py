@@ -41,7 +41,7 @@ class _Waiting:
     def alone(self, analysis: Analysis) -> Intervals:
         """The time of the kernels in the analysed window."""
         table = analysis.trace.events
-        return clip(union(table.start[self.kernels], table.end[self.kernels]), *analysis.window)
+        return clip(union(*table.spans(self.kernels)), *analysis.window)
 
 
 @rule
@@ -106,9 +106,9 @@ def _waiting(analysis: Analysis, device: int) -> _Waiting:
     table = trace.events
     moves = copies_of(analysis, device, CopyKind.H2D).events
     moves = moves[named(trace, moves, is_migration)]
-    moving = union(table.start[moves], table.end[moves])
+    moving = union(*table.spans(moves))
     kernels = operations(analysis, device, EventKind.KERNEL)
-    inside = measure(moving, table.start[kernels], table.end[kernels])
+    inside = measure(moving, *table.spans(kernels))
     waits = (inside > 0) & (inside >= MIN_MOVING * durations(trace, kernels))
     return _Waiting(device, kernels[waits], moves, moving)
 

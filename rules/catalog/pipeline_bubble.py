@@ -139,7 +139,7 @@ def _by_micro_batches(found: int, stages: int) -> str:
             f"{percent(empty_slots(found, stages))} of the time; {enough:,} micro-batches leave "
             f"{percent(empty_slots(enough, stages))}."
         )
-    return f"With {enough:,} micro-batches, stages of equal work are empty for {percent(empty_slots(enough, stages))}."
+    return f"With {enough:,} micro-batches, equal stages are idle {percent(empty_slots(enough, stages))} of the time."
 
 
 def empty_slots(micro_batches: int, stages: int) -> float:

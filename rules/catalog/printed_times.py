@@ -21,12 +21,13 @@ from rules.analysis.beside.printed_totals import (
 )
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.terms.culprit import Culprit, CulpritKind, SourceLine
-from rules.terms.shares import MAJORITY, MIN_NAMED
+from rules.terms.shares import MAJORITY
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, short_place, shortened
 from rules.wording.words import Words, ours
 
 MAX_NAMED = 3
+MIN_NAMED = 0.05  # of the time
 MIN_LEADING = 0.2  # of the CPU's time: where no operator has as much, it is told beside the GPU's instead
 MAX_NAME = 40  # characters
 MAX_FIRST_CALLS = 2  # of a kind: a call that is made once or twice in a run belongs to its start or its end

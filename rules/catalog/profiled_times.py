@@ -10,11 +10,11 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.beside.kernel_times import KernelTime, KernelTimes, kernel_times
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.shares import MIN_NAMED
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, shortened
 
 MAX_NAMED = 3
+MIN_NAMED = 0.05  # of the kernels' time
 NEAR_THE_LIMIT = 0.8  # of the memory's bandwidth: a kernel as fast as that can only move less
 MAX_NAME = 40  # characters
 _CODE = """import triton.profiler as proton

@@ -17,11 +17,11 @@ from rules.analysis.beside.recorded_work import (
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.kernels.operator_roofs import shown_shapes, work_of
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
-from rules.terms.shares import MIN_NAMED
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, shortened
 
 MAX_NAMED = 3
+MIN_NAMED = 0.05  # of all operations
 MAX_NAME = 40  # characters
 _CODE = """observer = ExecutionTraceObserver().register_callback("operators.json")
 with torch.profiler.profile(execution_trace_observer=observer) as prof:   # both of the same steps
@@ -105,18 +105,13 @@ def _account(work: RecordedWork) -> str:
             for each in work.operators
             if each.operations >= MIN_NAMED * work.operations
         ][:MAX_NAMED]
-        text += f" Products and convolutions need {_arithmetic(work.operations)}"
+        text += f" Products and convolutions need {operations(work.operations).removesuffix('/s')}"
         text += f", most of it in {listed(told)}." if told else "."
     for each in work.copies[:MAX_NAMED]:
         moved = size(each.megabytes * 1e6)
         copies = _times(each.count, "copy", "copies")
         text += f" {copies} from {each.source} to {each.target} moved {moved}."
     return text
-
-
-def _arithmetic(count: float) -> str:
-    """ "66.9 Tflop"."""
-    return operations(count).removesuffix("/s")
 
 
 def _times(count: int, one: str, several: str = "") -> str:

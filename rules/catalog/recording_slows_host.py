@@ -152,5 +152,5 @@ def _profiler_time(analysis: Analysis, device: int) -> Intervals:
         np.concatenate([time.idle[cause][0] for cause in _HOST_CAUSES]),
         np.concatenate([time.idle[cause][1] for cause in _HOST_CAUSES]),
     )
-    overhead = union(trace.events.start[events], trace.events.end[events])
+    overhead = union(*trace.events.spans(events))
     return clip(intersect(overhead, idle), *analysis.window)

@@ -15,11 +15,12 @@ from rules.analysis.cpu.sampled_stacks import OwnFrame, OwnTime, own_time
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import evidence_of
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind, SourceLine
-from rules.terms.shares import MAJORITY, MIN_NAMED
+from rules.terms.shares import MAJORITY
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, short_place, shortened
 
 MAX_NAMED = 3
+MIN_NAMED = 0.05  # of the sampled time
 MIN_NAMED_OF_MANY = 0.01  # of it, where no function has as much as that
 MIN_SPINNING = 0.25  # of the sampled time: threads that wait without sleeping take that much of the cores
 LITTLE = 0.1  # of the sampled time: what takes less is no headline where most is of others

@@ -14,10 +14,10 @@ from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import evidence_of
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.shares import MIN_NAMED
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, shortened
 
+MIN_NAMED = 0.05  # of the requests' time
 MUCH_IN_QUEUE = 0.3  # of it: then more requests come at once than the model's instances answer
 _WAITS = "queue"
 

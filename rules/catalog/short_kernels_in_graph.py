@@ -13,7 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.gpu.inside_window import operations
 from rules.findings.base import Category, Finding, Need, Rule, rule
-from rules.losses.between_kernels import between_nodes
+from rules.losses.lost_time import between_nodes
 from rules.remedies.launching import FUSED_IN_GRAPH
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted

@@ -67,7 +67,7 @@ When it is wrong
             return
         slow = found[device]
         kernels = np.concatenate(slow.kernels)
-        busy = clip(union(trace.events.start[kernels], trace.events.end[kernels]), *analysis.window)
+        busy = clip(union(*trace.events.spans(kernels)), *analysis.window)
         ceiling = min(slow.lost_ns, length(busy))
         if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return

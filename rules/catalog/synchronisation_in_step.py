@@ -136,7 +136,7 @@ def _operators(analysis: Analysis, device: int, names: tuple[str, ...]) -> I64:
     wanted = np.array([index for index, text in enumerate(trace.strings) if text in names], np.int32)
     for thread in analysis.threads.drivers(device)[0]:
         events = analysis.threads.events(thread)
-        events = events[trace.events.kind[events] == EventKind.CPU_OP]
+        events = trace.events.only(events, EventKind.CPU_OP)
         events = events[np.isin(trace.events.name[events], wanted)]
         parts.append(events[(trace.events.start[events] >= t0) & (trace.events.start[events] < t1)])
     return np.concatenate(parts)

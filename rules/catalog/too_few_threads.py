@@ -86,9 +86,7 @@ When it is wrong
         others = np.setdiff1d(kernels, events)
         table = trace.events
         alone = clip(
-            subtract(
-                union(table.start[events], table.end[events]), union(table.start[others], table.end[others])
-            ),
+            subtract(union(*table.spans(events)), union(*table.spans(others))),
             *analysis.window,
         )
         took = durations(trace, events)

@@ -22,7 +22,6 @@ from rules.findings.base import Category, Finding, Rule, remedy, rule, severity_
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.losses.warm_up import step_evidence
 from rules.remedies.host_work import GROWING_STEPS, RARER_IN_SLOW_STEPS
-from rules.replay.chance import MIN_STEPS
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.thresholds import MIN_SHARE, Unit, threshold
 from rules.wording.headline import Headline
@@ -39,6 +38,7 @@ MIN_RATIO = threshold(
     source="nsys-ai: longest step over the median",
 )
 COMPUTED = 0.8  # of what slow steps take longer
+MIN_STEPS = 3
 MIN_SPREAD = 1.0  # standard deviation over mean of one kernel's duration (TraceLens) ...
 MIN_CALLS = 10  # ... called more often than this ...
 MIN_KERNEL_SHARE = 0.05  # ... and at least this part of the window

@@ -31,7 +31,7 @@ from rules.remedies.host_work import (
     off_the_path,
 )
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.shares import MAJORITY
+from rules.terms.shares import MAJORITY, NEARLY_ALL
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.phrases import has_stacks, share
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours
@@ -90,7 +90,7 @@ When it is wrong
         locked = locked_out(waiting)
         compiling = sum(each.ns for each in waiting.blames if is_compilation(each.culprit))
         starts = analysis.steps_in_window < 2 and _made_first(waiting) >= MAJORITY * waiting.worst_ns
-        once = waiting.comes_once
+        once = not analysis.steps_in_window and waiting.longest_ns >= NEARLY_ALL * waiting.worst_ns
         recompiles = analysis.steps_in_window > 1 and compiling >= MAJORITY * waiting.worst_ns
         yield idle_finding(
             self,
@@ -99,7 +99,7 @@ When it is wrong
             if recompiles
             else f"{plans.who} builds a new plan for each new shape"
             if plans
-            else "Calls take long the first time"
+            else "First calls are slow"
             if starts
             else f"The GPU waits{' once' if once else ''} for {host_code(trace)}",
             account=_explanation(analysis, waiting)
@@ -133,7 +133,7 @@ When it is wrong
 def _made_first(waiting: IdleTime) -> int:
     """How much of it lies in calls that create or load something because it is the first time, in ns."""
     events, calls = waiting.analysis.trace.events, slow_first_calls(waiting.analysis.trace)
-    return length(intersect(waiting.intervals, union(events.start[calls], events.end[calls])))
+    return length(intersect(waiting.intervals, union(*events.spans(calls))))
 
 
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:

@@ -34,7 +34,7 @@ with torch.profiler.profile(schedule=schedule, on_trace_ready=write) as prof:
 
 _READ_IN_ONE_PIECE = remedy(
     ours("Move the results in one piece before the CPU reads them: $cudaMemPrefetchAsync to the CPU."),
-    "If the CPU only checks them, check a part, or check on the GPU.",
+    "If the CPU only checks them, check a sample of them, or check on the GPU.",
     code="""kernel<<<blocks, threads, 0, stream>>>(data, count);
 cudaMemPrefetchAsync(data, bytes, cudaCpuDeviceId, stream);
 cudaStreamSynchronize(stream);                               // then read""",
@@ -66,7 +66,7 @@ How it decides
     take a thousand times as long as those on the others. Missing records: of at least 100 launches made while the GPU
     was recorded, fewer than 70 % have an operation; or at least 3 launches were made and no kernel is there at all; or
     of at least 100 numbers with which the driver counts its kernels, fewer than half are present; or XLA starts its
-    programs on more GPUs than there are kernels of. A sample: the driver's call numbers are mostly 25 or more apart.
+    programs on more GPUs than have kernels here. A sample: the driver's call numbers are mostly 25 or more apart.
     One by one: the file holds counters of kernels, for which nvprof runs each kernel alone, and the GPU does not fill
     the time.
     Waiting in GPU times: the profiler timed the GPU between events, and the GPU did not work for another tenth of the

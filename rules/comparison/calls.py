@@ -13,6 +13,7 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import base_name, comparable_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.arithmetic.outermost import outermost
 from rules.analysis.names.families import classify
 from rules.analysis.names.regions import RegionRole, roles_of
 from rules.analysis.steps.steps import Step, launched_operations
@@ -136,16 +137,7 @@ def _operators_of(trace: Trace, thread: tuple[int | None, int | None, int | None
         for inside in [trace.events.window(index, depth, t0, t1)]
     ]
     events: I64 = np.concatenate([_NO_EVENTS, *found])
-    return np.asarray(events[trace.events.kind[events] == EventKind.CPU_OP], np.int64)
-
-
-def outermost(trace: Trace, events: I64) -> I64:
-    """Those that lie inside no other, by start."""
-    start, end = trace.events.start[events], trace.events.end[events]
-    order = np.lexsort((-end, start))
-    events, end = events[order], end[order]
-    before = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1])) if len(end) else end
-    return events[end > before]
+    return np.asarray(trace.events.only(events, EventKind.CPU_OP), np.int64)
 
 
 def _open_at(trace: Trace, events: I64, times: I64) -> I64:

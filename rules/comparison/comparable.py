@@ -116,9 +116,15 @@ def cautions_of_reports(before: Trace, after: Trace) -> list[str]:
     """Why the times of two kernel reports may not be comparable."""
     cautions = ["times under the profiler, which serialises kernels: compare them only with each other"]
     names = [{each.device_name for each in trace.kernels if each.device_name} for trace in (before, after)]
-    if all(names) and names[0] != names[1]:
-        cautions.append(f"different GPUs: {_listed(names[0])} and {_listed(names[1])}")
-    return cautions
+    return cautions + _different_gpus(names[0], names[1])
+
+
+def _different_gpus(before: set[str], after: set[str]) -> list[str]:
+    return (
+        [f"different GPUs: {_listed(before)} and {_listed(after)}"]
+        if before and after and before != after
+        else []
+    )
 
 
 def not_the_same_work(first: Side, second: Side, works: tuple[Works, Works]) -> list[str]:
@@ -133,8 +139,7 @@ def not_the_same_work(first: Side, second: Side, works: tuple[Works, Works]) -> 
     elif first.found_by != second.found_by and "repetition" in (first.found_by, second.found_by):
         found.append("steps were found in different ways, by their annotation and by what repeats")
     names = _gpu_names(first), _gpu_names(second)
-    if all(names) and names[0] != names[1]:
-        found.append(f"different GPUs: {_listed(names[0])} and {_listed(names[1])}")
+    found += _different_gpus(*names)
     if first.gpus != second.gpus:
         found.append(f"{how_many(first.gpus, 'GPU')} before and {second.gpus} after")
     if look_like_different_programs(*works):
@@ -161,8 +166,7 @@ def cautions(first: Side, second: Side, works: tuple[Works, Works]) -> list[str]
     found = []
     in_common = _in_common(*works)
     names = _gpu_names(first), _gpu_names(second)
-    if all(names) and names[0] != names[1]:
-        found.append(f"different GPUs: {_listed(names[0])} and {_listed(names[1])}")
+    found += _different_gpus(*names)
     if first.gpus != second.gpus:
         found.append(
             f"{how_many(first.gpus, 'GPU')} before and {second.gpus} after: communication differs, and perhaps the "

@@ -29,7 +29,7 @@ from rules.comparison.gate import Decision, Judgement, Outcome
 from rules.comparison.kernel_rows import KernelChange, Work
 from rules.comparison.kernels import KernelComparison, compare_reports
 from rules.comparison.matched_steps import matched_steps
-from rules.comparison.recorders import NOTICEABLE, RecorderCost, recorder_cost, with_and_without
+from rules.comparison.recorders import NOTICEABLE, recorder_cost, with_and_without
 from rules.comparison.same_work import Answer, SameWork, same_work
 from rules.comparison.scaling import Scaling, scaling
 from rules.comparison.side import Side, by_family
@@ -88,7 +88,6 @@ class Comparison:
     families: tuple[KernelChange, ...] = ()
     by_step: bool = True
     files: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # of ``before`` and ``after``
-    recorders: RecorderCost | None = None  # None where it is not known
     work: SameWork | None = None
     bridges: tuple[Bridge, ...] = ()
     scaling: Scaling | None = None  # where the numbers of GPUs differ
@@ -203,7 +202,6 @@ def compare(
             *(judgement.ratio.about() if judgement.ratio else ()),
             *([cost.told()] if by_step and cost is not None and cost.is_noticeable else ()),
         ),
-        recorders=cost,
         work=work,
         bridges=bridges(first, second, (step.before, step.after), matched.calls, matched.texts),
         scaling=scaled,

@@ -7,12 +7,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, EventKind, derived
-from parsers.model.events import of_kinds
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals
-from rules.analysis.names.operators import AUTOGRAD_FUNCTION
+from rules.analysis.names.operators import is_autograd_function
 from rules.replay.chance import time_within
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
@@ -28,7 +27,7 @@ _CHECKS = ("aten::isnan", "aten::_is_any_true", "aten::is_nonzero", "aten::item"
 @derived
 def autograd_functions(analysis: Analysis) -> I64:
     """The event of the innermost autograd function around each call of the replay; -1 outside the backward pass."""
-    return surroundings_of(analysis).around(lambda name: name.startswith(AUTOGRAD_FUNCTION))
+    return surroundings_of(analysis).around(is_autograd_function)
 
 
 def backward_of(analysis: Analysis, replay: Replay, stretches: Iterable[tuple[int, int]]) -> BOOL:
@@ -57,9 +56,9 @@ def _numbered_operators(analysis: Analysis) -> tuple[tuple[I64, I64], ...]:
     trace, found = analysis.trace, []
     for members in replay_of(analysis).host.members:
         events = np.concatenate([analysis.threads.events(each) for each in members])
-        events = events[trace.events.kind[events] == EventKind.CPU_OP]
+        events = trace.events.only(events, EventKind.CPU_OP)
         number = trace.attribute(Attribute.SEQUENCE, events, -1)
-        kept = (number >= 0) & ~named(trace, events, lambda name: name.startswith(AUTOGRAD_FUNCTION))
+        kept = (number >= 0) & ~named(trace, events, is_autograd_function)
         order = np.argsort(trace.events.start[events[kept]], kind="stable")
         found.append((trace.events.start[events[kept]][order], number[kept][order]))
     return tuple(found)
@@ -68,15 +67,13 @@ def _numbered_operators(analysis: Analysis) -> tuple[tuple[I64, I64], ...]:
 @derived
 def optimizers_ns(analysis: Analysis) -> F64:
     """How much of the time before each call of the replay passed inside a range of an optimizer."""
-    return surroundings_of(analysis).time_inside(_is_optimizer, EventKind.REGION)
+    return surroundings_of(analysis).time_inside(lambda name: name.startswith("Optimizer."), EventKind.REGION)
 
 
 @derived
 def backward_ns(analysis: Analysis) -> F64:
     """How much of it passed inside functions of autograd."""
-    return surroundings_of(analysis).time_inside(
-        lambda name: name.startswith(AUTOGRAD_FUNCTION), EventKind.CPU_OP
-    )
+    return surroundings_of(analysis).time_inside(is_autograd_function, EventKind.CPU_OP)
 
 
 @derived
@@ -106,20 +103,16 @@ def stacks_ns(analysis: Analysis) -> F64:
 
     def noting(thread: int) -> Intervals:
         events = analysis.threads.events(thread)
-        events = events[of_kinds(trace.events.kind[events], EventKind.CPU_OP, EventKind.API)]
+        events = trace.events.only(events, EventKind.CPU_OP, EventKind.API)
         inside = Innermost.of(trace, events)
         known = np.flatnonzero(inside.event[:-1] >= 0)
         event = inside.event[known].astype(np.int64)
         number = trace.attribute(Attribute.SEQUENCE, event, -1)
         forward = trace.attribute(Attribute.FORWARD_THREAD, event, 0) == 0
         forward &= (trace.events.kind[event] == EventKind.CPU_OP) & (number >= 0) & np.isin(number, numbers)
-        forward &= ~named(trace, event, lambda name: name.startswith(AUTOGRAD_FUNCTION))
+        forward &= ~named(trace, event, is_autograd_function)
         begin, end = inside.edges[known[forward]], inside.edges[known[forward] + 1]
         long = end - begin >= MIN_STACK_NS
         return begin[long], end[long] - OPERATOR_NS
 
     return time_within(replay.host, noting)
-
-
-def _is_optimizer(name: str) -> bool:
-    return name.startswith("Optimizer.")

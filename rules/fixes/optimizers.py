@@ -7,6 +7,7 @@ import numpy as np
 from parsers.model import BOOL, derived
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.regions import is_optimizer_step
 from rules.fixes.changes import of_nodes
 from rules.replay.loops import loops_of
 from rules.replay.replay import replay_of
@@ -23,7 +24,7 @@ def optimizer_calls(analysis: Analysis) -> BOOL:
     multiple of two others' ratio.
     """
     around = surroundings_of(analysis)
-    for is_step in (lambda name: name.startswith("Optimizer.step"), lambda name: name.lower() in _RANGES):
+    for is_step in (is_optimizer_step, lambda name: name.lower() in _RANGES):
         if (found := around.inside(is_step)).any():
             return found
     replay = replay_of(analysis)

@@ -45,7 +45,7 @@ class Removal:
         whole = length((starts, ends))
         device, table = self.replay.device, self.replay.analysis.trace.events
         mine = self.shorter[device.span[device.member_of[self._is_shorter[device.member_of]]] == span]
-        changed = union(table.start[mine], table.end[mine])
+        changed = union(*table.spans(mine))
         return length(intersect((starts, ends), changed)) / whole if whole else 0.0
 
     def _inside(self, intervals: Intervals, span: int) -> Intervals:

@@ -30,8 +30,8 @@ def growth_of_copies(replay: Replay, made: BOOL) -> F64:
     begin = host.start - host.gap.astype(np.int64)
     known: dict[tuple[str, str], int] = {}
     for activity, mine in analysis.threads.by_thread(host.event[nodes]):
-        operators = activity.events[activity.kind == EventKind.CPU_OP]
-        operators = operators[np.argsort(trace.events.start[operators], kind="stable")]
+        operators = activity.of_kind(EventKind.CPU_OP)
+        operators = trace.events.by_start(operators)
         for node in nodes[mine].tolist():
             operator = _first(replay, operators, int(begin[node]), int(host.start[node]))
             if operator < 0 or _OF_TABLES.match(trace.name(operator)):

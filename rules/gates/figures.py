@@ -275,7 +275,7 @@ def _regions(analysis: Analysis, steps: _Steps, wanted: Sequence[str]) -> dict[s
         covered = np.zeros(len(steps.start))
         for part in steps.ranks.values():
             of_rank = regions[mine & (at >= part.start) & (at < part.stop)]
-            spans = union(events.start[of_rank], events.end[of_rank])
+            spans = union(*events.spans(of_rank))
             covered[part] = measure(spans, steps.start[part], steps.end[part])
         found[trace.strings[name]] = Named(
             trace.strings[name], np.count_nonzero(mine) / len(steps.start), steps.mean(covered)

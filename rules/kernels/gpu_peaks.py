@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 import resources
-from parsers.model import Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
-from rules.analysis.gpu.gpu_vendor import is_amd
 
 PRECISIONS = ("fp64", "fp64_tensor", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 SHOWN = {
@@ -28,12 +26,6 @@ SHOWN = {
 # Bytes/s in one direction: 8, 16 and 32 GT/s on 16 lanes, 128 of 130 bits data (PCI-SIG); half of NVIDIA's 900 GB/s.
 LINKS = {"PCIe 3 x16": 15.75e9, "PCIe 4 x16": 31.5e9, "PCIe 5 x16": 63.0e9, "NVLink-C2C": 450e9}
 
-# Peak dense rate of TF32 (before A100: FP16) over FP32 by compute capability, from NVIDIA's data sheets: V100 125/15.7,
-# A100 156/19.5, H100 495/67. In 16 bits it is twice as much from A100 on.
-_TENSOR_CORE_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
-USUAL_RATIO = 8.0
-HALF_THE_BYTES = 2.0  # what memory limits becomes this much faster with numbers of half the size
-
 
 @dataclass(frozen=True, slots=True)
 class GpuPeaks:
@@ -43,7 +35,6 @@ class GpuPeaks:
     """
 
     name: str
-    sms: int
     bandwidth: float
     operations: Mapping[str, float]
     source: str
@@ -64,7 +55,6 @@ def known_gpus() -> tuple[tuple[re.Pattern[str], GpuPeaks], ...]:
             regex(row["pattern"], re.IGNORECASE),  # most are never tried
             GpuPeaks(
                 name=row["name"],
-                sms=row["sms"],
                 bandwidth=row["bandwidth"] * 1e9,
                 operations={name: row[name] * 1e12 for name in PRECISIONS if name in row},
                 source=row["source"],
@@ -80,11 +70,3 @@ def peaks_of(device_name: str | None) -> GpuPeaks | None:
     if not device_name:
         return None
     return next((peaks for pattern, peaks in known_gpus() if pattern.search(device_name)), None)
-
-
-def tensor_core_ratio(trace: Trace, device: int) -> float:
-    """How many times the rate of FP32 units a device's tensor cores reach at most with single-precision products."""
-    capability = trace.devices[device].compute_capability
-    if capability is None or is_amd(trace):
-        return USUAL_RATIO
-    return _TENSOR_CORE_RATIO.get(capability[0], USUAL_RATIO)

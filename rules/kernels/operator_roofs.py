@@ -165,7 +165,7 @@ def operator_roofs(
         wanted = named(trace, own_longest, lambda name: name == longest_kernel)
         calls, call_ns, own_longest = calls[wanted], call_ns[wanted], own_longest[wanted]
     model = _models(trace)[events.lane[own_longest]]
-    shapes = _shapes_of(trace, calls)
+    shapes = kinds_of_calls(trace, calls)
     row_of = _numbered(shapes, model)
     ns = np.bincount(row_of, call_ns).astype(np.int64)
     rows = np.split(calls[np.argsort(row_of, kind="stable")], np.cumsum(np.bincount(row_of))[:-1])
@@ -192,9 +192,9 @@ def calls_asked(trace: Trace) -> dict[tuple[int, ...], int]:
     The first one with these shapes stands for all.
     """
     calls = np.flatnonzero(trace.events.marked(launched_by(trace).operator))
-    calls = calls[named(trace, calls, lambda name: _BY_NUMBERS.search(name) is not None)]
-    calls = calls[np.argsort(trace.events.start[calls], kind="stable")]
-    shapes = _shapes_of(trace, calls)
+    calls = calls[named(trace, calls, _BY_NUMBERS.search)]
+    calls = trace.events.by_start(calls)
+    shapes = kinds_of_calls(trace, calls)
     first = np.unique(_numbered(shapes), return_index=True)[1]
     return dict(zip(map(tuple, shapes[first].tolist()), calls[first].tolist(), strict=True))
 
@@ -215,7 +215,7 @@ def _places(numbers: I64) -> I64:
     return (np.cumsum(np.bincount(numbers) > 0) - 1)[numbers]
 
 
-def _shapes_of(trace: Trace, calls: I64) -> I64:
+def kinds_of_calls(trace: Trace, calls: I64) -> I64:
     """A row (name, shapes, types) for each call."""
     dims = trace.attribute(Attribute.INPUT_DIMS, calls, -1)
     types = trace.attribute(Attribute.INPUT_TYPES, calls, -1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
@@ -12,6 +11,7 @@ from parsers.model.arrays import MAX_NUMBER
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from rules.kernels.operator_roofs import launched_by
+from rules.kernels.recorded_shapes import single_tensors_in
 
 MIN_TIMES = 8  # as many elements as all inputs together have
 _REDUCES = regex(
@@ -33,7 +33,7 @@ def spread_out(trace: Trace) -> I64:
     sizes = np.array([_sizes(trace.strings[text] if text >= 0 else "") for text in dims.tolist()], np.int64)
     read, made = sizes.reshape(-1, 2)[which.reshape(-1)].T
     spreads = made // MIN_TIMES >= np.maximum(read, 1)
-    reduces = named(trace, operator, lambda name: _REDUCES.match(name) is not None)
+    reduces = named(trace, operator, _REDUCES.match)
     apart = (np.diff(made) != 0) | (np.diff(trace.events.lane[kernel]) != 0) | reduces[:-1]
     run = np.cumsum(np.append(True, apart)) if len(kernel) else kernel
     return np.sort(kernel[_begins_and_ends(run, spreads, reduces)])
@@ -52,9 +52,9 @@ def _begins_and_ends(run: I64, first: BOOL, last: BOOL) -> BOOL:
 
 def _sizes(dims: str) -> tuple[int, int]:
     """How many elements the inputs have, and how many they have spread against each other; 0 where unknown."""
+    shapes = single_tensors_in(dims)
     try:
-        shapes = [each for each in json.loads(dims) if each and all(isinstance(size, int) for size in each)]
-        made = math.prod(np.broadcast_shapes(*map(tuple, shapes)))
-        return min(sum(map(math.prod, shapes)), MAX_NUMBER), min(made, MAX_NUMBER)
-    except (ValueError, TypeError):
+        made = math.prod(np.broadcast_shapes(*shapes)) if shapes else 0
+    except ValueError:
         return 0, 0
+    return min(sum(map(math.prod, shapes)), MAX_NUMBER), min(made, MAX_NUMBER)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import NamedTuple
 
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, EventKind, Trace
+from parsers.model.arrays import rows_by
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.nesting import depths, parents
+from rules.analysis.arithmetic.outermost import outer_first
 from rules.analysis.cpu.cpu_time import MAX_CALL_NS, CpuTime
-from rules.analysis.names.operators import AUTOGRAD_FUNCTION
-from rules.kernels.operator_roofs import concrete_inputs, is_known, work_of
+from rules.analysis.names.operators import is_autograd_function
+from rules.kernels.operator_roofs import concrete_inputs, is_known, kinds_of_calls, work_of
 from rules.kernels.operator_work import PRODUCTS
+from rules.kernels.recorded_shapes import inputs_in, single_tensors_in
 
 QUICK_PERCENTILE = 25  # of operators' durations for each call inside: how long one takes that computes little
 MAX_INNER_NS = 2_000  # what an operator takes to call another one, which does not pass through Python
@@ -43,68 +45,64 @@ def remaining_ns(time: CpuTime, operators: I64) -> F64:
     ``LARGE_BYTES`` becomes quicker, too, the more the smaller they are: to the speed of a core at best. An operator
     of which nothing is known takes what it did beyond the longest call, and a product without shapes nothing.
     """
-    trace, table = time.trace, time.trace.events
-    events = time.activity.events[time.activity.kind == EventKind.CPU_OP]
-    order = np.argsort(table.start[operators], kind="stable")
-    events = events[np.lexsort((-table.end[events], table.start[events]))]
-    owner = np.searchsorted(table.start[operators][order], table.start[events], side="right") - 1
-    inside = (owner >= 0) & (table.end[events] <= table.end[operators][order][owner])
-    events, owner = events[inside], order[owner[inside]]
-    start, end = table.start[events], table.end[events]
+    trace = time.trace
+    events, owner = _inside(time, operators)
+    computes, unclear = _computed(time, events)
+    found, counted = np.zeros(len(operators)), np.flatnonzero(_counted(trace, events))
+    for _, alike in rows_by(kinds_of_calls(trace, events[counted])):
+        rows = counted[alike]
+        limits = _limits(trace, int(events[rows[0]]))
+        remains = unclear[rows] if limits is None else limits.remaining(computes[rows], unclear[rows])
+        np.add.at(found, owner[rows], remains)
+    return found
+
+
+def _inside(time: CpuTime, operators: I64) -> tuple[I64, I64]:
+    """What these operators call and they themselves, by start, and the index of the one that each belongs to."""
+    table, order = time.trace.events, np.argsort(time.trace.events.start[operators], kind="stable")
+    starts, ends = table.spans(operators[order])
+    events = outer_first(time.trace, time.activity.of_kind(EventKind.CPU_OP))
+    owner = np.searchsorted(starts, table.start[events], side="right") - 1
+    inside = (owner >= 0) & (table.end[events] <= ends[owner])
+    return events[inside], order[owner[inside]]
+
+
+def _computed(time: CpuTime, events: I64) -> tuple[F64, F64]:
+    """How long each event, by start, computes at most: beyond its quickest call, and beyond the longest one, in ns."""
+    start, end = time.trace.events.spans(events)
     calls = np.searchsorted(start, end) - np.arange(len(start))
     call = _call_ns(time)
     took, quick = end - start, call + (calls - 1) * min(call, MAX_INNER_NS)
-    computes = np.maximum(took - quick, 0.0)
-    unclear = np.maximum(took - np.maximum(quick, MAX_CALL_NS), 0.0)
-    found, counted = np.zeros(len(operators)), _counted(trace, events)
-    rows: dict[tuple[int, int, int], list[int]] = {}
-    columns = (Attribute.INPUT_DIMS, Attribute.INPUT_TYPES)
-    dims, types = (trace.attribute(each, events[counted], -1).tolist() for each in columns)
-    for place, *key in zip(
-        np.flatnonzero(counted).tolist(), table.name[events[counted]].tolist(), dims, types, strict=True
-    ):
-        rows.setdefault((key[0], key[1], key[2]), []).append(place)
-    for places in rows.values():
-        limits = _limits(trace, int(events[places[0]]))
-        if limits is None:
-            remains = unclear[places]
-        else:
-            efficient = limits.efficient * np.minimum(unclear[places], limits.most)
-            remains = np.maximum(np.maximum(limits.large * computes[places], efficient), limits.least)
-            remains = np.minimum(remains, computes[places])
-        np.add.at(found, owner[places], remains)
-    return found
+    return np.maximum(took - quick, 0.0), np.maximum(took - np.maximum(quick, MAX_CALL_NS), 0.0)
 
 
 def _counted(trace: Trace, events: I64) -> BOOL:
     """Of events by start: the outermost ones that are known, and what else calls nothing and is in none of them."""
-    free = named(trace, events, lambda name: _FREE.match(name) is not None)
-    function = named(trace, events, lambda name: name.startswith(AUTOGRAD_FUNCTION))
-    start, end = trace.events.start[events], trace.events.end[events]
+    free = named(trace, events, _FREE.match)
+    start, end = trace.events.spans(events)
     parent = parents(start, end, depths(start, end))
     by_mask = parent[named(trace, events, _LOOKS.__eq__)]  # rows of an item, which nobody picks for all items
     free[by_mask[by_mask >= 0]] = True
     known = named(trace, events, is_known) & ~free
-    holds = np.zeros(len(events), bool)
-    holds[parent[parent >= 0]] = True
-    below = free | known
-    has = parent >= 0
-    gathers = np.zeros(len(events), bool)  # gradients of a tensor that is used again and again
-    gathers[has] = function[parent[has]] & known[has]
-    below |= gathers
+    called = parent >= 0
+    calls = np.zeros(len(events), bool)
+    calls[parent[called]] = True
+    function = named(trace, events, is_autograd_function)
+    gathers = called & known & function[parent]  # gradients of a tensor that is used again and again
+    stands_for_all = free | known | gathers
     inside = np.zeros(len(events), bool)
     for _ in range(len(events)):
-        deeper = has & (below[parent] | inside[parent])
+        deeper = called & (stands_for_all[parent] | inside[parent])
         if (deeper == inside).all():
             break
         inside = deeper
-    return ~inside & ~gathers & (known | (~holds & ~free))
+    return ~inside & ~gathers & (known | (~calls & ~free))
 
 
 def _call_ns(time: CpuTime) -> float:
     """What calling an operator takes, with the recorder, if it computes nothing."""
     table = time.trace.events
-    begins = np.sort(table.start[time.activity.events[time.activity.kind == EventKind.CPU_OP]])
+    begins = np.sort(table.start[time.activity.of_kind(EventKind.CPU_OP)])
     mine = time.operators
     calls = np.searchsorted(begins, table.end[mine]) - np.searchsorted(begins, table.start[mine])
     each = table.duration[mine] / np.maximum(calls, 1)
@@ -122,6 +120,12 @@ class _Limits(NamedTuple):
     most: float = 0.0
     large: float = 0.0
     efficient: float = 0.0
+
+    def remaining(self, computes: F64, unclear: F64) -> F64:
+        """What remains of calls that compute for so long, and for so long beyond the longest call, in ns."""
+        efficient = self.efficient * np.minimum(unclear, self.most)
+        remains = np.maximum(np.maximum(self.large * computes, efficient), self.least)
+        return np.minimum(remains, computes)
 
 
 def _limits(trace: Trace, event: int) -> _Limits | None:
@@ -141,7 +145,7 @@ def _limits(trace: Trace, event: int) -> _Limits | None:
         return _Limits(work.moved / FASTEST_READ * 1e9, large=min(work.moved / 2 / LARGE_BYTES, 1.0))
     if work is None:
         return _Limits()
-    shapes = [each for each in json.loads(dims) if each and isinstance(each[0], int)]
+    shapes = single_tensors_in(dims)
     inputs = sorted(4.0 * math.prod(each) for each in shapes)[-2:]
     sizes = sorted([*inputs, max(work.moved - sum(inputs), 0.0)])
     item = sizes[1] if len(sizes) > 2 else 0.0  # the largest of three may be weights, which all items share
@@ -156,5 +160,5 @@ def _limits(trace: Trace, event: int) -> _Limits | None:
 
 def _grows(dims: str) -> bool:
     """Whether a little is joined to a lot, as in a loop that appends: all items at once are joined once."""
-    sizes = [math.prod(shape) for shape in json.loads(dims)[0]]
+    sizes = [math.prod(shape) for shape in inputs_in(dims)[0]]
     return len(sizes) > 1 and sizes[0] >= MUCH_MORE * sum(sizes[1:])

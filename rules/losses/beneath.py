@@ -40,7 +40,7 @@ class Beneath:
             return f" {percent(self.share)} of this time is {what}."
         if self.samples:
             met = listed([f"{name} ({percent(part)})" for name, part in self.samples])
-            return f" Samples of the CPU meanwhile: {met}."
+            return f" CPU samples in that time: {met}."
         return ""
 
     def __bool__(self) -> bool:
@@ -57,10 +57,10 @@ def beneath(waiting: IdleTime) -> Beneath:
     if main < 0 or not whole:
         return Beneath()
     events = analysis.threads.events(main)
-    frames = events[table.kind[events] == EventKind.PYTHON]
+    frames = table.only(events, EventKind.PYTHON)
     if len(frames):
         names = table.name[frames]
-        spent = np.bincount(names, measure(waiting.intervals, table.start[frames], table.end[frames]))
+        spent = np.bincount(names, measure(waiting.intervals, *table.spans(frames)))
         depth = np.bincount(names, table.depth[frames]) / np.maximum(np.bincount(names), 1)
         most = [name for name in np.flatnonzero(spent >= MAJORITY * whole).tolist() if spent[name] <= whole]
         held = [name for name in most if is_users_frame(trace.strings[name])]
@@ -75,7 +75,7 @@ def beneath(waiting: IdleTime) -> Beneath:
                 for name in (deepest, called)
             )
             return Beneath(frame, call, float(spent[called if call else deepest]) / whole)
-    samples = events[table.kind[events] == EventKind.SAMPLE]
+    samples = table.only(events, EventKind.SAMPLE)
     samples = samples[contains(waiting.intervals, table.start[samples])]
     if len(samples) < MIN_SAMPLES:
         return Beneath()

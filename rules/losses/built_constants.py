@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -13,6 +11,7 @@ import numpy as np
 from parsers.model import I64, Attribute, Trace
 from parsers.model.late.regex import regex
 from rules.analysis.arithmetic.intervals import Intervals
+from rules.kernels.recorded_shapes import Shape, tensors_in
 
 MAX_CALL_NS = 50_000  # until the next operator: what takes longer is something else
 MAX_LENGTH = 64  # operators that build one constant
@@ -39,8 +38,6 @@ _PARTS = regex(
     r"aten::(slice|select|narrow|chunk|split\w*|unbind|diff|diagonal|index|sum|mean|amax|amin|max|min|norm|prod"
     r"|linalg_vector_norm)$"
 )
-
-Shape = tuple[int, ...]
 
 
 class Built(NamedTuple):
@@ -79,7 +76,7 @@ def built(trace: Trace, operators: I64) -> Built:
             until.append(begin + long)
     places = [np.arange(*each) for each in zip(first, until, strict=True)]
     begin, behind = np.array(first, np.int64), np.array(until, np.int64)
-    start, end = trace.events.start[operators], trace.events.end[operators]
+    start, end = trace.events.spans(operators)
     next_start = np.append(start, end[-1:])[behind]
     called = np.where(next_start - end[behind - 1] < MAX_CALL_NS, next_start, end[behind - 1])
     return Built(
@@ -103,15 +100,7 @@ class _Shapes:
         self.of = cache(self._of)
 
     def _of(self, text: int) -> tuple[Shape, ...]:
-        return tuple(_flat(json.loads(self._strings[text])))
-
-
-def _flat(inputs: object) -> Iterable[Shape]:
-    for each in inputs if isinstance(inputs, list) else ():
-        if isinstance(each, list) and each and isinstance(each[0], list):
-            yield from _flat(each)
-        elif isinstance(each, list) and each:
-            yield tuple(each)
+        return tuple(tensors_in(self._strings[text]))
 
 
 class _Made(NamedTuple):

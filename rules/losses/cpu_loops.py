@@ -10,9 +10,9 @@ from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.rounds import Rounds, rounds_in
-from rules.analysis.cpu.cpu_time import LONG_GAP_NS, CpuTime
+from rules.analysis.cpu.cpu_time import LONG_GAP_NS, CpuTime, interrupted_among
 from rules.analysis.idle.threads import READ_BACKS
-from rules.analysis.names.operators import AUTOGRAD_FUNCTION
+from rules.analysis.names.operators import is_autograd_function
 from rules.losses.at_once import remaining_ns
 from rules.losses.recurrences import ends_with_less, is_recurrence, slices_each
 from rules.terms.shares import MAJORITY
@@ -101,7 +101,7 @@ def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
     looked = step <= max(last - (len(step) > MAX_LOOKED_INTO), step[0])
     operators, step = operators[looked], step[looked]
     names = table.name[operators].astype(np.int64)
-    backward = named(time.trace, operators, lambda name: name.startswith(AUTOGRAD_FUNCTION))
+    backward = named(time.trace, operators, is_autograd_function)
     own = named(time.trace, operators, lambda name: name.endswith(_OWN_WEIGHTS))
     found = list(rounds_in(names, step, MIN_TIMES - 1, MAX_BODY))
     free = np.ones(len(operators), bool)
@@ -145,7 +145,7 @@ def in_optimizer(time: CpuTime) -> BOOL:
 
 def _optimizers(time: CpuTime) -> I64:
     """The ranges of an optimizer's step."""
-    events = time.activity.events[time.activity.kind == EventKind.REGION]
+    events = time.activity.of_kind(EventKind.REGION)
     found: I64 = events[named(time.trace, events, lambda name: "optimizer" in name.lower())]
     return found
 
@@ -188,7 +188,7 @@ def _loop(time: CpuTime, rounds: Rounds, operators: I64, times: int) -> ItemLoop
     """Rounds of which there are so many, where not all follow one another."""
     table = time.trace.events
     mine = operators[rounds.first : rounds.first + rounds.times * rounds.body]
-    start, end = table.start[mine], table.end[mine]
+    start, end = table.spans(mine)
     took = _uninterrupted(time, (end - start).reshape(rounds.times, -1))
     gap = np.append(start[1:], end[-1]) - end
     between = _uninterrupted(time, gap.reshape(rounds.times, -1))
@@ -209,4 +209,4 @@ def _loop(time: CpuTime, rounds: Rounds, operators: I64, times: int) -> ItemLoop
 def _uninterrupted(time: CpuTime, took: I64) -> F64:
     """Times of rounds (rows): those that were interrupted are as long as they usually are in other rounds."""
     usual = np.broadcast_to(np.median(took, axis=0).astype(np.int64), took.shape)
-    return np.where(time.interrupted_among(took, usual), usual, took).astype(np.float64)
+    return np.where(interrupted_among(took, usual), usual, took).astype(np.float64)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from parsers.model import Attribute, EventKind, Trace
+from parsers.model import EventKind, Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
@@ -21,16 +21,16 @@ from rules.analysis.cpu.cpu_time import CpuTime, Shares
 from rules.analysis.stretches.library_calls import library_calls
 from rules.analysis.stretches.program_frames import is_program_frame, program_frames
 from rules.findings.base import Evidence
-from rules.kernels.operator_roofs import work_of
+from rules.kernels.operator_roofs import kinds_of_calls, work_of
 from rules.kernels.operator_work import PRODUCTS
 from rules.source_lines import line_of_frame
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.shares import MIN_NAMED
 from rules.wording.phrases import listed
 
 MAX_NAMED = 3
 MIN_STEPS = 2  # of one, nobody knows whether it comes again
 MIN_SHARE = 0.05  # of a step: each program has some of whatever the rules look for
+MIN_NAMED = 0.05  # of the time that is looked into
 MIN_SEEN = 0.03  # of a step, before interruptions are shared out: of less, too little is known
 _ADDRESS = regex(r" object at 0x[0-9a-f]+")  # of one object of many of a class
 
@@ -56,9 +56,9 @@ def called_libraries(analysis: Analysis, time: CpuTime, within: Intervals) -> Sh
     return time.shares(Innermost.of(analysis.trace, np.concatenate(found)), within) if found else []
 
 
-def longest_of(lane: int, spans: Intervals, label: str) -> tuple[Evidence, ...]:
-    """The longest of these intervals of a thread, the longest first."""
-    start, end = spans
+def longest_of(time: CpuTime, spans: Intervals, label: str) -> tuple[Evidence, ...]:
+    """The longest of these intervals of the thread, the longest first, on the lane of its operators."""
+    (start, end), lane = spans, int(time.trace.events.lane[time.activity.of_kind(EventKind.CPU_OP)[0]])
     order = np.argsort(start - end, kind="stable")[:MAX_NAMED].tolist()
     return tuple(Evidence(lane, int(start[each]), int(end[each]), label) for each in order)
 
@@ -121,12 +121,12 @@ class Products:
 def products_of(time: CpuTime) -> Products:
     """The products inside the window whose shapes were recorded."""
     trace, table = time.trace, time.trace.events
-    events = time.activity.events[time.activity.kind == EventKind.CPU_OP]
+    events = time.activity.of_kind(EventKind.CPU_OP)
     inside = (table.start[events] >= time.window[0]) & (table.end[events] <= time.window[1])
     events = events[inside & named(trace, events, lambda name: name.partition("::")[2] in PRODUCTS)]
-    stated = [table.name[events].astype(np.int64)]
-    stated += [trace.attribute(each, events, -1) for each in (Attribute.INPUT_DIMS, Attribute.INPUT_TYPES)]
-    rows, which, count = np.unique(np.stack(stated, axis=1), axis=0, return_inverse=True, return_counts=True)
+    rows, which, count = np.unique(
+        kinds_of_calls(trace, events), axis=0, return_inverse=True, return_counts=True
+    )
     spent = np.bincount(which.reshape(-1), table.duration[events], len(rows))
     found, doubles = Products(0, 0, 0.0, False), 0
     for (name, dims, types), calls, ns in zip(rows.tolist(), count.tolist(), spent.tolist(), strict=True):

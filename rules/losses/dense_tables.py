@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
@@ -13,6 +12,7 @@ from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.intervals import Intervals, clip, union
 from rules.analysis.cpu.cpu_time import CpuTime
+from rules.kernels.recorded_shapes import Shape, inputs_in, tensors_in
 from rules.terms.shares import MAJORITY
 
 MAX_USED = (
@@ -38,16 +38,16 @@ class DenseTables:
 def dense_tables(time: CpuTime) -> DenseTables | None:
     """None where there are none, or shapes were not recorded."""
     trace = time.trace
-    events = time.activity.events[time.activity.kind == EventKind.CPU_OP]
+    events = time.activity.of_kind(EventKind.CPU_OP)
     dense = events[named(trace, events, DENSE.__eq__)]
     if not len(dense):
         return None
     looked_up = events[named(trace, events, LOOKED_UP.__eq__)]
-    used: dict[tuple[int, ...], int] = {}
+    used: dict[Shape, int] = {}
     for dims, count in zip(
         *np.unique(trace.attribute(Attribute.INPUT_DIMS, looked_up, -1), return_counts=True), strict=True
     ):
-        shapes = json.loads(trace.strings[dims]) if dims >= 0 else []
+        shapes = inputs_in(trace.strings[dims]) if dims >= 0 else []
         if len(shapes) > 1 and len(shapes[0]) == 2:
             table = tuple(shapes[0])
             used[table] = used.get(table, 0) + math.prod(shapes[1]) * count
@@ -57,7 +57,7 @@ def dense_tables(time: CpuTime) -> DenseTables | None:
         shape
         for each in np.unique(trace.attribute(Attribute.INPUT_DIMS, products, -1)).tolist()
         if each >= 0
-        for shape in map(tuple, _tensors(json.loads(trace.strings[each])))
+        for shape in tensors_in(trace.strings[each])
     }
     tables = {
         table: count
@@ -66,26 +66,17 @@ def dense_tables(time: CpuTime) -> DenseTables | None:
     }
     if not tables:
         return None
-    candidates = events[named(trace, events, lambda name: _ON_ALL.match(name) is not None)]
+    candidates = events[named(trace, events, _ON_ALL.match)]
     of = trace.attribute(Attribute.INPUT_DIMS, candidates, -1)
     known = [
-        each for each in np.unique(of[of >= 0]).tolist() if _is_of(json.loads(trace.strings[each]), tables)
+        each for each in np.unique(of[of >= 0]).tolist() if _is_of(tensors_in(trace.strings[each]), tables)
     ]
     mine = np.concatenate((candidates[np.isin(of, known)], dense))
-    spans = clip(union(trace.events.start[mine], trace.events.end[mine]), *time.window)
+    spans = clip(union(*trace.events.spans(mine)), *time.window)
     return DenseTables(sum(table[0] for table in tables), sum(tables.values()), spans)
 
 
-def _is_of(inputs: list[object], tables: dict[tuple[int, ...], int]) -> bool:
+def _is_of(shapes: list[Shape], tables: dict[Shape, int]) -> bool:
     """Whether most of the elements that an operator is handed are of tables."""
-    shapes = [tuple(each) for each in _tensors(inputs)]
     every = sum(map(math.prod, shapes))
     return every > 0 and sum(math.prod(each) for each in shapes if each in tables) >= MAJORITY * every
-
-
-def _tensors(inputs: list[object]) -> list[list[int]]:
-    found: list[list[int]] = []
-    for each in inputs:
-        if isinstance(each, list) and each:
-            found += _tensors(each) if isinstance(each[0], list) else [each]
-    return found

@@ -191,7 +191,7 @@ def findings(
             device=_device(trace, weight.events),
             kernel=group.representative.id,
             evidence=event_evidence(trace, weight.events, MAX_EVIDENCE),
-            intervals=pairs(union(trace.events.start[weight.events], trace.events.end[weight.events])),
+            intervals=pairs(union(*trace.events.spans(weight.events))),
             unknown=(" ".join(note for note in notes if note),),
             confidence=fault.confidence,
         )

@@ -16,18 +16,20 @@ from parsers.model.names.kernels import kernel_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, clip, pairs, union
+from rules.analysis.idle.attribution import BETWEEN_NODES
 from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category, Evidence, Finding, Rule, Severity
 from rules.losses.concentration import Extent, extent
 from rules.remedies.remedy import Remedy
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
-from rules.terms.shares import MAJORITY, NEARLY_ALL
+from rules.terms.shares import MAJORITY
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share, shortened
 from rules.wording.words import Words
 
 CLEARLY_WORST = 1.5  # times the mean
 MAX_EVIDENCE = 20
+MIN_BETWEEN = 0.15  # of the time between kernels of a graph: less is what any sequence of kernels takes
 MAX_INTERVALS = 20_000
 
 
@@ -201,11 +203,6 @@ class IdleTime:
     def longest_ns(self) -> int:
         return int(self._length(self.rows[:1])[0]) if len(self.rows) else 0
 
-    @property
-    def comes_once(self) -> bool:
-        """Whether one wait is nearly all of it, in a recording without steps: nothing tells that it comes again."""
-        return not self.analysis.steps_in_window and self.longest_ns >= NEARLY_ALL * self.worst_ns
-
 
 def any_stream(trace: Trace, device: int) -> int:
     """The lane of the device's busiest stream; 0 without any."""
@@ -215,6 +212,16 @@ def any_stream(trace: Trace, device: int) -> int:
         key=lambda lane: trace.events.lane_slice(lane).stop - trace.events.lane_slice(lane).start,
         default=0,
     )
+
+
+def between_nodes(analysis: Analysis) -> tuple[IdleTime, int]:
+    """The time that passes between kernels which one call launched together, as a CUDA graph does, and how long it is.
+
+    On the GPU where it is longest, in ns; 0 where it does not matter.
+    """
+    waiting = IdleTime(analysis, Cause.DEPENDENCY, (BETWEEN_NODES,))
+    ns = sum(each.ns for each in waiting.blames)
+    return waiting, ns if share(analysis, ns) >= MIN_BETWEEN else 0
 
 
 def event_evidence(trace: Trace, events: I64, most: int = MAX_EVIDENCE) -> tuple[Evidence, ...]:

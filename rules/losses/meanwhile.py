@@ -54,7 +54,7 @@ def meanwhile(analysis: Analysis, idle: Intervals) -> Meanwhile | None:
     filled = _filled(analysis, operators, idle)
     if not whole or filled < MAJORITY * whole:
         return None
-    overlap = measure(idle, table.start[operators], table.end[operators])
+    overlap = measure(idle, *table.spans(operators))
     names = table.name[operators].astype(np.int64)
     spent = np.bincount(names, overlap)
     chosen = np.argsort(-spent, kind="stable")[:LARGEST]
@@ -68,7 +68,7 @@ def meanwhile(analysis: Analysis, idle: Intervals) -> Meanwhile | None:
 
 def _doing(analysis: Analysis, operators: I64, idle: Intervals) -> Doing:
     table = analysis.trace.events
-    inside = measure(idle, table.start[operators], table.end[operators])
+    inside = measure(idle, *table.spans(operators))
     others = np.delete(table.duration[operators], inside.argmax())
     return Doing(
         analysis.trace.name(int(operators[0])),
@@ -80,4 +80,4 @@ def _doing(analysis: Analysis, operators: I64, idle: Intervals) -> Doing:
 
 def _filled(analysis: Analysis, operators: I64, idle: Intervals) -> int:
     table = analysis.trace.events
-    return length(intersect(union(table.start[operators], table.end[operators]), idle))
+    return length(intersect(union(*table.spans(operators)), idle))

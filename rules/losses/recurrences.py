@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind
@@ -11,6 +9,7 @@ from parsers.model.late.regex import regex
 from rules.analysis.arithmetic.rounds import Rounds
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.kernels.operator_roofs import concrete_inputs
+from rules.kernels.recorded_shapes import inputs_of_event
 
 SLICED = "aten::slice"  # what Python calls for one item with x[i : i + 1]
 MIN_LESS = 4  # operators: a product for a gradient, with the views of its inputs
@@ -27,7 +26,7 @@ def slices_each(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
     trace = time.trace
     for event in operators[rounds.first : rounds.first + rounds.body].tolist():
         if trace.name(event) == SLICED:
-            shapes = json.loads(trace.text_attribute(Attribute.INPUT_DIMS, event) or "[]")
+            shapes = inputs_of_event(trace, event)
             if shapes and any(abs(side - rounds.times) <= 1 for side in shapes[0]):
                 return True
     return False
@@ -73,7 +72,7 @@ def ends_with_less(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
     """
     table = time.trace.events
     mine = operators[rounds.first : rounds.first + rounds.length]
-    begins = np.sort(table.start[time.activity.events[time.activity.kind == EventKind.CPU_OP]])
+    begins = np.sort(table.start[time.activity.of_kind(EventKind.CPU_OP)])
     calls = np.searchsorted(begins, table.end[mine]) - np.searchsorted(begins, table.start[mine])
     last, before = calls[-rounds.body :], calls[-2 * rounds.body : -rounds.body]
     return bool((last <= before - MIN_LESS).any())

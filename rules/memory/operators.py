@@ -11,6 +11,8 @@ from parsers.model.memory import AFTER, BEFORE, Memory
 from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, contains, union
+from rules.analysis.names.operators import is_autograd_function
+from rules.analysis.names.regions import is_optimizer_step
 from rules.memory.kinds import KINDS, Kind
 
 _SAME_NS = 1_000_000  # between the clocks of a snapshot and of a timeline; they were seen to differ by 2 us
@@ -96,7 +98,7 @@ def kinds_by_operators(trace: Trace, memory: Memory) -> I8:
     freed, known = table.end != AFTER, table.start != BEFORE
     for rank in sorted({rank for rank, _ in _threads(trace, memory, thread)}, key=lambda each: each or 0):
         mine = known & _of_rank(trace, memory, rank)
-        backward = _inside(trace, rank, lambda name: name.startswith("autograd::engine::evaluate_function"))
+        backward = _inside(trace, rank, is_autograd_function)
         if not len(backward[0]):
             continue
         begins = backward[0]
@@ -107,7 +109,7 @@ def kinds_by_operators(trace: Trace, memory: Memory) -> I8:
         made_there = mine & contains(backward, table.start)
         assign(made_there, Kind.GRADIENTS)
         assign(made_there & freed & contains(backward, table.end), Kind.TEMPORARIES)
-        optimizer = _inside(trace, rank, lambda name: name.startswith("Optimizer.step"))
+        optimizer = _inside(trace, rank, is_optimizer_step)
         of_optimizer = mine & contains(optimizer, table.start)
         assign(of_optimizer, Kind.OPTIMIZER)
         assign(of_optimizer & freed, Kind.TEMPORARIES)
@@ -146,4 +148,4 @@ def _events(trace: Trace, rank: int | None, thread: int | None, kinds: Sequence[
 def _inside(trace: Trace, rank: int | None, wanted: Callable[[str], bool]) -> Intervals:
     events = _events(trace, rank, None)
     chosen = events[named(trace, events, wanted)]
-    return union(trace.events.start[chosen], trace.events.end[chosen])
+    return union(*trace.events.spans(chosen))

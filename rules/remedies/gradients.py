@@ -33,12 +33,10 @@ loss.backward()                              # instead of each.backward(retain_g
 
 SPARSE_GRADIENTS = remedy(
     for_pytorch(
-        "Let the tables have sparse gradients, with torch.optim.SGD without momentum, Adagrad or SparseAdam for "
-        "them and another optimizer for the rest."
+        "Give the tables sparse gradients, updated by torch.optim.SGD without momentum, Adagrad or SparseAdam, and "
+        "use another optimizer for the rest."
     ),
-    for_pytorch(
-        "Clip and log the norms of the other gradients alone: sparse ones do not go with every operator."
-    ),
+    for_pytorch("Clip and log the norms of the other gradients only: not every operator takes sparse ones."),
     for_pytorch(
         "Several tables may become one with an offset for each feature, so that all are looked up and updated at once."
     ),

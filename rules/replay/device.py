@@ -170,7 +170,7 @@ def _launching_nodes(analysis: Analysis, host: HostNodes, device: int, threads: 
     at = table.start[np.maximum(launches, 0)]
     known = np.flatnonzero((launches >= 0) & (at >= min(begins)) & (at <= max(finishes)))
     owner = analysis.threads.of_events(launches[known])
-    at, until = table.start[launches[known]], table.end[launches[known]]
+    at, until = table.spans(launches[known])
     for thread, starts in threads:
         mine = np.isin(owner, host.members[thread])
         place = np.searchsorted(starts, at[mine], side="right") - 1
@@ -328,7 +328,7 @@ def _event_waits(
     found = [np.empty((0, 2), np.int64)]
     for thread, rows in rows_by(host.thread[launch[mine]]):
         events = np.concatenate([analysis.threads.events(each) for each in host.members[thread]])
-        events = events[of_kinds(trace.events.kind[events], EventKind.API)]
+        events = trace.events.only(events, EventKind.API)
         waits = events[named(trace, events, lambda name: "StreamWaitEvent" in name)]
         own = mine[rows]
         own = own[np.argsort(launch[own], kind="stable")]

@@ -133,8 +133,8 @@ def _part(analysis: Analysis, span: Span, members: tuple[int, ...]) -> _Part:
     start = table.start[calls]
     inside = (start >= span.start) & (start < span.end)
     calls = calls[inside]
-    calls = calls[np.argsort(table.start[calls], kind="stable")]
-    start, end = table.start[calls], table.end[calls]
+    calls = table.by_start(calls)
+    start, end = table.spans(calls)
     reach = np.concatenate(([span.start], np.maximum.accumulate(end)))[:-1] if len(end) else end
     outer = end > reach
     calls, start, end, reach = calls[outer], start[outer], end[outer], reach[outer]
@@ -175,7 +175,7 @@ def _logical(analysis: Analysis, span: Span, threads: list[int]) -> list[tuple[i
         calls, _ = analysis.threads.noted_calls(thread)
         start = table.start[calls]
         calls = calls[(start >= span.start) & (start < span.end)]
-        busy = union(table.start[calls], table.end[calls])
+        busy = union(*table.spans(calls))
         for place, (members, theirs) in enumerate(groups):
             least = min(length(busy), length(theirs))
             if length(intersect(busy, theirs)) <= ONE_THREAD_OVERLAP * least:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import BOOL, I64, Attribute, EventKind, derived
+from parsers.model import I64, Attribute, EventKind, derived
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
-from rules.analysis.names.operators import AUTOGRAD_FUNCTION
+from rules.analysis.names.operators import is_autograd_function
 from rules.analysis.stretches.program_frames import program_frames
 from rules.replay.replay import replay_of
 from rules.replay.surroundings import surroundings_of
@@ -23,7 +23,7 @@ def called_operators(analysis: Analysis) -> I64:
     """
     around = surroundings_of(analysis)
     found = around.whole_operator.copy()
-    function = around.around(lambda name: name.startswith(AUTOGRAD_FUNCTION))
+    function = around.around(is_autograd_function)
     backward = np.flatnonzero(function >= 0)
     functions, which = np.unique(function[backward], return_inverse=True)
     forward = _forward_of(analysis, functions)[which.reshape(-1)]
@@ -39,9 +39,7 @@ def calling_frames(analysis: Analysis) -> I64:
     thread = analysis.threads.of_events(events)
     for each in np.unique(thread[thread >= 0]).tolist():
         mine = thread == each
-        found[mine] = program_frames(analysis, each).around(
-            table.start[events[mine]], table.end[events[mine]]
-        )
+        found[mine] = program_frames(analysis, each).around(*table.spans(events[mine]))
     return np.asarray(found[which])
 
 
@@ -71,12 +69,12 @@ def _forward_of(analysis: Analysis, functions: I64) -> I64:
     found = np.full(len(functions), -1, np.int64)
     operators = table.of_kind(EventKind.CPU_OP)
     sequence = trace.attribute(Attribute.SEQUENCE, operators, -1)
-    forward = (sequence >= 0) & ~_is_of_autograd(analysis, operators)
+    forward = (sequence >= 0) & ~named(analysis.trace, operators, is_autograd_function)
     operators, sequence = operators[forward], sequence[forward]
     wanted = trace.attribute(Attribute.SEQUENCE, functions, -1)
     if not len(operators) or not len(functions):
         return found
-    rank = np.array([-1 if each.rank is None else each.rank for each in trace.lanes], np.int64)
+    rank = trace.lane_rank
     keys = np.column_stack(
         (
             np.concatenate((rank[table.lane[operators]], rank[table.lane[functions]])),
@@ -95,10 +93,6 @@ def _forward_of(analysis: Analysis, functions: I64) -> I64:
     known = (before >= 0) & (key[order[before]] == key[order[~is_operator]]) & (wanted[asked] >= 0)
     found[asked[known]] = operators[order[before[known]]]
     return _outermost(analysis, found)
-
-
-def _is_of_autograd(analysis: Analysis, operators: I64) -> BOOL:
-    return named(analysis.trace, operators, lambda name: name.startswith(AUTOGRAD_FUNCTION))
 
 
 def _outermost(analysis: Analysis, operators: I64) -> I64:

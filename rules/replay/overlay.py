@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from parsers.model.arrays import BOOL, F64
 from parsers.model.late.dataclass import dataclass
@@ -32,15 +32,5 @@ class Overlay:
 
     def copy(self) -> Overlay:
         """Columns of its own."""
-        return replace(
-            self,
-            gap=self.gap.copy(),
-            cost=self.cost.copy(),
-            tail=self.tail.copy(),
-            waits=self.waits.copy(),
-            duration=self.duration.copy(),
-            present=self.present.copy(),
-            follows=self.follows.copy(),
-            transfer=self.transfer.copy(),
-            meets=self.meets.copy(),
-        )
+        columns = (each.name for each in fields(self) if each.name not in ("steps", "turns"))
+        return replace(self, **{name: getattr(self, name).copy() for name in columns})

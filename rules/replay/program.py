@@ -78,6 +78,78 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Columns:
+    """An overlay as the instructions read it, in ns: running sums of threads and streams, and lists of Python's.
+
+    A thread's sums begin with it, a stream's with the first operation of all.
+    """
+
+    host_start: F64
+    arrival: F64  # of each operation, beside the sum of what its stream does before it
+    done: F64
+    thread_before: F64
+    thread_done: F64
+    stream_before: F64
+    stream_done: F64
+    launched: list[float]  # of each group: its latest arrival
+    group_before: list[float]
+    group_done: list[float]
+    group_extra: list[float]
+    waits: list[bool]  # of each host node that waits
+    wait_end: list[float]
+    returned: list[float]
+    recorded_end: list[float]
+    carried: list[bool]
+    follows: list[bool]
+    left: list[float]  # of each dependency: how much of what it waits for may still run
+    transfer: list[float]
+    meets: list[bool]
+
+    @classmethod
+    def of(cls, program: Program, overlay: Overlay) -> _Columns:
+        host, device, first, last = program.host, program.device, program.first, program.last
+        host_end = np.cumsum(overlay.gap + overlay.cost)
+        host_start = host_end - overlay.cost
+        thread_edges: F64 = np.append(0.0, host_end)[host.first]
+        busy = np.where(overlay.present, overlay.duration + device.extra, 0.0)
+        done = np.cumsum(busy)
+        before = done - busy
+        arrival = np.where(overlay.present, host_start[device.launch] + device.latency - before, NEVER)
+        return cls(
+            host_start=host_start,
+            arrival=arrival,
+            done=done,
+            thread_before=thread_edges[:-1],
+            thread_done=thread_edges[1:] + overlay.tail,
+            stream_before=before[program.stream_first],
+            stream_done=done[program.stream_last],
+            launched=np.maximum.reduceat(arrival, first).tolist() if len(first) else [],
+            group_before=before[first].tolist(),
+            group_done=done[last].tolist(),
+            group_extra=device.extra[first].tolist(),
+            waits=overlay.waits[program.waiting].tolist(),
+            wait_end=host_end[program.waiting].tolist(),
+            returned=program.waits.returns[program.waiting].tolist(),
+            recorded_end=host.end[program.waiting].tolist(),
+            carried=program.waits.carried[program.waiting].tolist(),
+            follows=overlay.follows.tolist(),
+            left=(device.left * (overlay.duration * overlay.present)[device.depends]).tolist(),
+            transfer=overlay.transfer.tolist(),
+            meets=overlay.meets.tolist(),
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _Clock:
+    """How far a replay is, in ns beside the columns' sums: segments of threads, kept ends, streams, groups."""
+
+    segment: list[float]
+    slot: list[float]
+    stream: list[float]
+    group: list[float]  # when what a group waits for beside its launches was there
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """Host nodes are cut into segments at every wait, streams into groups at every launch segment, dependency and wait.
 
@@ -188,92 +260,82 @@ class Program:
 
         Without ``timeline`` the result does not say when each call and operation ran.
         """
-        host, device = self.host, self.device
-        host_end = np.cumsum(overlay.gap + overlay.cost)
-        host_start = host_end - overlay.cost
-        busy = np.where(overlay.present, overlay.duration + device.extra, 0.0)
-        done = np.cumsum(busy)
-        before = done - busy
-        arrival = np.where(overlay.present, host_start[device.launch] + device.latency - before, NEVER)
-        most = np.maximum.reduceat(arrival, self.first).tolist() if len(self.first) else []
-        group_before, group_done = before[self.first].tolist(), done[self.last].tolist()
-        node = self.waiting
-        returned, wait_end = self.waits.returns[node].tolist(), host_end[node].tolist()
-        waits, recorded_end = overlay.waits[node].tolist(), host.end[node].tolist()
-        carried = self.waits.carried[node].tolist()
-        follows = overlay.follows.tolist()
-        left_of = (device.left * (overlay.duration * overlay.present)[device.depends]).tolist()
-        meeting_extra = device.extra[self.first].tolist()
-        transfer, meets = overlay.transfer.tolist(), overlay.meets.tolist()
-        begin: F64 = np.append(0.0, host_end)[host.first[:-1]]
-        whole: F64 = np.append(0.0, host_end)[host.first[1:]] - begin + overlay.tail
-        stream_before, stream_done = before[self.stream_first], done[self.stream_last]
-        bases = [0.0] * int(self.first_segment[-1])
-        slots = [NEVER] * (self.slots + 1)  # the last one takes what nobody waits for
-        thread_start = np.array([float(self.spans[span].start) for span in host.span_of_thread.tolist()])
+        columns = _Columns.of(self, overlay)
+        clock = _Clock(
+            segment=[0.0] * int(self.first_segment[-1]),
+            slot=[NEVER] * (self.slots + 1),  # the last one takes what nobody waits for
+            stream=(self.device.initial - columns.stream_before).tolist(),
+            group=[NEVER] * len(self.first),
+        )
+        thread_start = np.array([float(self.spans[span].start) for span in self.host.span_of_thread.tolist()])
         lead_of = self._leads()
-        reached = (device.initial - stream_before).tolist()
-        span_ends = []
-        held = [NEVER] * len(self.first)
-        instructions, members = self.instructions, self.meeting_members
-        for number_of_round in range(rounds):
-            for thread, at in enumerate((thread_start - begin).tolist()):
-                bases[int(self.first_segment[thread])] = at
-            arrived = [NEVER] * len(members)
-            left = members.copy()
-            waiting: list[list[tuple[int, int, int]]] = [[] for _ in members]
-            for kind, index, stream, segment, needed, slot, number in instructions:
-                if kind == _WAIT:  # stream: its segment, segment: the slot that it waits for
-                    base = bases[stream]
-                    if waits[index]:
-                        late = slots[segment] + returned[index] - wait_end[index]
-                        if not number_of_round and carried[index]:
-                            late = recorded_end[index] - wait_end[index]
-                        if late > base:
-                            base = late
-                    bases[stream + 1] = base
-                    continue
-                at = reached[stream]
-                for source, dependency in needed:
-                    if follows[dependency]:
-                        ready = slots[source] - left_of[dependency] - group_before[index]
-                        if ready > at:
-                            at = ready
-                held[index] = at
-                launched = bases[segment] + most[index]
-                if launched > at:
-                    at = launched
-                reached[stream] = at
-                if kind == _GROUP:
-                    continue
-                if kind == _KNOTTED:
-                    slots[slot] = at + group_done[index]
-                    continue
-                here = at + group_before[index] + meeting_extra[index]
-                if here > arrived[number]:
-                    arrived[number] = here
-                waiting[number].append((index, stream, slot))
-                left[number] -= 1
-                if not left[number]:
-                    end = arrived[number] + transfer[number]
-                    for each, its_stream, its_slot in waiting[number]:
-                        if meets[number]:
-                            held[each] = reached[its_stream] = end - group_done[each]
-                        slots[its_slot] = reached[its_stream] + group_done[each]
-            last = np.array([bases[segment - 1] for segment in self.first_segment[1:].tolist()])
-            thread_end = last + begin + whole
-            stream_end = np.array(reached) + stream_done
-            span_ends.append((thread_end, stream_end))
+        ends = []
+        for number in range(rounds):
+            for segment, at in zip(
+                self.first_segment[:-1].tolist(), (thread_start - columns.thread_before).tolist(), strict=True
+            ):
+                clock.segment[segment] = at
+            self._round(columns, clock, first=number == 0)
+            last = np.array([clock.segment[segment - 1] for segment in self.first_segment[1:].tolist()])
+            thread_end = last + columns.thread_done
+            stream_end = np.array(clock.stream) + columns.stream_done
+            ends.append((thread_end, stream_end))
             thread_start = thread_end[lead_of]
-            reached = (stream_end - stream_before).tolist()
-        end_of_span = self._span_ends(*span_ends[0])
+            clock.stream = (stream_end - columns.stream_before).tolist()
+        period, first_end = self._period(ends, overlay), self._span_ends(*ends[0])
         if not timeline:
             none = np.empty(0)
-            return Run(self._period(span_ends, overlay), end_of_span, none, none, none)
-        of_node: F64 = np.array(bases)[self.segment]
-        end = self._ends(arrival, np.array(held), np.array(bases), done)
+            return Run(period, first_end, none, none, none)
+        segments = np.array(clock.segment)
+        end = self._ends(columns.arrival, np.array(clock.group), segments, columns.done)
         start = end - np.where(overlay.present, overlay.duration, 0.0)
-        return Run(self._period(span_ends, overlay), end_of_span, of_node + host_start, start, end)
+        return Run(period, first_end, segments[self.segment] + columns.host_start, start, end)
+
+    def _round(self, columns: _Columns, clock: _Clock, *, first: bool) -> None:
+        """Move the clock through all instructions once; in the ``first`` round some wait for what was recorded before.
+
+        Plans are made of hundreds of replays: numbers are compared, because ``max`` takes much longer.
+        """
+        segments, slots, streams, held = clock.segment, clock.slot, clock.stream, clock.group
+        launched, before, done = columns.launched, columns.group_before, columns.group_done
+        waits, wait_end, returned = columns.waits, columns.wait_end, columns.returned
+        recorded_end, carried = columns.recorded_end, columns.carried
+        follows, left_of = columns.follows, columns.left
+        extra, transfer, meets = columns.group_extra, columns.transfer, columns.meets
+        missing = self.meeting_members.copy()
+        arrived = [NEVER] * len(missing)
+        present: list[list[tuple[int, int, int]]] = [[] for _ in missing]
+        for kind, index, place, source, needed, slot, meeting in self.instructions:
+            if kind == _WAIT:  # in the segment ``place`` for the slot ``source``
+                at = segments[place]
+                if waits[index]:
+                    ready = slots[source] + returned[index]
+                    if first and carried[index]:
+                        ready = recorded_end[index]
+                    if (late := ready - wait_end[index]) > at:
+                        at = late
+                segments[place + 1] = at
+                continue
+            at = streams[place]
+            for other, dependency in needed:
+                if follows[dependency] and (ready := slots[other] - left_of[dependency] - before[index]) > at:
+                    at = ready
+            held[index] = at
+            if (arrival := segments[source] + launched[index]) > at:
+                at = arrival
+            streams[place] = at
+            if kind == _KNOTTED:
+                slots[slot] = at + done[index]
+            elif kind == _MEETING:
+                arrived[meeting] = max(arrived[meeting], at + before[index] + extra[index])
+                present[meeting].append((index, place, slot))
+                missing[meeting] -= 1
+                if not missing[meeting]:
+                    end = arrived[meeting] + transfer[meeting]
+                    for member, stream, its_slot in present[meeting]:
+                        if meets[meeting]:
+                            held[member] = streams[stream] = end - done[member]
+                        slots[its_slot] = streams[stream] + done[member]
 
     def _leads(self) -> I64:
         """For each thread its rank's main thread."""

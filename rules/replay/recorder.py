@@ -89,7 +89,7 @@ def _between_nested(analysis: Analysis, frames: I64) -> I64:
     """(from start to start, from end to end) of frames and the first, or last, one directly inside them, ns."""
     table = analysis.trace.events
     depth = table.depth[frames].astype(np.int64)
-    start, end = table.start[frames], table.end[frames]
+    start, end = table.spans(frames)
     found = []
     for at, order, deeper in (
         (start, np.lexsort((depth, start)), 1),
@@ -108,22 +108,16 @@ def buffer_requests(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes
     """
     trace = analysis.trace
     events = trace.events.of_kind(EventKind.OVERHEAD)
-    events = events[named(trace, events, _makes_room)]
+    events = events[named(trace, events, lambda name: "buffer request" in name.lower())]
     before, inside = np.zeros(len(host)), np.zeros(len(host))
     if not len(events):
         return before, inside
-    ranks = np.array([-1 if lane.rank is None else lane.rank for lane in trace.lanes])[
-        trace.events.lane[events]
-    ]
+    ranks = trace.lane_rank[trace.events.lane[events]]
     for number, span in enumerate(spans):
         mine = events[ranks == (-1 if span.rank is None else span.rank)]
-        requests = union(trace.events.start[mine], trace.events.end[mine])
+        requests = union(*trace.events.spans(mine))
         nodes = host.span_of_thread[host.thread] == number
         start, end = host.start[nodes], host.end[nodes]
         before[nodes] = measure(requests, start - host.gap[nodes].astype(np.int64), start)
         inside[nodes] = measure(requests, start, end)
     return before, inside
-
-
-def _makes_room(name: str) -> bool:
-    return "buffer request" in name.lower()

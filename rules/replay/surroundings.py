@@ -9,7 +9,6 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind, derived
 from parsers.model.arrays import merged
-from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
@@ -50,16 +49,16 @@ class Surroundings:
         """The outermost operator of ATen around the call: what the program, or autograd, called."""
         return self._innermost(lambda each: Innermost.of(each.trace, each.whole_operators))
 
-    def inside(self, wanted: Callable[[str], bool]) -> BOOL:
+    def inside(self, wanted: Callable[[str], object]) -> BOOL:
         """Whether an operator or range with a wanted name is open around the call."""
         return np.asarray(self.around(wanted) >= 0)
 
-    def around(self, wanted: Callable[[str], bool]) -> I64:
+    def around(self, wanted: Callable[[str], object]) -> I64:
         """The innermost operator or range with a wanted name."""
         trace = self.replay.analysis.trace
 
         def chosen(activity: ThreadActivity) -> Innermost:
-            events = activity.events[of_kinds(activity.kind, EventKind.CPU_OP, EventKind.REGION)]
+            events = activity.of_kind(EventKind.CPU_OP, EventKind.REGION)
             return Innermost.of(trace, events[named(trace, events, wanted)])
 
         return self._innermost(chosen)
@@ -97,7 +96,7 @@ class Surroundings:
         """How much of each gap Python collected its garbage."""
         return self.time_inside(is_collection, EventKind.REGION, EventKind.PYTHON)
 
-    def time_inside(self, wanted: Callable[[str], bool], *kinds: EventKind) -> F64:
+    def time_inside(self, wanted: Callable[[str], object], *kinds: EventKind) -> F64:
         """How much of each gap passed inside events of these kinds with a wanted name (ns)."""
         trace, threads = self.replay.analysis.trace, self.replay.analysis.threads
 
@@ -105,7 +104,7 @@ class Surroundings:
             events = threads.events(thread)
             events = events[np.isin(trace.events.kind[events], kinds)]
             events = events[named(trace, events, wanted)]
-            return union(trace.events.start[events], trace.events.end[events])
+            return union(*trace.events.spans(events))
 
         return time_within(self.replay.host, intervals)
 
@@ -140,7 +139,7 @@ class Surroundings:
         found = np.zeros(len(host))
         for thread, members in enumerate(host.members):
             events = np.concatenate([self.replay.analysis.threads.events(each) for each in members])
-            events = events[of_kinds(trace.events.kind[events], EventKind.CPU_OP, EventKind.API)]
+            events = trace.events.only(events, EventKind.CPU_OP, EventKind.API)
             begun = self.replay.spans[int(host.span_of_thread[thread])].start
             times = merged(np.append(trace.events.start[events], begun))
             apart = np.diff(times)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
-from parsers.model import BOOL, F64, I64, Attribute, CopyKind, MemoryKind
+from parsers.model import BOOL, F64, I64, Attribute, CopyKind, MemoryKind, Trace
 from parsers.model.arrays import rows_by
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
@@ -48,15 +50,15 @@ def waits_of(analysis: Analysis, host: HostNodes, device: DeviceNodes) -> Waits:
     target = np.full(len(host), NONE, np.int64)
     bound = np.zeros(len(host), bool)
     carried = np.zeros(len(host), bool)
-    for span in range(int(host.span_of_thread.max(initial=-1)) + 1):
-        nodes = np.flatnonzero(host.span_of_thread[host.thread] == span)
-        operations = np.flatnonzero(device.span == span)
-        if not len(operations) or not len(nodes):
-            continue
-        _own_copies(analysis, host, device, operations, target, bound)
-        _synchronisations(analysis, host, device, nodes, operations, target, bound)
-        _full_queue(analysis, host, device, nodes, operations, target, bound, carried)
-        _before_the_first(host, device, nodes, operations, target, carried)
+    for number in range(int(host.span_of_thread.max(initial=-1)) + 1):
+        nodes = np.flatnonzero(host.span_of_thread[host.thread] == number)
+        operations = np.flatnonzero(device.span == number)
+        if len(operations) and len(nodes):
+            span = _Span(analysis.trace, host, device, nodes, operations, target, bound, carried)
+            span.own_copies()
+            span.synchronisations()
+            span.full_queue()
+            span.before_the_first()
     waited = target >= 0
     ended = device.end[np.maximum(target, 0)].astype(np.float64) if len(device) else np.zeros(len(host))
     returns = np.where(bound, host.end - ended, 0.0)
@@ -67,136 +69,143 @@ def waits_of(analysis: Analysis, host: HostNodes, device: DeviceNodes) -> Waits:
     return Waits(target, returns, cost, bound, carried)
 
 
-def _own_copies(
-    analysis: Analysis, host: HostNodes, device: DeviceNodes, operations: I64, target: I64, bound: BOOL
-) -> None:
-    """A copy that returns after its own operation blocks, unless its memory on the host is pinned.
+@dataclass(frozen=True, eq=False)
+class _Span:
+    """The calls and operations of one span, whose waits are noted in the columns of all host nodes."""
 
-    One from pageable memory returns as soon as its last piece is staged, somewhat before the operation ends.
-    """
-    launch = device.launch[operations]
-    during = np.minimum(device.end[operations], host.end[launch]) - device.start[operations]
-    through = device.end[operations] <= host.end[launch] + RETURNS_NS
-    through |= during >= MAJORITY * (device.end[operations] - device.start[operations])
-    copies = of_kinds(host.call[launch], *_COPIES) & through
-    trace, events = analysis.trace, device.event[operations]
-    kind = trace.attribute(Attribute.COPY_KIND, events)
-    to_host = kind == CopyKind.D2H.value
-    source, to = (
-        trace.attribute(which, events) for which in (Attribute.SOURCE_MEMORY, Attribute.TARGET_MEMORY)
-    )
-    free = of_kinds(np.where(to_host, to, source), *_ASYNCHRONOUS) & of_kinds(host.call[launch], Call.COPY)
-    chosen = operations[copies & ~free]
-    target[device.launch[chosen]] = chosen
-    bound[device.launch[chosen]] = True
+    trace: Trace
+    host: HostNodes
+    device: DeviceNodes
+    nodes: I64
+    operations: I64
+    target: I64
+    bound: BOOL
+    carried: BOOL
 
+    @cached_property
+    def by_launch(self) -> I64:
+        """The operations in the order of their launches."""
+        return self.operations[np.argsort(self.device.launch[self.operations], kind="stable")]
 
-def _synchronisations(
-    analysis: Analysis,
-    host: HostNodes,
-    device: DeviceNodes,
-    nodes: I64,
-    operations: I64,
-    target: I64,
-    bound: BOOL,
-) -> None:
-    """Synchronisations wait for what was launched last on a stream, event waits for what ended meanwhile."""
-    of_event = numbers_of(
-        analysis.trace, host.event[nodes], lambda name: _EVENT if "EventSync" in name else _OTHERS
-    )
-    waiting = of_kinds(host.call[nodes], Call.SYNCHRONIZE, Call.ALLOCATE)
-    frees = numbers_of(analysis.trace, host.event[nodes], lambda name: "Free" in name and "Async" not in name)
-    waiting &= of_kinds(host.call[nodes], Call.SYNCHRONIZE) | (frees > 0)
-    of_streams = sorted(rows_by(device.stream[operations]), key=lambda each: -len(each[1]))
-    for _, rows in of_streams[:MAX_STREAMS]:
-        mine = operations[rows]
-        launched = np.maximum.accumulate(host.start[device.launch[mine]])
-        calls = nodes[waiting & (of_event == _OTHERS)]
-        last = np.searchsorted(launched, host.start[calls], side="left") - 1
-        candidate = mine[np.maximum(last, 0)]
-        fits = (last >= 0) & (device.end[candidate] <= host.end[calls] + RETURNS_NS)
-        fits &= device.end[candidate] > host.start[calls]
-        later = device.end[candidate] > device.end[np.maximum(target[calls], 0)]
-        better = fits & ((target[calls] < 0) | later)
-        target[calls[better]], bound[calls[better]] = candidate[better], True
-    events = nodes[waiting & (of_event == _EVENT)]
-    found = _just_ended(host, device, events, operations)
-    target[events[found >= 0]], bound[events[found >= 0]] = found[found >= 0], True
-    rest = nodes[waiting & (of_event == _OTHERS)]
-    _unbound(host, device, rest, operations, target)
+    def own_copies(self) -> None:
+        """A copy that returns after its own operation blocks, unless its memory on the host is pinned.
 
+        One from pageable memory returns as soon as its last piece is staged, somewhat before the operation ends.
+        """
+        host, device = self.host, self.device
+        launch = device.launch[self.operations]
+        during = np.minimum(device.end[self.operations], host.end[launch]) - device.start[self.operations]
+        through = device.end[self.operations] <= host.end[launch] + RETURNS_NS
+        through |= during >= MAJORITY * (device.end[self.operations] - device.start[self.operations])
+        copies = of_kinds(host.call[launch], *_COPIES) & through
+        events = device.event[self.operations]
+        kind = self.trace.attribute(Attribute.COPY_KIND, events)
+        to_host = kind == CopyKind.D2H.value
+        source, to = (
+            self.trace.attribute(which, events)
+            for which in (Attribute.SOURCE_MEMORY, Attribute.TARGET_MEMORY)
+        )
+        free = of_kinds(np.where(to_host, to, source), *_ASYNCHRONOUS) & of_kinds(
+            host.call[launch], Call.COPY
+        )
+        chosen = self.operations[copies & ~free]
+        self.target[device.launch[chosen]] = chosen
+        self.bound[device.launch[chosen]] = True
 
-def _just_ended(host: HostNodes, device: DeviceNodes, calls: I64, operations: I64) -> I64:
-    """The operation that ended last inside each call and had been launched before it; NONE where there is none."""
-    by_end = operations[np.argsort(device.end[operations], kind="stable")]
-    at = np.searchsorted(device.end[by_end], host.end[calls] + RETURNS_NS, side="right") - 1
-    found = np.full(len(calls), NONE, np.int64)
-    for back in range(LOOK_BACK):
-        candidate = by_end[np.maximum(at - back, 0)]
-        fits = (at >= back) & (found < 0) & (device.end[candidate] > host.start[calls])
-        fits &= host.start[device.launch[candidate]] < host.start[calls]
-        found[fits] = candidate[fits]
-    return found
+    def synchronisations(self) -> None:
+        """Synchronisations wait for what was launched last on a stream, event waits for what ended meanwhile."""
+        host, device = self.host, self.device
+        of_event = numbers_of(
+            self.trace, host.event[self.nodes], lambda name: _EVENT if "EventSync" in name else _OTHERS
+        )
+        waiting = of_kinds(host.call[self.nodes], Call.SYNCHRONIZE, Call.ALLOCATE)
+        frees = numbers_of(
+            self.trace, host.event[self.nodes], lambda name: "Free" in name and "Async" not in name
+        )
+        waiting &= of_kinds(host.call[self.nodes], Call.SYNCHRONIZE) | (frees > 0)
+        of_streams = sorted(rows_by(device.stream[self.operations]), key=lambda each: -len(each[1]))
+        for _, rows in of_streams[:MAX_STREAMS]:
+            mine = self.operations[rows]
+            launched = np.maximum.accumulate(host.start[device.launch[mine]])
+            calls = self.nodes[waiting & (of_event == _OTHERS)]
+            last = np.searchsorted(launched, host.start[calls], side="left") - 1
+            candidate = mine[np.maximum(last, 0)]
+            fits = (last >= 0) & (device.end[candidate] <= host.end[calls] + RETURNS_NS)
+            fits &= device.end[candidate] > host.start[calls]
+            later = device.end[candidate] > device.end[np.maximum(self.target[calls], 0)]
+            better = fits & ((self.target[calls] < 0) | later)
+            self.target[calls[better]], self.bound[calls[better]] = candidate[better], True
+        events = self.nodes[waiting & (of_event == _EVENT)]
+        found = self._just_ended(events)
+        self.target[events[found >= 0]], self.bound[events[found >= 0]] = found[found >= 0], True
+        self._unbound(self.nodes[waiting & (of_event == _OTHERS)])
 
+    def _just_ended(self, calls: I64) -> I64:
+        """The operation that ended last inside each call and had been launched before it; NONE where there is none."""
+        host, device = self.host, self.device
+        by_end = self.operations[np.argsort(device.end[self.operations], kind="stable")]
+        at = np.searchsorted(device.end[by_end], host.end[calls] + RETURNS_NS, side="right") - 1
+        found = np.full(len(calls), NONE, np.int64)
+        for back in range(LOOK_BACK):
+            candidate = by_end[np.maximum(at - back, 0)]
+            fits = (at >= back) & (found < 0) & (device.end[candidate] > host.start[calls])
+            fits &= host.start[device.launch[candidate]] < host.start[calls]
+            found[fits] = candidate[fits]
+        return found
 
-def _unbound(host: HostNodes, device: DeviceNodes, calls: I64, operations: I64, target: I64) -> None:
-    """A synchronisation, or a call that frees, that found all done still waits for what its thread launched last."""
-    calls = calls[target[calls] < 0]
-    by_launch = operations[np.argsort(device.launch[operations], kind="stable")]
-    last = np.searchsorted(device.launch[by_launch], calls, side="left") - 1
-    candidate = by_launch[np.maximum(last, 0)]
-    fits = (last >= 0) & (host.thread[device.launch[candidate]] == host.thread[calls])
-    fits &= device.end[candidate] <= host.end[calls]
-    target[calls[fits]] = candidate[fits]
+    def _unbound(self, calls: I64) -> None:
+        """What found all done, as freeing may, still waits for what its thread launched last."""
+        host, device = self.host, self.device
+        calls = calls[self.target[calls] < 0]
+        last = np.searchsorted(device.launch[self.by_launch], calls, side="left") - 1
+        candidate = self.by_launch[np.maximum(last, 0)]
+        fits = (last >= 0) & (host.thread[device.launch[candidate]] == host.thread[calls])
+        fits &= device.end[candidate] <= host.end[calls]
+        self.target[calls[fits]] = candidate[fits]
 
+    def full_queue(self) -> None:
+        """A launch that is long while the queue is full waits for the operation that ended as it returned."""
+        host, device = self.host, self.device
+        launches = self.nodes[
+            of_kinds(host.call[self.nodes], *WORK_CALLS)
+            & (host.cost[self.nodes] > LONG_LAUNCH_NS)
+            & (self.target[self.nodes] < 0)
+        ]
+        if not len(launches):
+            return
+        every = np.concatenate(
+            [
+                self.trace.operations_of_device(each)
+                for each in np.unique(device.device[self.operations]).tolist()
+            ]
+        )
+        calls = self.trace.links.launch_of(every)
+        launched = np.sort(self.trace.events.start[calls[calls >= 0]])
+        ended = np.sort(self.trace.events.end[every[calls >= 0]])
+        outstanding = np.searchsorted(launched, host.start[launches]) - np.searchsorted(
+            ended, host.start[launches]
+        )
+        full = launches[outstanding >= FULL_QUEUE]
+        found = self._just_ended(full)
+        self.target[full[found >= 0]], self.bound[full[found >= 0]] = found[found >= 0], True
+        own = np.searchsorted(device.launch[self.by_launch], full)
+        place = np.empty(int(self.operations.max()) + 1, np.int64)
+        place[self.by_launch] = np.arange(len(self.by_launch))
+        known = found >= 0
+        depth = (
+            int(np.median(own[known] - place[found[known]])) if known.any() else int(np.median(outstanding))
+        )
+        wrapped = own - depth + len(self.by_launch)
+        early = ~known & (own < depth) & (wrapped >= 0) & (wrapped < len(self.by_launch))
+        self.target[full[early]], self.carried[full[early]] = self.by_launch[wrapped[early]], True
 
-def _full_queue(
-    analysis: Analysis,
-    host: HostNodes,
-    device: DeviceNodes,
-    nodes: I64,
-    operations: I64,
-    target: I64,
-    bound: BOOL,
-    carried: BOOL,
-) -> None:
-    """A launch that is long while the queue is full waits for the operation that ended as it returned."""
-    launches = nodes[
-        of_kinds(host.call[nodes], *WORK_CALLS) & (host.cost[nodes] > LONG_LAUNCH_NS) & (target[nodes] < 0)
-    ]
-    if not len(launches):
-        return
-    trace = analysis.trace
-    every = np.concatenate(
-        [trace.operations_of_device(each) for each in np.unique(device.device[operations]).tolist()]
-    )
-    calls = trace.links.launch_of(every)
-    launched = np.sort(trace.events.start[calls[calls >= 0]])
-    ended = np.sort(trace.events.end[every[calls >= 0]])
-    outstanding = np.searchsorted(launched, host.start[launches]) - np.searchsorted(
-        ended, host.start[launches]
-    )
-    full = launches[outstanding >= FULL_QUEUE]
-    found = _just_ended(host, device, full, operations)
-    target[full[found >= 0]], bound[full[found >= 0]] = found[found >= 0], True
-    by_launch = operations[np.argsort(device.launch[operations], kind="stable")]
-    own = np.searchsorted(device.launch[by_launch], full)
-    place = np.empty(int(operations.max()) + 1, np.int64)
-    place[by_launch] = np.arange(len(by_launch))
-    known = found >= 0
-    depth = int(np.median(own[known] - place[found[known]])) if known.any() else int(np.median(outstanding))
-    wrapped = own - depth + len(by_launch)
-    early = ~known & (own < depth) & (wrapped >= 0) & (wrapped < len(by_launch))
-    target[full[early]], carried[full[early]] = by_launch[wrapped[early]], True
-
-
-def _before_the_first(
-    host: HostNodes, device: DeviceNodes, nodes: I64, operations: I64, target: I64, carried: BOOL
-) -> None:
-    """A long synchronisation before the first launch waits for what was launched before: the last of the round."""
-    by_launch = operations[np.argsort(device.launch[operations], kind="stable")]
-    calls = nodes[
-        of_kinds(host.call[nodes], Call.SYNCHRONIZE) & (target[nodes] < 0) & (host.cost[nodes] > COST_NS)
-    ]
-    calls = calls[calls < device.launch[by_launch[0]]]
-    target[calls], carried[calls] = by_launch[-1], True
+    def before_the_first(self) -> None:
+        """A long synchronisation before the first launch waits for what was launched before: the last of the round."""
+        host, device = self.host, self.device
+        calls = self.nodes[
+            of_kinds(host.call[self.nodes], Call.SYNCHRONIZE)
+            & (self.target[self.nodes] < 0)
+            & (host.cost[self.nodes] > COST_NS)
+        ]
+        calls = calls[calls < device.launch[self.by_launch[0]]]
+        self.target[calls], self.carried[calls] = self.by_launch[-1], True

@@ -21,7 +21,7 @@ def of_compiler_log(trace: Trace) -> str:
         return ""
     parts = []
     if events := compiling(trace).tolist():
-        spent = length(union(trace.events.start[events], trace.events.end[events]))
+        spent = length(union(*trace.events.spans(events)))
         parts.append(f"{how_many(len(events), 'compilation')} in {duration(spent)}")
     if again := sum(len(each.reasons) for each in functions):
         parts.append(f"{again:,} of them again" if events else how_many(again, "recompilation"))

@@ -40,7 +40,7 @@ def waited(trace: Trace) -> Finding:
 def test_half_of_the_waiting_in_such_calls_is_start_up(checking_us: float, starts: bool) -> None:
     trace = loading(2_000, checking_us)
     finding = waited(trace)
-    assert finding.title.startswith("Calls take long the first time") is starts
+    assert finding.title.startswith("First calls are slow") is starts
     assert (finding.severity is Severity.INFO) is starts
     assert ("because it is the first time" in finding.explanation) is starts
     assert ("Calls take long" in verdict(Analysis(trace), diagnose(trace))) is False
@@ -48,7 +48,7 @@ def test_half_of_the_waiting_in_such_calls_is_start_up(checking_us: float, start
 
 @pytest.mark.parametrize(("load_us", "starts"), [(1_050.0, True), (950.0, False)])
 def test_a_call_of_less_than_a_millisecond_is_no_first_use(load_us: float, starts: bool) -> None:
-    assert waited(loading(load_us, 900)).title.startswith("Calls take long the first time") is starts
+    assert waited(loading(load_us, 900)).title.startswith("First calls are slow") is starts
 
 
 def test_the_same_call_in_each_step_is_a_fault() -> None:

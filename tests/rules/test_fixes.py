@@ -193,10 +193,10 @@ def test_inference_is_promised_what_16_bits_give_and_training_what_tf32_gives() 
 @pytest.mark.parametrize(
     ("moved_us", "said", "problem"),
     [
-        (1200, "Compute in 16 bits: they halve what 63 % of the GPU's time moves", True),
+        (1200, "Compute in 16 bits: that halves the data moved in 63 % of the GPU's time", True),
         (
             800,
-            "58 % of the GPU's time is single-precision products, and 16 bits halve what 42 % of it moves",
+            "58 % of the GPU's time is single-precision products, and 16 bits halve the data moved in 42 % of it",
             False,
         ),
         (0, "100 % of the GPU's time is single-precision products", False),

@@ -49,17 +49,6 @@ def test_one_short_wait_is_not_made_more_of() -> None:
     assert finding.severity is Severity.LOW
 
 
-@pytest.mark.parametrize(("gap_us", "once"), [(9_500.0, True), (8_000.0, False)])
-def test_one_gap_without_any_call_is_told_as_one(gap_us: float, once: bool) -> None:
-    trace = TinyTrace()
-    for number in range(120):
-        at = number * 65.0 + (gap_us if number >= 50 else 0.0)
-        at += 0.0 if once or number < 90 else 1_200.0
-        trace.operation(at, at + 65.0, f"kernel_{number * number % 11}")
-    finding = found(trace.build(), Category.UNEXPLAINED_IDLE)
-    assert ("Idle once for an unknown reason" in finding.title) is once
-
-
 def test_a_wait_of_every_step_is_none_that_comes_once() -> None:
     def body(trace: TinyTrace, at: float) -> None:
         trace.region(at, at + 700, "tokenize_next")

@@ -31,7 +31,7 @@ class Innermost:
     @staticmethod
     def of(trace: Trace, events: I64) -> Innermost:
         """The step function of some events of one thread, in any order; empty events are never open."""
-        return Innermost.nested(trace.events.start[events], trace.events.end[events], events)
+        return Innermost.nested(*trace.events.spans(events), events)
 
     @staticmethod
     def nested(start: I64, end: I64, events: I64) -> Innermost:

@@ -126,7 +126,7 @@ def _device_use(analysis: Analysis, device: int, parts: Mapping[Part, Counter]) 
     if not len(kernels):
         return None
     time = parts[Part.ACTIVE].time
-    sample, kernel = _inside_one_kernel(time, trace.events.start[kernels], trace.events.end[kernels])
+    sample, kernel = _inside_one_kernel(time, *trace.events.spans(kernels))
     name = trace.events.name[kernels]
     took = trace.events.duration[kernels]
     values = {part: counter.value for part, counter in parts.items()}

@@ -70,7 +70,7 @@ def inside_kernels(trace: Trace) -> tuple[KernelInside, ...]:
 def _stretches(trace: Trace, events: I64) -> tuple[I64, I64, F64]:
     """What warps did as a whole; and for each stretch of time on one lane the innermost event and its length."""
     table = trace.events
-    moments = np.unique(np.concatenate((table.start[events], table.end[events])))
+    moments = np.unique(np.concatenate(table.spans(events)))
     begin = table.lane[events].astype(np.int64) * len(moments)
     innermost = Innermost.nested(
         begin + np.searchsorted(moments, table.start[events]),

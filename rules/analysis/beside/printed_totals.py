@@ -11,6 +11,7 @@ from parsers.model import Trace, derived
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.results import Cell, ResultTable, TimeOf, Totals
+from parsers.model.units import TIMES
 
 
 class Awaited(Enum):
@@ -21,7 +22,6 @@ class Awaited(Enum):
     NETWORK = 2
 
 
-_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 MIN_STATED = 2.0  # percent: of a smaller share, rounding hides too much to tell what all of it is
 MIN_IN_ONE_CALL = 0.9  # of the time of a row
 WITH_CALLS = "With what it calls"
@@ -187,7 +187,7 @@ def _factor(table: ResultTable, totals: Totals) -> float:
 
 
 def _factor_of(table: ResultTable, place: int) -> float:
-    return _NS.get(table.columns[place].unit, 1.0)
+    return TIMES.get(table.columns[place].unit, 1.0)
 
 
 def _number(row: tuple[Cell, ...], place: int) -> float:

@@ -26,6 +26,7 @@ from rules.analysis.arithmetic.intervals import (
     subtract,
     union,
 )
+from rules.analysis.arithmetic.outermost import outermost
 from rules.analysis.idle.threads import ThreadActivity
 from rules.analysis.names.waits import waits_for_a_lock
 from rules.analysis.recording.completeness import is_cut
@@ -47,6 +48,27 @@ _COMPILED_GRAPH = regex(
 _ASKS_ON_ANY_DEVICE = "aten::cudnn_is_acceptable"  # as recurrent networks do on the CPU, too
 
 Shares = list[tuple[int, int]]  # the longest event of each name, and ns in which that name is innermost
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Gaps:
+    """When neither an operator nor a loader runs, and how long the same gap usually is."""
+
+    start: I64
+    end: I64
+    interrupted: BOOL  # much longer than usual: something else had the CPU
+    usual_ns: I64
+
+    @property
+    def ns(self) -> I64:
+        return self.end - self.start
+
+    @property
+    def long(self) -> BOOL:
+        return self.ns >= LONG_GAP_NS
+
+    def where(self, chosen: BOOL) -> Intervals:
+        return self.start[chosen], self.end[chosen]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +109,7 @@ class CpuTime:
 
     @property
     def _operators(self) -> I64:
-        operators: I64 = self.activity.events[self.activity.kind == EventKind.CPU_OP]
-        return operators
+        return self.activity.of_kind(EventKind.CPU_OP)
 
     @cached_property
     def loading(self) -> Intervals:
@@ -98,12 +119,12 @@ class CpuTime:
     @cached_property
     def computing(self) -> Intervals:
         """Inside operators and compiled graphs, loading left out."""
-        table, mine = self.trace.events, self.activity.events[self.activity.kind == EventKind.REGION]
-        graphs = mine[named(self.trace, mine, lambda name: _COMPILED_GRAPH.match(name) is not None)]
+        table, mine = self.trace.events, self.activity.of_kind(EventKind.REGION)
+        graphs = mine[named(self.trace, mine, _COMPILED_GRAPH.match)]
         running = union(
             *map(
                 np.concatenate,
-                zip(self.activity.running, (table.start[graphs], table.end[graphs]), strict=True),
+                zip(self.activity.running, table.spans(graphs), strict=True),
             )
         )
         return subtract(clip(running, *self.window), self.loading)
@@ -116,63 +137,52 @@ class CpuTime:
     @cached_property
     def operators(self) -> I64:
         """The outermost operators, by start, loading left out."""
-        table = self.trace.events
-        events = self.activity.events[self.activity.kind == EventKind.CPU_OP]
-        events = events[np.lexsort((-table.end[events], table.start[events]))]
-        start, end = table.start[events], table.end[events]
-        around = np.append(np.int64(-1), np.maximum.accumulate(end)[:-1])[: len(end)]
+        events = outermost(self.trace, self._operators)
+        start = self.trace.events.start[events]
         inside = (start >= self.window[0]) & (start < self.window[1]) & ~contains(self.loading, start)
-        return np.asarray(events[(start >= around) & inside])
+        return np.asarray(events[inside])
 
     @cached_property
     def calling(self) -> Intervals:
         """Short gaps between operators: what Python and PyTorch need to call the next one."""
-        (start, end), _, _ = self._idle
-        short = end - start < LONG_GAP_NS
-        return start[short], end[short]
+        return self._gaps.where(~self._gaps.long)
 
     @cached_property
     def outside(self) -> Intervals:
         """Long times in which neither operator, loader nor collective runs, and which are no chance."""
-        (start, end), interrupted, _ = self._idle
-        long = (end - start >= LONG_GAP_NS) & ~interrupted
-        return subtract((start[long], end[long]), self.collectives)
+        return subtract(self._gaps.where(self._gaps.long & ~self._gaps.interrupted), self.collectives)
 
     @cached_property
     def communicating(self) -> Intervals:
         """Long times in which neither an operator nor a loader runs, and a collective does."""
-        (start, end), _, _ = self._idle
-        long = end - start >= LONG_GAP_NS
-        return intersect((start[long], end[long]), self.collectives)
+        return intersect(self._gaps.where(self._gaps.long), self.collectives)
 
     @cached_property
-    def _idle(self) -> tuple[Intervals, BOOL, I64]:
-        """Gaps, which of them are long though most between the same two operators are short, and how long those are.
-
-        Without steps, what lies before the first and after the last operator is the profiler's start and end.
-        """
+    def _gaps(self) -> _Gaps:
+        """Without steps, what lies before the first and after the last operator is the profiler's start and end."""
         starts, ends = zip(self.computing, self.loading, self.pauses, strict=True)
         busy = union(np.concatenate(starts), np.concatenate(ends))
         if not len(busy[0]):
-            gaps = complement(busy, *self.window)
-            return gaps, np.zeros(len(gaps[0]), bool), gaps[1] - gaps[0]
+            start, end = complement(busy, *self.window)
+            return _Gaps(start, end, np.zeros(len(start), bool), end - start)
         around = self.window if self.steps else (int(busy[0][0]), int(busy[1][-1]))
-        gaps = subtract(complement(busy, *around), self._recorder)
-        return gaps, *self._interrupted(*gaps)
+        start, end = subtract(complement(busy, *around), self._recorder)
+        usual = self._usual_gaps(start, end)
+        return _Gaps(start, end, interrupted_among(end - start, usual), usual)
 
     @cached_property
     def _recorder(self) -> Intervals:
         """When this program's own recorder wrote what it is doing, where stacks show it."""
-        table, frames = self.trace.events, self.activity.events[self.activity.kind == EventKind.PYTHON]
-        mine = frames[named(self.trace, frames, lambda name: _OWN_RECORDER.match(name) is not None)]
-        return union(table.start[mine], table.end[mine])
+        table, frames = self.trace.events, self.activity.of_kind(EventKind.PYTHON)
+        mine = frames[named(self.trace, frames, _OWN_RECORDER.match)]
+        return union(*table.spans(mine))
 
-    def _interrupted(self, start: I64, end: I64) -> tuple[BOOL, I64]:
-        """Which gaps are much longer than usual between these two operators: something else had the CPU.
+    def _usual_gaps(self, start: I64, end: I64) -> I64:
+        """How long each gap usually is.
 
-        And how long each usually is: at the same place of the other steps, or between these two operators anywhere
-        where too few steps have that place. Between operators that are called for different things, as the tensors of a
-        batch are made, the long gaps are where the work is.
+        At the same place of the other steps, or between these two operators anywhere where too few steps have that
+        place. Between operators that are called for different things, as the tensors of a batch are made, the long gaps
+        are where the work is.
         """
         table, operators = self.trace.events, self.operators
         after = np.searchsorted(table.start[operators], end)
@@ -184,7 +194,7 @@ class CpuTime:
         long = (end - start)[places]
         usual = end - start
         usual[places] = self._usual(long, pair, start[places])
-        return self.interrupted_among(end - start, usual), usual
+        return usual
 
     def _usual(self, took: I64, kind: I64, start: I64) -> I64:
         """How long each thing of a kind usually takes: at the same place of the steps, or anywhere if few have that."""
@@ -197,10 +207,6 @@ class CpuTime:
         (at_place, count), (anywhere, _) = _medians(took, kind, place), _medians(took, kind)
         return np.where(count >= MIN_SAME_PLACE, at_place, anywhere)
 
-    def interrupted_among(self, took: I64, usual: I64) -> BOOL:
-        """Which of some times are so much longer than usual that something else had the CPU."""
-        return (took - usual >= LONG_GAP_NS) & (usual < MAJORITY * took)
-
     @cached_property
     def _interruptions(self) -> tuple[float, int]:
         """How many times longer all that is short took because something else had the CPU, and how short that is (ns).
@@ -211,10 +217,10 @@ class CpuTime:
         table, operators = self.trace.events, self.operators
         took = table.duration[operators].astype(np.int64)
         usual = self._usual(took, table.name[operators].astype(np.int64), table.start[operators])
-        (start, end), held_up, usual_gap = self._idle
-        gap = end - start
-        took, usual = np.append(took, gap), np.append(usual, np.where(held_up, usual_gap, gap))
-        held_up = self.interrupted_among(took, usual)
+        gaps = self._gaps
+        took = np.append(took, gaps.ns)
+        usual = np.append(usual, np.where(gaps.interrupted, gaps.usual_ns, gaps.ns))
+        held_up = interrupted_among(took, usual)
         if not held_up.any():
             return 1.0, 0
         short = int(np.median((took - usual)[held_up]))
@@ -237,10 +243,10 @@ class CpuTime:
         """With its part of the interruptions, which hit all that runs."""
         (slowed, short), (start, end) = self._interruptions, self.outside
         brief = end - start < short
-        (begin, until), held_up, usual = self._idle
-        hidden = held_up & (usual >= LONG_GAP_NS)
+        gaps = self._gaps
+        hidden = gaps.interrupted & (gaps.usual_ns >= LONG_GAP_NS)
         more = (slowed - 1) * self.without_recorder((start[brief], end[brief]))
-        more += np.where(usual < short, slowed * usual, until - begin)[hidden].sum()
+        more += np.where(gaps.usual_ns < short, slowed * gaps.usual_ns, gaps.ns)[hidden].sum()
         return min(self.outside_seen_ns + round(float(more)), self.step_ns - self.loading_ns)
 
     @cached_property
@@ -327,6 +333,11 @@ class CpuTime:
         )
 
 
+def interrupted_among(took: I64, usual: I64) -> BOOL:
+    """Which of some times are so much longer than usual that something else had the CPU."""
+    return (took - usual >= LONG_GAP_NS) & (usual < MAJORITY * took)
+
+
 def _medians(took: I64, *kind: I64) -> tuple[I64, I64]:
     """For each time the (upper) median of those of its kind, and how many these are."""
     order = np.lexsort((took, *kind))
@@ -342,7 +353,7 @@ def _medians(took: I64, *kind: I64) -> tuple[I64, I64]:
 def collectives_on_cpu(trace: Trace) -> I64:
     """The ranges in which a collective runs on a CPU."""
     ranges = trace.events.of_kind(EventKind.REGION)
-    return ranges[named(trace, ranges, lambda name: _ON_CPU.match(name) is not None)]
+    return ranges[named(trace, ranges, _ON_CPU.match)]
 
 
 @derived
@@ -379,7 +390,7 @@ def _busiest(analysis: Analysis, among: Sequence[int]) -> CpuTime | None:
     if activity is None:
         return None
     mine = events[np.isin(trace.events.lane[events], _lanes_of_rank(trace, threads.keys[found][0]))]
-    collectives = union(trace.events.start[mine], trace.events.end[mine])
+    collectives = union(*trace.events.spans(mine))
     known = worker_starts(analysis, found).whole, collections_among(trace, threads.events(found))
     pauses = clip(union(*(np.concatenate(edges) for edges in zip(*known, strict=True))), *window)
     rank = threads.keys[found][0]

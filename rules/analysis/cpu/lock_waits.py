@@ -38,7 +38,7 @@ def lock_waits(analysis: Analysis, members: tuple[int, ...]) -> Intervals:
     trace = analysis.trace
     own = np.concatenate([analysis.threads.events(each) for each in members])
     own = own[of_kinds(trace.events.kind[own], EventKind.CPU_OP, EventKind.API, EventKind.PYTHON)]
-    edges = np.sort(np.concatenate((trace.events.start[own], trace.events.end[own])))
+    edges = np.sort(np.concatenate(trace.events.spans(own)))
     long = np.flatnonzero(np.diff(edges) >= MIN_STRETCH_NS)
     start, end = edges[long], edges[long + 1]
     denied = measure(others, start, end) >= MOSTLY * (end - start)
@@ -53,7 +53,7 @@ def others_at_work(analysis: Analysis, members: tuple[int, ...]) -> Intervals:
     for each, key in enumerate(threads.keys):
         if key[:2] in mine and each not in members:
             frames = _frames(analysis, each)
-            parts.append(np.concatenate((trace.events.start[frames], trace.events.end[frames])))
+            parts.append(np.concatenate(trace.events.spans(frames)))
     edges = np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
     apart = np.diff(edges)
     near = np.flatnonzero((apart > 0) & (apart <= ABOUT[1] * INTERVAL_NS))
@@ -74,7 +74,7 @@ def busiest_frame(analysis: Analysis, members: tuple[int, ...], waits: Intervals
     if not len(frames):
         return ""
     names = trace.events.name[frames]
-    spent = np.bincount(names, measure(waits, trace.events.start[frames], trace.events.end[frames]))
+    spent = np.bincount(names, measure(waits, *trace.events.spans(frames)))
     depth = np.bincount(names, trace.events.depth[frames]) / np.maximum(np.bincount(names), 1)
     most = np.flatnonzero(spent >= MOSTLY * spent.max())
     return trace.strings[int(most[np.argmax(depth[most])])] if spent.max() > 0 else ""
@@ -82,16 +82,16 @@ def busiest_frame(analysis: Analysis, members: tuple[int, ...], waits: Intervals
 
 def _frames(analysis: Analysis, thread: int) -> I64:
     events = analysis.threads.events(thread)
-    return np.asarray(events[analysis.trace.events.kind[events] == EventKind.PYTHON])
+    return analysis.trace.events.only(events, EventKind.PYTHON)
 
 
 def _timed_waits(analysis: Analysis, members: tuple[int, ...]) -> Intervals:
     trace = analysis.trace
     events = np.concatenate([analysis.threads.events(each) for each in members])
-    events = events[trace.events.kind[events] == EventKind.OS_RUNTIME]
+    events = trace.events.only(events, EventKind.OS_RUNTIME)
     waits = events[named(trace, events, lambda name: name == _TIMED_WAIT)]
     lasted = durations(trace, waits)
     whole = (lasted >= ABOUT[0] * INTERVAL_NS) & (lasted <= ABOUT[1] * INTERVAL_NS)
     if np.count_nonzero(whole) < MIN_WAITS or np.count_nonzero(lasted > ABOUT[1] * INTERVAL_NS):
         return _NONE
-    return union(trace.events.start[waits], trace.events.end[waits])
+    return union(*trace.events.spans(waits))

@@ -156,7 +156,7 @@ def _stretches(trace: Trace, events: I64, own: BOOL) -> tuple[Array, Array, Arra
     All lanes are looked at in one go: each has its own part of an axis on which moments are numbered.
     """
     table = trace.events
-    moments = np.unique(np.concatenate((table.start[events], table.end[events])))
+    moments = np.unique(np.concatenate(table.spans(events)))
     begin = table.lane[events].astype(np.int64) * len(moments)
     start = begin + np.searchsorted(moments, table.start[events])
     end = begin + np.searchsorted(moments, table.end[events])

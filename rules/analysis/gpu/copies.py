@@ -35,8 +35,7 @@ class Copies:
     exposed: Intervals  # where no kernel ran, and no copy that stands alone longer
     bytes: int
     time_ns: int
-    pageable: I64  # those whose host memory is pageable
-    pageable_ns: int
+    pageable_ns: int  # of those whose host memory is pageable
     pinned_ns: int  # of those whose host memory is recorded as pinned
     asynchronous_ns: int  # of those for which the CPU does not wait
     migrated_ns: int  # of those that the driver makes when a page of unified memory is touched
@@ -108,7 +107,6 @@ def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
         exposed=exposed,
         bytes=int(trace.attribute(Attribute.BYTES, events).sum()),
         time_ns=int(durations(trace, events).sum()),
-        pageable=pageable,
         pageable_ns=int(durations(trace, pageable).sum()),
         pinned_ns=int(durations(trace, pinned).sum()),
         asynchronous_ns=int(durations(trace, events[asynchronous(trace, events, direction)]).sum()),
@@ -147,7 +145,7 @@ def _exposed(analysis: Analysis, device: int, direction: CopyKind) -> tuple[I64,
     every = operations(analysis, device, EventKind.MEMCPY)
     kind = trace.attribute(Attribute.COPY_KIND, every)
     events = every[np.where(kind > 0, kind, numbers_of(trace, every, direction_by_name)) == direction.value]
-    covered = union(trace.events.start[events], trace.events.end[events])
+    covered = union(*trace.events.spans(events))
     return events, clip(intersect(covered, analysis.time(device).copies), *analysis.window)
 
 

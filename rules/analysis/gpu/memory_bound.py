@@ -67,7 +67,7 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
     fusable = of_kinds(family, *FUSABLE) | (
         of_kinds(family, Family.COPY) & named(trace, kernels, _inside_device)
     )
-    fusable &= ~named(trace, kernels, lambda name: _SPATIAL.search(name) is not None)
+    fusable &= ~named(trace, kernels, _SPATIAL.search)
     lane = trace.events.lane[kernels]
     run = _runs(fusable, lane, _step_numbers(analysis, device, trace.events.start[kernels]))
     count = int(run.max(initial=-1)) + 1

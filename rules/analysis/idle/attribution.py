@@ -267,7 +267,7 @@ def _launches_nothing(trace: Trace, region: I64, launched: I64) -> BOOL:
     of_run = np.cumsum(first) - 1
     region = region[first]
     known = np.maximum(region, 0)
-    begin, finish = trace.events.start[known], trace.events.end[known]
+    begin, finish = trace.events.spans(known)
     launches = np.searchsorted(launched, finish) - np.searchsorted(launched, begin)
     alone = (region >= 0) & (launches == 0) & (finish - begin >= OWN_REGION_NS)
     return np.asarray(alone[of_run])

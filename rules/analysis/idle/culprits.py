@@ -109,7 +109,7 @@ class Culprits:
         """The Python frame around each blocking call, else its operator: any operator may allocate."""
         table = self._trace.events
         distinct, inverse = np.unique(calls, return_inverse=True)
-        frame = self._frames.around(table.start[distinct], table.end[distinct])
+        frame = self._frames.around(*table.spans(distinct))
         operator = np.full(len(distinct), -1, np.int64)
         for activity, mine in self._threads.by_thread(distinct):
             operator[mine] = activity.operators.at(table.start[distinct[mine]])

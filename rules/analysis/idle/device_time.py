@@ -43,7 +43,7 @@ class DeviceTime:
 def busy_of(trace: Trace, device: int) -> Intervals:
     """When anything ran on one device."""
     operations = trace.operations_of_device(device)
-    return union(trace.events.start[operations], trace.events.end[operations])
+    return union(*trace.events.spans(operations))
 
 
 def busy_parts(trace: Trace, device: int) -> tuple[Intervals, Intervals, Intervals, Intervals, Intervals]:
@@ -53,7 +53,7 @@ def busy_parts(trace: Trace, device: int) -> tuple[Intervals, Intervals, Interva
     collective = among(operations, trace.collective_kernels)
 
     def covered(which: BOOL) -> Intervals:
-        return union(trace.events.start[operations[which]], trace.events.end[operations[which]])
+        return union(*trace.events.spans(operations[which]))
 
     busy = busy_of(trace, device)
     compute = covered(of_kinds(kind, EventKind.KERNEL, EventKind.GRAPH) & ~collective)

@@ -51,7 +51,7 @@ class UserFrames:
         own = np.fromiter((is_own(trace.strings[name]) for name in distinct), bool, len(distinct))
         frames = frames[own[inverse]]
         rows = [frames[which] for _, which in rows_by(table.depth[frames])]
-        rows = [row[np.argsort(table.start[row], kind="stable")] for row in rows]
+        rows = [table.by_start(row) for row in rows]
         return UserFrames(trace, tuple((row, table.start[row]) for row in rows))
 
     def around(self, start: I64, end: I64) -> I64:
@@ -74,7 +74,7 @@ class UserFrames:
             frames = row[low : int(np.searchsorted(starts, end[-1]))]
             if not len(frames):
                 continue
-            held = measure(stretches, table.start[frames], table.end[frames])
+            held = measure(stretches, *table.spans(frames))
             _, first, which = np.unique(table.name[frames], return_index=True, return_inverse=True)
             shared = np.bincount(which, held)
             most = int(shared.argmax())

@@ -88,7 +88,7 @@ class Host:
         events = threads.trace.events
         launches = _launches(threads, drivers, main)
         breaks = np.concatenate((launches, threads.calls(drivers, *BLOCKING)))
-        breaks = breaks[np.argsort(events.start[breaks], kind="stable")]
+        breaks = events.by_start(breaks)
         launched = events.start[launches]
         return Host(
             threads,
@@ -183,7 +183,7 @@ def _launches(threads: Threads, drivers: list[int], main: int) -> I64:
     found = np.concatenate(
         (threads.calls([main], *WORK_CALLS), threads.calls(others, Call.LAUNCH, Call.GRAPH_LAUNCH))
     )
-    return found[np.argsort(threads.trace.events.start[found], kind="stable")]
+    return threads.trace.events.by_start(found)
 
 
 def _step_edges(threads: Threads, main: int) -> I64:
@@ -192,7 +192,7 @@ def _step_edges(threads: Threads, main: int) -> I64:
     steps = trace.events.of_kind(EventKind.STEP)
     if main >= 0:
         steps = steps[trace.lane_rank[trace.events.lane[steps]] == threads.keys[main][0]]
-    return merged(np.concatenate((trace.events.start[steps], trace.events.end[steps])))
+    return merged(np.concatenate(trace.events.spans(steps)))
 
 
 def _longest_launch_pause(launched: I64, least: float) -> float:

@@ -16,9 +16,9 @@ from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
 from parsers.model.names.steps import engine_step
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.innermost import Innermost, outermost_first
+from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, union
-from rules.analysis.arithmetic.ordering import by_start
+from rules.analysis.arithmetic.outermost import outermost
 from rules.analysis.names.regions import RegionRole, is_loader, roles_of
 from rules.terms.shares import NEARLY_ALL
 
@@ -58,7 +58,7 @@ class ThreadActivity:
     def running(self) -> Intervals:
         """Inside any operator."""
         operators = self.events[self._operator]
-        return union(self.trace.events.start[operators], self.trace.events.end[operators])
+        return union(*self.trace.events.spans(operators))
 
     @cached_property
     def operators(self) -> Innermost:
@@ -67,12 +67,9 @@ class ThreadActivity:
     @cached_property
     def whole_operators(self) -> I64:
         """The operators of ATen that lie inside no other, by start."""
-        events = self.events[self._operator]
+        events = self.of_kind(EventKind.CPU_OP)
         events = events[named(self.trace, events, lambda name: name.startswith("aten::"))]
-        start, end = self.trace.events.start[events], self.trace.events.end[events]
-        order = outermost_first(start, end)
-        reach = np.maximum.accumulate(end[order])
-        return np.asarray(events[order[start[order] >= np.append(start[order[:1]], reach[:-1])]])
+        return outermost(self.trace, events)
 
     @cached_property
     def functions(self) -> Innermost:
@@ -133,6 +130,10 @@ class ThreadActivity:
         for number, part in enumerate(parts):
             progress.step(number / len(parts), "looking at what the CPU did")
             getattr(self, part)
+
+    def of_kind(self, *kinds: EventKind) -> I64:
+        """Its events of these kinds, in table order."""
+        return np.asarray(self.events[of_kinds(self.kind, *kinds)])
 
     def _of(self, chosen: BOOL) -> Innermost:
         return Innermost.of(self.trace, self.events[chosen])
@@ -231,15 +232,15 @@ class Threads:
             parts.append(calls[of_kinds(classes_of_them, *classes)])
         if len(threads) == 1:
             return parts[-1]
-        return by_start(self.trace, np.concatenate(parts))
+        return self.trace.events.by_start(np.concatenate(parts))
 
     def noted_calls(self, thread: int) -> tuple[I64, U8]:
         """The API calls of one thread whose class is not OTHER, by start, and their classes."""
         if thread not in self._calls:
             table, events = self.trace.events, self._events[thread]
-            calls = events[of_kinds(table.kind[events], EventKind.API)]
+            calls = table.only(events, EventKind.API)
             classes = self.call_class[table.name[calls]]
-            calls = by_start(self.trace, calls[~of_kinds(classes, Call.OTHER)])
+            calls = table.by_start(calls[~of_kinds(classes, Call.OTHER)])
             self._calls[thread] = calls, self.call_class[table.name[calls]]
         return self._calls[thread]
 

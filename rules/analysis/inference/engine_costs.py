@@ -91,7 +91,7 @@ def engine_costs(trace: Trace, steps: EngineSteps, requests: Requests | None) ->
             ),
         ]
     )
-    busy = union(trace.events.start[operations], trace.events.end[operations])
+    busy = union(*trace.events.spans(operations))
     whole = int(steps.start.min()), int(steps.end.max())
     idle = complement(busy, *whole) if len(operations) else EMPTY
     inside = union(steps.start, steps.end)
@@ -125,10 +125,10 @@ def _sampling(trace: Trace, steps: EngineSteps, inside: Intervals, idle: Interva
     home = trace.lanes[events.lane[steps.event[0]]]
     for kind in (EventKind.REGION, EventKind.PYTHON):
         found = events.of_kind(kind)
-        found = found[named(trace, found, lambda name: _SAMPLING.search(name) is not None)]
+        found = found[named(trace, found, _SAMPLING.search)]
         here = np.array([lane.rank == home.rank for lane in trace.lanes], bool)
         found = found[here[events.lane[found]]] if len(found) else found
-        spent = intersect(union(events.start[found], events.end[found]), inside)
+        spent = intersect(union(*events.spans(found)), inside)
         if len(spent[0]):
             ns = length(spent)
             return HostSampling(

@@ -9,9 +9,11 @@ from enum import IntEnum
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace, derived
+from parsers.model.arrays import rows_by
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import distinct
+from rules.analysis.arithmetic.outermost import outermost
 from rules.analysis.steps.steps import launched_operations
 from rules.terms.shares import MAJORITY
 
@@ -173,15 +175,16 @@ def _steps_named(trace: Trace, naming: Callable[[str], StepName | None]) -> Engi
         regions = regions[table[events.name[regions], 0] > 0]
         if len(regions):
             break
-    regions = _outermost(trace, _of_busiest_rank(trace, regions))
-    regions = regions[np.argsort(events.start[regions], kind="stable")]
+    regions = _of_busiest_rank(trace, regions)
+    of_lanes = [outermost(trace, regions[mine]) for _, mine in rows_by(events.lane[regions])]
+    regions = events.by_start(np.concatenate([regions[:0], *of_lanes]))
     told = table[events.name[regions]]
     start, end = _with_their_work(trace, regions) if where is EventKind.REGION else _times(trace, regions)
     return EngineSteps(start, end, told[:, 0], told[:, 1], told[:, 2], told[:, 3], regions)
 
 
 def _times(trace: Trace, regions: I64) -> tuple[I64, I64]:
-    return trace.events.start[regions], trace.events.end[regions]
+    return trace.events.spans(regions)
 
 
 def _with_their_work(trace: Trace, regions: I64) -> tuple[I64, I64]:
@@ -210,19 +213,3 @@ def _of_busiest_rank(trace: Trace, regions: I64) -> I64:
     found, counts = np.unique(rank, return_counts=True)
     of_busiest: I64 = regions[rank == found[np.argmax(counts)]]
     return of_busiest
-
-
-def _outermost(trace: Trace, regions: I64) -> I64:
-    """Without those that lie in another one of the same lane."""
-    if not len(regions):
-        return regions
-    events = trace.events
-    order = np.lexsort((-events.end[regions], events.start[regions], events.lane[regions]))
-    regions = regions[order]
-    lane, start, end = events.lane[regions].astype(np.int64), events.start[regions], events.end[regions]
-    apart = int(end.max()) + 1
-    reached = np.maximum.accumulate(end + lane * apart)
-    inside = np.zeros(len(regions), bool)
-    inside[1:] = (start + lane * apart)[1:] < reached[:-1]
-    outermost: I64 = regions[~inside]
-    return outermost

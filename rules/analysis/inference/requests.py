@@ -195,10 +195,10 @@ def _shown_id(stated: Cell, row: int) -> str:
 
 def _marked(trace: Trace, steps: EngineSteps) -> Requests | None:
     regions = trace.events.of_kind(EventKind.REGION)
-    regions = regions[named(trace, regions, lambda name: _RANGE.match(name) is not None)]
+    regions = regions[named(trace, regions, _RANGE.match)]
     if not len(regions) or not len(steps):
         return None
-    regions = regions[np.argsort(trace.events.start[regions], kind="stable")]
+    regions = trace.events.by_start(regions)
     arrival = trace.events.start[regions].astype(np.float64)
     end = trace.events.end[regions].astype(np.float64)
     first = _first_tokens(arrival, end, steps)

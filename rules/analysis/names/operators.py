@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-AUTOGRAD_FUNCTION = "autograd::engine::evaluate_function"  # around what a function of the backward pass runs
-
 # Functions of the forward pass: what computes their gradients is called otherwise.
 FORWARD = frozenset(
     (
@@ -24,3 +22,8 @@ FORWARD = frozenset(
         "aten::embedding",
     )
 )
+
+
+def is_autograd_function(name: str) -> bool:
+    """Whether autograd runs a function of the backward pass inside of it."""
+    return name.startswith("autograd::engine::evaluate_function")

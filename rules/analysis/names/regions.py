@@ -57,6 +57,12 @@ _COLLECTION = regex(
     re.IGNORECASE,
 )
 
+
+def is_optimizer_step(name: str) -> bool:
+    """Whether PyTorch marks a step of an optimizer so."""
+    return name.startswith("Optimizer.step")
+
+
 MIN_COUNTED = 2
 _PARTS = regex(
     r"layer|block|module|stage|head|bucket|expert|conv|attn|attention|mlp|level|rank|worker", re.IGNORECASE

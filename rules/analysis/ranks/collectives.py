@@ -48,7 +48,7 @@ class CollectiveColumns:
 def collective_columns(trace: Trace) -> CollectiveColumns:
     """All collective kernels of a trace."""
     events = trace.collective_kernels
-    events = events[np.argsort(trace.events.start[events], kind="stable")]
+    events = trace.events.by_start(events)
 
     def texts(which: Attribute) -> list[str]:
         index = trace.attribute(which, events, -1)

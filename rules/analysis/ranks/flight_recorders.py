@@ -199,7 +199,7 @@ def unmet_messages(trace: Trace) -> tuple[OpenMessage, ...]:
     events = events[
         (state != CollectiveState.COMPLETED.value) & (peers >= 0) & is_message[np.maximum(peers, 0)]
     ]
-    events = events[np.argsort(trace.events.start[events], kind="stable")]
+    events = trace.events.by_start(events)
     calls = [called(trace, event) for event in events[:MAX_MESSAGES].tolist()]
     posted = {(each.rank, each.group, _pair(each)) for each in calls}
     found: dict[int, OpenMessage] = {}

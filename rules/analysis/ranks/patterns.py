@@ -175,7 +175,7 @@ NOTEWORTHY_STAGE = 0.05  # of a step: the last stage has the loss, which is noth
 def parties_of(lateness: Lateness, rows: tuple[int, ...]) -> tuple[Party, ...]:
     """Some late rows by their node or group where they are most of it, else by rank."""
     chosen = np.array(rows, np.int64)
-    for dimension in sorted(lateness.dimensions, key=_as_told):
+    for dimension in sorted(lateness.dimensions, key=lambda dimension: dimension.kind != NODE):
         labels = dimension.label[chosen]
         for label in np.unique(labels[labels >= 0]).tolist():
             members = dimension.members(label)
@@ -192,7 +192,3 @@ MAX_NAMED = 3
 def _alike(members: I64, chosen: I64) -> bool:
     both = len(np.intersect1d(members, chosen))
     return both >= (1 - TOGETHER) * max(len(members), len(chosen))
-
-
-def _as_told(dimension: Dimension) -> bool:
-    return dimension.kind != NODE

@@ -85,8 +85,8 @@ def gpus_missing(trace: Trace) -> tuple[int, int]:
     A program that runs on fewer GPUs than the others makes the mean smaller, so no more are missing than this tells.
     """
     events = trace.events.of_kind(EventKind.OTHER)
-    calls = int(np.count_nonzero(named(trace, events, lambda name: _XLA_CALL.fullmatch(name) is not None)))
-    starts = named(trace, events, lambda name: _XLA_ON_ONE_GPU.fullmatch(name) is not None)
+    calls = int(np.count_nonzero(named(trace, events, _XLA_CALL.fullmatch)))
+    starts = named(trace, events, _XLA_ON_ONE_GPU.fullmatch)
     started_on = int(np.count_nonzero(starts)) // calls if calls else 0
     lanes = distinct(trace.events.lane[trace.events.of_kind(EventKind.KERNEL)]).tolist()
     recorded = {(trace.lanes[lane].rank, trace.lanes[lane].device) for lane in lanes}

@@ -170,7 +170,7 @@ def _hardly_works(analysis: Analysis) -> bool:
 
 def _busy_ns(analysis: Analysis) -> int:
     events, operations = analysis.trace.events, analysis.trace.gpu_operations
-    return length(clip(union(events.start[operations], events.end[operations]), *analysis.window))
+    return length(clip(union(*events.spans(operations)), *analysis.window))
 
 
 def _is_starved(analysis: Analysis, busy_ns: int) -> bool:
@@ -223,11 +223,11 @@ def _waits_included(analysis: Analysis) -> Subject | None:
 def _capture(analysis: Analysis) -> Subject | None:
     trace = analysis.trace
     calls = trace.events.of_kind(EventKind.API)
-    begins = calls[named(trace, calls, lambda name: _BEGIN_CAPTURE.match(name) is not None)]
-    ends = calls[named(trace, calls, lambda name: _END_CAPTURE.match(name) is not None)]
+    begins = calls[named(trace, calls, _BEGIN_CAPTURE.match)]
+    ends = calls[named(trace, calls, _END_CAPTURE.match)]
     edges = [(int(trace.events.start[begin]), _next_end(trace, begin, ends)) for begin in begins.tolist()]
     ranges = trace.events.of_kind(EventKind.REGION, EventKind.PYTHON)
-    ranges = ranges[named(trace, ranges, lambda name: bool(_CAPTURING.search(name)))]
+    ranges = ranges[named(trace, ranges, _CAPTURING.search)]
     starts = np.array([start for start, _ in edges], np.int64)
     finishes = np.array([end for _, end in edges], np.int64)
     where = union(

@@ -166,7 +166,7 @@ def _two_sorts(name: I32, took: I64) -> int:
 def _other_ranks(trace: Trace) -> Iterator[OtherUnit]:
     """Ranks whose kernels take a thousand times as long as kernels of the same names on the others."""
     kernels = _evenly(trace.events.of_kind(EventKind.KERNEL))
-    rank_of_lane = np.array([-1 if lane.rank is None else lane.rank for lane in trace.lanes], np.int64)
+    rank_of_lane = trace.lane_rank
     rank = rank_of_lane[trace.events.lane[kernels]] if len(kernels) else kernels
     ranks = np.unique(rank)
     if len(ranks) < 2:

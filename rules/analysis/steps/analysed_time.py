@@ -100,7 +100,7 @@ def analysed_time(trace: Trace, steady: tuple[Step, ...]) -> AnalysedTime:
     else:
         return AnalysedTime(0, trace.duration)
     inside = operations[(trace.events.end[operations] > start) & (trace.events.start[operations] < end)]
-    inside = inside[np.argsort(trace.events.start[inside], kind="stable")]
+    inside = trace.events.by_start(inside)
     start, queued = _behind_older_work(trace, inside, start)
     waited = _long_waits(trace, inside, start, end)
     if waited is None:
@@ -154,13 +154,13 @@ def _start_up(trace: Trace, operations: I64, start: int, end: int) -> SetAside |
     if len(operations) < ENOUGH_OPERATIONS or len(trace.devices) == 0:
         return None
     gaps, calls = first_use(trace, start, end)
-    spent = intersect(union(trace.events.start[calls], trace.events.end[calls]), gaps)
+    spent = intersect(union(*trace.events.spans(calls)), gaps)
     if length(spent) < MUCH_FIRST_USE * (end - start):
         return None
     cut = int(gaps[1][-1])
     following = operations[trace.events.start[operations] >= cut]
-    done = length(union(trace.events.start[following], trace.events.end[following]))
-    worked = length(union(trace.events.start[operations], trace.events.end[operations]))
+    done = length(union(*trace.events.spans(following)))
+    worked = length(union(*trace.events.spans(operations)))
     if len(following) < ENOUGH_OPERATIONS or done < MAJORITY * max(worked, end - cut):
         return None
     return SetAside(start, cut, int(calls[0]), True)
@@ -196,7 +196,7 @@ def _starts_up(trace: Trace, following: I64, begin: int, finish: int) -> bool:
     """Whether kernels are launched for the first time in a wait, slowly, and enough of them follow to be judged."""
     calls = trace.events.of_kind(EventKind.API)
     calls = calls[calls_of(trace)[trace.events.name[calls]] == Call.LAUNCH]
-    calls = calls[np.argsort(trace.events.start[calls], kind="stable")]
+    calls = trace.events.by_start(calls)
     first = calls[np.unique(trace.events.name[calls], return_index=True)[1]]
     slow = durations(trace, first) >= LONG_CALL_NS
     inside = (trace.events.start[first] < finish) & (trace.events.end[first] > begin)
@@ -221,7 +221,7 @@ def _long_wait(trace: Trace, operations: I64, start: int, end: int) -> SetAside 
         durations(trace, calls) >= LONG_CALL_NS
     )
     calls = calls[waits]
-    spent = clip(union(trace.events.start[calls], trace.events.end[calls]), begin, finish)
+    spent = clip(union(*trace.events.spans(calls)), begin, finish)
     if length(spent) < BLOCKED * (finish - begin) and not _starts_up(
         trace, operations[at + 1 :], begin, finish
     ):

@@ -23,8 +23,8 @@ def first_use(trace: Trace, start: int, end: int) -> tuple[Intervals, I64]:
     """Gaps of the busiest GPU in [start, end) that such calls lie in, and those calls, longest first."""
     events = slow_first_calls(trace)
     ran = max((trace.operations_of_device(device) for device in range(len(trace.devices))), key=len)
-    idle = complement(union(trace.events.start[ran], trace.events.end[ran]), start, end)
-    spent = intersect(union(trace.events.start[events], trace.events.end[events]), idle)
+    idle = complement(union(*trace.events.spans(ran)), start, end)
+    spent = intersect(union(*trace.events.spans(events)), idle)
     held = covered_before(spent, idle[1]) > covered_before(spent, idle[0])
     where = idle[0][held], idle[1][held]
     if not len(where[0]):
@@ -36,14 +36,12 @@ def first_use(trace: Trace, start: int, end: int) -> tuple[Intervals, I64]:
 def slow_first_calls(trace: Trace) -> I64:
     """Calls that take long because they are made for the first time, or load code; by their start."""
     calls = trace.events.of_kind(EventKind.API)
-    calls = calls[np.argsort(trace.events.start[calls], kind="stable")]
+    calls = trace.events.by_start(calls)
     classes, took = calls_of(trace)[trace.events.name[calls]], durations(trace, calls)
     first = np.zeros(len(calls), bool)
     first[np.unique(trace.events.name[calls], return_index=True)[1]] = True
     first |= np.isin(calls, first_launches(trace))
-    creates = of_kinds(classes, Call.ALLOCATE, Call.LAUNCH) | named(
-        trace, calls, lambda name: _CREATES.match(name) is not None
-    )
+    creates = of_kinds(classes, Call.ALLOCATE, Call.LAUNCH) | named(trace, calls, _CREATES.match)
     loads = (classes == Call.LOAD) & (took >= LONG_CALL_NS)
     slow: I64 = calls[loads | (creates & (took >= np.where(first, LONG_CALL_NS, NEVER_STEADY_NS)))]
     return slow

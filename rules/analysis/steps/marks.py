@@ -31,7 +31,7 @@ def cycles_of_regions(trace: Trace, lanes: BOOL) -> tuple[I64, I64, I64] | None:
     regions = regions[
         named(trace, regions, lambda name: role_of(name) in (RegionRole.USER, RegionRole.INPUT))
     ]
-    regions = regions[np.argsort(trace.events.start[regions], kind="stable")]
+    regions = trace.events.by_start(regions)
     of_lanes = [regions[rows] for _, rows in rows_by(trace.events.lane[regions])]
     on_lanes = Tally(name for mine in of_lanes for name in np.unique(trace.events.name[mine]).tolist())
     best: tuple[I64, I64, I64] | None = None
@@ -56,7 +56,7 @@ def cycles_of_loops(trace: Trace, lanes: BOOL) -> tuple[I64, I64] | None:
     """
     events = trace.events.of_kind(EventKind.REGION, EventKind.CPU_OP)
     events = events[lanes[trace.events.lane[events]]]
-    for wanted, ends_it in ((lambda name: bool(_OPTIMIZER_STEP.match(name)), True), (is_loader, False)):
+    for wanted, ends_it in ((_OPTIMIZER_STEP.match, True), (is_loader, False)):
         marks = _rarest_that_repeats(trace, events[named(trace, events, wanted)])
         if marks is None:
             continue
@@ -77,7 +77,7 @@ def _rarest_that_repeats(trace: Trace, events: I64) -> I64 | None:
     if not often.any():
         return None
     mine: I64 = events[key == found[often][counts[often].argmin()]]
-    by_time: I64 = mine[np.argsort(trace.events.start[mine], kind="stable")]
+    by_time: I64 = trace.events.by_start(mine)
     return by_time
 
 

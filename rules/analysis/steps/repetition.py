@@ -356,7 +356,7 @@ def _in_one_module(trace: Trace, order: I64, begins: I64) -> bool:
     calls = trace.events.of_kind(EventKind.PYTHON)
     if (launch < 0).any() or not len(calls):
         return False
-    calls = calls[named(trace, calls, lambda name: _MODULE.search(name) is not None)]
+    calls = calls[named(trace, calls, _MODULE.search)]
     start, end = trace.events.start, trace.events.end
     whole = calls[(start[calls] <= start[launch].min()) & (end[calls] >= end[launch].max())]
     mine = trace.lanes[trace.events.lane[launch[0]]]

@@ -17,7 +17,6 @@ from parsers.model.names.per_name import distinct
 from parsers.model.names.steps import numbered, step_number
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import length, measure, union
-from rules.analysis.arithmetic.ordering import by_start
 from rules.analysis.steps.garbage import collections_among
 from rules.analysis.steps.marks import Mark, cycles_of_loops, cycles_of_regions, follow_on, mark_of
 from rules.analysis.steps.repetition import repetitions
@@ -108,7 +107,7 @@ def _cut_off(trace: Trace, steps: list[Step], lanes: BOOL) -> BOOL:
     launches = trace.events.of_kind(EventKind.API)
     launches = launches[lanes[trace.events.lane[launches]]]
     launching = of_kinds(calls_of(trace), Call.LAUNCH, Call.GRAPH_LAUNCH)
-    launches = by_start(trace, launches[launching[trace.events.name[launches]]])
+    launches = trace.events.by_start(launches[launching[trace.events.name[launches]]])
     at = trace.events.start[launches]
     ran = np.concatenate(([0], np.cumsum(trace.launched_something[launches])))
     annotations = np.array([step.event for step in steps], np.int64)
@@ -226,8 +225,8 @@ def _disjoint(trace: Trace, events: I64) -> I64:
 
 def _left_open(trace: Trace, events: I64) -> I64 | None:
     """Sorted by start, where each holds all later ones: ranges that were pushed and not popped; None for others."""
-    events = events[np.argsort(trace.events.start[events], kind="stable")]
-    starts, ends = trace.events.start[events], trace.events.end[events]
+    events = trace.events.by_start(events)
+    starts, ends = trace.events.spans(events)
     return (
         events if len(events) > 2 and (starts[1:] < ends[-1]).all() and (np.diff(ends) <= 0).all() else None
     )
@@ -298,14 +297,14 @@ def _side_by_side(trace: Trace, groups: list[I64]) -> bool:
     """Whether regions of one sort run on several threads at the same time: requests that are served at once."""
     if len(groups) < 2:
         return False
-    joined = [union(trace.events.start[events], trace.events.end[events]) for events in groups]
+    joined = [union(*trace.events.spans(events)) for events in groups]
     apart = sum(length(each) for each in joined)
     together = length(union(*(np.concatenate(edges) for edges in zip(*joined, strict=True))))
     return together < (1 - SIDE_BY_SIDE) * apart
 
 
 def _counts_up(trace: Trace, events: I64) -> bool:
-    ordered = events[np.argsort(trace.events.start[events], kind="stable")]
+    ordered = trace.events.by_start(events)
     numbers = [parts[1] for event in ordered.tolist() if (parts := numbered(trace.name(event)))]
     return all(later > earlier for earlier, later in pairwise(numbers))
 

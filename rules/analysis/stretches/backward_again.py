@@ -9,11 +9,11 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
-from rules.analysis.names.operators import AUTOGRAD_FUNCTION
+from rules.analysis.names.operators import is_autograd_function
+from rules.analysis.names.regions import is_optimizer_step
 
 _GATHERS = "AccumulateGrad"
 _ADDS = "aten::add_"
-_UPDATES = "Optimizer.step"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ def backward_again(analysis: Analysis) -> BackwardAgain:
     """
     trace, table = analysis.trace, analysis.trace.events
     operators = table.of_kind(EventKind.CPU_OP)
-    functions = operators[named(trace, operators, lambda name: name.startswith(AUTOGRAD_FUNCTION))]
+    functions = operators[named(trace, operators, is_autograd_function)]
     if not len(functions) or Attribute.SEQUENCE not in trace.attributes:
         return NONE
     functions = functions[np.lexsort((table.start[functions], table.lane[functions]))]
@@ -76,8 +76,8 @@ def _graph_nodes(trace: Trace, functions: I64, sequence: I64) -> I64:
     """A number for each function: the same for those of one operator of the forward pass, up to the next update."""
     table = trace.events
     ranges = table.of_kind(EventKind.REGION)
-    updates = ranges[named(trace, ranges, lambda name: name.startswith(_UPDATES))]
-    ranks = np.array([-1 if each.rank is None else each.rank for each in trace.lanes], np.int64)
+    updates = ranges[named(trace, ranges, is_optimizer_step)]
+    ranks = trace.lane_rank
     thread = trace.attribute(Attribute.FORWARD_THREAD, functions, -1)
     name, rank = table.name[functions], ranks[table.lane[functions]]
     step = np.zeros(len(functions), np.int64)

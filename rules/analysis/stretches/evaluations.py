@@ -7,12 +7,10 @@ import re
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, derived, derived_by
-from parsers.model.events import of_kinds
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, subtract, union
-from rules.analysis.arithmetic.ordering import by_start
 from rules.analysis.stretches.worker_starts import worker_starts
 from rules.terms.shares import NEARLY_ALL
 
@@ -46,10 +44,10 @@ def evaluations(analysis: Analysis, thread: int) -> Intervals:
         return _NONE
     trace, table = analysis.trace, analysis.trace.events
     events = analysis.threads.events(thread)
-    operators = by_start(trace, events[table.kind[events] == EventKind.CPU_OP])
+    operators = trace.events.by_start(table.only(events, EventKind.CPU_OP))
     around = np.append(np.int64(-1), np.maximum.accumulate(table.end[operators]))[: len(operators)]
     operators = operators[table.start[operators] >= around]
-    layers = np.flatnonzero(named(trace, operators, lambda name: _LAYERS.match(name) is not None))
+    layers = np.flatnonzero(named(trace, operators, _LAYERS.match))
     if len(layers) < MIN_LAYERS:
         return _NONE
     found = _named(analysis, events, operators[layers]), _behind_training(analysis, events, operators, layers)
@@ -62,16 +60,16 @@ def _trains(analysis: Analysis) -> I64:
     """When a backward pass worked, or an optimizer began a step, in any thread."""
     trace = analysis.trace
     events = trace.events.of_kind(EventKind.CPU_OP, EventKind.REGION)
-    events = events[named(trace, events, lambda name: _OF_TRAINING.match(name) is not None)]
+    events = events[named(trace, events, _OF_TRAINING.match)]
     return np.sort(trace.events.start[events])
 
 
 def _named(analysis: Analysis, events: I64, layers: I64) -> Intervals:
     """What is called an evaluation."""
     trace, table = analysis.trace, analysis.trace.events
-    ranges = events[of_kinds(table.kind[events], EventKind.REGION, EventKind.PYTHON)]
+    ranges = table.only(events, EventKind.REGION, EventKind.PYTHON)
     ranges = ranges[named(trace, ranges, lambda name: _EVALUATES.search(_FRAME.sub("", name)) is not None)]
-    start, end = table.start[ranges], table.end[ranges]
+    start, end = table.spans(ranges)
     held, trained = (
         np.searchsorted(at, end) - np.searchsorted(at, start)
         for at in (table.start[layers], _trains(analysis))
@@ -85,15 +83,13 @@ def _behind_training(analysis: Analysis, events: I64, operators: I64, layers: I6
     """Whole forward passes without gradients, from the optimizer's last step to the end of a marked step."""
     trace, table = analysis.trace, analysis.trace.events
     marks = np.array([step.event for step in analysis.steps if step.event >= 0], np.int64)
-    updates = events[table.kind[events] == EventKind.REGION]
-    updates = by_start(
-        trace, updates[named(trace, updates, lambda name: _OF_OPTIMIZER.match(name) is not None)]
-    )
+    updates = table.only(events, EventKind.REGION)
+    updates = trace.events.by_start(updates[named(trace, updates, _OF_OPTIMIZER.match)])
     with_gradient = trace.attribute(Attribute.SEQUENCE, operators[layers], -1) >= 0
     if not (len(marks) and len(updates) and with_gradient.any()) or with_gradient.all():
         return _NONE
     trained = np.bincount(table.name[operators[layers[with_gradient]]], minlength=len(trace.strings))
-    begin, end = table.start[marks], table.end[marks]
+    begin, end = table.spans(marks)
     last = np.searchsorted(table.start[updates], end) - 1
     updated = table.end[updates[np.maximum(last, 0)]]
     has_update = (last >= 0) & (table.start[updates[np.maximum(last, 0)]] >= begin)

@@ -9,12 +9,12 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
-from rules.analysis.names.operators import AUTOGRAD_FUNCTION
+from rules.analysis.names.operators import is_autograd_function
+from rules.analysis.names.regions import is_optimizer_step
 
 MIN_STEPS = 2  # of one, nobody knows whether its gradients are cleared before the next
 _GATHERS = "AccumulateGrad"
 _ADDS = "aten::add_"
-_UPDATES = "Optimizer.step"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +38,7 @@ def unneeded_gradients(analysis: Analysis) -> UnneededGradients:
     are not judged, as gradients of several passes are added up on purpose; nor are fewer than two steps.
     """
     trace, operators = analysis.trace, analysis.trace.events.of_kind(EventKind.CPU_OP)
-    functions = operators[named(trace, operators, lambda name: name.startswith(AUTOGRAD_FUNCTION))]
+    functions = operators[named(trace, operators, is_autograd_function)]
     if not len(functions):
         return NONE
     found = [
@@ -57,7 +57,7 @@ def _of_rank(analysis: Analysis, rank: int | None, operators: I64, functions: I6
     if not len(functions) or len(steps) < MIN_STEPS:
         return NONE
     operators = operators[np.isin(table.lane[operators], lanes)]
-    forward = _with_sequence(trace, operators)
+    forward = operators[trace.attribute(Attribute.SEQUENCE, operators, -1) >= 0]
     if len(np.setdiff1d(table.lane[forward], table.lane[functions])) > 1:
         return NONE  # numbers of several threads are no order
     functions = functions[np.lexsort((table.start[functions], table.lane[functions]))]
@@ -79,10 +79,6 @@ def _of_rank(analysis: Analysis, rank: int | None, operators: I64, functions: I6
     if len(counted) > 1 or not (parameters := counted.pop()[1]):
         return NONE
     return UnneededGradients(functions[unneeded], parameters)
-
-
-def _with_sequence(trace: Trace, operators: I64) -> I64:
-    return operators[trace.attribute(Attribute.SEQUENCE, operators, -1) >= 0]
 
 
 def _sequences(trace: Trace, functions: I64) -> tuple[I64, BOOL]:
@@ -120,4 +116,4 @@ def _updates(trace: Trace, lanes: I64, start: int, end: int) -> bool:
     ranges = ranges[
         np.isin(table.lane[ranges], lanes) & (table.start[ranges] >= start) & (table.start[ranges] < end)
     ]
-    return bool(named(trace, ranges, lambda name: name.startswith(_UPDATES)).any())
+    return bool(named(trace, ranges, is_optimizer_step).any())

@@ -10,7 +10,6 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, union
-from rules.analysis.arithmetic.ordering import by_start
 
 OF_WORKERS = "_MultiProcessingDataLoaderIter"
 MIN_START_NS = 1_000_000  # in which nothing is recorded: starting a process takes at least that
@@ -64,7 +63,7 @@ def worker_starts(analysis: Analysis, thread: int) -> WorkerStarts:
     """
     trace, table = analysis.trace, analysis.trace.events
     events = analysis.threads.events(thread)
-    recorded = by_start(trace, events[of_kinds(table.kind[events], *_RECORDED)])
+    recorded = trace.events.by_start(events[of_kinds(table.kind[events], *_RECORDED)])
     fetches = recorded[named(trace, recorded, lambda name: OF_WORKERS in name)]
     draws, reads = (recorded[named(trace, recorded, one.__eq__)] for one in (_DRAW, _READ))
     if not (len(fetches) and len(draws) and len(reads)):
@@ -90,7 +89,7 @@ def worker_starts(analysis: Analysis, thread: int) -> WorkerStarts:
         return _NONE
     took = table.duration[fetches]
     usual = int(np.median(np.delete(took, fetched))) if len(fetched) < len(fetches) else 0
-    ending = _ending(fetches, table.start[fetches], table.end[fetches], at)
+    ending = _ending(fetches, *table.spans(fetches), at)
     before = np.maximum(fetched - 1, 0)
     between = np.searchsorted(at, table.start[seeds]) - np.searchsorted(at, table.end[fetches[before]])
     ending[before[(fetched > 0) & (between >= 0) & (between <= FEW_BETWEEN)]] = True
@@ -100,7 +99,7 @@ def worker_starts(analysis: Analysis, thread: int) -> WorkerStarts:
         ended=table.start[first],
         fetched=np.maximum(table.end[first] - usual, table.start[first]),
         event=first,
-        ends=(table.start[fetches[ending]], table.end[fetches[ending]]),
+        ends=table.spans(fetches[ending]),
     )
 
 

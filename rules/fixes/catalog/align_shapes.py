@@ -70,5 +70,5 @@ def unaligned_products(analysis: Analysis, replay: Replay) -> BOOL:
     names = trace.events.name[device.event]
     product = of_kinds(analysis.family_of_string[names], Family.GEMM, Family.CONVOLUTION)
     half = np.array([each.dtype in ("fp16", "bf16") for each in analysis.classes], bool)[names]
-    by_name = named(trace, device.event, lambda name: _MISALIGNED.search(name) is not None)
+    by_name = named(trace, device.event, _MISALIGNED.search)
     return np.asarray(product & half & by_name)

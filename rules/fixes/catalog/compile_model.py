@@ -90,7 +90,7 @@ What makes it more or less
         busy = float(np.bincount(device.stream, replay.usual.duration).max()) / max(replay.steps, 1)
         launching = busy < FILLED * replay.usual_ns and _of_model(replay, analysis) >= MAJORITY
         products = unaligned_products(analysis, replay) & (family == Family.GEMM)
-        compiled = fusable & ~named(trace, device.event, _is_complex)
+        compiled = fusable & ~named(trace, device.event, lambda name: "complex<" in name)
         spread = np.isin(device.event, spread_out(trace))
 
         def fused(mine: BOOL, left: float, of_spread: float, host_time: tuple[float, float]) -> Change:
@@ -129,10 +129,6 @@ def _for_libraries(analysis: Analysis, replay: Replay) -> BOOL:
     """Copies that a library's transform or attention reads or has written: no compiler joins them with it."""
     copying = np.append(shifted_spectra(analysis), shared_heads(analysis).copying)
     return np.asarray(calls_of(analysis, copying)[replay.device.launch])
-
-
-def _is_complex(name: str) -> bool:
-    return "complex<" in name
 
 
 def _is_kept(name: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -15,13 +14,14 @@ from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
 from rules.fixes.changes import copies, share_of, without_calls
+from rules.kernels.recorded_shapes import Shape, single_tensors_in
 from rules.losses.owners import place_of
-from rules.replay.chance import MIN_STEPS
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
 
+MIN_STEPS = 3
 MIN_ELEMENTS = 1_000_000
 MAX_PER_NS = 10.0  # elements: no GPU writes more than 10 TB/s, so what took less time did not make them
 MAX_OPERATORS = 20_000  # in a step
@@ -36,8 +36,6 @@ _SENT = "aten::copy_"
 _PRODUCTS = ("mm", "bmm", "mv", "matmul", "addmm", "baddbmm", "linear", "einsum", "_cdist_forward")
 _PICKS = ("index_select", "index", "gather", "embedding")
 _JOINS = frozenset(f"aten::{name}" for name in (*_PRODUCTS, *_PICKS))
-
-Shape = tuple[int, ...]
 
 
 @fix
@@ -206,12 +204,7 @@ def _elements(shape: Shape) -> int:
 def _shapes(trace: Trace, dims: I64) -> list[list[Shape]]:
     """The shapes of the tensors that each operator is given; none where they were not recorded."""
     read = {
-        each: [
-            tuple(shape)
-            for shape in (json.loads(trace.strings[each]) if each >= 0 else [])
-            if isinstance(shape, list) and shape and all(isinstance(size, int) for size in shape)
-        ]
-        for each in np.unique(dims).tolist()
+        each: single_tensors_in(trace.strings[each]) if each >= 0 else [] for each in np.unique(dims).tolist()
     }
     return [read[each] for each in dims.tolist()]
 

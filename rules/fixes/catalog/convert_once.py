@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -15,6 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
 from rules.fixes.changes import share_of, without_calls
+from rules.kernels.recorded_shapes import inputs_in
 from rules.losses.cpu_work import MIN_STEPS
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
@@ -129,8 +129,7 @@ def _shapes(trace: Trace, operators: I64, place: I64) -> I64:
     known: dict[str, int] = {}
     numbers = []
     for text, index in rows.tolist():
-        inputs = json.loads(trace.strings[text]) if text >= 0 else []
+        inputs = inputs_in(trace.strings[text]) if text >= 0 else []
         shape = inputs[index] if index < len(inputs) else []
-        is_matrix = isinstance(shape, list) and len(shape) > 1
-        numbers.append(known.setdefault(str(shape), len(known)) if is_matrix else -1)
+        numbers.append(known.setdefault(str(shape), len(known)) if len(shape) > 1 else -1)
     return np.array(numbers, np.int64)[which.reshape(-1)]

@@ -12,13 +12,14 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
-from rules.analysis.names.operators import AUTOGRAD_FUNCTION
+from rules.analysis.names.operators import is_autograd_function
+from rules.analysis.names.regions import is_optimizer_step
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
 from rules.fixes.changes import share_of
 from rules.fixes.forms.unused_gradients import without_gradients
-from rules.kernels.fitting_shapes import Shapes, elements
-from rules.kernels.operator_work import inputs_of
+from rules.kernels.fitting_shapes import elements
+from rules.kernels.recorded_shapes import Shape, inputs_of_event
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
 
@@ -29,11 +30,8 @@ MARGIN = 2.0  # times as many blocks as there were, that updating parameters of 
 
 _GATHERS = "torch::autograd::AccumulateGrad"
 _ADDS = "aten::add_"
-_UPDATES = "Optimizer.step"
 _UPDATING = "multi_tensor_apply_kernel"
 _PRODUCT, _CONVOLUTION, _OF_WEIGHTS = "aten::mm", "aten::convolution_backward", "wgrad"
-
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +84,7 @@ def not_updated(analysis: Analysis) -> NotUpdated:
     _, first, count = np.unique(dims, return_index=True, return_counts=True)
     needed: dict[Shape, tuple[float, int]] = {}
     for event, times in zip(stored[first].tolist(), count.tolist(), strict=True):
-        shape = (_shapes(analysis, event) or [[]])[0]
+        shape = (inputs_of_event(analysis.trace, event) or [[]])[0]
         if len(shape) > 1:  # others have gradients that are computed with something else
             key = tuple(sorted(shape))
             before = needed.get(key, (0.0, 0))
@@ -101,7 +99,7 @@ def _blocks(analysis: Analysis, replay: Replay) -> int:
     An optimizer may go over its parameters several times with several operators: the largest of them counts.
     """
     trace, device, around = analysis.trace, replay.device, surroundings_of(analysis)
-    ranges = around.around(lambda name: name.startswith(_UPDATES))[device.launch]
+    ranges = around.around(is_optimizer_step)[device.launch]
     mine = np.flatnonzero((ranges >= 0) & (trace.events.kind[device.event] == EventKind.KERNEL))
     if not named(trace, device.event[mine], lambda name: _UPDATING in name).all():
         return 0
@@ -126,7 +124,7 @@ def _stored(analysis: Analysis, replay: Replay) -> I64:
     operators = operators[within]
     gathers = operators[named(trace, operators, _GATHERS.__eq__)]
     adds = operators[named(trace, operators, _ADDS.__eq__)]
-    functions = operators[named(trace, operators, lambda name: name.startswith(AUTOGRAD_FUNCTION))]
+    functions = operators[named(trace, operators, is_autograd_function)]
     functions = functions[trace.attribute(Attribute.SEQUENCE, functions, -1) >= 0]
     found, passes = [], 0
     for lane in np.unique(table.lane[gathers]).tolist():
@@ -134,7 +132,7 @@ def _stored(analysis: Analysis, replay: Replay) -> I64:
         adding = Innermost.of(trace, of_lane).at(table.start[adds[table.lane[adds] == lane]])
         stored = np.setdiff1d(of_lane, adding)
         order = functions[table.lane[functions] == lane]
-        order = order[np.argsort(table.start[order], kind="stable")]
+        order = table.by_start(order)
         if not len(order):
             return np.empty(0, np.int64)  # nobody knows how many passes there were
         begins = np.diff(trace.attribute(Attribute.SEQUENCE, order, -1), prepend=-1) >= 0
@@ -164,7 +162,7 @@ def _calls(analysis: Analysis, shapes: frozenset[Shape]) -> BOOL:
 
 def _makes(analysis: Analysis, operator: int, shapes: frozenset[Shape]) -> bool:
     """Whether an operator of the backward pass works on a gradient of a parameter with one of these shapes."""
-    inputs = _shapes(analysis, operator) if operator >= 0 else []
+    inputs = inputs_of_event(analysis.trace, operator)
     given = [tuple(sorted(each)) for each in inputs]
     name = analysis.trace.name(operator) if operator >= 0 else ""
     if name == _PRODUCT and len(inputs) > 1 and len(inputs[0]) == len(inputs[1]) == 2:
@@ -172,8 +170,3 @@ def _makes(analysis: Analysis, operator: int, shapes: frozenset[Shape]) -> bool:
     if name == _CONVOLUTION:
         return len(given) > 2 and given[2] in shapes
     return bool(given) and given[0] in shapes
-
-
-def _shapes(analysis: Analysis, operator: int) -> Shapes:
-    inputs = inputs_of(analysis.trace.text_attribute(Attribute.INPUT_DIMS, operator), "", 1)
-    return inputs.shapes if inputs is not None else []

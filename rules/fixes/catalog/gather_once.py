@@ -7,11 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import BOOL, I64, EventKind, Trace
-from parsers.model.names.per_name import named
+from parsers.model import BOOL, I64, Trace
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import union
 from rules.analysis.ranks.collectives import collective_columns
+from rules.analysis.stretches.passes import passes_of_an_update
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import first_members, without_meetings
@@ -20,7 +19,6 @@ from rules.replay.replay import Replay
 from rules.wording.words import for_pytorch
 
 _PASSES = ("FullyShardedDataParallel.forward", "FSDP::root_pre_forward")
-_UPDATE = "Optimizer.step"
 _GATHERS, _REDUCES = "allgather", "reducescatter"
 
 _CODE = """for block in model.blocks:
@@ -56,7 +54,7 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         device, host = replay.device, replay.host
         _, first = first_members(replay)
-        times = _passes_of_an_update(analysis.trace)
+        times = passes_of_an_update(analysis.trace, *_PASSES)
         if len(replay.spans) < 2 or times < 2 or not len(first) or is_nearly_full(analysis):
             return
         launch = device.launch[first]
@@ -82,22 +80,6 @@ What makes it more or less
             expected=without_meetings(replay, repeated),
             depends_on="whether the GPU's memory has room for the whole parameters",
         )
-
-
-def _passes_of_an_update(trace: Trace) -> int:
-    """How many forward passes of a sharded model come to one update; 1 where nothing tells."""
-    regions = np.flatnonzero(trace.events.kind == EventKind.REGION)
-
-    def count(*beginnings: str) -> int:
-        mine = regions[named(trace, regions, lambda name: name.startswith(beginnings))]
-        lanes = trace.events.lane[mine]
-        return sum(
-            len(union(trace.events.start[mine[lanes == lane]], trace.events.end[mine[lanes == lane]])[0])
-            for lane in np.unique(lanes)
-        )
-
-    updates = count(_UPDATE)
-    return round(count(*_PASSES) / updates) if updates else 1
 
 
 def _repeated(trace: Trace, events: I64, step: I64, launched: I64, times: int) -> BOOL:

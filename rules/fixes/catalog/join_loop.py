@@ -274,12 +274,12 @@ def _but(gone: BOOL, loops: Sequence[Loop], kept: Sequence[Loop], *, whole: bool
 
 def _of_parts(analysis: Analysis) -> BOOL:
     """The calls that put the gradient of one part into that of the whole, which all parts together need not do."""
-    return surroundings_of(analysis).inside(lambda name: _PARTS.match(name) is not None)
+    return surroundings_of(analysis).inside(_PARTS.match)
 
 
 def _by_mask(analysis: Analysis) -> BOOL:
     """The calls that look for the rows of one item among all rows, and put their gradients among those of all."""
     around = surroundings_of(analysis)
     looks = around.inside(LOOKS_FOR_ROWS.__contains__)
-    puts = around.around(lambda name: _ROWS.match(name) is not None)
+    puts = around.around(_ROWS.match)
     return looks | ((puts >= 0) & np.isin(puts, puts[looks]))

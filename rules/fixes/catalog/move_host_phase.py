@@ -201,7 +201,7 @@ def _proposal(
         if several
         else "whether it is a collection of garbage"
         if gives_back
-        else "whether the values that a loop reads back for it are needed in each step"
+        else "whether every step needs the values that a loop reads back for it"
         if told.any()
         else "how much of this work can overlap with the GPU or move to it",
     )

@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import BOOL, EventKind
-from parsers.model.events import of_kinds
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -77,8 +76,8 @@ def _for_a_part(analysis: Analysis, replay: Replay) -> BOOL:
     launches = np.unique(device.launch)
     for activity, mine in analysis.threads.by_thread(host.event[sorting]):
         calls = np.flatnonzero(sorting)[mine]
-        operators = activity.events[of_kinds(activity.kind, EventKind.CPU_OP)]
-        operators = operators[np.argsort(table.start[operators], kind="stable")]
+        operators = activity.of_kind(EventKind.CPU_OP)
+        operators = table.by_start(operators)
         sorts, which = np.unique(operator[calls], return_inverse=True)
         following = np.searchsorted(table.start[operators], table.end[sorts])
         goes_on = following < len(operators)

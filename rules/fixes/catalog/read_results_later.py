@@ -16,13 +16,13 @@ from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import copies, of_nodes, without_waiting
 from rules.fixes.counted_rows import SMALL_BYTES
 from rules.losses.owners import place_of
-from rules.replay.chance import MIN_STEPS
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
 
 ONE_VALUE = 8  # bytes: what is read back to decide something is no larger
+MIN_STEPS = 3
 MAX_BETWEEN = 4  # calls between two copies of the same result: it is prepared for the copy
 MAX_BETWEEN_NS = 20_000.0  # on the GPU
 MIN_GAIN = 1.03

@@ -9,6 +9,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, EventKind
 from rules.analysis.analysis import Analysis
+from rules.analysis.stretches.passes import passes_of_an_update
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import first_members, less_host_time, together, without_calls, without_meetings
@@ -20,7 +21,7 @@ from rules.wording.words import for_pytorch
 _REDUCING = ("torch::distributed::reducer::", "c10d::", "nccl:", "record_param_comms")
 # in buckets that gradients lie in, each is divided by the number of ranks where it is added up
 _ACCUMULATES, _AVERAGED = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", "aten::div_"
-_FORWARD, _UPDATE = "DistributedDataParallel.forward", "Optimizer.step"
+_FORWARD = "DistributedDataParallel.forward"
 
 _CODE = """for number, batch in enumerate(micro_batches):
     last = number == len(micro_batches) - 1
@@ -55,9 +56,7 @@ What makes it more or less
         if len(replay.spans) < 2 or not (device.meeting >= 0).any():
             return
         around = surroundings_of(analysis)
-        passes = len(np.unique(around.around(lambda name: name.startswith(_FORWARD)))) - 1
-        updates = len(np.unique(around.around(lambda name: name.startswith(_UPDATE)))) - 1
-        times = round(passes / updates) if updates > 0 else 1
+        times = passes_of_an_update(analysis.trace, _FORWARD)
         if times < 2:
             return
         _, first = first_members(replay)

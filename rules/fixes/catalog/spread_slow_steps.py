@@ -17,7 +17,6 @@ from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.evaluated import evaluation_ns
 from rules.remedies.host_work import RARER_IN_SLOW_STEPS
-from rules.replay.chance import MIN_STEPS
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
@@ -26,6 +25,7 @@ from rules.terms.shares import MAJORITY
 SLOW = 1.5  # times the median step (nsys-ai: longest step over the median)
 OTHER_CALLS = 0.1  # more calls than the median step, or ...
 OTHER_WORK = 0.3  # ... more time in stretches of its own, as a part of the step: else it is slow by chance
+MIN_STEPS = 3
 
 
 @fix

@@ -53,7 +53,7 @@ What makes it more or less
             family == Family.NORMALISATION
         )
         spatial = named(trace, device.event, lambda name: any(word in name for word in _SPATIAL)) & ~norms
-        slower = ~named(trace, device.event, _has_the_layout)
+        slower = ~named(trace, device.event, lambda name: "nhwc" in name or "channels_last" in name)
         nodes = np.zeros(len(replay.host), bool)
         nodes[device.launch[layout]] = True
         only_layout = nodes.copy()
@@ -70,7 +70,3 @@ What makes it more or less
                 durations_times(spatial & slower, SPATIAL_TIME),
             ),
         )
-
-
-def _has_the_layout(name: str) -> bool:
-    return "nhwc" in name or "channels_last" in name

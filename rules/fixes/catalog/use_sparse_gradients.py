@@ -11,11 +11,12 @@ from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.regions import is_optimizer_step
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times, host_time_times, together
 from rules.kernels.fitting_shapes import Shapes, elements, fitting
-from rules.kernels.operator_work import inputs_of
+from rules.kernels.recorded_shapes import inputs_of_event
 from rules.remedies.gradients import SPARSE_GRADIENTS
 from rules.replay.origins import called_operators
 from rules.replay.overlay import Overlay
@@ -32,7 +33,6 @@ _DENSE = frozenset(("aten::embedding_dense_backward", "aten::_embedding_bag_dens
 _FILLS = frozenset(("aten::zeros", "aten::zero_", "aten::fill_"))
 _PRODUCTS = frozenset(("aten::mm", "aten::addmm", "aten::matmul", "aten::linear"))
 _GATHERS = "torch::autograd::AccumulateGrad"
-_UPDATES = "Optimizer.step"
 _ADDS_ROWS = "Optimizer.step#SGD."  # adds sparse gradients as they are; others add up those of each row first
 
 
@@ -77,7 +77,7 @@ What makes it more or less
         if not nodes.any():
             return
         around, launch = surroundings_of(analysis), replay.device.launch
-        optimizer = around.around(lambda name: name.startswith(_UPDATES))[launch]
+        optimizer = around.around(is_optimizer_step)[launch]
         updates = durations_times(optimizer >= 0, 1.0 - found.share)
         largest = np.bincount(
             optimizer[optimizer >= 0], replay.device.duration[optimizer >= 0], minlength=1
@@ -117,7 +117,7 @@ def dense_tables(analysis: Analysis) -> DenseTables:
     lookup = called_operators(analysis)[inside[first]]
     kept = fitting(trace, dense, lookup, fits=_uses_few_rows)
     dense, lookup = dense[kept], lookup[kept]
-    shapes = [_shapes(trace, each) for each in lookup.tolist()]
+    shapes = [inputs_of_event(trace, each) for each in lookup.tolist()]
     in_products = _in_products(trace)
     kept = np.array([tuple(sorted(each[0])) not in in_products for each in shapes], bool)
     dense, shapes = dense[kept], [each for each, keep in zip(shapes, kept.tolist(), strict=True) if keep]
@@ -128,7 +128,7 @@ def dense_tables(analysis: Analysis) -> DenseTables:
         operator=np.where(np.isin(operator, dense), operator, -1),
         tables=max(round(len(dense) / steps), 1),
         rows=max(each[0][0] for each in shapes),
-        used=max(elements(_shapes(trace, each)[1]) for each in dense.tolist()),
+        used=max(elements(inputs_of_event(trace, each)[1]) for each in dense.tolist()),
         share=_share(trace, {tuple(each[0]) for each in shapes}),
     )
 
@@ -139,11 +139,6 @@ def _uses_few_rows(backward: Shapes, lookup: Shapes) -> bool:
     return rows * width >= MIN_ELEMENTS and backward[0][-1] == width and 0 < used <= MAX_USED * rows
 
 
-def _shapes(trace: Trace, operator: int) -> Shapes:
-    inputs = inputs_of(trace.text_attribute(Attribute.INPUT_DIMS, operator), "", 1)
-    return inputs.shapes if inputs is not None else []
-
-
 def _by_shapes(trace: Trace, names: frozenset[str]) -> list[tuple[Shapes, int]]:
     """What is handed to operators of these names, and how often."""
     operators = trace.events.of_kind(EventKind.CPU_OP)
@@ -151,7 +146,7 @@ def _by_shapes(trace: Trace, names: frozenset[str]) -> list[tuple[Shapes, int]]:
     dims = trace.attribute(Attribute.INPUT_DIMS, operators, -1)
     _, first, count = np.unique(dims[dims >= 0], return_index=True, return_counts=True)
     return [
-        (_shapes(trace, event), times)
+        (inputs_of_event(trace, event), times)
         for event, times in zip(operators[dims >= 0][first].tolist(), count.tolist(), strict=True)
     ]
 

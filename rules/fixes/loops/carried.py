@@ -42,7 +42,7 @@ def picks_what_was_found(replay: Replay, loops: Sequence[Loop]) -> list[bool]:
     """
     picks, finds = (
         of_nodes(replay, named(replay.analysis.trace, replay.device.event, each))
-        for each in (picks_rows, _finds)
+        for each in (picks_rows, lambda name: "ArgMax" in name or "ArgMin" in name)
     )
     found = []
     for loop in loops:
@@ -50,7 +50,3 @@ def picks_what_was_found(replay: Replay, loops: Sequence[Loop]) -> list[bool]:
         picked = np.flatnonzero(picks[body])
         found.append(bool(len(picked)) and bool(finds[body][-1]) and not finds[body][: picked[-1]].any())
     return found
-
-
-def _finds(name: str) -> bool:
-    return "ArgMax" in name or "ArgMin" in name

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from parsers.model import BOOL, I64, Attribute, EventKind
+from parsers.model import BOOL, I64, EventKind
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.fixes.changes import of_nodes
+from rules.kernels.recorded_shapes import inputs_of_events
 from rules.replay.loops import Loop
 from rules.replay.replay import Replay
 
@@ -91,8 +91,8 @@ def _operators(analysis: Analysis, replay: Replay, thread: int) -> I64:
     """Operators of a replayed thread, by their start."""
     trace = analysis.trace
     events = np.concatenate([analysis.threads.events(each) for each in replay.host.members[thread]])
-    operators: I64 = events[trace.events.kind[events] == EventKind.CPU_OP]
-    return np.asarray(operators[np.argsort(trace.events.start[operators], kind="stable")])
+    operators: I64 = trace.events.only(events, EventKind.CPU_OP)
+    return trace.events.by_start(operators)
 
 
 def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64) -> bool:
@@ -125,7 +125,7 @@ def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64)
 def _products(analysis: Analysis, operators: I64) -> list[_Product]:
     """The matrices of each product; none where a shape is unknown."""
     found = []
-    for shapes in _shapes(analysis, operators):
+    for shapes in inputs_of_events(analysis.trace, operators):
         matrices = [each for each in shapes if len(each) >= 2]
         if len(matrices) < 2:
             return []
@@ -136,19 +136,5 @@ def _products(analysis: Analysis, operators: I64) -> list[_Product]:
 
 def _chosen(analysis: Analysis, selections: I64, rounds: int) -> set[int]:
     """How many elements each choice from a stack has, of which there is one for each round at least."""
-    stacks = [shapes[0] for shapes in _shapes(analysis, selections) if shapes]
+    stacks = [shapes[0] for shapes in inputs_of_events(analysis.trace, selections) if shapes]
     return {math.prod(each[1:]) for each in stacks if len(each) >= 2 and each[0] >= rounds}
-
-
-def _shapes(analysis: Analysis, operators: I64) -> list[list[list[int]]]:
-    trace = analysis.trace
-    texts = trace.attribute(Attribute.INPUT_DIMS, operators).tolist()
-    return [_dimensions(trace.strings[text] if text else "") for text in texts]
-
-
-def _dimensions(text: str) -> list[list[int]]:
-    try:
-        read = json.loads(text)
-    except ValueError:
-        return []
-    return [each for each in read if isinstance(each, list)] if isinstance(read, list) else []

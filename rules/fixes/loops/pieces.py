@@ -48,11 +48,11 @@ def pieces_of(analysis: Analysis, replay: Replay) -> Iterator[Rounds]:
 def _begins(analysis: Analysis, events: I64) -> I64:
     """When each piece that goes into a convolution next is sliced from the whole (ns)."""
     trace = analysis.trace
-    operators = events[trace.events.kind[events] == EventKind.CPU_OP]
+    operators = trace.events.only(events, EventKind.CPU_OP)
     slices = operators[named(trace, operators, SLICE.__eq__)]
     layers = operators[named(trace, operators, CONVOLUTION.__eq__)]
-    slices = slices[np.argsort(trace.events.start[slices], kind="stable")]
-    layers = layers[np.argsort(trace.events.start[layers], kind="stable")]
+    slices = trace.events.by_start(slices)
+    layers = trace.events.by_start(layers)
     following = np.searchsorted(trace.events.start[layers], trace.events.start[slices])
     slices, following = slices[following < len(layers)], following[following < len(layers)]
     whole = trace.attribute(Attribute.INPUT_DIMS, slices, -1)
