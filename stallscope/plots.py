@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from parsers.model.units import NS_PER_MS
 from viewer.appearance import palette
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-_MS = 1e6
 
 
 class Tables(Protocol):
@@ -54,7 +53,7 @@ class Plots:
         table = self._run.table("kernel_summary").head(most)
         figure, axes = _empty(8, 0.3 * max(len(table), 1) + 1.0)
         axes.barh(
-            table["short_name"].str.slice(0, 48), table["total_ns"] / _MS, color=palette.part("compute")
+            table["short_name"].str.slice(0, 48), table["total_ns"] / NS_PER_MS, color=palette.part("compute")
         )
         axes.set_xlabel("ms on the GPU")
         axes.invert_yaxis()
@@ -66,7 +65,7 @@ class Plots:
         table = self._run.steps
         rank = table["rank"].fillna(-1)
         for each in sorted(rank.unique()):
-            lengths = table["duration_ns"][rank == each] / _MS
+            lengths = table["duration_ns"][rank == each] / NS_PER_MS
             axes.plot(range(len(lengths)), lengths, marker=".", label=f"rank {each}" if each >= 0 else "")
         axes.set_xlabel("step")
         axes.set_ylabel("ms")

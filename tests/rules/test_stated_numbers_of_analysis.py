@@ -144,7 +144,9 @@ def test_three_steps_of_an_optimizer_are_cycles(count: int, found: bool) -> None
 
 
 def operator_row(calls: int, ns: float, share: float) -> Any:
-    return SimpleNamespace(calls=calls, ns=ns, share=share, work=1.0, kernel=0, events=np.array([0]))
+    return SimpleNamespace(
+        name="aten::mm", calls=calls, ns=ns, share=share, work=1.0, kernel=0, events=np.array([0])
+    )
 
 
 @pytest.mark.parametrize(

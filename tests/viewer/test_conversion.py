@@ -184,7 +184,7 @@ def test_a_table_that_is_not_there_and_other_tables_are_said(
         main(["convert", str(fixtures / "smi" / "dmon.txt"), "--to", "csv", str(out), "--table", "events"])
         == 2
     )
-    assert "It holds counters: choose with --table" in capsys.readouterr().err
+    assert "It holds counters: choose one with --table" in capsys.readouterr().err
 
 
 def test_sampled_calls_come_back_as_what_they_were(fixtures: Path, tmp_path: Path) -> None:

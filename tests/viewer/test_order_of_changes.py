@@ -15,9 +15,9 @@ from viewer.reports.fixes_report import why_not_first
 @pytest.mark.parametrize(
     ("gain", "broad", "unsure", "said"),
     [
-        (1.53, False, True, "It may give more than what is above, but how much is less certain."),
+        (1.53, False, True, "It may give more than those above, but how much is less certain."),
         (1.52, False, True, ""),
-        (1.53, True, True, "It may give more than what is above, but changes much of the program."),
+        (1.53, True, True, "It may give more than those above, but changes much of the program."),
         (1.53, False, False, ""),
     ],
     ids=["more, less surely", "hardly more", "much is changed", "as sure as the first"],

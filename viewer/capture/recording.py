@@ -314,7 +314,7 @@ class Recording:
             _, fix = explain(self.request.tool, output)
             return (
                 f"The script failed: {last.rstrip('.')}.",
-                fix or "Run it on its own first, and start again when it works.",
+                fix or "Make sure it runs on its own, then record again.",
             )
         problem, fix = explain(self.request.tool, output)
         if problem:

@@ -73,8 +73,8 @@ def _save(options: argparse.Namespace) -> int:
         judgement = judgement_on(former[-1].runs, runs)
         if judgement.outcome is Outcome.SLOWER:
             complain(
-                f"This run takes {bounds(judgement)} of the step time of baseline:{options.name}, which is kept. "
-                "Explain why it is accepted with --reason."
+                f"This run takes {bounds(judgement)} of the step time of baseline:{options.name}, which was not "
+                "replaced. To accept the run anyway, say why with --reason."
             )
             return GATE_FAILED
     kept = history.keep(Entry(options.name, runs, revision=options.revision, reason=options.reason))

@@ -17,7 +17,7 @@ def declare(commands: Any) -> None:
     save.add_argument("name", metavar="NAME")
     save.add_argument("place", metavar="PLACE", help="such as ssh:me@gpu-box")
     save.add_argument(
-        "--setup", default="", metavar="LINE", help="shell line that prepares the environment there"
+        "--setup", default="", metavar="LINE", help="shell command that sets up the environment there"
     )
     save.set_defaults(run=_save)
     listed = actions.add_parser("list", help="list the saved places")

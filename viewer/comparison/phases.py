@@ -62,7 +62,7 @@ class StepRun:
         event, region = calls.event[device == busiest], calls.region[device == busiest]
         order = np.argsort(trace.events.start[event], kind="stable")
         event, region = event[order], region[order]
-        return cls(trace, event, trace.events.start[event], trace.events.end[event], region, texts)
+        return cls(trace, event, *trace.events.spans(event), region, texts)
 
     def said_at(self, when: float) -> str:
         """What runs at a time, in a few words."""

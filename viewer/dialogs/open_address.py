@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
     QHeaderView,
-    QPushButton,
     QTreeWidget,
     QTreeWidgetItem,
     QWidget,
@@ -21,6 +20,7 @@ from parsers.files.fetched import is_address, local_copy
 from parsers.model import Progress, TraceError
 from parsers.model.units import size
 from viewer.appearance.boxes import fill, horizontal, resize_within_screen, vertical
+from viewer.appearance.buttons import push_button
 from viewer.appearance.labels import Label
 from viewer.desktop.jobs import Jobs
 from viewer.remote.addresses import Entry, store_of
@@ -51,7 +51,7 @@ class OpenAddress(QDialog):
         typed = self.address.lineEdit()
         assert typed is not None
         typed.setPlaceholderText("ssh://HOST/path, ssh://HOST/~/path or s3://BUCKET/path")
-        self.look = _button("List", self.list_folder)
+        self.look = push_button("List", self.list_folder)
         self.look.setDefault(True)
         self.files = QTreeWidget()
         self.files.setAccessibleName("Files there")
@@ -61,9 +61,9 @@ class OpenAddress(QDialog):
         self.files.header().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         self.files.header().setStretchLastSection(False)
         self.said = Label("", "secondary", wrap=True)
-        self.open_all = _button("Open the folder", self._open_folder)
-        self.open_button = _button("Open", self._open_chosen)
-        self.cancel = _button("Cancel", self.reject)
+        self.open_all = push_button("Open the folder", self._open_folder)
+        self.open_button = push_button("Open", self._open_chosen)
+        self.cancel = push_button("Cancel", self.reject)
         self._allow()
         self._lay_out()
         self.files.itemActivated.connect(lambda item, _: self._activate(item))
@@ -177,10 +177,3 @@ def _item(title: str, entries: list[Entry]) -> QTreeWidgetItem:
     item.setTextAlignment(1, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
     item.setData(0, _ENTRY, entries)
     return item
-
-
-def _button(text: str, pressed: object) -> QPushButton:
-    button = QPushButton(text)
-    button.setAutoDefault(False)
-    button.clicked.connect(pressed)
-    return button

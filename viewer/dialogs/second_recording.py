@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from parsers.model import Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.ranks.joining import complete_each_other, may_join
 from viewer.appearance import theme
 from viewer.appearance.boxes import horizontal
+from viewer.appearance.buttons import close_button
 from viewer.appearance.labels import ElidedLabel
 from viewer.documents.document import Document
 
@@ -53,13 +54,11 @@ class SecondRecordingOffer(QWidget):
         self.compare_button = QPushButton("Compare the two")
         self.compare_button.setToolTip("See what changed between that recording and this one")
         self.compare_button.clicked.connect(self.compare_wanted)
-        self.close_button = QToolButton()
-        self.close_button.setText("✕")
-        self.close_button.setAutoRaise(True)
-        self.close_button.setAccessibleName("Dismiss")
-        for button in (self.join_button, self.compare_button, self.close_button):
+        self.close_button = close_button("Dismiss", self.leave)
+        for button in (self.join_button, self.compare_button):
             button.clicked.connect(self.leave)
             layout.addWidget(button)
+        layout.addWidget(self.close_button)
         self._read = False
         self._earlier: Callable[[], Trace | None] = lambda: None
         self.hide()

@@ -85,7 +85,7 @@ def read_index(path: Path, trace: Trace) -> DrawingIndex:
 
     rows = tuple(
         tuple(
-            row(f"{lane}.{depth}", part.start, events.start[part], events.end[part], events.name[part])
+            row(f"{lane}.{depth}", part.start, *events.spans(part), events.name[part])
             for depth, part in events.rows(lane).items()
         )
         for lane in range(len(trace.lanes))

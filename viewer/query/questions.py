@@ -53,6 +53,10 @@ def sql_of(text: str) -> str:
         import difflib
 
         near = difflib.get_close_matches(text, known, 3)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "stallscope query --list names them."
+        hint = (
+            f"Did you mean {' or '.join(near)}?"
+            if near
+            else "Run stallscope query --list to see all of them."
+        )
         raise QueryError(f"There is no question called {shortened(text, MAX_WORD)}.", hint)
     return text

@@ -129,7 +129,7 @@ def place_of(text: str, setup: str = "") -> PlaceName:
         steps.append((kind, name.strip()))
     if any(issubclass(place_kinds()[kind], Queue) for kind, _ in steps[:-1]):
         raise PlaceProblem(
-            text, "A job is the last part of a place.", "Start the container in the command itself."
+            text, "A job must be the last part of a place.", "Start the container in the command itself."
         )
     made = PlaceName(tuple(steps), setup, options)
     made.reach()  # refuses what cannot be combined

@@ -162,8 +162,8 @@ def why_not_first(plan: Plan, index: int) -> str:
     if mine.proposal.redesign or mine.expected <= above + MUCH_MORE + 1e-9:
         return ""
     if mine.proposal.broad:
-        return "It may give more than what is above, but changes much of the program."
-    return "It may give more than what is above, but how much is less certain." if mine.proposal.low else ""
+        return "It may give more than those above, but changes much of the program."
+    return "It may give more than those above, but how much is less certain." if mine.proposal.low else ""
 
 
 def _promise_lines(

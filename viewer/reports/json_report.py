@@ -155,7 +155,7 @@ def budget_json(budget: Budget) -> dict[str, Any]:
 def _device(trace: Trace, analysis: Analysis, diagnosis: Diagnosis, index: int) -> dict[str, Any]:
     device = trace.devices[index]
     operations = trace.operations_of_device(index)
-    start, end = trace.events.start[operations], trace.events.end[operations]
+    start, end = trace.events.spans(operations)
     kernels = np.count_nonzero(trace.events.kind[operations] == EventKind.KERNEL)
     clocks = clock_facts(analysis, index)
     return {

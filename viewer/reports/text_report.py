@@ -194,9 +194,9 @@ _RECORD_THE_GPU = (
     "held the GPU's profiling interface."
 )
 _NOTHING_KNOWN = (
-    "Nothing in this recording is recognised as GPU work. Record it with its maker's profiler (nsys profile, "
-    "rocprofv3, or torch.profiler from Python), and open that recording; if this is one, its events do not say that a "
-    "GPU ran them."
+    "Nothing in this recording is recognised as GPU work. Record with the profiler of the GPU's maker (nsys profile, "
+    "rocprofv3, or torch.profiler from Python) and open that recording; if this already is one, its events do not say "
+    "that they ran on a GPU."
 )
 _RECORD_WITH_ROCM = (
     "Record the GPU as well: rocprofv3 --sys-trace. If it was recorded, the profiled part ran nothing on it."

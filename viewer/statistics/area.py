@@ -92,7 +92,7 @@ class Nested:
 def nested_in(trace: Trace, events: I64, t0: int, t1: int) -> Nested:
     """The times of events of ``events_in``, whose order is that of the table."""
     table = trace.events
-    time = clipped(table.start[events], table.end[events], t0, t1)
+    time = clipped(*table.spans(events), t0, t1)
     own, again = time.copy(), np.zeros(len(events), bool)
     depth = table.depth[events]
     nests = np.array([lane.device is None for lane in trace.lanes], bool)[table.lane[events]]
@@ -161,4 +161,4 @@ def area_table(
 def instances(trace: Trace, name: int) -> I64:
     """All events with this name (index into ``Trace.strings``), by start."""
     found = np.flatnonzero(trace.events.name == name)
-    return found[np.argsort(trace.events.start[found], kind="stable")]
+    return trace.events.by_start(found)

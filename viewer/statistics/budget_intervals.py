@@ -79,7 +79,7 @@ def _collectives_at(trace: Trace, device: int, times: I64) -> list[int]:
     events = trace.events
     operations = trace.operations_of_device(device)
     running = operations[np.isin(operations, trace.collective_kernels)]
-    running = running[np.argsort(events.start[running], kind="stable")]
+    running = events.by_start(running)
     if not len(running):
         return [-1] * len(times)
     begun = running[np.maximum(np.searchsorted(events.start[running], times, side="right") - 1, 0)]

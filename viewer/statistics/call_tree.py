@@ -68,7 +68,7 @@ def call_tree(trace: Trace, lanes: Sequence[int], t0: int, t1: int) -> CallTree:
         parent = enclosing(trace, found, above_event, above_node)
         names = len(trace.strings)
         distinct, node = np.unique((parent - ROOT) * names + events.name[found], return_inverse=True)
-        time = clipped(events.start[found], events.end[found], t0, t1)
+        time = clipped(*events.spans(found), t0, t1)
         total = np.bincount(node, weights=time, minlength=len(distinct)).astype(np.int64)
         by_time = np.lexsort((time, node))
         last = np.append(np.flatnonzero(np.diff(node[by_time])), len(node) - 1)

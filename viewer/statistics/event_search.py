@@ -119,7 +119,7 @@ def events_named(trace: Trace, names: Sequence[int]) -> I64:
     wanted = np.zeros(len(trace.strings), bool)
     wanted[list(names)] = True
     found = np.flatnonzero(wanted[trace.events.name])
-    return found[np.argsort(trace.events.start[found], kind="stable")]
+    return trace.events.by_start(found)
 
 
 class Walk:

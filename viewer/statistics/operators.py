@@ -160,7 +160,7 @@ def _lane_times(
 ) -> tuple[npt.NDArray[np.generic], ...]:
     events = trace.events
     where = events.lane_slice(lane)
-    start, end = events.start[where], events.end[where]
+    start, end = events.spans(where)
     total = end - start
     gpu, count = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
     if launched is not None:

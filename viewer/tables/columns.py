@@ -28,7 +28,7 @@ TIMES = (
     Column("start_ns", "when it began, counted from the start of the recording"),
     Column("end_ns", "when it ended"),
 )
-EVENT = Column("event", "number of the event in the table events")
+EVENT = Column("event", "index of the event in the table events")
 STEP = Column("step", "number of the step of its rank that it began in, as in the table steps")
 
 

@@ -133,7 +133,7 @@ def _another_name(output: Output) -> str:
     if not output.option:
         return "Name another file for the result."
     return (
-        f"Name another file: {output.option} takes the word after it, which is the first recording where the shell "
+        f"Name another file: {output.option} takes the next word, which is the first recording if the shell "
         "expanded a pattern such as rank*.json."
     )
 

@@ -102,7 +102,7 @@ def threshold(text: str) -> tuple[str, float]:
     value = wanted.parsed(written)
     if value is None:
         bounds = f"{wanted.written(wanted.least)} to {wanted.written(wanted.most)}"
-        raise argparse.ArgumentTypeError(f"{written!r} is not a value for {name}, which can be {bounds}")
+        raise argparse.ArgumentTypeError(f"{name} must be {bounds}, not {written!r}")
     return name, value
 
 

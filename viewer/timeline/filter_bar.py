@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QLineEdit, QToolButton, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from viewer.appearance import theme
 from viewer.appearance.boxes import fill, horizontal
+from viewer.appearance.buttons import close_button
 from viewer.appearance.labels import Label
 from viewer.timeline.geometry.lane_filter import EXAMPLE
 from viewer.timeline.lane_history import LaneHistory
@@ -26,13 +27,8 @@ class FilterBar(QWidget):
         self.field.textChanged.connect(self._apply)
         self.field.editingFinished.connect(self._close_if_empty)
         self.told = Label("", "secondary", pixels=12)
-        self.close_button = QToolButton()
-        self.close_button.setText("✕")
-        self.close_button.setAutoRaise(True)
-        self.close_button.setAccessibleName("Show all lanes")
-        self.close_button.setToolTip("Show all lanes")
+        self.close_button = close_button("Show all lanes", self.clear, "Show all lanes")
         self.close_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.close_button.clicked.connect(self.clear)
         fill(
             horizontal(self, (14, 4, 10, 4), 10),
             Label("Lanes", "secondary"),

@@ -78,7 +78,7 @@ def arranged(groups: dict[str, list[Entry]], columns: int, lines: int) -> list[l
     room = columns * lines
     if len(flat) > room:
         missing = sum(isinstance(line, Entry) for line in flat[room - 1 :])
-        flat = [*flat[: room - 1], f"and {missing} more: enlarge"]
+        flat = [*flat[: room - 1], f"and {missing} more (enlarge)"]
     even = ceil(len(flat) / columns)
     flowing = [flat[start : start + even] for start in range(0, len(flat), even)]
     for column, after in pairwise(flowing):

@@ -118,7 +118,7 @@ class Overlays:
             mine = answers[events.lane[answers] == each.placed.track.lane]
             for row in each.placed.rows if len(mine) else ():
                 inside = mine[events.depth[mine] == row.depth]
-                for left, right in covered_pixels(events.start[inside], events.end[inside], scale):
+                for left, right in covered_pixels(*events.spans(inside), scale):
                     pale -= QRect(left, each.top + row.top, right - left, row.height)
         return pale
 

@@ -254,7 +254,7 @@ class Overview(QWidget):
         told = (
             f"{duration(self._state.end)}, {how_many(steps, 'step')}" if steps else duration(self._state.end)
         )
-        told = told if self._span is None else "double click: whole run"
+        told = told if self._span is None else "double-click: whole run"
         painter.setPen(colors.text_secondary)
         painter.setFont(self._small.font)
         self._small.draw(painter, told, TEXT_LEFT, 6 + self._bold.height + 1, NAMES_WIDTH - TEXT_LEFT - 8)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QFont, QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from viewer.appearance import theme
 from viewer.appearance.boxes import horizontal, vertical
+from viewer.appearance.buttons import close_button
 from viewer.appearance.labels import Label
 from viewer.appearance.plain_text import one_line
 
@@ -24,12 +25,7 @@ class Banner(QWidget):
         self._good = False
         self.problem = Label("", weight=QFont.Weight.DemiBold, wrap=True, selectable=True)
         self.hint = Label("", "secondary", wrap=True, selectable=True)
-        self.close_button = QToolButton()
-        self.close_button.setText("✕")
-        self.close_button.setAutoRaise(True)
-        self.close_button.setAccessibleName("Close this message")
-        self.close_button.setToolTip("Close (Esc)")
-        self.close_button.clicked.connect(self.hide)
+        self.close_button = close_button("Close this message", self.hide, "Close (Esc)")
         texts = vertical(spacing=2)
         texts.addWidget(self.problem)
         texts.addWidget(self.hint)

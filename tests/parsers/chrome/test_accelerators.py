@@ -193,34 +193,6 @@ def test_operators_of_a_gpu_without_its_kernels_are_those_that_the_cpu_started(
     assert trace.quality.operators_lie_in_rows
 
 
-@pytest.mark.parametrize(
-    ("provider", "counted", "said"),
-    [
-        ("CPU", 0, "The CPU's operators are the limit: "),
-        ("CUDA", 24, "A GPU worked, and only the CPU was recorded"),
-    ],
-)
-def test_nodes_of_onnx_runtime_are_operators_and_its_runs_are_steps(
-    provider: str, counted: int, said: str, fixtures: Path, tmp_path: Path
-) -> None:
-    text = (fixtures / "onnxruntime" / "profile.json").read_text()
-    trace = opened(tmp_path, text.replace("CPUExecutionProvider", f"{provider}ExecutionProvider"))
-    operators = {trace.name(each) for each in trace.events.of_kind(EventKind.CPU_OP).tolist()}
-    assert operators == {"project_kernel_time", "relu_kernel_time", "top_kernel_time"}
-    assert len(trace.events.of_kind(EventKind.STEP)) == 8
-    assert trace.quality.operators_of_an_unrecorded_gpu == counted
-    analysis = Analysis(trace)
-    assert verdict(analysis, diagnosis_of(analysis)).startswith(said)
-
-
-def test_a_category_of_node_js_is_not_that_of_onnx_runtime(tmp_path: Path) -> None:
-    events: list[Event] = [
-        {"ph": "X", "cat": "node", "pid": 1, "tid": 1, "name": "model_run", "ts": 0, "dur": 9}
-    ]
-    trace = opened(tmp_path, text_of(events))
-    assert {trace.events.kind[0]} == {EventKind.OTHER}
-
-
 def test_operators_that_call_one_another_are_not_counted_twice_on_the_gpu(tmp_path: Path) -> None:
     """The profiler states the times on the GPU of outer operators, too: as export_chrome_trace of torch 1.7 writes."""
     events: list[Event] = []

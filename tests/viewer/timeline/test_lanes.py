@@ -364,7 +364,7 @@ def test_a_legend_that_does_not_fit_flows_into_columns_and_says_what_is_missing(
     assert [column[0] for column in kept] == ["a", "b"], "a heading stays with its entries"
     cut = arranged(groups, 2, 4)
     assert [len(column) for column in cut] == [4, 4]
-    assert cut[1][-1] == "and 7 more: enlarge"
+    assert cut[1][-1] == "and 7 more (enlarge)"
     assert arranged(groups, 0, 4) == arranged(groups, 2, 1) == []
 
 

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QMenu,
     QMessageBox,
     QPlainTextEdit,
-    QPushButton,
     QTabWidget,
     QWidget,
 )
@@ -34,6 +33,7 @@ from viewer.appearance.boxes import (
     scrolling,
     vertical,
 )
+from viewer.appearance.buttons import push_button
 from viewer.appearance.labels import Label
 from viewer.capture import advice, commands, tools
 from viewer.capture.commands import FILE_NAME, save_runner
@@ -104,12 +104,12 @@ class CaptureDialog(QDialog):
         self.command.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.command.setFixedHeight(84)
         self.tabs = QTabWidget()
-        self.record = _button("Record", self.start)
-        self.try_button = _button("Try it", self.try_it)
+        self.record = push_button("Record", self.start)
+        self.try_button = push_button("Try it", self.try_it)
         self.try_button.setToolTip("Makes changes in your running program and measures the gain of each")
         self._usual = self.try_button if for_trial else self.record
         self._usual.setDefault(True)
-        self.close_button = _button("Close", self.close)
+        self.close_button = push_button("Close", self.close)
         self._refresh_soon = QTimer(self)
         self._refresh_soon.setSingleShot(True)
         self._refresh_soon.timeout.connect(self._refresh)
@@ -404,32 +404,24 @@ class CaptureDialog(QDialog):
         row = fill(
             QHBoxLayout(),
             self.presets,
-            _button("Save ...", self._save_preset),
-            _button("Remove", self._remove_preset),
+            push_button("Save ...", self._save_preset),
+            push_button("Remove", self._remove_preset),
         )
         return row
 
     def _command_row(self) -> QHBoxLayout:
-        copies = _button("Copy", None)
+        copies = push_button("Copy")
         menu = QMenu(copies)
         menu.addAction("Copy", self._copy)
         menu.addAction("Copy command for another machine", self._copy_portable)
         menu.addAction(f"Save the file it needs there ({FILE_NAME}) ...", self._save_runner)
         copies.setMenu(menu)
-        row = fill(QHBoxLayout(), _button("Save into ...", self._pick_out), copies)
+        row = fill(QHBoxLayout(), push_button("Save into ...", self._pick_out), copies)
         return row
 
 
 def _find_tools(_: Progress) -> dict[Tool, ToolFound]:
     return {tool: tools.find(tool.value) for tool in (Tool.NSYS, Tool.NCU)}
-
-
-def _button(text: str, pressed: object) -> QPushButton:
-    button = QPushButton(text)
-    button.setAutoDefault(False)
-    if pressed is not None:
-        button.clicked.connect(pressed)
-    return button
 
 
 def _padded(widget: QWidget) -> QWidget:

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QHeaderView,
     QPlainTextEdit,
-    QPushButton,
     QSplitter,
     QTableWidget,
     QTableWidgetItem,
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, vertical
+from viewer.appearance.buttons import push_button
 from viewer.appearance.row_delegate import RowDelegate
 from viewer.capture.storage import History, Run
 
@@ -54,15 +54,11 @@ class HistoryView(QWidget):
         self.output.setAccessibleName("Output of the selected run")
         self.output.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.output.setPlaceholderText("The output of the selected run")
-        self.open = QPushButton("Open recording")
-        self.reuse = QPushButton("Use these settings")
-        for button in (self.open, self.reuse):
-            button.setAutoDefault(False)
+        self.open = push_button("Open recording", self._open)
+        self.reuse = push_button("Use these settings", self._reuse)
         self._lay_out()
         self.table.itemSelectionChanged.connect(self._selected)
         self.table.itemDoubleClicked.connect(lambda _: self._open())
-        self.open.clicked.connect(self._open)
-        self.reuse.clicked.connect(self._reuse)
         self._selected()
 
     def refresh(self) -> None:

@@ -218,7 +218,7 @@ class OptionsForm(QWidget):
             "Name every module", "a range for each module call: more detail, more overhead"
         )
         self.keep_running = self._check(
-            "Keep the script running", "after everything is recorded; otherwise it is stopped then"
+            "Keep the script running", "after recording ends; otherwise it is stopped"
         )
 
     def _lay_out(self) -> None:

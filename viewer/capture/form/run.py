@@ -6,12 +6,13 @@ import time
 
 from PySide6.QtCore import QCoreApplication, Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QFontDatabase, QTextCursor
-from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QProgressBar, QWidget
 
 from parsers.model import Progress
 from parsers.model.units import capital
 from viewer.appearance import theme
 from viewer.appearance.boxes import NO_MARGINS, fill, vertical
+from viewer.appearance.buttons import push_button
 from viewer.appearance.labels import Label
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.gpu_use import GpuUse, gpu_use
@@ -58,21 +59,19 @@ class RunView(QWidget):
         self.output.setMaximumBlockCount(SHOWN_LINES)
         self.output.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.output.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
-        self.finish = QPushButton("Finish recording now")
-        self.finish.setToolTip(
-            "Ends the recording at the next opportunity and keeps the steps recorded so far"
+        self.finish = push_button(
+            "Finish recording now",
+            tip="Ends the recording at the next opportunity and keeps the steps recorded so far",
         )
-        self.kill = QPushButton("Kill")
-        self.kill.setToolTip("Ends the program and everything it started at once; nothing is kept")
-        for button in (self.finish, self.kill):
-            button.setAutoDefault(False)
-        self.retry = QPushButton()
-        self.retry.setAutoDefault(False)
+        self.kill = push_button(
+            "Kill", tip="Ends the program and everything it started at once; nothing is kept"
+        )
+        self.retry = push_button()
         self.retry.hide()
         self._retry_request: CaptureRequest | None = None
-        self.fetch = QPushButton("Fetch")
-        self.fetch.setToolTip("Reconnects, waits for the end of the run there and brings its recording here")
-        self.fetch.setAutoDefault(False)
+        self.fetch = push_button(
+            "Fetch", tip="Reconnects, waits for the end of the run there and brings its recording here"
+        )
         self.fetch.hide()
         self._left: FarRun | None = None
         self._lay_out()

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from viewer.appearance.boxes import NO_MARGINS, Form, beside, fill, vertical
+from viewer.appearance.buttons import push_button
 from viewer.appearance.labels import Label
 from viewer.capture.attachable import attachable_programs
 from viewer.capture.failures import CaptureProblem
@@ -182,14 +183,14 @@ class TargetForm(QWidget):
     def _lay_out(self) -> None:
         self.kind.setAccessibleName("What is run")
         self._form = form = Form()
-        form.add("Program", self.kind, self.program, _button("Browse ...", self._browse_program))
+        form.add("Program", self.kind, self.program, push_button("Browse ...", self._browse_program))
         form.add("Arguments", self.arguments)
-        form.add("Python", self.interpreter, _button("Browse ...", self._browse_interpreter))
+        form.add("Python", self.interpreter, push_button("Browse ...", self._browse_interpreter))
         form.add("", self.interpreter_note)
         form.add("", self.running_note)
         form.setRowVisible(self.running_note, False)
         self._more_form = extra = Form(self._extra)
-        self._folder_row = beside(self.folder, _button("Browse ...", self._browse_folder))
+        self._folder_row = beside(self.folder, push_button("Browse ...", self._browse_folder))
         extra.add("Working folder", self._folder_row)
         extra.add("Launcher", self.launcher)
         extra.add("Environment", self.environment)
@@ -256,7 +257,7 @@ class TargetForm(QWidget):
         self.problem = ""
         if self.where.place:
             self._jobs.forget("interpreter")
-            self.interpreter_note.setText("The python3 of that place is used unless a path there is given.")
+            self.interpreter_note.setText("Uses python3 of that place unless you give a path there.")
             return
         if not path:
             return
@@ -345,10 +346,3 @@ def _field(placeholder: str) -> QLineEdit:
     field.setPlaceholderText(placeholder)
     field.setClearButtonEnabled(True)
     return field
-
-
-def _button(text: str, pressed: object) -> QPushButton:
-    button = QPushButton(text)
-    button.setAutoDefault(False)
-    button.clicked.connect(pressed)
-    return button

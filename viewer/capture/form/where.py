@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QComboBox, QInputDialog, QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QComboBox, QInputDialog, QLineEdit, QWidget
 
 from viewer.appearance.boxes import NO_MARGINS, fill, horizontal
+from viewer.appearance.buttons import push_button
 from viewer.appearance.labels import Label
 from viewer.remote.names import PlaceProblem, place_kinds, place_of
 from viewer.remote.remembered import remember, remembered
@@ -31,9 +32,7 @@ class WhereField(QWidget):
         self.setup = QLineEdit()
         self.setup.setPlaceholderText("module load cuda, source venv/bin/activate, conda run -n NAME")
         self.setup.setAccessibleName("Line that prepares the environment there")
-        self.keep = QPushButton("Remember ...")
-        self.keep.setAutoDefault(False)
-        self.keep.setToolTip("Give this place a name, with its environment line")
+        self.keep = push_button("Remember ...", tip="Give this place a name, with its environment line")
         fill(horizontal(self, NO_MARGINS, 6), (self.choice, 1), self.keep)
         self._fill()
         self.choice.currentTextChanged.connect(self._chosen)

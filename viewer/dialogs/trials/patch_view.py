@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QFontDatabase, QGuiApplication, QSyntaxHighlighter, QTextCharFormat
-from PySide6.QtWidgets import QFileDialog, QMessageBox, QPlainTextEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QPlainTextEdit, QWidget
 
 from rules.trials.trial import Trials
 from rules.verdict import trials as wording
 from viewer.appearance import theme
 from viewer.appearance.boxes import horizontal, vertical
+from viewer.appearance.buttons import push_button
 from viewer.appearance.labels import Label
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.trials.source import Patch, Source
@@ -49,9 +49,9 @@ class PatchView(QWidget):
         self.text.setAccessibleName("Patch")
         self._colors = DiffColors(self.text.document())
         self.about = Label("", "secondary", pixels=theme.SECONDARY_PX, wrap=True)
-        self.copy_button = _button("Copy patch", self.copy)
-        self.save_button = _button("Save patch ...", self.save)
-        self.write_button = _button("Write into the script ...", self.write)
+        self.copy_button = push_button("Copy patch", self.copy)
+        self.save_button = push_button("Save patch ...", self.save)
+        self.write_button = push_button("Write into the script ...", self.write)
         self.write_button.setToolTip("Changes your own file, after you have confirmed it")
         column = vertical(self, (0, 0, 0, 0), 4)
         column.addWidget(self.text, 1)
@@ -117,10 +117,3 @@ class PatchView(QWidget):
             return
         self.write_button.setEnabled(False)
         self.said.emit(f"{names} was changed.")
-
-
-def _button(text: str, pressed: Callable[[], object]) -> QPushButton:
-    button = QPushButton(text)
-    button.setAutoDefault(False)
-    button.clicked.connect(lambda _=False: pressed())
-    return button

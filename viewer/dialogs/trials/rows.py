@@ -13,6 +13,7 @@ from rules.trials.trial import Candidate, Kind, Trial, Trials, Verdict
 from rules.verdict import trials as wording
 from viewer.appearance import theme
 from viewer.appearance.boxes import NO_MARGINS, horizontal, vertical
+from viewer.appearance.buttons import push_button
 from viewer.appearance.labels import Label
 from viewer.capture.trials.source import Source
 from viewer.panels.charts.gain_axis import GainAxis
@@ -122,8 +123,7 @@ class TrialRow(QWidget):
         row.addWidget(promised)
         row.addWidget(self.cell, CHART_SHARE)
         row.addLayout(_stack(self.result, self.more), RESULT_SHARE)
-        self.patch_button = QPushButton("Patch")
-        self.patch_button.setAutoDefault(False)
+        self.patch_button = push_button("Patch")
         self.patch_button.setAccessibleName(f"Patch for {candidate.title}")
         self.patch_button.setToolTip("Shows the lines that write this change into your script")
         kept = self.patch_button.sizePolicy()

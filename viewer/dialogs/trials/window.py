@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QGuiApplication
-from PySide6.QtWidgets import QDialog, QMessageBox, QProgressBar, QPushButton, QSpinBox, QWidget
+from PySide6.QtWidgets import QDialog, QMessageBox, QProgressBar, QSpinBox, QWidget
 
 from rules.trials.trial import Candidate, Kind, Trials
 from rules.verdict import trials as wording
 from viewer.appearance.boxes import HorizontalLine, horizontal, resize_within_screen, scrolling, vertical
+from viewer.appearance.buttons import push_button
 from viewer.appearance.labels import ElidedLabel, Label
 from viewer.capture.trials.launch import runs_for_real
 from viewer.capture.trials.trying import Progress
@@ -67,17 +67,17 @@ class TrialsWindow(QDialog):
         self.seconds.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self.seconds.setAccessibleName("Time limit")
         self.limit_label = Label("Measure for", "secondary")
-        self.start_button = _button("Start", self.start)
-        self.stop_button = _button("Stop", self.stop)
+        self.start_button = push_button("Start", self.start)
+        self.stop_button = push_button("Stop", self.stop)
         self.stop_button.setToolTip("Ends the trial at the next step and keeps the results so far")
         self.axis = AxisRow()
         self.rows = TrialRows(self.axis)
         self.losses = LossCurves()
         self.patch = PatchView()
         self.notes = Label("", "secondary", pixels=12, wrap=True, selectable=True)
-        self.copy_button = _button("Copy", self.copy_report)
-        self.report_button = _button("Report ...", self.export_report)
-        self.close_button = _button("Close", self.close)
+        self.copy_button = push_button("Copy", self.copy_report)
+        self.report_button = push_button("Report ...", self.export_report)
+        self.close_button = push_button("Close", self.close)
         self._lay_out()
         self._connect()
         self._show_results(None)
@@ -283,10 +283,3 @@ class TrialsWindow(QDialog):
             column.addWidget(content, 1)
             row.addWidget(part, share)
         return self._foot
-
-
-def _button(text: str, pressed: Callable[[], object]) -> QPushButton:
-    button = QPushButton(text)
-    button.setAutoDefault(False)
-    button.clicked.connect(lambda _=False: pressed())
-    return button

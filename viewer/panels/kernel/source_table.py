@@ -56,7 +56,7 @@ class SourceTable(QWidget):
         self.table = TableView(INSTRUCTIONS, "Instructions")
         self.lines = TableView(LINES, "Lines of the program")
         self.lines.doubleClicked.connect(lambda index: self._to_instruction(index.row()))
-        enter = QAction("To its hottest instruction", self.lines)
+        enter = QAction("Go to its hottest instruction", self.lines)
         enter.setShortcuts([QKeySequence(Qt.Key.Key_Return), QKeySequence(Qt.Key.Key_Enter)])
         enter.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         enter.triggered.connect(lambda: self._to_instruction(self.lines.currentIndex().row()))
@@ -68,7 +68,7 @@ class SourceTable(QWidget):
             (
                 self.counted,
                 "Counted samples",
-                "Count all samples, or those of warps that waited for one thing",
+                "Count all samples, or only those of warps waiting for one thing",
             ),
         ):
             box.setAccessibleName(name)

@@ -266,7 +266,7 @@ class QueryPanel(Panel):
         now = self._overlay()
         if now is not None:
             self._kept = (*self._kept, now)
-            self.said.setText(f"lane Query {now.number + 1} is kept")
+            self.said.setText(f"kept as lane Query {now.number + 1}")
             self._result = None
             self._show_overlays()
 

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from parsers.model import F64, I64, Progress
 from parsers.model.results import REQUEST_LOG
-from parsers.model.units import capital, duration, percent, three_digits
+from parsers.model.units import NS_PER_MS, capital, duration, percent, three_digits
 from rules.analysis.inference.capacity import capacity_of
 from rules.analysis.inference.engine_steps import StepKind, engine_steps
 from rules.analysis.inference.requests import AllowedTimes, Lateness, RequestSource
@@ -96,7 +96,6 @@ REQUESTS = (
 )
 PAGES = ("Engine steps", "Requests", "Latencies", "Capacity")
 MAX_ALLOWED_MS = 1e6
-NS_PER_MS = 1e6
 SIDE_WIDTH = 326
 FIGURES = ("p50", "p90", "p99")
 

@@ -89,7 +89,7 @@ class Arguments:
     def _ends_of_copies(self, events: I64) -> Mapping[int, str]:
         """The kinds of memory that a copy is between, where its name does not say them."""
         trace = self._trace
-        copies = events[trace.events.kind[events] == EventKind.MEMCPY]
+        copies = trace.events.only(events, EventKind.MEMCPY)
         kinds = {which: trace.attribute(which, copies).tolist() for which in _ENDS}
         found = {}
         for place, index in enumerate(copies.tolist()):

@@ -46,7 +46,9 @@ def write_table(trace: Trace, which: str, to: str, out: Path, progress: Progress
         raise TraceError(
             path,
             f"There are no {name or 'events, kernels, counters, allocations or results'} in it to write.",
-            f"It holds {', '.join(there)}: choose with --table." if there else "Record the program again.",
+            f"It holds {', '.join(there)}: choose one with --table."
+            if there
+            else "Record the program again.",
         )
     with in_one_piece(out) as part:
         if to == "parquet":

@@ -142,10 +142,10 @@ def _families(analysis: Analysis, device: int, stretch: tuple[int, int]) -> Mapp
     found = {}
     for value in np.unique(family[~copies]).tolist():
         mine = operations[(family == value) & ~copies]
-        found[Family(value).label] = clip(union(events.start[mine], events.end[mine]), t0, t1)
+        found[Family(value).label] = clip(union(*events.spans(mine)), t0, t1)
     if copies.any():
         mine = operations[copies]
-        found["copies"] = clip(union(events.start[mine], events.end[mine]), t0, t1)
+        found["copies"] = clip(union(*events.spans(mine)), t0, t1)
     return found
 
 

@@ -174,7 +174,7 @@ def _started_by(trace: Trace, calls: I64) -> I64:
 def idle_during(analysis: Analysis, calls: I64) -> pd.arrays.IntegerArray:
     """Time inside each call in which no GPU of its rank ran anything, between the first and the last operation."""
     trace = analysis.trace
-    start, end = trace.events.start[calls], trace.events.end[calls]
+    start, end = trace.events.spans(calls)
     rank = trace.lane_rank[trace.events.lane[calls]]
     idle = np.full(len(calls), -1, np.int64)
     for each in np.unique(rank).tolist():

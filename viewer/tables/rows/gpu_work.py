@@ -173,7 +173,7 @@ def _exposed(analysis: Analysis, events: I64, part: str) -> I64:
     for each in np.unique(device[device >= 0]).tolist():
         mine = np.flatnonzero(device == each)
         alone = getattr(analysis.time(each), part)
-        found[mine] = measure(alone, trace.events.start[events[mine]], trace.events.end[events[mine]])
+        found[mine] = measure(alone, *trace.events.spans(events[mine]))
     return found
 
 

@@ -25,7 +25,7 @@ class Allocations(RowTable):
     """Of each GPU the record that tells most: a snapshot, else what the profiler saw."""
 
     name: ClassVar[str] = "allocations"
-    about: ClassVar[str] = "one allocation of a GPU's memory"
+    about: ClassVar[str] = "one GPU memory allocation"
     columns: ClassVar[tuple[Column, ...]] = (
         Column("start_ns", "when it was made; empty where it is older than the recording"),
         Column("end_ns", "when it was given back; empty where it was held to the end"),
@@ -35,8 +35,8 @@ class Allocations(RowTable):
         Column("file", "its file"),
         Column("line", "and line"),
         Column("stack", "number of the stack that asked for it: the same for the same stack"),
-        Column("module", "the innermost module around it, where the timeline tells"),
-        Column("operator", "the operator or region that asked for it, where the timeline tells"),
+        Column("module", "innermost module it ran in, if the timeline shows it"),
+        Column("operator", "the operator or region that asked for it, if the timeline shows it"),
         RANK,
         DEVICE,
         Column("address", "where it lay"),

@@ -82,7 +82,7 @@ class Recording(RowTable):
         Column("length_ns", "from its start to its last event"),
         Column("analysed_from_ns", "where the analysed time begins, which summaries speak of"),
         Column("analysed_to_ns", "where the analysed time ends"),
-        Column("epoch_ns", "wall clock of its start (UTC), where known"),
+        Column("epoch_ns", "wall-clock time at its start (UTC), if known"),
     )
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:

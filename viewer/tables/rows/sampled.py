@@ -55,7 +55,7 @@ class MemoryAllocations(RowTable):
     """Where single allocations were recorded; the totals that others record are in ``counters``."""
 
     name: ClassVar[str] = "memory"
-    about: ClassVar[str] = "one allocation of a GPU's memory, from its allocator's history or snapshot"
+    about: ClassVar[str] = "one GPU memory allocation, from the allocator's history or a snapshot"
     columns: ClassVar[tuple[Column, ...]] = (
         Column("start_ns", "when it was allocated; empty where it is older than the history"),
         Column("end_ns", "when it was freed; empty where it was still held"),

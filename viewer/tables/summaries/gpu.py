@@ -17,7 +17,7 @@ from viewer.tables.table import Column, Summary, summary
 if TYPE_CHECKING:
     import pandas as pd
 
-SHARE = Column("gpu_time_share", "of the summed time of all operations on the GPU", "Share of GPU time")
+SHARE = Column("gpu_time_share", "share of the summed time of all GPU operations", "Share of GPU time")
 
 
 @summary
@@ -161,7 +161,11 @@ class CollectiveSummary(Summary):
             "waiting_ns", "waiting for others, exposed: mean over ranks, all calls together", "Exposed wait"
         ),
         Column("algorithm_bytes_per_s", "bytes of the message a second of transfer", "Algorithm"),
-        Column("bus_bytes_per_s", "what each link carries: that times the factor of the algorithm", "Bus"),
+        Column(
+            "bus_bytes_per_s",
+            "what each link carries: algorithm bandwidth times the algorithm's factor",
+            "Bus",
+        ),
         Column(
             "measured_bus_bytes_per_s", "what nccl-tests reached at this size; 0: none was opened", "Measured"
         ),
@@ -183,14 +187,14 @@ class RankSummary(Summary):
     columns: ClassVar[tuple[Column, ...]] = (
         Column("name", "which GPU, by its rank", "Rank"),
         Column("busy_share", "part of the analysed time in which it ran anything", "GPU busy"),
-        Column("compute_ns", "in which kernels ran", "Compute"),
-        Column("communication_ns", "of collectives, covered by compute or not"),
-        Column("exposed_communication_ns", "of collectives that no compute covers", "Exposed"),
+        Column("compute_ns", "time in which kernels ran", "Compute"),
+        Column("communication_ns", "time in collectives, overlapped by compute or not"),
+        Column("exposed_communication_ns", "time in collectives that compute does not overlap", "Exposed"),
         Column("waiting_ns", "inside collectives before the transfer could start, exposed", "Exposed wait"),
         Column("makes_wait_ns", "how long the others waited for it, on average", "Makes wait"),
         Column("late_ns", "how long after the first rank it comes to a collective, median", "Late by"),
         Column("last_share", "part of its collectives to which it came last", "Last"),
-        Column("idle_ns", "in which it ran nothing", "Idle"),
+        Column("idle_ns", "time in which it ran nothing", "Idle"),
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:

@@ -133,7 +133,7 @@ class MemoryPeaks(Summary):
         Column("allocated_bytes", "most that was allocated"),
         Column("reserved_bytes", "most that the allocator had reserved, where recorded"),
         Column("peak_at_ns", "when most was allocated"),
-        Column("growth_per_step_bytes", "by how much more is held after each step, where it grows"),
+        Column("growth_per_step_bytes", "how much more is held after each step, if memory grows"),
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:

@@ -105,7 +105,7 @@ def index_of(
 
 def _busy(trace: Trace, operations: I64) -> Row | None:
     """When a device is busy; communication beside its own work is part of that work."""
-    start, end = trace.events.start[operations], trace.events.end[operations]
+    start, end = trace.events.spans(operations)
     communicates = np.isin(operations, trace.collective_kernels)
     if not communicates.any():
         times = union(start, end)

@@ -70,14 +70,14 @@ def _nested(trace: Trace, thread: int, lane: int) -> NestedCalls:
     for depth in np.unique(level).tolist():
         own = events.rows(thread).get(depth, slice(0, 0))
         both = np.concatenate((np.arange(own.start, own.stop), calls[level == depth]))
-        both = both[np.argsort(events.start[both], kind="stable")]
+        both = events.by_start(both)
         rows[depth] = ThreadRow(row_index(*drawn_in_turn(events, both)), both)
     return NestedCalls(lane, part.start, level, rows)
 
 
 def drawn_in_turn(events: EventTable, which: I64) -> tuple[I64, I64, I32]:
     """Start, end and name of events in the order of their starts, each drawn until the next one begins at most."""
-    start, end = events.start[which], events.end[which]
+    start, end = events.spans(which)
     end[:-1] = np.minimum(end[:-1], start[1:])
     return start, end, events.name[which]
 

@@ -14,7 +14,7 @@ from viewer.timeline.geometry.row_index import Row
 def event_at(events: EventTable, lane: int, depth: int, when: float, tolerance: float) -> int:
     """The event of a row at ``when``, else the nearest one within ``tolerance`` ns; -1 where there is none."""
     part = events.window(lane, depth, int(when - tolerance) - 1, int(when + tolerance) + 2)
-    found = _nearest(events.start[part], events.end[part], when, tolerance)
+    found = _nearest(*events.spans(part), when, tolerance)
     return part.start + found if found >= 0 else -1
 
 

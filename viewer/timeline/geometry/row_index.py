@@ -83,7 +83,7 @@ def row_index(start: I64, end: I64, name: I32, first: int = 0) -> Row:
 def lane_rows(events: EventTable, lane: int) -> list[Row]:
     """The indexed rows of one lane, outermost first."""
     return [
-        row_index(events.start[part], events.end[part], events.name[part], part.start)
+        row_index(*events.spans(part), events.name[part], part.start)
         for _, part in sorted(events.rows(lane).items())
     ]
 

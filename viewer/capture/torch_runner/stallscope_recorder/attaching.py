@@ -23,7 +23,6 @@ from .status import Status
 
 NAME = "dynolog"  # what Kineto calls whoever answers
 _HEAD = struct.Struct("<Q32s")  # size of what follows, and its kind
-_CONTEXT = struct.Struct("<iiq")  # GPU, process, job
 _REQUEST = struct.Struct("<iiq")  # wanted, number of processes, job; then the process and its ancestors
 _ACTIVITIES = 2
 _POLL = 0.1

@@ -24,4 +24,4 @@ class NcclStart(Change):
         if "nccl" not in str(torch_module().distributed.get_backend()):
             return "the ranks don't communicate through NCCL"
         set_by_user = next((name for name in self.environment if os.environ.get(name)), None)
-        return "{} is set already".format(set_by_user) if set_by_user else None
+        return "{} is already set".format(set_by_user) if set_by_user else None

@@ -26,4 +26,4 @@ class CudaAllocConf(Change):
         if program.device != "cuda":
             return NO_GPU
         set_by_user = next((name for name in _NAMES if os.environ.get(name)), None)
-        return "{} is set already".format(set_by_user) if set_by_user else None
+        return "{} is already set".format(set_by_user) if set_by_user else None

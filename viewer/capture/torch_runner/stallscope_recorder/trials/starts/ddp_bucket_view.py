@@ -18,7 +18,7 @@ class DdpBucketView(DdpStart):
     title = "Let gradients share memory with their buckets (gradient_as_bucket_view)"
 
     def reason_against(self, model: Any) -> Optional[str]:
-        return "gradient_as_bucket_view is set already" if model.gradient_as_bucket_view else None
+        return "gradient_as_bucket_view is already set" if model.gradient_as_bucket_view else None
 
     def edits(self, program: Program) -> Tuple[Edit, ...]:
         return (Edit("ddp", (("gradient_as_bucket_view", "True"),)),)

@@ -18,7 +18,7 @@ class DdpStaticGraph(DdpStart):
     title = "Declare the graph static (static_graph)"
 
     def reason_against(self, model: Any) -> Optional[str]:
-        return "static_graph is set already" if getattr(model, "static_graph", False) else None
+        return "static_graph is already set" if getattr(model, "static_graph", False) else None
 
     def edits(self, program: Program) -> Tuple[Edit, ...]:
         return (Edit("ddp", (("static_graph", "True"),), ("find_unused_parameters",)),)

@@ -20,7 +20,7 @@ class PersistentWorkers(LoaderStart):
     def reason_against(self, loader: Any) -> Optional[str]:
         if not loader.num_workers:
             return "the DataLoader has no workers"
-        return "persistent_workers is set already" if loader.persistent_workers else None
+        return "persistent_workers is already set" if loader.persistent_workers else None
 
     def edits(self, program: Program) -> Tuple[Edit, ...]:
         return (Edit("loader", (("persistent_workers", "True"),)),)

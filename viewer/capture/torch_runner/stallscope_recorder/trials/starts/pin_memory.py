@@ -21,7 +21,7 @@ class PinMemory(LoaderStart):
         return NO_GPU if program.device != "cuda" else super().can(program)
 
     def reason_against(self, loader: Any) -> Optional[str]:
-        return "pin_memory is set already" if loader.pin_memory else None
+        return "pin_memory is already set" if loader.pin_memory else None
 
     def edits(self, program: Program) -> Tuple[Edit, ...]:
         return (Edit("loader", (("pin_memory", "True"),)),)
