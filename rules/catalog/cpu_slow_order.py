@@ -14,16 +14,14 @@ from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import union
-from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
-from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.analysis.cpu.cpu_time import CpuTime
+from rules.findings.base import Category, Finding, Need, rule
 from rules.kernels.memory_orders import orders_differ
 from rules.kernels.operator_roofs import shown_shapes, work_of
 from rules.losses.at_once import FASTEST_READ
-from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, culprit_of, longest_of, own_lines
+from rules.losses.cpu_rule import CpuRule, line_or_operator
+from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, longest_of
 from rules.remedies.kernels import LONG_SIDES, SAME_ORDER
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import of_every_step
 
 # as what they read and write: on one busy core sums of tensors in one order take 3 times as long as at FASTEST_READ, in
 # two orders 15 times, and a softmax over three numbers 26 times where one over long columns takes 4
@@ -40,7 +38,7 @@ _SIMPLE = _SOFTMAX | {
 
 
 @rule
-class CpuSlowOrder(Rule):
+class CpuSlowOrder(CpuRule):
     """Sums, products, copies and the like of tensors that lie in memory in an awkward order, on the CPU."""
 
     id: ClassVar[str] = "cpu-slow-order"
@@ -69,16 +67,13 @@ When it is wrong
     If other programs use the same cores all the time.
 """
 
-    def check(self, analysis: Analysis) -> Iterable[Finding]:
-        time = cpu_time(analysis)
-        if time is None or not time.is_all or time.steps < MIN_STEPS:
-            return
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
         trace, table = analysis.trace, analysis.trace.events
         slow = sorted(_slow(time), key=lambda each: -float(table.duration[each[0]].sum()) + each[1])
         if not slow:
             return
         events = np.concatenate([each for each, _ in slow])
-        spans = union(table.start[events], table.end[events])
+        spans = union(*table.spans(events))
         took = time.without_recorder(spans)
         lost = round(took - sum(least for _, least in slow))
         if lost < MIN_SHARE * time.step_ns:
@@ -89,25 +84,21 @@ When it is wrong
         dims = shown_shapes(trace.text_attribute(Attribute.INPUT_DIMS, worst))
         calls, least = slow[0]
         step = f"{duration(took / time.steps)} of the {duration(time.step_ns / time.steps)} of a step"
-        yield self.finding(
+        yield self.lost(
             analysis,
-            ceiling_ns=lost,
-            window_ns=time.step_ns,
-            headline=Headline(
-                f"{name} works along a short side"
-                if short
-                else f"{name} reads tensors in different memory orders",
-                of_every_step(analysis, took / time.step_ns),
-            ),
+            time,
+            lost,
+            f"{name} works along a short side"
+            if short
+            else f"{name} reads tensors in different memory orders",
+            took=took,
             account=f"{name} of {dims} takes {duration(float(np.median(table.duration[calls])))} a call. Reading and "
             f"writing its tensors takes {duration(least / len(calls))} at the speed of a core. "
             + ("" if short else "By their strides, they lie in memory in different orders. ")
             + f"Such operators take {step}.",
             remedy=LONG_SIDES if short else SAME_ORDER,
-            culprit=culprit_of(
-                analysis, own_lines(analysis, time, spans), Culprit(CulpritKind.OPERATOR, name)
-            ),
-            evidence=longest_of(int(table.lane[worst]), spans, name),
+            culprit=line_or_operator(analysis, time, name, spans),
+            evidence=longest_of(time, spans, name),
             confidence="medium",
         )
 
@@ -115,7 +106,7 @@ When it is wrong
 def _slow(time: CpuTime) -> list[tuple[I64, float]]:
     """The calls of each operator and shape that is slow, and what reading and writing takes at least for all (ns)."""
     trace, table = time.trace, time.trace.events
-    events = time.activity.events[time.activity.kind == EventKind.CPU_OP]
+    events = time.activity.of_kind(EventKind.CPU_OP)
     events = events[named(trace, events, _SIMPLE.__contains__)]
     events = events[np.lexsort((-table.end[events], table.start[events]))]
     reached = np.maximum.accumulate(np.append(0, table.end[events]))[:-1]
