@@ -12,6 +12,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.logs.clocks import ClockFacts
 from rules.catalog.allocation_in_step import _without_cache
 from rules.catalog.awkward_matrix_shapes import _image
+from rules.catalog.cpu_recording import _are_held_up, _largest, _of_the_profiler
 from rules.kernels.moved_bytes import rows_read
 from rules.remedies.kernels import has_tf32
 from tests.rules.builder import TinyTrace, steps
@@ -114,3 +115,29 @@ def test_two_batches_show_that_loading_comes_again(loads: int, told: bool) -> No
 
     found = {each.rule for each in diagnose(steps(2, 1_000.0, body).build()).findings}
     assert ("cpu-loading" in found) is told
+
+
+@pytest.mark.parametrize(
+    ("each_ns", "per_second", "held_up"),
+    [(100_000, 0.9e9, True), (99_000, 0.9e9, False), (100_000, 1.1e9, False)],
+)
+def test_products_are_held_up_that_take_a_tenth_of_a_millisecond_below_a_gigaflop(
+    each_ns: int, per_second: float, held_up: bool
+) -> None:
+    products = SimpleNamespace(ns=10 * each_ns, calls=10, per_second=per_second)
+    assert _are_held_up(cast(Any, products)) is held_up
+
+
+@pytest.mark.parametrize(("ns", "told"), [(200, True), (199, False)])
+def test_what_is_longest_is_named_in_a_title_from_a_fifth_of_the_time_on(ns: int, told: bool) -> None:
+    trace = TinyTrace()
+    event = trace.op(0, 10, "aten::mm")
+    analysis = SimpleNamespace(window_ns=1000)
+    assert bool(_largest(trace.build(), [(event, ns)], cast(Any, analysis))) is told
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.031, True), (0.029, False)])
+def test_the_profiler_is_told_from_three_percent_of_the_time_on(share: float, told: bool) -> None:
+    analysis = SimpleNamespace(steps_in_window=4, window_ns=4_000_000)
+    time = SimpleNamespace(recorder_share=share)
+    assert bool(_of_the_profiler(cast(Any, analysis), cast(Any, time))) is told
