@@ -30,6 +30,11 @@ def share_of(replay: Replay, operations: BOOL) -> float:
     return float(took[operations].sum() / max(took.sum(), 1.0))
 
 
+def smaller(replay: Replay, one: Change, other: Change) -> Change:
+    """The one of two changes that gives less."""
+    return max(one, other, key=lambda each: replay.time([each]))
+
+
 def without_calls(replay: Replay, nodes: BOOL, gaps: float = 1.0) -> Change:
     """These calls are never made, launch nothing, and this part of the time before them is gone, too."""
     launched = nodes[replay.device.launch]

@@ -25,6 +25,7 @@ from rules.terms.shares import MAJORITY
 LONG_NS = 250_000.0  # host time before a call that no launching explains
 TOO_LONG_FOR_LAUNCHING_NS = 1_000_000.0  # operators that launch nothing for longer calculate on the CPU
 MUCH_DATA = 1_000_000  # bytes of a step
+READ_PER_NS = 10.0  # bytes that a core works through: half of what it reads and writes at best
 MIN_SILENT = 0.3  # of a gap or a phase: where it is less, what lies between is no part of it
 FEW_LAUNCHES = 20  # between two long gaps or waits of one phase
 FEW_WAITS = 16  # with no long gap between them: a loop of more is a fault of its own
@@ -91,6 +92,17 @@ def left_of_unknown(replay: Replay, copied: BOOL) -> tuple[float, float]:
     if per_step(replay, float(amount[sent].sum())) < MUCH_DATA:
         return 0.0, 0.0
     return LEFT_ON_GPU / 2, LEFT_ON_GPU
+
+
+def on_copied_data(replay: Replay, copied: BOOL, own: float) -> float:
+    """Which part of some work (ns) going once through what these calls copy to the host takes; 0 if it says nothing.
+
+    Hardly anything of the work, or nearly all of it, is one thing.
+    """
+    amount = replay.analysis.trace.attribute(Attribute.BYTES, replay.device.event)
+    sent = copies(replay, CopyKind.D2H) & copied[replay.device.launch]
+    part = float(amount[sent].sum()) / READ_PER_NS / max(own, 1.0)
+    return part if MIN_APART <= part <= 1 - MIN_APART else 0.0
 
 
 def host_phases(replay: Replay, around: Surroundings) -> list[HostPhase]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rules.analysis.analysis import Analysis
+from rules.findings.category import Category
 from rules.fixes.base import EXPLANATION_HEADINGS, fixes
 from rules.fixes.plan import Plan, Promise, make_plan, plan_of
 from rules.replay.overlay import Overlay
@@ -167,8 +168,10 @@ def test_64_bits_become_32(kernel: str, gain: float) -> None:
             trace.operation(20 + place * 215, 235 + place * 215, f"void {kernel}", 5 + place * 6)
         trace.call(70, 1985, "cudaDeviceSynchronize")
 
-    made = promised(plan_of_body(body, into=TinyTrace(capability=(9, 0))))
-    assert made.get("use-single-precision", 0) == pytest.approx(gain, rel=0.3)
+    plan = plan_of_body(body, into=TinyTrace(capability=(9, 0)))
+    assert promised(plan).get("use-single-precision", 0) == pytest.approx(gain, rel=0.3)
+    told = [each.proposal.categories for each in plan.promises if each.proposal.fix == "use-single-precision"]
+    assert told == [(Category.FP64, Category.SLOW_OPERATOR)] * bool(gain)
 
 
 def tensor_cores_for_products(training: bool) -> Promise:

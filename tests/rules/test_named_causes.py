@@ -293,8 +293,9 @@ def recomputed(
     operator: str = "aten::linear",
     before: bool = False,
     after: bool = False,
+    multiplied: float = 0.5,
 ) -> Plan:
-    """A backward pass that first computes the forward pass again, for ``again`` us.
+    """A backward pass that first computes the forward pass again, for ``again`` us, of which products are a part.
 
     In the same function another operator runs right before that, or right behind it.
     """
@@ -311,8 +312,11 @@ def recomputed(
             trace.op(2_205, 2_215, "aten::gather", AUTOGRAD)
             trace.operation(2_127 + again, 2_137 + again, "void gather", 2_206, thread=AUTOGRAD)
         trace.op(2_110, 2_150, operator, AUTOGRAD)
-        trace.operation(2_125, 2_125 + again / 2, "void gemm", 2_115, thread=AUTOGRAD)
-        trace.operation(2_125 + again / 2, 2_125 + again, "void add", 2_155, thread=AUTOGRAD)
+        product = 2_125 + again * multiplied
+        trace.operation(2_125, product, "void gemm", 2_115, thread=AUTOGRAD)
+        trace.operation(
+            product, 2_125 + again, "void vectorized_elementwise_kernel<4>", 2_155, thread=AUTOGRAD
+        )
         trace.op(2_160, 2_200, operator, AUTOGRAD)
         trace.operation(2_125 + again, 2_126 + again, "void gemm", 2_165, thread=AUTOGRAD)
         for number in range(12):

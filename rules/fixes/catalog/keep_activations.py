@@ -8,8 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import BOOL
+from parsers.model.events import of_kinds
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.gpu.memory_bound import FUSABLE
 from rules.analysis.names.operators import FORWARD
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
@@ -19,6 +21,7 @@ from rules.fixes.forms.graph_passes import computed_again_in_graphs
 from rules.memory.room import is_nearly_full
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
+from rules.terms.shares import MAJORITY
 from rules.wording.words import for_pytorch
 
 _CODE = """# transformers: model.gradient_checkpointing_disable()
@@ -53,7 +56,7 @@ What makes it more or less
             return
         yield Proposal(
             title=f"Keep activations instead of recomputing them: {percent(share)} of the GPU's time",
-            categories=(Category.SLOW_OPERATOR, Category.GPU_BOUND, Category.LAUNCH_BOUND),
+            categories=_categories(analysis, replay, again[device.launch]),
             culprit="activation checkpointing",
             problem="Activations are computed twice",
             remedy=remedy(
@@ -68,6 +71,14 @@ What makes it more or less
             expected=together(without_calls(replay, again), durations_times(in_graphs > 0, 1 - in_graphs)),
             depends_on="whether the GPU's memory has room for the activations",
         )
+
+
+def _categories(analysis: Analysis, replay: Replay, again: BOOL) -> tuple[Category, ...]:
+    """What it is told as: of kernels that only move memory, too, where most of what is computed again does."""
+    family = analysis.family_of_string[analysis.trace.events.name[replay.device.event]]
+    moving = share_of(replay, again & of_kinds(family, *FUSABLE))
+    memory = (Category.MEMORY_BOUND_KERNELS,) if moving > MAJORITY * share_of(replay, again) else ()
+    return Category.SLOW_OPERATOR, Category.GPU_BOUND, Category.LAUNCH_BOUND, *memory
 
 
 def computed_again(analysis: Analysis, replay: Replay) -> BOOL:

@@ -66,7 +66,7 @@ What makes it more or less
         products = convolution | product
         yield Proposal(
             title=f"Use 32-bit numbers: {percent(share)} of the GPU's time computes in double precision",
-            categories=(Category.FP64,),
+            categories=(Category.FP64, Category.SLOW_OPERATOR),
             culprit=trace.name(int(device.members[np.flatnonzero(double)[0]])),
             remedy=single_precision(trace, then_tf32=bool(products.any())),
             expected=together(rest, faster(replay, products, np.maximum(REACHED * ratio, PRODUCTS))),

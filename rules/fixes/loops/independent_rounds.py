@@ -8,13 +8,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from parsers.model import BOOL, I64, EventKind
+from parsers.model import BOOL, I64
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.fixes.changes import of_nodes
+from rules.fixes.loops.items import operators_of
 from rules.kernels.recorded_shapes import inputs_of_events
 from rules.replay.loops import Loop
 from rules.replay.replay import Replay
@@ -52,7 +53,7 @@ def independent_rounds(analysis: Analysis, replay: Replay, loops: Sequence[Loop]
             continue
         thread = int(replay.host.thread[loop.first])
         if thread not in operators:
-            operators[thread] = _operators(analysis, replay, thread)
+            operators[thread] = operators_of(analysis, replay, thread)
         if _is_no_chain(analysis, replay, loop, operators[thread]):
             found.add(loop.times)
     return found
@@ -85,14 +86,6 @@ class _Product:
     go: int
     left: int
     right: int
-
-
-def _operators(analysis: Analysis, replay: Replay, thread: int) -> I64:
-    """Operators of a replayed thread, by their start."""
-    trace = analysis.trace
-    events = np.concatenate([analysis.threads.events(each) for each in replay.host.members[thread]])
-    operators: I64 = trace.events.only(events, EventKind.CPU_OP)
-    return trace.events.by_start(operators)
 
 
 def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64) -> bool:

@@ -17,6 +17,7 @@ from rules.fixes.changes import copies, of_nodes
 from rules.fixes.counted_rows import counts_rows
 from rules.fixes.loops.carried import picks_what_was_found
 from rules.fixes.loops.independent_rounds import independent_rounds
+from rules.fixes.loops.items import carry_a_state
 from rules.fixes.optimizers import optimizer_calls
 from rules.replay.loops import Loop, loops_of
 from rules.replay.replay import Replay
@@ -64,7 +65,8 @@ def item_loops(analysis: Analysis, replay: Replay) -> tuple[Loop, ...]:
             found.append(loop)
         else:
             found += _groups(replay, loop)
-    return tuple(found)
+    carried = carry_a_state(analysis, replay, found)
+    return tuple(loop for loop, carries in zip(found, carried, strict=True) if not carries)
 
 
 def in_loops(analysis: Analysis, replay: Replay) -> BOOL:
