@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import BOOL, F64, Attribute, CopyKind, derived
+from parsers.model import BOOL, F64, I64, Attribute, CopyKind, derived
 from parsers.model.events import of_kinds
 from parsers.model.names.calls import WORK_CALLS, Call
 from rules.analysis.analysis import Analysis
@@ -23,7 +23,8 @@ OWN_NS = 250_000.0  # without a record: the program does something of its own
 def reduced_in_turn(analysis: Analysis) -> BOOL:
     """The calls of all rounds but the first, where small collectives are read back in three or more rounds in a row.
 
-    Barriers behind a value, or behind the last one, belong to them.
+    Barriers behind a value, or behind the last one, belong to them. Of values that end a step that the program marks,
+    the first round's collective and read-back do as well: nothing in the step needs them.
     """
     replay = replay_of(analysis)
     host, found = replay.host, np.zeros(len(replay.host), bool)
@@ -38,16 +39,23 @@ def reduced_in_turn(analysis: Analysis) -> BOOL:
     met, launches = (np.cumsum(each)[last] for each in (meets, of_kinds(host.call, *WORK_CALLS)))
     follows = (np.diff(met) > 0) & (np.diff(launches) <= MAX_LAUNCHES)
     follows &= (np.diff(host.thread[last]) == 0) & (np.diff(host.step[last]) == 0)
+    marked = bool(len(analysis.steps)) and all(step.event >= 0 for step in analysis.steps)
+    last_work = _no_work_behind(replay)
     for row in np.split(last, np.flatnonzero(~follows) + 1):
         values = row[read[row]]
         if len(values) >= MIN_ROUNDS:
-            found[values[0] + 1 : row[-1] + 1] = True
+            ends = marked and last_work[row[-1]]
+            first = np.flatnonzero(meets[: values[0]])[-1] if ends else values[0] + 1
+            found[first : row[-1] + 1] = True
     return found
 
 
-def rounds_of(replay: Replay, calls: BOOL) -> float:
-    """How many values a step of one rank reads back in these calls."""
-    values = np.count_nonzero(calls & _small_reads(replay))
+def values_of(replay: Replay, calls: BOOL) -> float:
+    """How many values a step of one rank reads back in these calls, and in a first round right before them."""
+    reads = _small_reads(replay)
+    begins = np.flatnonzero(calls & ~np.append(False, calls[:-1]))
+    before = reads[np.maximum(begins - 1, 0)] | (reads[np.maximum(begins - 2, 0)] & ~calls[begins - 2])
+    values = np.count_nonzero(calls & reads) + np.count_nonzero(before)
     return values / max(replay.steps, 1) / max(len(replay.spans), 1)
 
 
@@ -64,6 +72,16 @@ def own_time(replay: Replay) -> F64:
     """What of the time before each call the program does something that reducing values does not explain (ns)."""
     silent = np.minimum(surroundings_of(replay.analysis).silent_ns, replay.usual.gap)
     return np.where(silent >= OWN_NS, silent, 0.0)
+
+
+def _no_work_behind(replay: Replay) -> BOOL:
+    """Whether a thread launches nothing more in a step behind each call."""
+    host = replay.host
+    of_step = host.thread * (int(host.step.max(initial=0)) + 1) + host.step
+    launches: I64 = np.cumsum(of_kinds(host.call, *WORK_CALLS))
+    whole = np.zeros(int(of_step.max(initial=0)) + 1, np.int64)
+    np.maximum.at(whole, of_step, launches)
+    return np.asarray(launches == whole[of_step])
 
 
 def _small_reads(replay: Replay) -> BOOL:

@@ -13,7 +13,7 @@ from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import together, without_meetings
 from rules.fixes.loops.filled import joined
-from rules.fixes.reduced_in_turn import meetings_inside, own_time, reduced_in_turn, rounds_of
+from rules.fixes.reduced_in_turn import meetings_inside, own_time, reduced_in_turn, values_of
 from rules.losses.owners import place_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
@@ -40,7 +40,8 @@ When it applies
 What is changed in the replay
     One collective and one read-back remain: the others, what they wait for, and the CPU's time from one to the next are
     gone. The GPU's other work stays, without the 1.5 us that each kernel takes to start, and so does what the program
-    does for 250 us or longer in which nothing is recorded.
+    does for 250 us or longer in which nothing is recorded. Where nothing follows in a step that the program marks, no
+    value is needed in it: then none is read.
 
 What makes it more or less
     Whether a value is needed before the next one is computed. If they are only logged, reading them in every hundredth
@@ -51,7 +52,7 @@ What makes it more or less
         later = reduced_in_turn(analysis)
         if len(replay.spans) < 2 or not later.any():
             return
-        values = round(rounds_of(replay, later)) + 1
+        values = round(values_of(replay, later))
         place = place_of(analysis, later.astype(np.float64))
         where = f" in {place}" if place else ""
         yield Proposal(
