@@ -19,8 +19,8 @@ from rules.fixes.catalog.convert_once import _of_weights
 from rules.fixes.catalog.spread_slow_steps import _slow_steps
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.plan import Promise
-from rules.fixes.work_of_one_rank import part_of_all_ranks
 from rules.replay.replay import Change, Replay, replay_of
+from rules.replay.work_of_one_rank import part_of_all_ranks
 from tests.rules.builder import TinyTrace, steps
 
 Body = Callable[[TinyTrace, int], None]
