@@ -11,6 +11,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, pairs
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
+from rules.analysis.ranks.stages import stages_of
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.losses.lost_time import evidence_of
 from rules.remedies.communication import keep_up
@@ -65,11 +66,13 @@ What to try
 
 When it is wrong
     If only some of the ranks were recorded, the late one may be among the others. The profiler itself can slow one
-    rank.
+    rank. Stages of a pipeline wait for one another by design, and have a finding of their own.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
+        if stages_of(trace):
+            return  # stages work one after the other
         ranks = ranks_of(analysis)
         ceiling = ranks.lost_to_late
         if ceiling and (gain := gain_without_late_ranks(analysis)) is not None:

@@ -66,7 +66,7 @@ def _of_step(facts: ManyRanksDiagnosis, ns: float) -> str:
 
 def _late(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
     run, late, ceiling = facts.run, facts.late, facts.late_ceiling
-    if not late or ceiling < run.thresholds[MIN_SHARE] * run.window_ns:
+    if not late or run.stages or ceiling < run.thresholds[MIN_SHARE] * run.window_ns:
         return
     yield Finding(
         rule="late-rank",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from parsers.model import Trace
 from parsers.ranks.merge import merge
+from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.stages import stages_of
@@ -70,9 +73,12 @@ def test_a_recorded_pipeline_is_named_and_python_is_not_accused(shared_data: Pat
     assert Category.HOST_BOUND not in loud
 
 
-def promises_of_stages(calls: int) -> dict[str, Promise]:
-    """Rank 0 works 1 ms, passes on, and works 2 ms when rank 1 has worked 1 ms; its launches take 20 us each."""
+def unequal_stages(
+    calls: int, answer: float = 1_000, ways: Mapping[str, str] = MappingProxyType({})
+) -> Trace:
+    """Rank 0 works 1 ms, passes on, and works 2 ms when rank 1 has worked; its launches take 20 us each."""
     trace = TinyTrace()
+    answered = 1_110 + answer
     for rank in range(2):
 
         def body(made: TinyTrace, _: int, rank: int = rank) -> None:
@@ -83,22 +89,38 @@ def promises_of_stages(calls: int) -> dict[str, Promise]:
                     made.operation(at, at + each, "void gemm", launched + place * 20, device=rank)
 
             def message(begin: float, end: float, launched: float, way: str) -> None:
-                made.collective(begin, end, launched, device=rank, stream=7, collective=way)
+                made.collective(begin, end, launched, device=rank, stream=7, collective=ways.get(way, way))
 
             if rank == 0:
                 stretch(100, 1_100, 10, calls)
                 message(1_100, 1_110, 15 + calls * 20, "send")
-                message(1_110, 2_120, 25 + calls * 20, "recv")
-                stretch(2_120, 4_120, 35 + calls * 20, 2 * calls)
+                message(1_110, answered + 10, 25 + calls * 20, "recv")
+                stretch(answered + 10, answered + 2_010, 35 + calls * 20, 2 * calls)
             else:
                 message(50, 1_110, 10, "recv")
-                stretch(1_110, 2_110, 30, calls)
-                message(2_110, 2_120, 40 + calls * 20, "send")
-            made.call(60 + calls * 60, 4_140, "cudaDeviceSynchronize")
+                stretch(1_110, answered, 30, calls)
+                message(answered, answered + 10, 40 + calls * 20, "send")
+            made.call(60 + calls * 60, answered + 2_030, "cudaDeviceSynchronize")
 
         trace.rank = rank
-        steps(6, 4_150, body, into=trace)
-    return {each.proposal.fix: each for each in make_plan(Analysis(trace.build())).promises}
+        steps(6, answered + 2_040, body, into=trace)
+    return trace.build()
+
+
+def promises_of_stages(calls: int) -> dict[str, Promise]:
+    analysis = Analysis(unequal_stages(calls))
+    return {each.proposal.fix: each for each in make_plan(analysis).promises}
+
+
+def test_a_stage_with_more_work_is_not_told_as_a_late_rank_but_a_rank_of_equals_is() -> None:
+    ways = {"recv": "sendrecv", "send": "sendrecv"}
+    for among_equals in (False, True):
+        rules = {
+            each.rule
+            for each in diagnosis_of(Analysis(unequal_stages(10, 200, ways if among_equals else {}))).findings
+        }
+        assert ("late-rank" in rules) is among_equals
+        assert ("pipeline-bubble" in rules) is not among_equals
 
 
 def test_no_stage_is_late_and_no_more_is_promised_than_never_waiting_gives() -> None:
