@@ -8,10 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model.late.masked_arrays import load_when_wanted
-
-load_when_wanted()
-
 Array = npt.NDArray[Any]
 BOOL = npt.NDArray[np.bool_]
 F64 = npt.NDArray[np.float64]
