@@ -74,7 +74,9 @@ def test_rounds_that_only_compute_the_next_state_are_compiled_and_not_done_at_on
 
 
 @pytest.mark.parametrize(
-    "begins", [taking("select"), taking("index"), taking("slice"), taking("eq"), sending], ids=str
+    "begins",
+    [*(taking(name) for name in ("select", "index", "slice", "eq")), sending],
+    ids=["select", "index", "slice", "eq", "sending"],
 )
 def test_rounds_that_take_an_item_are_done_at_once(begins: Taken) -> None:
     assert joined(simulated(begins=begins))
