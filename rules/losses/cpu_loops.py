@@ -155,7 +155,7 @@ def _is_of_items(time: CpuTime, rounds: Rounds, operators: I64, step: I64, backw
     body = slice(rounds.first, rounds.first + rounds.body)
     called = [time.trace.name(each) for each in operators[body].tolist()]
     reads = sum(each in READ_BACKS for each in called)
-    if backward[body].all() or reads >= MAX_READ_BACKS * len(called):
+    if backward[body].all() or reads > MAX_READ_BACKS * len(called):
         return False
     before = operators[max(rounds.first - rounds.body, 0) : rounds.first].tolist()
     parted = any(time.trace.name(each) == PARTED for each in before)

@@ -45,6 +45,20 @@ def test_only_so_many_operators_are_looked_into_for_loops(monkeypatch: pytest.Mo
     assert part.share == pytest.approx(whole.share, rel=0.01)
 
 
+@pytest.mark.parametrize(("others", "is_loop"), [(6, True), (5, False)])
+def test_rounds_of_which_more_than_a_quarter_reads_values_only_look_at_them(
+    others: int, is_loop: bool
+) -> None:
+    """As where a confusion matrix is counted: two values are read for each cell that is written."""
+
+    def one(trace: TinyTrace, at: float, _: int) -> None:
+        names = ["aten::item"] * 2 + ["aten::select", "aten::add_", *["aten::copy_"] * others][:others]
+        for place, name in enumerate(names):
+            trace.op(at + 5 * place, at + 5 * place + 4, name)
+
+    assert bool(rounds(50, one).loops) is is_loop
+
+
 @pytest.mark.parametrize(("took", "computed"), [(10, 0.0), (400, 0.91)])
 def test_what_the_items_of_a_loop_compute_stays_and_calling_them_does_not(
     took: float, computed: float
