@@ -15,7 +15,7 @@ from rules.analysis.names.families import Family
 from rules.replay.replay import replay_of
 
 MIN_TIMES = 8  # fewer in a row are layers of a small model, or chance
-MAX_BODY_LENGTH = 64  # calls
+MAX_BODY_LENGTH = 160  # calls
 PRODUCT = -100
 _SIZES = regex(r"\d+")
 _WAYS = regex(r"(vectorized|unrolled|index|legacy)?_?elementwise_kernel(_with_index)?")

@@ -24,6 +24,7 @@ MIN_SIZES = 3  # of the same product in a loop: fewer are two ways of the same s
 MIN_ROUNDS = 16  # that pick rows and put others back: networks over graphs have fewer layers
 _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
 _SELECT = "aten::select"
+_SLICE = "aten::slice"
 _ACCUMULATE = "torch::autograd::AccumulateGrad"
 
 
@@ -33,7 +34,7 @@ def independent_rounds(analysis: Analysis, replay: Replay, loops: Sequence[Loop]
     Matrices of different sizes follow one another in no model. Rounds that pick rows, multiply, and add the result to
     other rows go through relations or experts, unless they sample, as each token of a text does. Where a round ends
     with another size than it begins with, or takes its input out of a stack, it is no layer, and where each has weights
-    of its own, it is no step of a recurrence.
+    of its own, it is no step of a recurrence. A batch may be cut into chunks that go through the same network.
     """
     picks = of_nodes(replay, named(analysis.trace, replay.device.event, picks_rows))
     puts = of_nodes(replay, named(analysis.trace, replay.device.event, _puts))
@@ -89,7 +90,7 @@ class _Product:
 
 
 def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64) -> bool:
-    """Whether no round takes what the one before gives, by the sizes of its products, and each has its own weights.
+    """Whether no round takes what the one before gives: chunks of a batch, or, by the sizes of products, own weights.
 
     The second round is looked at: a product before the loop can stand for one of its first round.
     """
@@ -100,6 +101,8 @@ def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64)
     products = _products(analysis, inside[named(trace, inside, _PRODUCTS.__contains__)])
     if not products:
         return False
+    if _are_chunks(analysis, inside[named(trace, inside, _SLICE.__eq__)], products[0], loop.times):
+        return True
     chosen = _chosen(analysis, inside[named(trace, inside, _SELECT.__eq__)], loop.times)
     weights = [each.right for each in products]
     own = sum(weights) in chosen or chosen.issuperset(weights)
@@ -113,6 +116,16 @@ def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64)
     after = operators[slice(*np.searchsorted(starts, (int(host.end[loop.last - 1]), step.end)).tolist())]
     accumulated = named(trace, after, lambda name: name.startswith(_ACCUMULATE))
     return own or int(np.count_nonzero(accumulated)) >= loop.times * len(products)
+
+
+def _are_chunks(analysis: Analysis, slices: I64, product: _Product, rounds: int) -> bool:
+    """Whether each round multiplies as many rows as a tensor cut into so many pieces has in each of them.
+
+    A step through time takes one row of time, or a column of the whole batch.
+    """
+    rows = product.left // max(product.come, 1)
+    cut = [shapes[0][0] for shapes in inputs_of_events(analysis.trace, slices) if shapes and shapes[0]]
+    return rows > 1 and any((rounds - 1) * rows < whole <= (rounds + 1) * rows for whole in cut)
 
 
 def _products(analysis: Analysis, operators: I64) -> list[_Product]:
