@@ -13,9 +13,9 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.kernels.operator_roofs import MEMORY_ROOF, OperatorRoof, shown_shapes, shown_type
-from rules.kernels.slow_operators import MIXED_SHARE, in_two_orders, lost_ns, slow_operators
+from rules.kernels.slow_operators import lost_ns, slow_operators
 from rules.losses.lost_time import event_evidence
-from rules.remedies.kernels import SAME_ORDER, faster_operator
+from rules.remedies.kernels import faster_operator
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline
@@ -23,7 +23,6 @@ from rules.wording.phrases import counted, listed, of_every_step, part_of_step, 
 from rules.wording.words import ours
 
 MAX_NAMED = 3
-_ORDERS = " By their strides, its tensors lie in memory in different orders: what neighbouring threads read lies apart."
 
 
 @rule
@@ -33,7 +32,7 @@ class SlowOperators(Rule):
     id: ClassVar[str] = "slow-operators"
     category: ClassVar[Category] = Category.SLOW_OPERATOR
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.SHAPES})
-    explanation: ClassVar[str] = f"""
+    explanation: ClassVar[str] = """
 What it found
     An operator takes many times as long as the GPU needs to read its inputs and write its output.
 
@@ -42,12 +41,11 @@ Why it costs time
     have too little work at once. The GPU is then busy, but neither its memory nor its arithmetic units are.
 
 How it decides
-    From the recorded shapes and types it counts operations and bytes, every tensor once, and divides by the time of the
-    kernels. The lower of two roofs counts: the memory's bandwidth, or the peak of the type. An operator counts as slow
-    below {{slow-operator-share}} of its roof, and one that computes element by element below {percent(MIXED_SHARE)} if
-    its tensors lie in memory in different orders by their recorded strides, if a call at the roof would take at least 2
-    us. The ceiling is the time of all such operators, less what they would take at their roofs. Bytes that come from a
-    cache can make an operator seem faster than its roof.
+    From the recorded shapes and types it counts operations and bytes, every tensor once, and divides by the time of
+    the kernels. The lower of two roofs counts: the memory's bandwidth, or the peak of the type. An operator counts as
+    slow below {slow-operator-share} of its roof, if a call at the roof would take at least 2 us. The ceiling is the
+    time of all such operators, less what they would take at their roofs. Bytes that come from a cache can make an
+    operator seem faster than its roof.
 
 What to try
     Another layout (channels_last), another type, a mode that adds less, a fused kernel, more work at once. On one
@@ -72,19 +70,15 @@ When it is wrong
         if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return
         worst = slow.rows[0]
-        mixed = in_two_orders(trace, worst)
-        name = shortened(worst.name.removeprefix("aten::"), 36)
         yield self.finding(
             analysis,
             headline=Headline(
-                f"{name} reads tensors in different memory orders"
-                if mixed
-                else f"{name} reaches {percent(worst.share)} of its roof",
+                f"{shortened(worst.name.removeprefix('aten::'), 36)} reaches {percent(worst.share)} of its roof",
                 of_every_step(analysis, share(analysis, ceiling)),
                 names_culprit=True,
             ),
-            account=_account(analysis, slow.rows, length(busy)) + (_ORDERS if mixed else ""),
-            remedy=SAME_ORDER if mixed else faster_operator(worst.name),
+            account=_account(analysis, slow.rows, length(busy)),
+            remedy=faster_operator(worst.name),
             ceiling_ns=ceiling,
             culprit=Culprit(CulpritKind.OPERATOR, worst.name, note=shown_shapes(worst.dims)),
             device=device,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import I64, EventKind, Trace, derived_by
+from parsers.model import I64, EventKind, derived_by
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.inside_window import operations
-from rules.kernels.memory_orders import orders_differ
-from rules.kernels.moved_bytes import MEMORY, pointwise
 from rules.kernels.operator_roofs import OperatorRoof, launched_by, operator_roofs
 from rules.terms.thresholds import Unit, threshold
 
@@ -25,14 +23,10 @@ SLOW_SHARE = threshold(
     "batch normalisation and enlargement of images 15 to 35 % in channels_last, and 0.3 to 8 % channels first",
 )
 NORMAL_SHARE = 0.5  # of the roof: the same operators
-# ... of which it is slow where its tensors lie in memory in different orders: of six programs on H200s, operators that
-# compute element by element reach 43 to 93 % in one order, and 37 to 61 % where the orders of small images differ
-MIXED_SHARE = 0.35
 MASKED = 2.0  # times more work than there is, where nobody knows whether attention is causal
 MIN_WINDOW_SHARE = 0.005  # that an operator with one shape takes: others are not looked at
 # at the roof: a shorter kernel is limited by its start, and another rule speaks of many of them
 MIN_WORK_NS = 2_000.0
-_ELEMENT_BY_ELEMENT = ("copy_", *(name for name, kind in MEMORY.items() if kind is pointwise))
 _UNALIGNED = regex(r"align[12](?!\d)")  # awkward-matrix-shapes says why these are slow
 
 
@@ -54,18 +48,6 @@ def lost_ns(row: OperatorRoof) -> int:
     return int(row.ns * (1 - row.share))
 
 
-def in_two_orders(trace: Trace, row: OperatorRoof) -> bool:
-    """Whether an operator that computes element by element is slow since its tensors lie in memory in different orders.
-
-    Told where strides were recorded.
-    """
-    return (
-        0 < row.share < MIXED_SHARE
-        and row.name.partition("::")[2] in _ELEMENT_BY_ELEMENT
-        and orders_differ(trace, row.event)
-    )
-
-
 @derived_by
 def slow_operators(analysis: Analysis, device: int) -> SlowOperators:
     """Which of the operators that launched a device's kernels are slow; none without shapes or peaks of the GPU."""
@@ -76,15 +58,12 @@ def slow_operators(analysis: Analysis, device: int) -> SlowOperators:
     def may_be_slow(row: OperatorRoof) -> bool:
         return row.share < MASKED * share and row.ns / row.calls * share >= MIN_WORK_NS
 
-    def is_slow(row: OperatorRoof) -> bool:
-        return 0 < row.share < share or in_two_orders(trace, row)
-
     slow = [
         row
         for row in operator_roofs(trace, kernels, least_ns=least, ask=may_be_slow)
         if row.work is not None
+        and 0 < row.share < share
         and row.ns / row.calls * row.share >= MIN_WORK_NS
-        and is_slow(row)
         and not _UNALIGNED.search(trace.name(row.kernel))
     ]
     slow.sort(key=lost_ns, reverse=True)

@@ -11,12 +11,11 @@ from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Category
-from rules.fixes.plan import Plan, make_plan
+from rules.fixes.plan import make_plan
 from rules.kernels.memory_orders import orders_differ
 from rules.kernels.slow_operators import slow_operators
 from tests.opened import opened
 from tests.rules.builder import TinyTrace, steps
-from tests.rules.test_fixes import plan_of_body
 from viewer.statistics.operator_roofs import roof_table
 
 
@@ -66,51 +65,6 @@ def test_a_table_says_what_each_operator_and_shape_reaches_and_why_some_seem_to_
 
 
 ROWS, PLANES = [1_048_576, 4_096, 64, 1], [1_048_576, 1, 16_384, 256]
-
-
-def found_of_adding(monkeypatch: pytest.MonkeyPatch, strides: list[list[int]] | None, reaches: float) -> Plan:
-    """What is promised where a sum of 16 x 256 maps reaches this part of the memory's peak of 3.35 TB/s."""
-    monkeypatch.setattr(Trace, "arguments", lambda *_: {} if strides is None else {"Input Strides": strides})
-    shape = [16, 256, 64, 64]
-    took = 3 * 4 * np.prod(shape) / 3.35e12 / reaches * 1e6
-
-    def body(trace: TinyTrace, _: int) -> None:
-        trace.shapes(trace.op(10, 20, "aten::add"), [shape, shape, []], ["float", "float", "Scalar"])
-        trace.operation(18, 18 + took, "void elementwise_kernel<CUDAFunctor_add>", 12)
-        for number in range(10):
-            begin = 18 + took + 40 * number
-            trace.operation(begin, begin + 40, "sm90_gemm", 30 + 6 * number)
-        trace.call(100, 419 + took, "cudaDeviceSynchronize")
-
-    return plan_of_body(body, length=420 + took)
-
-
-@pytest.mark.parametrize(
-    ("strides", "reaches", "found"),
-    [
-        ([ROWS, PLANES], 0.34, True),
-        ([ROWS, PLANES], 0.36, False),
-        ([ROWS, ROWS], 0.34, False),
-        ([ROWS, [0, 1, 0, 0]], 0.34, False),
-        (None, 0.34, False),
-    ],
-    ids=["two orders", "quick enough", "one order", "a tensor that is spread", "no strides"],
-)
-def test_operators_on_tensors_in_two_orders_are_slow_below_a_third_of_the_roof(
-    monkeypatch: pytest.MonkeyPatch, strides: list[list[int]] | None, reaches: float, found: bool
-) -> None:
-    made = found_of_adding(monkeypatch, strides, reaches)
-    titles = [each.proposal.title for each in made.promises if each.proposal.fix == "use-faster-kernels"]
-    assert bool(titles) is found
-    assert all("Keep the tensors of aten::add in one memory order" in each for each in titles)
-
-
-def test_tensors_in_one_order_take_as_long_as_at_half_of_the_roof(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = found_of_adding(monkeypatch, [ROWS, PLANES], 0.2)
-    promise = next(each for each in made.promises if each.proposal.fix == "use-faster-kernels")
-    took = 3 * 4 * 16 * 256 * 64 * 64 / 3.35e12 / 0.2 * 1e6
-    assert promise.expected == pytest.approx((418 + took) / (418 + took * 0.4), rel=0.05)
-    assert promise.low > 1.05
 
 
 @pytest.mark.parametrize(("rows", "found"), [(32, True), (31, False)])

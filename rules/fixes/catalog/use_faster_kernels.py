@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import BOOL, F64
 from parsers.model.late.regex import regex
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -15,8 +14,8 @@ from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times, per_step
 from rules.kernels.operator_roofs import MEMORY_ROOF
-from rules.kernels.slow_operators import NORMAL_SHARE, in_two_orders, slow_operators
-from rules.remedies.kernels import SAME_ORDER, faster_operator
+from rules.kernels.slow_operators import NORMAL_SHARE, slow_operators
+from rules.remedies.kernels import faster_operator
 from rules.replay.replay import Replay
 
 # In channels_last the gradients of enlargements take a twelfth to a third of their time, batch normalisation a fifth to
@@ -38,8 +37,7 @@ When it applies
 
 What is changed in the replay
     Enlargements of images and batch normalisation take 0.4 of their time, as they do in another layout; other operators
-    0.7. An operator that computes element by element, on tensors that lie in memory in different orders, reaches half
-    of its roof once they lie in one; at least, 0.7 of its time remains.
+    0.7.
 
 What makes it more or less
     Whether there is a faster kernel for it: if not, nothing is gained; at most it reaches half of its roof, as most
@@ -54,11 +52,10 @@ What makes it more or less
         whole = max(float(device.duration[device.meeting < 0].sum()), 1.0)
         for name in dict.fromkeys(row.name for row, _ in rows):
             best = np.ones(len(device))
-            share, roof, mixed = 0.0, "", False
+            share, roof = 0.0, ""
             for row, kernels in rows:
                 if row.name == name:
                     best[np.isin(device.event, kernels)] = row.share / NORMAL_SHARE
-                    mixed |= in_two_orders(analysis.trace, row)
                     share, roof = (share, roof) if share else (row.share, row.roof)
             slow = best < 1.0
             took = float(device.duration[slow].sum())
@@ -66,11 +63,6 @@ What makes it more or less
                 continue
             left = LEFT if _GAIN_BY_LAYOUT.search(name) else LEFT_OF_OTHERS
             best = np.where(slow, np.minimum(best, left), 1.0)
-            if mixed:
-                yield _in_one_order(
-                    replay, name, slow, best, f"{duration(per_step(replay, took))} {replay.in_step}"
-                )
-                continue
             what = "the memory's peak" if roof == MEMORY_ROOF else f"the peak of {roof}"
             yield Proposal(
                 key=name,
@@ -86,16 +78,3 @@ What makes it more or less
                 high=durations_times(slow, best),
                 depends_on="whether there is a faster kernel for it in another layout, type or mode",
             )
-
-
-def _in_one_order(replay: Replay, name: str, slow: BOOL, best: F64, taken: str) -> Proposal:
-    return Proposal(
-        key=name,
-        title=f"Keep the tensors of {name} in one memory order: it reads in different ones, {taken}",
-        categories=(Category.SLOW_OPERATOR, Category.MEMORY_BOUND_KERNELS),
-        culprit=name,
-        remedy=SAME_ORDER,
-        expected=durations_times(slow, best),
-        low=durations_times(slow, LEFT_OF_OTHERS),
-        depends_on="whether all of its tensors can be made in one order",
-    )
