@@ -186,13 +186,14 @@ def test_a_bad_dump_is_refused_in_one_sentence(
 
 def test_lists_that_many_entries_share_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     shapes, frames = [[2] * 60] * 1000, [*FRAMES[:1] * 1000, FRAMES[1]]
-    reader = EntryReader({})
+    dumped = dump(*(entry(number, input_sizes=shapes, frames=frames) for number in range(50)))
+    reader = EntryReader(dumped)
     looked: list[Any] = []
     whole = EntryReader._elements_of_shape
     monkeypatch.setattr(
         EntryReader, "_elements_of_shape", lambda self, shape: looked.append(shape) or whole(self, shape)
     )
-    entries = [reader.read(entry(number, input_sizes=shapes, frames=frames)) for number in range(50)]
+    entries = [reader.read(each) for each in dumped["entries"]]
     assert {each.sent for each in entries if each} == {(2**60 * 1000) if 2**60 * 1000 < 2**62 else 2**62}
     assert {each.called_from for each in entries if each} == {"/home/me/train.py:21"}
     assert len(looked) == 1000 + 50  # and the sizes of what each entry gets
