@@ -141,6 +141,8 @@ def test_no_pattern_takes_the_square_of_a_text() -> None:
                 if short < PATIENCE_S:
                     continue
                 long = min(seconds(pattern, anywhere, part, end, LONG) for _ in range(2))
+                if long > SQUARE * short:  # again, as something else may have had the caches
+                    long = min(seconds(pattern, anywhere, part, end, LONG) for _ in range(5))
                 if long > SQUARE * short:
                     slow.append(f"{name} on {part!r}: {short * 1e3:.1f} ms, then {long * 1e3:.1f} ms")
     assert not slow
