@@ -196,11 +196,11 @@ def test_values_are_written_in_cells_where_there_is_room(wide: int, written: boo
 @pytest.mark.parametrize(("width", "stays"), [(MIN_WIDTH_FOR_TEXT, True), (MIN_WIDTH_FOR_TEXT - 1, False)])
 def test_the_mark_of_a_cell_covers_no_figure(qapp: object, width: int, stays: bool) -> None:
     painted = QImage(200, 100, QImage.Format.Format_RGB32)
-    painted.fill(QColor("black"))
+    painted.fill(QColor("magenta"))
     painter = QPainter(painted)
     mark_cell(painter, QRectF(0, 0, 200, 100), QRectF(60, 40, width, 20))
     painter.end()
     middle = 60 + width // 2
-    assert (painted.pixelColor(middle, 50) == QColor("black")) is stays
+    assert (painted.pixelColor(middle, 50) == QColor("magenta")) is stays
     along = [painted.pixelColor(middle, y) for y in range(38)]
-    assert all(each == QColor("black") for each in along) is stays
+    assert all(each == QColor("magenta") for each in along) is stays
