@@ -20,6 +20,7 @@ from parsers.smi.readings import Readings
 _IN_HEADERS = (b"DeviceId", b"ChipId(Idx)")
 _NUMBER, _OF_NPU = regex(r"\d{1,5}"), regex(r"\s*\d{1,5}\s+(\d{1,3})\s")
 _MIB = 1048576.0
+_IDENTIFYING = 2  # columns before the readings
 _COLUMNS = regex(r" *, *|(?<=\))\s+")
 _CELLS = regex(r" *, *|\s+")
 _XPU = regex(r"Timestamp, ?DeviceId, ?[A-Z][^\n]*")
@@ -46,14 +47,13 @@ _QUANTITIES = {
 
 @dataclass(frozen=True, slots=True)
 class _Tool:
-    """One of the two: what it calls a device, and how many columns stand before the readings."""
+    """One of the two, and what it calls a device."""
 
     name: str
     device: str
-    identifies: int
 
 
-_XPU_SMI, _NPU_SMI = _Tool("xpu-smi", "GPU", 2), _Tool("npu-smi", "NPU", 2)
+_XPU_SMI, _NPU_SMI = _Tool("xpu-smi", "GPU"), _Tool("npu-smi", "NPU")
 
 
 @parser
@@ -139,9 +139,7 @@ class _Log:
             self.readings.unusable(line, place)
             return
         self.readings.lines += 1
-        for column, cell in zip(
-            self._columns[self.tool.identifies :], cells[self.tool.identifies :], strict=True
-        ):
+        for column, cell in zip(self._columns[_IDENTIFYING:], cells[_IDENTIFYING:], strict=True):
             if (quantity := _QUANTITIES.get(column)) is not None:
                 self.readings.add(device, column, quantity, moment, cell)
 

@@ -188,7 +188,7 @@ class _Pieces:
 def _pieces(replay: Replay, around: Surroundings, own: F64, phases: I64) -> _Pieces:
     host = replay.host
     node = np.flatnonzero(phases >= 0)
-    earlier = np.where(annotated(replay), replay.of_step_before, 0.0)[node]
+    earlier = np.where(replay.is_annotated, replay.of_step_before, 0.0)[node]
     crosses = (own[node] * np.minimum(earlier, 1 - earlier) >= LONG_NS).astype(np.int64)
     node = np.repeat(node, 1 + crosses)
     first = np.repeat(crosses > 0, 1 + crosses) & np.append(True, np.diff(node) > 0)
@@ -236,12 +236,6 @@ def _settled(replay: Replay, node: I64, phase: I64, own: F64, kind: I64) -> I64:
     made = (target >= 0) & copies(replay, CopyKind.H2D)[target]
     chosen = np.where(has_last & made, last, np.where(has_next, following, place))
     return np.asarray(kind[np.where(own > 0, place, chosen)])
-
-
-def annotated(replay: Replay) -> bool:
-    """Whether the program says itself where its steps begin."""
-    steps = replay.analysis.steps
-    return bool(len(steps)) and all(step.event >= 0 for step in steps)
 
 
 def _late(replay: Replay) -> BOOL:

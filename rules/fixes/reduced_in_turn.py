@@ -39,12 +39,11 @@ def reduced_in_turn(analysis: Analysis) -> BOOL:
     met, launches = (np.cumsum(each)[last] for each in (meets, of_kinds(host.call, *WORK_CALLS)))
     follows = (np.diff(met) > 0) & (np.diff(launches) <= MAX_LAUNCHES)
     follows &= (np.diff(host.thread[last]) == 0) & (np.diff(host.step[last]) == 0)
-    marked = bool(len(analysis.steps)) and all(step.event >= 0 for step in analysis.steps)
     last_work = _no_work_behind(replay)
     for row in np.split(last, np.flatnonzero(~follows) + 1):
         values = row[read[row]]
         if len(values) >= MIN_ROUNDS:
-            ends = marked and last_work[row[-1]]
+            ends = replay.is_annotated and last_work[row[-1]]
             first = np.flatnonzero(meets[: values[0]])[-1] if ends else values[0] + 1
             found[first : row[-1] + 1] = True
     return found

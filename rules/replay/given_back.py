@@ -10,8 +10,8 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.replay.replay import replay_of
 from rules.replay.surroundings import surroundings_of
+from rules.terms.shares import MAJORITY
 
-MIN_SHARE = 0.5  # of the calls that free memory
 MIN_FREED = 2.0  # calls each time
 
 
@@ -33,6 +33,6 @@ def given_back_beside(analysis: Analysis, long: BOOL) -> BOOL:
     beside = np.bincount(run[frees], (long | behind)[frees], minlength=int(run.max(initial=0)) + 1) > 0
     asked = frees & beside[run] & (surroundings_of(analysis).whole_operator < 0)
     counted = int(np.count_nonzero(asked))
-    if counted < max(MIN_FREED * np.count_nonzero(long), 1) or counted < MIN_SHARE * frees.sum():
+    if counted < max(MIN_FREED * np.count_nonzero(long), 1) or counted < MAJORITY * frees.sum():
         return np.zeros(len(host), bool)
     return allocates

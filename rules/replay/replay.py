@@ -80,6 +80,12 @@ class Replay:
         """ "in a step", or "in the recording" where no steps were found."""
         return "in a step" if any(span.numbers for span in self.spans) else "in the recording"
 
+    @property
+    def is_annotated(self) -> bool:
+        """Whether the program says itself where its steps begin."""
+        steps = self.analysis.steps
+        return bool(len(steps)) and all(step.event >= 0 for step in steps)
+
     @cached_property
     def recorded(self) -> Overlay:
         return self.ready.recorded()

@@ -12,6 +12,7 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.results import Cell, ResultTable, TimeOf, Totals
 from parsers.model.units import TIMES
+from rules.terms.shares import NEARLY_ALL
 
 
 class Awaited(Enum):
@@ -23,7 +24,6 @@ class Awaited(Enum):
 
 
 MIN_STATED = 2.0  # percent: of a smaller share, rounding hides too much to tell what all of it is
-MIN_IN_ONE_CALL = 0.9  # of the time of a row
 WITH_CALLS = "With what it calls"
 LINE, CODE = "Line", "Code"
 _IMPORTS = regex(r"_find_and_load \(<frozen importlib\._bootstrap>")
@@ -63,7 +63,7 @@ class Total:
     @property
     def is_one_call(self) -> bool:
         """Whether nearly all of its time is that of one call, as of the first one, which starts the GPU."""
-        return self.calls > 1 and self.longest >= MIN_IN_ONE_CALL * self.ns > 0
+        return self.calls > 1 and self.longest >= NEARLY_ALL * self.ns > 0
 
 
 _Row = tuple[str, float, float, float, float]  # name, ns, percent, calls, ns of the longest call

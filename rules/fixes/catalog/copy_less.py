@@ -16,7 +16,7 @@ from rules.analysis.gpu.copies import worst_copies
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, Remedy, fix
 from rules.fixes.changes import copies, of_nodes, per_step, smaller, together, without_calls
-from rules.fixes.host_phases import annotated, left_of_unknown, on_copied_data
+from rules.fixes.host_phases import left_of_unknown, on_copied_data
 from rules.fixes.round_trips import round_trips
 from rules.kernels.gpu_peaks import peaks_of
 from rules.remedies.copies import less_from_gpu, less_to_gpu
@@ -81,9 +81,8 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
     calculated = np.where(around.operators_ns > MAJORITY * np.maximum(gap, LONG_NS), around.operators_ns, 0.0)
     silent = np.maximum(around.silent_ns, calculated)
     handled = np.where(after, np.maximum(silent - around.input_ns, 0.0), 0.0)
-    if annotated(
-        replay
-    ):  # what the next step begins with, to copy it there, is no work on what this one copied
+    if replay.is_annotated:
+        # what the next step begins with, to copy it there, is no work on what this one copied
         early = replay.of_step_before
         makes = of_nodes(replay, copies(replay, CopyKind.H2D)) & (
             handled * np.minimum(early, 1 - early) >= LONG_NS

@@ -10,10 +10,9 @@ from parsers.model.late.regex import regex
 from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis
 from rules.replay.replay import Replay
+from rules.terms.shares import MAJORITY
 
 MIN_LAYERS = 4  # kernels of the forward pass: of fewer nobody knows whether they come again
-MIN_AGAIN = 0.5  # of them, behind the first kernel of the backward pass
-MAX_IN_A_ROW = 0.5  # of them: with more it is the forward pass of another micro-batch
 _BACKWARD = regex(r"backward|_bwd|bprop|grad_input|_bw_")
 _FORWARD = regex(
     r"softmax_?(warp_)?forward|_fwd|sdpa\w*fprop|layer_norm_kernel|rms_norm_kernel|gelucudakernel|silu_kernel"
@@ -49,10 +48,10 @@ def _again(kinds: I64, took: F64) -> float:
     if not len(back):
         return 0.0
     first, later = ahead[ahead < back[0]], ahead[ahead > back[0]]
-    if len(first) < MIN_LAYERS or len(later) < MIN_AGAIN * len(first):
+    if len(first) < MIN_LAYERS or len(later) < MAJORITY * len(first):
         return 0.0
     in_a_row = np.bincount(np.searchsorted(back, later)).max()
-    if in_a_row > MAX_IN_A_ROW * len(first):
+    if in_a_row > MAJORITY * len(first):  # the forward pass of another micro-batch
         return 0.0
     once = took[first[0] : first[-1] + 1].sum()
     return float(min(once * len(later) / len(first), took[back[0] :].sum()) / max(took.sum(), 1.0))

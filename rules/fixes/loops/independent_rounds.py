@@ -41,7 +41,6 @@ def independent_rounds(analysis: Analysis, replay: Replay, loops: Sequence[Loop]
     family = analysis.family_of_string[analysis.trace.events.name[replay.device.event]]
     samples = of_nodes(replay, of_kinds(family, Family.SORT, Family.SOFTMAX, Family.RANDOM))
     found = set()
-    operators: dict[int, I64] = {}  # of each thread that has such a loop
     for loop in loops:
         body = slice(loop.first, loop.first + loop.body)
         if loop.times in found or not products[body].any():
@@ -53,9 +52,7 @@ def independent_rounds(analysis: Analysis, replay: Replay, loops: Sequence[Loop]
             found.add(loop.times)
             continue
         thread = int(replay.host.thread[loop.first])
-        if thread not in operators:
-            operators[thread] = operators_of(analysis, replay, thread)
-        if _is_no_chain(analysis, replay, loop, operators[thread]):
+        if _is_no_chain(analysis, replay, loop, operators_of(analysis, replay, thread)):
             found.add(loop.times)
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind
+from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, derived_by
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.fixes.changes import copies, of_nodes
@@ -41,6 +41,7 @@ _CUTS = frozenset(
 _JOINS = frozenset(f"aten::{each}" for each in ("cat", "stack"))
 
 
+@derived_by
 def operators_of(analysis: Analysis, replay: Replay, thread: int) -> I64:
     """Operators of a replayed thread, by their start."""
     trace = analysis.trace
