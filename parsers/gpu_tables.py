@@ -67,9 +67,7 @@ def add_operations(table: CsvTable, builder: TraceBuilder, path: Path, how_to_se
     )
     _describe(table, builder, texts, name, rows, events)
     builder.quality.note(
-        "no-calls",
-        Effect.NOTED,
-        f"This table lists what the GPU ran, but no CPU calls. {how_to_see_calls}",
+        "no-calls", Effect.NOTED, f"This table lists what the GPU ran, but no CPU calls. {how_to_see_calls}"
     )
 
 

@@ -181,9 +181,7 @@ def _library_folders() -> list[str]:
 
 
 def _listen(
-    pipe: IO[bytes],
-    pieces: Callable[[IO[bytes]], Iterable[bytes]],
-    heard: queue.SimpleQueue[bytes | None],
+    pipe: IO[bytes], pieces: Callable[[IO[bytes]], Iterable[bytes]], heard: queue.SimpleQueue[bytes | None]
 ) -> None:
     with pipe:
         for piece in pieces(pipe):

@@ -7,15 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 
-from parsers.files.base import (
-    Excerpt,
-    InParts,
-    Parser,
-    Source,
-    is_reopenable,
-    parser_of,
-    reopenable_parser,
-)
+from parsers.files.base import Excerpt, InParts, Parser, Source, is_reopenable, parser_of, reopenable_parser
 from parsers.files.containers import Contents, contents, holding
 from parsers.model import (
     Effect,
@@ -133,11 +125,7 @@ def _read_by_its_parser(
     if parser is None:
         from parsers.known_formats import what_is_read
 
-        raise UnknownFormat(
-            source.path,
-            "This is not a recording that Stallscope knows.",
-            what_is_read(),
-        )
+        raise UnknownFormat(source.path, "This is not a recording that Stallscope knows.", what_is_read())
     if len(sources) > 1 and isinstance(parser, InParts):
         return _with_something(parser.read_parts(sources, progress), source)
     if lasting and is_reopenable(parser):

@@ -79,10 +79,7 @@ def in_order(analysis: Analysis, plan: Plan, findings: Sequence[Finding]) -> Ord
         places = tuple(range(len(order), len(order) + len(members)))
         mine = [replace(given[index], fix=fix, leads=not place) for place, index in enumerate(members)]
         if fix and names_itself(promises[fix]):
-            mine = [
-                finding_of(analysis, plan, promises[fix]),
-                *(replace(each, leads=False) for each in mine),
-            ]
+            mine = [finding_of(analysis, plan, promises[fix]), *(replace(each, leads=False) for each in mine)]
             places = tuple(range(len(order), len(order) + len(mine)))
         elif fix and mine:
             mine[0] = _with_what_it_delays(mine[0], promises[fix], mine[1:])

@@ -102,10 +102,7 @@ def reads_outputs(fault: bool) -> Step:
         kept[:] = out.tolist()
 
     return training(
-        model,
-        torch.optim.SGD(model.parameters(), 1e-3),
-        fixed(512, 64, 128),
-        read if fault else None,
+        model, torch.optim.SGD(model.parameters(), 1e-3), fixed(512, 64, 128), read if fault else None
     )
 
 

@@ -77,12 +77,7 @@ class Run:
         """What the recording states of a rank's process groups."""
 
         def listed(name: str, about: str, members: I64) -> dict[str, object]:
-            return {
-                "pg_name": name,
-                "pg_desc": about,
-                "pg_size": len(members),
-                "ranks": members.tolist(),
-            }
+            return {"pg_name": name, "pg_desc": about, "pg_size": len(members), "ranks": members.tolist()}
 
         own = self.tensor * self.data
         return [
@@ -161,11 +156,7 @@ class Run:
         head = {
             "schemaVersion": 1,
             "deviceProperties": [
-                {
-                    "id": each,
-                    "name": "Benchmark GPU",
-                    "totalGlobalMem": 80_000_000_000,
-                }
+                {"id": each, "name": "Benchmark GPU", "totalGlobalMem": 80_000_000_000}
                 for each in range(self.tensor)
             ],
             "distributedInfo": {
@@ -224,13 +215,7 @@ def _last(at: I64, group: I64) -> I64:
 
 
 def _operator(
-    number: int,
-    start: int,
-    end: int,
-    device: int,
-    kernel: str,
-    stream: int,
-    said: str,
+    number: int, start: int, end: int, device: int, kernel: str, stream: int, said: str
 ) -> Iterator[str]:
     """An operator with an inner one, its launch, the kernel, and both ends of the flow between them."""
     thread, gpu = '1, "tid": 1', f'{device}, "tid": {stream}'

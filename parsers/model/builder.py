@@ -391,13 +391,7 @@ def _in_table_order(place: I64, events: I64) -> tuple[I64, npt.NDArray[np.intege
 
 
 def _classified(
-    lanes: list[Lane],
-    lane: I32,
-    start: I64,
-    end: I64,
-    name: I32,
-    kind: U8,
-    strings: list[str],
+    lanes: list[Lane], lane: I32, start: I64, end: I64, name: I32, kind: U8, strings: list[str]
 ) -> list[Lane]:
     """GPU streams that mostly run collectives become NCCL lanes, those that only copy become copy lanes."""
     streams = [index for index, each in enumerate(lanes) if each.kind is LaneKind.GPU_STREAM]

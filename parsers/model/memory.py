@@ -175,10 +175,7 @@ class Memory:
 
     def columns(self) -> dict[str, Array]:
         """Everything that is a column, by name."""
-        parts: dict[str, Array] = {
-            "stack_offset": self.stack_offset,
-            "stack_frame": self.stack_frame,
-        }
+        parts: dict[str, Array] = {"stack_offset": self.stack_offset, "stack_frame": self.stack_frame}
         for name, part in (("allocation", self.allocations), ("block", self.blocks)):
             parts |= {f"{name}.{each.name}": getattr(part, each.name) for each in fields(part)}
         return parts

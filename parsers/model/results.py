@@ -17,10 +17,7 @@ def rows_shown(quality: QualityRecorder, count: int) -> int:
     quality.read(count)
     quality.keep(shown)
     quality.note(
-        "rows-left-out",
-        Effect.QUARANTINED,
-        f"a table shows its first {MAX_ROWS:,} rows",
-        count=count - shown,
+        "rows-left-out", Effect.QUARANTINED, f"a table shows its first {MAX_ROWS:,} rows", count=count - shown
     )
     return shown
 

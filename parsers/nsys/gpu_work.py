@@ -107,12 +107,7 @@ def read_kernels(reading: Reading, launched: Correlated) -> None:
         start = taken(batch["start"], good)
         lane = lanes.of(batch, good)
         events = builder.add(
-            start,
-            taken(batch["end"], good),
-            name_of[code[good]],
-            lane,
-            EventKind.KERNEL,
-            rows[good],
+            start, taken(batch["end"], good), name_of[code[good]], lane, EventKind.KERNEL, rows[good]
         )
         launched.add(events, start, lane, taken(batch["correlation"], good))
         for size, text, codes, column in (
@@ -227,14 +222,7 @@ def _read_transfers(
             described = np.concatenate((described, np.array(new, np.int64)))
         start = taken(batch["start"], good)
         lane = lanes.of(batch, good)
-        events = builder.add(
-            start,
-            taken(batch["end"], good),
-            described[code, 0],
-            lane,
-            kind,
-            rows[good],
-        )
+        events = builder.add(start, taken(batch["end"], good), described[code, 0], lane, kind, rows[good])
         launched.add(events, start, lane, taken(batch["correlation"], good))
         if "bytes" in table:
             builder.attribute(Attribute.BYTES, events, taken(batch["bytes"], good))
@@ -260,12 +248,7 @@ def read_graphs(reading: Reading, launched: Correlated) -> bool:
         start = taken(batch["start"], good)
         lane = lanes.of(batch, good)
         events = reading.builder.add(
-            start,
-            taken(batch["end"], good),
-            names[code[good]],
-            lane,
-            EventKind.GRAPH,
-            rows[good],
+            start, taken(batch["end"], good), names[code[good]], lane, EventKind.GRAPH, rows[good]
         )
         launched.add(events, start, lane, taken(batch["correlation"], good))
         count += len(events)
@@ -291,12 +274,7 @@ def read_synchronisations(reading: Reading) -> None:
         value = np.array([kind.value for kind in kinds], np.int64)[code]
         lane = lanes.of(batch, good)
         events = builder.add(
-            taken(batch["start"], good),
-            taken(batch["end"], good),
-            name,
-            lane,
-            EventKind.GPU_SYNC,
-            rows[good],
+            taken(batch["start"], good), taken(batch["end"], good), name, lane, EventKind.GPU_SYNC, rows[good]
         )
         builder.attribute(Attribute.SYNC_KIND, events, value)
 

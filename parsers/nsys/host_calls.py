@@ -33,10 +33,7 @@ _API = _Family(regex("CUPTI_ACTIVITY_KIND_RUNTIME"), LaneKind.CUDA_API, EventKin
 _FAMILIES = (
     _Family(regex(r"OSRT_API"), LaneKind.OS_RUNTIME, EventKind.OS_RUNTIME, "reading operating-system calls"),
     _Family(
-        regex(r"CUDNN_EVENTS|CUBLAS_EVENTS"),
-        LaneKind.CPU_THREAD,
-        EventKind.CPU_OP,
-        "reading library calls",
+        regex(r"CUDNN_EVENTS|CUBLAS_EVENTS"), LaneKind.CPU_THREAD, EventKind.CPU_OP, "reading library calls"
     ),
     _Family(regex(r"(MPI|UCP|UCX|NVSHMEM)_\w*EVENTS"), LaneKind.REGION, EventKind.REGION, "reading messages"),
     _Family(regex(r"SYSCALL\w*"), LaneKind.OS_RUNTIME, EventKind.OS_RUNTIME, "reading system calls"),

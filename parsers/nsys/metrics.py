@@ -91,13 +91,7 @@ def gpus_known_as(
 
 
 def add_counter(
-    reading: Reading,
-    name: str,
-    unit: str,
-    time: I64,
-    value: F64,
-    rank: int | None,
-    number: int | None,
+    reading: Reading, name: str, unit: str, time: I64, value: F64, rank: int | None, number: int | None
 ) -> None:
     """Add a counter of the GPU that a rank calls ``number``, or of none; those sampled together share their times."""
     if not len(time):

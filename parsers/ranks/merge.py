@@ -245,10 +245,7 @@ def _merged_quality(traces: Sequence[Trace], choice: Choice, clocks: _Clocks) ->
         notes.note(note.kind, note.effect, note.reason, note.example, note.count)
     for path, reason in choice.left_out:
         notes.note(
-            LEFT_OUT,
-            Effect.NOTED,
-            "files that do not belong to this run are not shown",
-            f"{path}: {reason}",
+            LEFT_OUT, Effect.NOTED, "files that do not belong to this run are not shown", f"{path}: {reason}"
         )
     return Quality.merged([*(trace.quality for trace in traces), notes.quality()])
 

@@ -9,16 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from parsers.model import (
-    Attribute,
-    CopyKind,
-    Counter,
-    Device,
-    EventKind,
-    Lane,
-    LaneKind,
-    Progress,
-)
+from parsers.model import Attribute, CopyKind, Counter, Device, EventKind, Lane, LaneKind, Progress
 from parsers.model.arrays import ABSENT, BOOL, I32, I64, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass

@@ -13,14 +13,7 @@ from parsers.model.late.dataclass import dataclass
 from parsers.smi.columns import Quantity
 
 MAX_SERIES = 20_000
-_WORDS = {
-    "active": 1.0,
-    "not active": 0.0,
-    "enabled": 1.0,
-    "disabled": 0.0,
-    "yes": 1.0,
-    "no": 0.0,
-}
+_WORDS = {"active": 1.0, "not active": 0.0, "enabled": 1.0, "disabled": 0.0, "yes": 1.0, "no": 0.0}
 
 
 def number(text: str) -> float | None:

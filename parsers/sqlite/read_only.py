@@ -33,9 +33,7 @@ def read_only_uri(path: Path, quality: QualityRecorder | None = None) -> str:
             return _unchangeable(_with_pending_changes(path))
         except TraceError as error:
             _note(
-                quality,
-                "changes left out",
-                f"Changes stored beside the file are not shown: {error.problem}",
+                quality, "changes left out", f"Changes stored beside the file are not shown: {error.problem}"
             )
     elif header[18] != _WAL_VERSION and header[19] != _WAL_VERSION and _is_locked(_plain(path) + "?mode=ro"):
         _note(

@@ -7,16 +7,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from parsers.model import (
-    GPU_WORK,
-    Attribute,
-    CopyKind,
-    Device,
-    Effect,
-    EventKind,
-    Lane,
-    LaneKind,
-)
+from parsers.model import GPU_WORK, Attribute, CopyKind, Device, Effect, EventKind, Lane, LaneKind
 from parsers.model.arrays import BOOL, I64, MAX_NUMBER, U8, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass

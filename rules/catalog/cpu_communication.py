@@ -64,8 +64,7 @@ When it is wrong
         yield self.finding(
             analysis,
             headline=Headline(
-                "Communication between CPUs is not hidden",
-                of_every_step(analysis, ranks.transfers / step_ns),
+                "Communication between CPUs is not hidden", of_every_step(analysis, ranks.transfers / step_ns)
             ),
             account=f"{often} on the CPU, up to {duration(int(table.duration[inside].max(initial=0)))} each. "
             f"For {waits} the training thread does nothing but wait for them."

@@ -73,9 +73,7 @@ When it is wrong
         yield self.finding(
             analysis,
             headline=Headline(
-                f"Other ranks wait for {name}",
-                of_every_step(analysis, lost / step_ns),
-                names_culprit=True,
+                f"Other ranks wait for {name}", of_every_step(analysis, lost / step_ns), names_culprit=True
             ),
             account=f"{because} {arrives} That costs up to {costs}.".lstrip(),
             remedy=keep_up_on_cpu(name, region if because else ""),

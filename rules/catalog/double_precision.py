@@ -79,8 +79,7 @@ When it is wrong
         yield self.finding(
             analysis,
             headline=Headline(
-                "Matrix products in double precision",
-                of_every_step(analysis, share(analysis, length(busy))),
+                "Matrix products in double precision", of_every_step(analysis, share(analysis, length(busy)))
             ),
             account=(
                 f"{counted(analysis, len(events), 'matrix product', verb='compute')} with 64-bit numbers: "

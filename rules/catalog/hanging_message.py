@@ -10,13 +10,7 @@ from parsers.model.units import capital
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.flight_recorders import OpenMessage, unmet_messages
 from rules.findings.base import Category, Finding, Need, Rule, Severity, remedy, rule
-from rules.losses.flight_recorders import (
-    at_place,
-    evidence_of_call,
-    named_call,
-    ranks_in_words,
-    when,
-)
+from rules.losses.flight_recorders import at_place, evidence_of_call, named_call, ranks_in_words, when
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.wording.headline import Headline
 

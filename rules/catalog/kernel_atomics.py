@@ -25,9 +25,7 @@ class KernelAtomics(KernelRule):
     id: ClassVar[str] = "kernel-atomics"
     category: ClassVar[Category] = Category.ATOMICS
     reads: ClassVar[Reads] = Reads(
-        r"mem_global_op_(red|atom)|shared_atom",
-        "MemoryWorkloadAnalysis_Tables",
-        "atomics",
+        r"mem_global_op_(red|atom)|shared_atom", "MemoryWorkloadAnalysis_Tables", "atomics"
     )
     explanation: ClassVar[str] = """
 What it found

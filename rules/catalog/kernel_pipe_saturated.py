@@ -33,9 +33,7 @@ class KernelPipeSaturated(KernelRule):
     id: ClassVar[str] = "kernel-pipe-saturated"
     category: ClassVar[Category] = Category.PIPE_SATURATED
     reads: ClassVar[Reads] = Reads(
-        r"inst_executed_pipe_\w+\.avg\.pct|__pipe_\w+_cycles_active",
-        "ComputeWorkloadAnalysis",
-        "pipes",
+        r"inst_executed_pipe_\w+\.avg\.pct|__pipe_\w+_cycles_active", "ComputeWorkloadAnalysis", "pipes"
     )
     explanation: ClassVar[str] = """
 What it found

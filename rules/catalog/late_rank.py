@@ -18,14 +18,7 @@ from rules.remedies.communication import keep_up
 from rules.replay.late_ranks import gain_without_late_ranks
 from rules.terms.culprit import Culprit, CulpritKind
 from rules.terms.thresholds import MIN_SHARE
-from rules.wording.late_ranks import (
-    because,
-    cannot_tell,
-    clocks_agree,
-    explanation,
-    headline,
-    late_names,
-)
+from rules.wording.late_ranks import because, cannot_tell, clocks_agree, explanation, headline, late_names
 from rules.wording.phrases import share
 from rules.wording.words import ours
 

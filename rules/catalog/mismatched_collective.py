@@ -12,13 +12,7 @@ from parsers.model.units import capital
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.flight_recorders import Called, Mismatch, is_open, mismatches
 from rules.findings.base import Category, Finding, Need, Rule, Severity, remedy, rule
-from rules.losses.flight_recorders import (
-    at_place,
-    evidence_of_call,
-    named_call,
-    ranks_in_words,
-    when,
-)
+from rules.losses.flight_recorders import at_place, evidence_of_call, named_call, ranks_in_words, when
 from rules.terms.culprit import Culprit, CulpritKind, SourceLine
 from rules.wording.headline import Headline
 

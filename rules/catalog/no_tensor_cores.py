@@ -84,10 +84,7 @@ When it is wrong
             ),
             account=_explanation(analysis, worst, events, length(busy), trace.name(longest)),
             remedy=tensor_cores(
-                trace,
-                worst,
-                products=convolutions < total(analysis, events),
-                convolutions=convolutions > 0,
+                trace, worst, products=convolutions < total(analysis, events), convolutions=convolutions > 0
             ),
             ceiling_ns=ceiling,
             culprit=kernel_culprit(trace, longest),

@@ -10,15 +10,7 @@ from parsers.model.late.regex import regex
 from parsers.model.results import TimeOf
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.beside.printed_totals import (
-    CODE,
-    LINE,
-    Awaited,
-    Spent,
-    Total,
-    importing,
-    printed_totals,
-)
+from rules.analysis.beside.printed_totals import CODE, LINE, Awaited, Spent, Total, importing, printed_totals
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.terms.culprit import Culprit, CulpritKind, SourceLine
 from rules.terms.shares import MAJORITY

@@ -108,8 +108,7 @@ When it is wrong
         return self.finding(
             analysis,
             headline=Headline(
-                f"The GPU is slowed by {main.words}",
-                f"{facts.limited_clock:.0f} of {facts.highest:.0f} MHz",
+                f"The GPU is slowed by {main.words}", f"{facts.limited_clock:.0f} of {facts.highest:.0f} MHz"
             ),
             account=text,
             remedy=higher_clock(main),

@@ -85,10 +85,7 @@ When it is wrong
         kernels = operations(analysis, worst, EventKind.KERNEL)
         others = np.setdiff1d(kernels, events)
         table = trace.events
-        alone = clip(
-            subtract(union(*table.spans(events)), union(*table.spans(others))),
-            *analysis.window,
-        )
+        alone = clip(subtract(union(*table.spans(events)), union(*table.spans(others))), *analysis.window)
         took = durations(trace, events)
         ceiling = int(length(alone) * (1 - float(np.average(used, weights=took))))
         if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:

@@ -195,10 +195,7 @@ def _advice(culprit: Culprit, launches: int, compiled: bool) -> tuple[Words, ...
     if culprit.is_in(CulpritKind.OUTSIDE):
         return off_the_path("")
     if culprit.kind is CulpritKind.OPERATOR and culprit.name.startswith("aten::"):
-        return (
-            *off_the_path(culprit.name),
-            *(() if compiled else (_COMPILE_AROUND,)),
-        )
+        return (*off_the_path(culprit.name), *(() if compiled else (_COMPILE_AROUND,)))
     if launches or is_pass(culprit):
         return (
             for_pytorch(

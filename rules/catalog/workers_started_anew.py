@@ -60,10 +60,7 @@ When it is wrong
         yield self.finding(
             analysis,
             ceiling_ns=lost.ns,
-            headline=Headline(
-                "The data loader's workers are started anew",
-                lost.extent.share(lost.ns),
-            ),
+            headline=Headline("The data loader's workers are started anew", lost.extent.share(lost.ns)),
             account=_account(starts, inside, clip(starts.ends, begin, end)),
             remedy=PERSISTENT_WORKERS,
             culprit=Culprit(CulpritKind.REGION, analysis.trace.name(int(event[0]))),

@@ -53,10 +53,7 @@ class FindingChange:
 
 
 def compare_findings(
-    before: Iterable[Finding],
-    after: Iterable[Finding],
-    steps_ns: tuple[float, float],
-    noise_ns: float,
+    before: Iterable[Finding], after: Iterable[Finding], steps_ns: tuple[float, float], noise_ns: float
 ) -> list[FindingChange]:
     """Pair them by rule and culprit, then by rule, then by category; those that matter on either side, by cost.
 

@@ -94,12 +94,7 @@ def _side(trace: Trace, calls: I64) -> _Side:
     roof = nearest_roof(profile) if profile is not None else _estimated(trace, trace.name(longest))
     event = np.array([longest], np.int64)
     launch = (int(trace.attribute(which, event, -1)[0]) for which in LAUNCH.values())
-    return _Side(
-        durations,
-        tuple(number if number >= 0 else None for number in launch),
-        profile,
-        roof,
-    )
+    return _Side(durations, tuple(number if number >= 0 else None for number in launch), profile, roof)
 
 
 def _estimated(trace: Trace, kernel: str) -> Distance | None:

@@ -71,10 +71,7 @@ class Category(StrEnum):
         "memory-bound-kernels",
         _Traits(Family.ELEMENTWISE, next_recording=NextRecording.KERNEL_COUNTERS),
     )
-    NO_TENSOR_CORES = (
-        "no-tensor-cores",
-        _Traits(Family.GEMM, next_recording=NextRecording.KERNEL_COUNTERS),
-    )
+    NO_TENSOR_CORES = ("no-tensor-cores", _Traits(Family.GEMM, next_recording=NextRecording.KERNEL_COUNTERS))
     LAYOUT_CONVERSION = "layout-conversion", _Traits(Family.ELEMENTWISE)
     GEMM_SHAPE = "gemm-shape", _Traits(Family.GEMM, next_recording=NextRecording.KERNEL_COUNTERS)
     SLOW_OPERATOR = (

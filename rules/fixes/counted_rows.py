@@ -13,12 +13,7 @@ from rules.replay.surroundings import surroundings_of
 
 SMALL_BYTES = 65_536  # a larger copy is no value that a program looks at
 LOOKS_FOR_ROWS = ("aten::nonzero", "aten::masked_select")
-COUNTING = (
-    *LOOKS_FOR_ROWS,
-    "aten::_unique2",
-    "aten::unique_consecutive",
-    "aten::unique_dim",
-)
+COUNTING = (*LOOKS_FOR_ROWS, "aten::_unique2", "aten::unique_consecutive", "aten::unique_dim")
 
 
 def counts_rows(replay: Replay) -> BOOL:

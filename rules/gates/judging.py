@@ -144,11 +144,7 @@ def _of_kernel(run: RunFigures, name: str) -> F64 | None:
 
 
 def _series(
-    before: Runs,
-    after: Runs,
-    of: Callable[[RunFigures], F64 | None],
-    what: str,
-    counted: bool = False,
+    before: Runs, after: Runs, of: Callable[[RunFigures], F64 | None], what: str, counted: bool = False
 ) -> _Measured:
     """The mean over the steps; a number that is the same in every step is known without an interval."""
     sides = [[series for run in runs if (series := of(run)) is not None] for runs in (before, after)]

@@ -227,12 +227,7 @@ def _in_file(trace: Trace, call: int) -> int:
 
 
 def _row(
-    trace: Trace,
-    events: I64,
-    event: int,
-    kernel: int,
-    ns: int,
-    numbers: Callable[[], Sequence[str]] = tuple,
+    trace: Trace, events: I64, event: int, kernel: int, ns: int, numbers: Callable[[], Sequence[str]] = tuple
 ) -> OperatorRoof:
     name = trace.name(event)
     dims = trace.text_attribute(Attribute.INPUT_DIMS, event)

@@ -79,10 +79,7 @@ def built(trace: Trace, operators: I64) -> Built:
     start, end = trace.events.spans(operators)
     next_start = np.append(start, end[-1:])[behind]
     called = np.where(next_start - end[behind - 1] < MAX_CALL_NS, next_start, end[behind - 1])
-    return Built(
-        operators[np.concatenate(places)] if places else operators[:0],
-        (start[begin], called),
-    )
+    return Built(operators[np.concatenate(places)] if places else operators[:0], (start[begin], called))
 
 
 def _starts(trace: Trace, operators: I64) -> I64:

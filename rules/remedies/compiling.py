@@ -47,18 +47,12 @@ _BY_REASON = (
         regex(r"grad_mode|GradMode|requires_grad|inference_mode"),
         "Call it in one gradient mode only, or compile a copy for each: training and evaluation differ.",
     ),
-    (
-        regex(r"dtype|dispatch key|device"),
-        "Call it with one type and device, or compile a copy for each.",
-    ),
+    (regex(r"dtype|dispatch key|device"), "Call it with one type and device, or compile a copy for each."),
     (
         regex(r"check_(obj_)?id|check_type_id|object|___check"),
         "It gets a new object in every call: create it once, outside the compiled code.",
     ),
-    (
-        regex(r"=="),
-        "A changing number is built into the code: pass it as a tensor, or keep it constant.",
-    ),
+    (regex(r"=="), "A changing number is built into the code: pass it as a tensor, or keep it constant."),
 )
 
 

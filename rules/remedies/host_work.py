@@ -179,10 +179,7 @@ _BY_NAME: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
             "If it must stay on the CPU, update one part of the parameters while the GPU works on another.",
         ),
     ),
-    (
-        _EVALUATING,
-        _EVALUATE_SELDOM,
-    ),
+    (_EVALUATING, _EVALUATE_SELDOM),
     (
         _RANDOM,
         (

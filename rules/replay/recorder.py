@@ -91,10 +91,7 @@ def _between_nested(analysis: Analysis, frames: I64) -> I64:
     depth = table.depth[frames].astype(np.int64)
     start, end = table.spans(frames)
     found = []
-    for at, order, deeper in (
-        (start, np.lexsort((depth, start)), 1),
-        (end, np.lexsort((-depth, end)), -1),
-    ):
+    for at, order, deeper in ((start, np.lexsort((depth, start)), 1), (end, np.lexsort((-depth, end)), -1)):
         nested = depth[order][1:] == depth[order][:-1] + deeper
         found.append(np.diff(at[order])[nested])
     count = min(map(len, found))

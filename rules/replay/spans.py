@@ -62,10 +62,7 @@ def spans_of(analysis: Analysis) -> tuple[Span, ...]:
     first, most = _chosen(analysis, found, count)
     return tuple(
         Span(
-            span.rank,
-            span.devices,
-            span.edges[first : first + most + 1],
-            span.numbers[first : first + most],
+            span.rank, span.devices, span.edges[first : first + most + 1], span.numbers[first : first + most]
         )
         for span in found
     )

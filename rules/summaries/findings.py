@@ -27,15 +27,7 @@ from rules.summaries.run import ManyRanks
 from rules.terms.culprit import NOBODY, Culprit, CulpritKind
 from rules.terms.thresholds import MIN_SHARE
 from rules.wording.headline import Headline, Part
-from rules.wording.late_ranks import (
-    because,
-    cannot_tell,
-    explanation,
-    headline,
-    late_names,
-    spends,
-    when,
-)
+from rules.wording.late_ranks import because, cannot_tell, explanation, headline, late_names, spends, when
 from rules.wording.phrases import part_of_steps
 from rules.wording.words import ours
 

@@ -61,11 +61,7 @@ class Threshold:
         return value if value is not None and self.least <= value <= self.most else None
 
 
-_FACTORS = {
-    Unit.SHARE: {"%": 0.01, "": 1.0},
-    Unit.TIMES: {"x": 1.0, "": 1.0},
-    Unit.COUNT: {"": 1.0},
-}
+_FACTORS = {Unit.SHARE: {"%": 0.01, "": 1.0}, Unit.TIMES: {"x": 1.0, "": 1.0}, Unit.COUNT: {"": 1.0}}
 _WRITTEN = regex(r"(\d+(?:\.\d+)?)\s*([a-z%]*)", re.IGNORECASE)
 
 

@@ -55,10 +55,7 @@ def test_an_unknown_extra_is_refused(checkout: Path) -> None:
 
 
 def test_without_a_display_the_sample_is_diagnosed_and_painted(checkout: Path) -> None:
-    executable(
-        checkout / ".venv/bin/python",
-        '#!/bin/sh\necho "python $* $QT_QPA_PLATFORM"\n',
-    )
+    executable(checkout / ".venv/bin/python", '#!/bin/sh\necho "python $* $QT_QPA_PLATFORM"\n')
     executable(checkout / ".venv/bin/stallscope", '#!/bin/sh\necho "stallscope $*"\n')
     result = run(checkout, "scripts/run_sample.sh", "some.json", DISPLAY="", WAYLAND_DISPLAY="")
     assert result.returncode == 0, result.stderr

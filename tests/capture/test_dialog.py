@@ -285,11 +285,7 @@ def test_a_script_without_steps_is_recorded_whole_by_one_more_button(
 
 
 def test_closing_asks_and_killing_leaves_nothing(
-    make_dialog: MakeDialog,
-    torch_python: str,
-    tmp_path: Path,
-    qtbot: QtBot,
-    monkeypatch: pytest.MonkeyPatch,
+    make_dialog: MakeDialog, torch_python: str, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pids_file = tmp_path / "pids"
     request = script_request("endless.py", tmp_path / "out", python=torch_python, PIDS_FILE=str(pids_file))

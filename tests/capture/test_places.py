@@ -15,13 +15,7 @@ import pytest
 from parsers import open_trace
 from tests.capture.pretend import SCRIPTS, script_request
 from viewer.capture.recording import Recording
-from viewer.capture.torch_runner.stallscope_recorder.places import (
-    KEY,
-    MAX_PLACES,
-    READ,
-    Places,
-    ScalarReads,
-)
+from viewer.capture.torch_runner.stallscope_recorder.places import KEY, MAX_PLACES, READ, Places, ScalarReads
 from viewer.capture.torch_runner.stallscope_recorder.ranges import GarbageRanges, Ranges
 
 HERE = str(Path(__file__).resolve())
@@ -113,9 +107,7 @@ def tensor_class(monkeypatch: pytest.MonkeyPatch) -> type:
     return Tensor
 
 
-def test_values_read_from_a_gpu_are_noted_and_the_methods_put_back(
-    tensor_class: Callable[[], Any],
-) -> None:
+def test_values_read_from_a_gpu_are_noted_and_the_methods_put_back(tensor_class: Callable[[], Any]) -> None:
     ranges, places = Ranges(lambda name: name, lambda _: None), Places()
     before = dict(vars(tensor_class))
     ranges.watch_with(ScalarReads(places))

@@ -64,10 +64,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--guided", action="store_true", help="let atheris choose the injuries")
     parser.add_argument(
-        "--crafted",
-        default="",
-        metavar="SHARE",
-        help="of the inputs; one costs as much as a hundred others",
+        "--crafted", default="", metavar="SHARE", help="of the inputs; one costs as much as a hundred others"
     )
     parser.add_argument(
         "--wait", default="", metavar="SECONDS", help="by the clock, more than 10 where the machine is busy"

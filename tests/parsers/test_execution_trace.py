@@ -147,15 +147,7 @@ def test_what_comes_before_a_cut_is_counted(recorded: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "damaged",
-    [
-        {"id": "x"},
-        {"id": -1},
-        {"id": 2**80},
-        {"ctrl_deps": -7},
-        {"name": 5},
-        {"inputs": [1]},
-    ],
+    "damaged", [{"id": "x"}, {"id": -1}, {"id": 2**80}, {"ctrl_deps": -7}, {"name": 5}, {"inputs": [1]}]
 )
 def test_nodes_that_cannot_be_read_are_counted(tmp_path: Path, damaged: Node) -> None:
     mm = node(2, "aten::mm", 1, tensor(8, 4), tensor(4, 2))

@@ -29,12 +29,7 @@ def thread(**changes: Any) -> dict[str, Any]:
         "samples": {"stack": [0, 1, 1, 3], "time": [0, 10, 20, 30], "length": 4},
         "stackTable": {"frame": [0, 1, 2, 2], "prefix": [None, 0, 0, 1], "length": 4},
         "frameTable": {"func": [0, 1, 2], "line": [10, 3, None], "length": 3},
-        "funcTable": {
-            "name": [0, 1, 3],
-            "fileName": [2, 2, None],
-            "resource": [-1, -1, 0],
-            "length": 3,
-        },
+        "funcTable": {"name": [0, 1, 3], "fileName": [2, 2, None], "resource": [-1, -1, 0], "length": 3},
         "resourceTable": {"name": [4], "length": 1},
     }
     return {**tables, **changes}
@@ -64,11 +59,7 @@ def calls(trace: Trace) -> Calls:
     ]
 
 
-EXPECTED = [
-    ("train.py(10): main", 0, 40),
-    ("train.py(3): load", 10, 40),
-    ("memcpy (libc.so.6)", 30, 40),
-]
+EXPECTED = [("train.py(10): main", 0, 40), ("train.py(3): load", 10, 40), ("memcpy (libc.so.6)", 30, 40)]
 
 
 def test_neighbouring_samples_share_calls(tmp_path: Path) -> None:

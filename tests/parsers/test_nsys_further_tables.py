@@ -87,8 +87,7 @@ def test_calls_of_libraries_and_systems_are_events_of_their_thread(
 
 
 @pytest.mark.parametrize(
-    ("table", "chains"),
-    [("OSRT_API", "OSRT_CALLCHAINS"), ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUDA_CALLCHAINS")],
+    ("table", "chains"), [("OSRT_API", "OSRT_CALLCHAINS"), ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUDA_CALLCHAINS")]
 )
 def test_a_call_has_its_chain_from_the_innermost_function_outwards(
     tmp_path: Path, table: str, chains: str

@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 
 from parsers import open_trace
-from parsers.model import (
-    Attribute,
-    CopyKind,
-    EventKind,
-    LaneKind,
-    MemoryKind,
-    Trace,
-)
+from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, Trace
 
 
 @pytest.fixture(scope="session")

@@ -59,10 +59,7 @@ def test_what_is_stated_of_gpu_kernels_and_copies_is_kept(tmp_path: Path) -> Non
     assert trace.text_attribute(Attribute.GRID_SHAPE, int(kernels[0])) == "40,2,1"
     assert trace.attribute(Attribute.BLOCK, kernels).tolist() == [256, 256]
     assert trace.attribute(Attribute.BYTES, copies).tolist() == [8_000, 4_000]
-    assert trace.attribute(Attribute.COPY_KIND, copies).tolist() == [
-        CopyKind.H2D.value,
-        CopyKind.D2H.value,
-    ]
+    assert trace.attribute(Attribute.COPY_KIND, copies).tolist() == [CopyKind.H2D.value, CopyKind.D2H.value]
     source = trace.attribute(Attribute.SOURCE_MEMORY, copies).tolist()
     assert source == [MemoryKind.PAGEABLE.value, MemoryKind.DEVICE.value]
     assert trace.arguments(int(kernels[0]))["registersPerThread"] == 32

@@ -210,11 +210,7 @@ def test_tracks_below_a_gpu_are_streams(tmp_path: Path) -> None:
     assert named(trace, EventKind.KERNEL) == ["fusion"]
     assert named(trace, EventKind.MEMCPY) == ["MemcpyD2H"]
     (lane,) = trace.lanes
-    assert (lane.kind, lane.stream, trace.devices[0].id) == (
-        LaneKind.GPU_STREAM,
-        5,
-        3,
-    )
+    assert (lane.kind, lane.stream, trace.devices[0].id) == (LaneKind.GPU_STREAM, 5, 3)
 
 
 def test_packed_packets_and_packed_files_are_the_same_trace(tmp_path: Path) -> None:

@@ -121,12 +121,7 @@ def test_interned_descriptors_name_counters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad",
-    [
-        work(2**62, 5, (13, 1)),
-        work(10, 2**62, (13, 1)),
-        work(10, (1 << 64) - 5, (13, 1)),
-    ],
+    "bad", [work(2**62, 5, (13, 1)), work(10, 2**62, (13, 1)), work(10, (1 << 64) - 5, (13, 1))]
 )
 def test_impossible_times_are_counted(tmp_path: Path, bad: bytes) -> None:
     trace = opened(tmp_path, NAMED, work(10, 5, (13, 1), (14, 2)), bad)
@@ -136,11 +131,7 @@ def test_impossible_times_are_counted(tmp_path: Path, bad: bytes) -> None:
 
 @pytest.mark.parametrize(
     "launch",
-    [
-        message((1, message((1, 0), (2, 2**40), (3, 1)))),
-        message((1, b"\xff\xff"), (2, b"\x08")),
-        b"\x0a\xff",
-    ],
+    [message((1, message((1, 0), (2, 2**40), (3, 1)))), message((1, b"\xff\xff"), (2, b"\x08")), b"\x0a\xff"],
 )
 def test_launches_that_cannot_be_leave_the_kernel(tmp_path: Path, launch: bytes) -> None:
     trace = opened(

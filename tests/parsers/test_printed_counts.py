@@ -66,8 +66,7 @@ def test_the_title_of_perf_stat_says_how_busy_the_cpu_was(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["time and seconds, calls and a name\n", "See the Performance counter stats for 'ls' below\n"],
+    "text", ["time and seconds, calls and a name\n", "See the Performance counter stats for 'ls' below\n"]
 )
 def test_texts_about_these_are_none(text: str, tmp_path: Path) -> None:
     with pytest.raises(UnknownFormat):

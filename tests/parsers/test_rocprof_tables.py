@@ -182,7 +182,7 @@ def results_db(path: Path) -> Path:
                     "Name": "gemm.kd",
                     **common,
                     "Index": 3,
-                },
+                }
             ],
         )
         write_table(

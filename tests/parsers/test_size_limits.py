@@ -188,7 +188,7 @@ def test_events_may_take_half_of_the_memory(
                 "launches": (10_000, 64, 500_000),
                 "instructions": (500_000, 8, 4_000_000),
             },
-        ),
+        )
     ],
 )
 def test_of_what_a_file_holds_so_much_is_free_and_the_rest_needs_bytes(

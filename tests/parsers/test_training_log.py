@@ -91,11 +91,7 @@ def test_waiting_for_data_is_the_verdict_where_it_takes_half_of_the_time(
 
 @pytest.mark.parametrize(
     ("first", "slow", "said"),
-    [
-        (0.39, 0.39, ""),
-        (0.41, 0.39, ", the first 410 ms"),
-        (0.39, 0.41, ", one of twenty 410 ms or more"),
-    ],
+    [(0.39, 0.39, ""), (0.41, 0.39, ", the first 410 ms"), (0.39, 0.41, ", one of twenty 410 ms or more")],
 )
 def test_the_first_iteration_and_slow_ones_are_told_from_twice_the_usual_time_on(
     first: float, slow: float, said: str, tmp_path: Path

@@ -80,10 +80,7 @@ def gpu_profile() -> bytes:
         "/device:GPU:0",
         [
             line("Stream #7(Compute)", event(1, 50, 30, stat(1, 11), stat(2, details))),
-            line(
-                "Stream #9(MemcpyD2H)",
-                event(2, 90, 5, stat(1, 12), stat(8, copied)),
-            ),
+            line("Stream #9(MemcpyD2H)", event(2, 90, 5, stat(1, 12), stat(8, copied))),
         ],
         {1: "fusion_3", 2: "MemcpyD2H"},
         stats=(stat(6, "Nvidia"), stat(9, "NVIDIA H200"), stat(7, 132)),
@@ -259,7 +256,4 @@ def test_the_three_forms_of_one_real_run_agree(shared_data: Path) -> None:
 def test_xprof_lanes_are_named_after_their_threads(trace: Trace) -> None:
     assert {
         (lane.kind, lane.name) for lane in trace.lanes if lane.kind in (LaneKind.PYTHON, LaneKind.CUDA_API)
-    } == {
-        (LaneKind.PYTHON, "python3 Python"),
-        (LaneKind.CUDA_API, "python3 calls"),
-    }
+    } == {(LaneKind.PYTHON, "python3 Python"), (LaneKind.CUDA_API, "python3 calls")}

@@ -39,14 +39,8 @@ SMALLER: dict[str, Callable[[Recordings], Path]] = {
     "diagnose-zip": lambda recordings: recordings.archive(DAILY),
 }
 MORE = {
-    "diagnose": (
-        (signal.SIGTERM, Victim.PARENT, 0.5, False),
-        (signal.SIGKILL, Victim.HELPER, 0.6, False),
-    ),
-    "diagnose-zip": (
-        (signal.SIGKILL, Victim.PARENT, 0.4, False),
-        (signal.SIGHUP, Victim.PARENT, 0.5, False),
-    ),
+    "diagnose": ((signal.SIGTERM, Victim.PARENT, 0.5, False), (signal.SIGKILL, Victim.HELPER, 0.6, False)),
+    "diagnose-zip": ((signal.SIGKILL, Victim.PARENT, 0.4, False), (signal.SIGHUP, Victim.PARENT, 0.5, False)),
 }
 
 

@@ -121,8 +121,7 @@ THOROUGH = pytest.mark.thorough
 
 
 @pytest.mark.parametrize(
-    "command",
-    [pytest.param(each, marks=() if each in EVERY_DAY else THOROUGH) for each in COMMANDS],
+    "command", [pytest.param(each, marks=() if each in EVERY_DAY else THOROUGH) for each in COMMANDS]
 )
 def test_a_command_says_the_same_of_an_address_as_of_a_file(
     answers: Answers, sample: Path, command: str
@@ -153,8 +152,7 @@ def test_what_was_kept_of_an_address_is_told_by_it(answers: Answers, sample: Pat
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["diagnose", pytest.param("query", marks=THOROUGH), pytest.param("whatif", marks=THOROUGH)],
+    "command", ["diagnose", pytest.param("query", marks=THOROUGH), pytest.param("whatif", marks=THOROUGH)]
 )
 def test_a_command_says_the_same_of_what_a_service_holds(
     answers: Answers, command: str, tmp_path: Path
@@ -344,10 +342,7 @@ def test_stopping_the_fetching_takes_effect_within_a_moment(far: FarMachine) -> 
     progress = Progress()
     threading.Timer(0.1, progress.cancel).start()
     try:
-        with (
-            pytest.raises(Cancelled),
-            machine.speaking("run", "sleep", "30.123") as speaking,
-        ):
+        with pytest.raises(Cancelled), machine.speaking("run", "sleep", "30.123") as speaking:
             for _ in speaking.pieces(progress.stop_if_wanted):
                 pass
     finally:

@@ -87,9 +87,7 @@ def test_a_program_is_recorded_in_a_container(
     [
         ("pod:trainer-0", ["exec", "-i", "trainer-0", "--"]),
         pytest.param(
-            "pod:team/trainer-0",
-            ["exec", "-i", "-n", "team", "trainer-0", "--"],
-            marks=pytest.mark.thorough,
+            "pod:team/trainer-0", ["exec", "-i", "-n", "team", "trainer-0", "--"], marks=pytest.mark.thorough
         ),
         ("pod:team/trainer-0/main", ["exec", "-i", "-n", "team", "trainer-0", "-c", "main", "--"]),
     ],

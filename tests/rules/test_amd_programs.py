@@ -168,8 +168,7 @@ def report_of_counters_without_throughput() -> str:
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
-    [(("hip_api_trace.csv",), True), (("hip_api_trace.csv", "kernel_trace.csv"), False)],
+    ("files", "told"), [(("hip_api_trace.csv",), True), (("hip_api_trace.csv", "kernel_trace.csv"), False)]
 )
 def test_a_table_of_calls_alone_asks_for_the_table_of_kernels(files: tuple[str, ...], told: bool) -> None:
     paths = [ROCM / each for each in files]

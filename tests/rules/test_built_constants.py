@@ -112,13 +112,7 @@ def test_only_so_many_that_begin_one_are_looked_at(monkeypatch: pytest.MonkeyPat
     assert found(apart * 5) == 3
 
 
-def layers(
-    table_us: float,
-    in_steps: int = 1,
-    *,
-    sent: bool = False,
-    count: int = 6,
-) -> Plan:
+def layers(table_us: float, in_steps: int = 1, *, sent: bool = False, count: int = 6) -> Plan:
     """Layers of 40 us on the GPU, each with a table that is built before it."""
 
     def body(trace: TinyTrace, index: int) -> None:

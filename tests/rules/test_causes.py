@@ -198,10 +198,7 @@ def test_that_ranks_wait_for_one_is_told_first_where_bringing_it_up_gives_as_muc
 ) -> None:
     data, late = finding(Category.INPUT_BOUND, 0.2), finding(Category.STRAGGLER, 0.4, rank=1)
     gain = 1 / (1 - 0.5 * part)
-    made = (
-        promise(1, 2.0, Category.INPUT_BOUND),
-        promise(2, gain, Category.STRAGGLER, after=1.0, rank=1),
-    )
+    made = (promise(1, 2.0, Category.INPUT_BOUND), promise(2, gain, Category.STRAGGLER, after=1.0, rank=1))
     found = told(analysis, [data, late], *made)
     assert found[0] == (first, "change-1", True)
     assert {each[1] for each in found} == {"change-1"}

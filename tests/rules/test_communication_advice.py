@@ -83,8 +83,7 @@ def test_many_sums_in_a_program_that_does_not_train_are_those_of_split_layers(
 
 
 @pytest.mark.parametrize(
-    ("count", "size", "told"),
-    [(4, 200_000_000, True), (4, 199_000_000, False), (5, 200_000_000, False)],
+    ("count", "size", "told"), [(4, 200_000_000, True), (4, 199_000_000, False), (5, 200_000_000, False)]
 )
 def test_a_few_large_messages_are_said_to_travel_in_one_bucket(count: int, size: int, told: bool) -> None:
     found = exposed("allreduce", count=count, size=size)

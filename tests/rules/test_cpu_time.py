@@ -151,11 +151,7 @@ def test_libraries_that_run_between_operators_are_told_without_addresses() -> No
 
 
 @pytest.mark.parametrize(
-    ("took", "said", "advice"),
-    [
-        (90_000, "GFLOP/s", "Check that all cores work"),
-        (900, "", ""),
-    ],
+    ("took", "said", "advice"), [(90_000, "GFLOP/s", "Check that all cores work"), (900, "", "")]
 )
 def test_operators_that_hold_most_of_a_step_are_the_limit(took: float, said: str, advice: str) -> None:
     def body(trace: TinyTrace, _: int) -> None:
@@ -185,10 +181,7 @@ def test_products_that_take_long_and_compute_nothing_need_fewer_threads(rows: in
 
 @pytest.mark.parametrize(
     ("took", "first"),
-    [
-        (94_000, "The CPU's operators are the limit: 94 %"),
-        (85_000, "Code outside PyTorch's operators: 15 %"),
-    ],
+    [(94_000, "The CPU's operators are the limit: 94 %"), (85_000, "Code outside PyTorch's operators: 15 %")],
 )
 def test_little_beside_much_computing_is_told_second(took: float, first: str) -> None:
     def body(trace: TinyTrace, _: int) -> None:

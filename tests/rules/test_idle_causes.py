@@ -46,8 +46,7 @@ def nothing(trace: TinyTrace) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["tokenize_next", "log_metrics", "postprocess", "evaluate", "save_checkpoint", "beam search"],
+    "name", ["tokenize_next", "log_metrics", "postprocess", "evaluate", "save_checkpoint", "beam search"]
 )
 def test_a_region_that_launches_nothing_is_the_host_s_fault(name: str) -> None:
     assert largest(between(nothing, region=name)) == (Cause.HOST, name)

@@ -265,11 +265,7 @@ def test_a_small_grid() -> None:
 
 
 def test_where_most_sms_get_no_block_that_comes_before_what_happens_inside_the_blocks() -> None:
-    waiting: Metrics = {
-        **WAITING,
-        **stall("barrier", 0.75),
-        "launch__waves_per_multiprocessor": 0.01,
-    }
+    waiting: Metrics = {**WAITING, **stall("barrier", 0.75), "launch__waves_per_multiprocessor": 0.01}
     few, some = (found(trace_of(kernel(waiting, grid=(blocks, 1, 1)))) for blocks in (33, 34))
     assert [few[0].category, few[0].severity] == [Category.SMALL_GRID, Severity.HIGH]
     assert some[0].category is Category.BARRIER_STALL

@@ -56,10 +56,7 @@ def test_loading_takes_what_the_rank_that_loads_longest_waits_for() -> None:
 
 
 def mended_ranks(
-    extra: int = 0,
-    slow: float = 20.0,
-    waited_for: bool = True,
-    grids: tuple[int, int] | None = None,
+    extra: int = 0, slow: float = 20.0, waited_for: bool = True, grids: tuple[int, int] | None = None
 ) -> Plan:
     """Three ranks, of which rank 1 launches more, and for longer kernels; else the others begin late.
 
@@ -96,9 +93,7 @@ def mended_ranks(
 
 
 @pytest.mark.parametrize(
-    ("extra", "launched"),
-    [(42, True), (19, False), (0, False)],
-    ids=["half as many again", "fewer", "none"],
+    ("extra", "launched"), [(42, True), (19, False), (0, False)], ids=["half as many again", "fewer", "none"]
 )
 def test_operations_that_only_one_rank_launches_are_counted(extra: int, launched: bool) -> None:
     made = [each for each in mended_ranks(extra).promises if each.proposal.fix == "mend-late-ranks"]

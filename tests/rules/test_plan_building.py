@@ -47,11 +47,7 @@ def test_an_operator_whose_calls_are_now_and_then_far_slower_builds_plans() -> N
 
 @pytest.mark.parametrize(
     ("slow_us", "slow", "operator"),
-    [
-        (19 * USUAL_US, 3, OPERATOR),
-        (20 * USUAL_US, 2, OPERATOR),
-        (20 * USUAL_US, 3, "aten::unique"),
-    ],
+    [(19 * USUAL_US, 3, OPERATOR), (20 * USUAL_US, 2, OPERATOR), (20 * USUAL_US, 3, "aten::unique")],
 )
 def test_slower_calls_that_are_no_plans_are_not_called_so(slow_us: float, slow: int, operator: str) -> None:
     assert plans_of(program(slow_us, slow, operator)) is None

@@ -247,10 +247,7 @@ def test_a_name_that_begins_like_a_wait_is_none(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("longest", "title"),
-    [
-        (1.9, "The CPU works for 10.0 s, the GPU for 4.00 ms"),
-        (2.0, "20 % of the CPU's time is in aten::mm"),
-    ],
+    [(1.9, "The CPU works for 10.0 s, the GPU for 4.00 ms"), (2.0, "20 % of the CPU's time is in aten::mm")],
 )
 def test_many_small_operators_are_told_beside_the_gpu(longest: float, title: str) -> None:
     rest = [(f"aten::op{number}", (10.0 - longest) / 9, (10.0 - longest) / 9 * 10) for number in range(9)]

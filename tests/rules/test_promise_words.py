@@ -14,13 +14,7 @@ from rules.fixes.plan import Plan, Promise, make_plan
 from rules.remedies.remedy import Remedy
 from rules.replay.replay import replay_of
 from rules.terms.culprit import Culprit, CulpritKind
-from rules.verdict.promises import (
-    first_step,
-    gain,
-    promise_for,
-    worded,
-    worded_shortly,
-)
+from rules.verdict.promises import first_step, gain, promise_for, worded, worded_shortly
 from rules.wording.headline import Headline, Part
 from tests.rules.builder import TinyTrace, steps
 

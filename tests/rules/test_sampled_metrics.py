@@ -137,10 +137,7 @@ def test_metrics_of_which_one_is_missing_are_not_judged() -> None:
 
 @pytest.mark.parametrize(
     "names",
-    [
-        ("SM Active", "SM Issue", "Tensor Active", "DRAM Read Throughput", "DRAM Write Throughput"),
-        NAMES,
-    ],
+    [("SM Active", "SM Issue", "Tensor Active", "DRAM Read Throughput", "DRAM Write Throughput"), NAMES],
 )
 def test_the_names_of_all_releases_are_known(names: tuple[str, ...]) -> None:
     assert told(sampled((100, 1_000, "k", BUSY), names=names))

@@ -190,11 +190,7 @@ def test_no_launch_is_promised_to_take_less_than_one_that_does_nothing(took_ns: 
 
 def test_a_sound_kernel_gets_its_verdict_and_nothing_else() -> None:
     (told,) = diagnose(trace_of(kernel(), kernel())).findings
-    assert (told.category, told.severity, told.ceiling_ns) == (
-        Category.MEMORY_BOUND,
-        Severity.INFO,
-        0,
-    )
+    assert (told.category, told.severity, told.ceiling_ns) == (Category.MEMORY_BOUND, Severity.INFO, 0)
     assert told.window_ns == 200_000
     assert "2 launches" in told.explanation
     assert "not with wall time" in told.cannot_tell

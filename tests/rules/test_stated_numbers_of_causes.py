@@ -73,12 +73,7 @@ def step(start: int, duration: int, steady: bool) -> Any:
 
 @pytest.mark.parametrize(
     ("first", "computed", "starts_up", "works"),
-    [
-        (501, 0.0, True, False),
-        (500, 0.0, False, False),
-        (501, 0.81, False, True),
-        (501, 0.79, True, False),
-    ],
+    [(501, 0.0, True, False), (500, 0.0, False, False), (501, 0.81, False, True), (501, 0.79, True, False)],
 )
 def test_a_program_starts_up_in_a_step_of_five_times_the_length_that_does_not_compute(
     first: int, computed: float, starts_up: bool, works: bool, monkeypatch: pytest.MonkeyPatch

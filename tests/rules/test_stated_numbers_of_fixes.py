@@ -336,10 +336,7 @@ def test_weights_are_converted_at_most_five_operators_before_their_product(other
     assert bool(len(_of_weights(trace.build(), np.array(rows)))) is found
 
 
-@pytest.mark.parametrize(
-    ("extra_us", "found"),
-    [(2_100, True), (1_900, False)],
-)
+@pytest.mark.parametrize(("extra_us", "found"), [(2_100, True), (1_900, False)])
 def test_steps_are_slow_that_take_half_as_long_again_and_do_more(extra_us: float, found: bool) -> None:
     trace = TinyTrace()
     at = 0.0

@@ -81,12 +81,7 @@ def test_gpus_compute_as_much_or_their_part_within_a_quarter(compute: float, wor
 
 @pytest.mark.parametrize(
     ("communication", "longer", "reasons"),
-    [
-        (0.021, 1.0, 1),
-        (0.019, 1.0, 0),
-        (0.0, 1.021, 1),
-        (0.0, 1.019, 0),
-    ],
+    [(0.021, 1.0, 1), (0.019, 1.0, 0), (0.0, 1.021, 1), (0.0, 1.019, 0)],
 )
 def test_what_takes_two_percent_more_on_more_gpus_is_told(
     communication: float, longer: float, reasons: int

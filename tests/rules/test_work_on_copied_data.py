@@ -34,8 +34,7 @@ def told(plan: Plan, fix: str) -> Promise:
 
 
 @pytest.mark.parametrize(
-    ("part", "several"),
-    [(MIN_APART + 0.02, True), (MIN_APART - 0.02, False), (0.78, True), (0.82, False)],
+    ("part", "several"), [(MIN_APART + 0.02, True), (MIN_APART - 0.02, False), (0.78, True), (0.82, False)]
 )
 def test_work_on_data_from_the_gpu_may_be_two_things(part: float, several: bool) -> None:
     plan = evaluated(part)

@@ -309,11 +309,7 @@ CHAIN = [
         ([replace(each, us=25) for each in CHAIN], "", ", mostly “add” and “gelu”"),
         (CHAIN, "train.py(12): block", ", mostly layer_norm in block (train.py:12)"),
         ([replace(CHAIN[1], name=f"aten::op_{each}") for each in "abcdefgh"], "", ""),
-        (
-            [*CHAIN, Called("AddBackward0", us=90, number=3, backward=True)],
-            "",
-            ", mostly “add”",
-        ),
+        ([*CHAIN, Called("AddBackward0", us=90, number=3, backward=True)], "", ", mostly “add”"),
     ],
     ids=["one operator", "two", "in a function", "many alike", "with its gradients"],
 )

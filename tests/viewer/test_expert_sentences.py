@@ -124,12 +124,7 @@ EXPECTED = [
         ("worth fixing",),
     ),
     Expected("ncu/brycelelbach*", "scattered memory accesses"),
-    Expected(
-        "../real/power.query.csv",
-        "busy 65 % of the time",
-        ("its power limit 69 %",),
-        ("100 % idle",),
-    ),
+    Expected("../real/power.query.csv", "busy 65 % of the time", ("its power limit 69 %",), ("100 % idle",)),
     Expected("../smi/dmon.txt", "GPU 0 over 401 s: busy 1.8 % of the time", ("685 W",)),
     Expected(
         "chrome/*owlv2*",
@@ -140,12 +135,7 @@ EXPECTED = [
     Expected(
         "chrome/*xdit*",
         "The CPU launches too slowly: 13 %",
-        (
-            "software: xDiT, Diffusers",
-            "compiled already",
-            "inductor",
-            "the GPU idles 395 ms of the 1.20 s",
-        ),
+        ("software: xDiT, Diffusers", "compiled already", "inductor", "the GPU idles 395 ms of the 1.20 s"),
         (
             "where: execute_diffusion",
             "run execute_diffusion",

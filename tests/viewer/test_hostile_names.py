@@ -16,15 +16,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtGui import Qt as GuiQt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QApplication,
-    QLabel,
-    QListView,
-    QTextEdit,
-    QToolTip,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractItemView, QApplication, QLabel, QListView, QTextEdit, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
 from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of

@@ -18,12 +18,7 @@ from parsers.model import LaneKind, Trace, units
 from rules.analysis.analysis import Analysis
 from viewer.appearance import theme
 from viewer.appearance.lane_colors import PageColors
-from viewer.reports.interactive.packing import (
-    EventRow,
-    columns_of,
-    entries_of,
-    few_points,
-)
+from viewer.reports.interactive.packing import EventRow, columns_of, entries_of, few_points
 from viewer.reports.interactive.recording import MAX_NAME_LENGTH, packed_recording
 from viewer.reports.pictures.timeline_picture import shown_stretch
 from viewer.timeline.geometry.drawing_index import drawing_index

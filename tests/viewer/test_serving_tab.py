@@ -206,10 +206,7 @@ def test_requests_lie_on_the_timeline_until_one_does_not_want_them(
     lanes = [each.track.title for each in state.layout.scrolled if each.track.derived]
     assert lanes == ["Engine steps", "Batch size", "Tokens/s", "Waiting", "Requests"]
     window.timeline.show_interval(0, served.duration, animate=False)
-    for title, us, told in (
-        ("Engine steps", 9_000.0, "2 decoded"),
-        ("Batch size", 9_000.0, "2"),
-    ):
+    for title, us, told in (("Engine steps", 9_000.0, "2 decoded"), ("Batch size", 9_000.0, "2")):
         (lane_of,) = (each for each in state.layout.scrolled if each.track.title == title)
         canvas = window.timeline.canvas
         middle = canvas.top_of(lane_of) + lane_of.height // 2

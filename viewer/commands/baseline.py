@@ -27,10 +27,7 @@ def declare(commands: Any) -> None:
     )
     save.add_argument("--revision", default="", metavar="ID", help="the commit that was recorded")
     save.add_argument(
-        "--reason",
-        default="",
-        metavar="TEXT",
-        help="why a slower run is accepted; saved with the baseline",
+        "--reason", default="", metavar="TEXT", help="why a slower run is accepted; saved with the baseline"
     )
     add_gates(save)
     add_thresholds(save)

@@ -106,9 +106,7 @@ def _gates(options: argparse.Namespace) -> Gates:
 
     kept: Gates = options.gates or Gates()
     return replace(
-        kept,
-        limits=(*kept.limits, *options.fail_on_regression),
-        items=options.per_step_items or kept.items,
+        kept, limits=(*kept.limits, *options.fail_on_regression), items=options.per_step_items or kept.items
     )
 
 
@@ -205,11 +203,9 @@ def _exit_code(answers: Sequence[Answer]) -> int:
 
     if not answers:
         return DONE
-    return {
-        Decision.PASSED: DONE,
-        Decision.FAILED: GATE_FAILED,
-        Decision.INCONCLUSIVE: GATE_INCONCLUSIVE,
-    }[overall(answers)]
+    return {Decision.PASSED: DONE, Decision.FAILED: GATE_FAILED, Decision.INCONCLUSIVE: GATE_INCONCLUSIVE}[
+        overall(answers)
+    ]
 
 
 def _series(options: argparse.Namespace, gates: Gates, thresholds: Thresholds) -> int:

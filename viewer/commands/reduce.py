@@ -45,9 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
     if sys.stdout.isatty():
         raise TraceError(
-            "standard output",
-            "Summaries can't be printed in a terminal.",
-            "Redirect them to a file or pipe.",
+            "standard output", "Summaries can't be printed in a terminal.", "Redirect them to a file or pipe."
         )
     chosen = tuple(sorted(thresholds_of(options).chosen.items()))
     found = inputs(options.paths)

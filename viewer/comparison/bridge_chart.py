@@ -5,23 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import (
-    QBrush,
-    QColor,
-    QFont,
-    QHelpEvent,
-    QKeyEvent,
-    QMouseEvent,
-    QPainter,
-    QPen,
-    QPolygonF,
-)
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QToolButton,
-    QToolTip,
-    QWidget,
-)
+from PySide6.QtGui import QBrush, QColor, QFont, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
+from PySide6.QtWidgets import QButtonGroup, QToolButton, QToolTip, QWidget
 
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, percent

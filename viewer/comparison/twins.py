@@ -154,10 +154,7 @@ class TwinTimelines(QWidget):
         pairs = np.concatenate((steps.pairs.same, steps.pairs.counterpart))
         before, after = (calls.event[pairs[:, side]] for side, calls in enumerate(steps.calls))
         orders = np.argsort(before, kind="stable"), np.argsort(after, kind="stable")
-        self._pairs = (
-            (before[orders[0]], after[orders[0]]),
-            (after[orders[1]], before[orders[1]]),
-        )
+        self._pairs = ((before[orders[0]], after[orders[0]]), (after[orders[1]], before[orders[1]]))
         alone = [
             None if step is None else cpu_time_of_rank(side.analysis, step.rank)
             for side, step in zip(sides, steps.steps, strict=True)

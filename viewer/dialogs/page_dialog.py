@@ -8,14 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import (
-    QDialog,
-    QGridLayout,
-    QScrollArea,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QGridLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model import Effect, Trace
 from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, resize_within_screen, vertical

@@ -167,11 +167,7 @@ class Document(QObject):
             return analysis_of(read, progress, thresholds)
 
         self.jobs.ask(
-            ANALYSING,
-            work,
-            answer=self._on_analysed,
-            failed=self._on_analysis_failure,
-            stopped=self._ready,
+            ANALYSING, work, answer=self._on_analysed, failed=self._on_analysis_failure, stopped=self._ready
         )
 
     def _replace(

@@ -45,10 +45,7 @@ def as_text(result: Comparison) -> str:
 
 def comparison_report(result: Comparison, answers: Sequence[Answer] = ()) -> Report:
     """A comparison, with what a gate answered."""
-    careful = [
-        *same_work_lines(result),
-        *(f"careful: {each}" for each in result.cautions),
-    ]
+    careful = [*same_work_lines(result), *(f"careful: {each}" for each in result.cautions)]
     measures = [
         (each.name, *sides(each, result), change(each, result)) for each in (result.step, *result.measures)
     ]

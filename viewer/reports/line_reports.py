@@ -14,12 +14,7 @@ from viewer.appearance.plain_text import one_line
 from viewer.desktop.source_files import mapped
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_LEVELS = {
-    Severity.HIGH: "error",
-    Severity.MEDIUM: "warning",
-    Severity.LOW: "note",
-    Severity.INFO: "note",
-}
+_LEVELS = {Severity.HIGH: "error", Severity.MEDIUM: "warning", Severity.LOW: "note", Severity.INFO: "note"}
 
 
 def line_messages(diagnosis: Diagnosis, folders: Mapping[str, str]) -> list[str]:

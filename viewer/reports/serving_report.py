@@ -17,10 +17,7 @@ from viewer.reports.rendering.terminal_report import table_lines
 
 _WIDTH = 96
 _MAX_BATCHES = 8
-_BY = {
-    RequestSource.LOG: "by their log",
-    RequestSource.RANGES: "by their ranges and the engine's steps",
-}
+_BY = {RequestSource.LOG: "by their log", RequestSource.RANGES: "by their ranges and the engine's steps"}
 
 
 def serving_json(trace: Trace) -> dict[str, Any]:

@@ -132,14 +132,7 @@ def table_of(analysis: Analysis, name: str, span: tuple[int, int] | None = None)
     summary, frame = summaries()[name], summary_of(analysis, name, span)
     columns = [plain(frame[column.name].tolist()) for column in summary.columns] if len(frame) else []
     rows = tuple(zip(*(values[:MAX_ROWS] for values in columns), strict=True))
-    return Table(
-        name,
-        summary.title,
-        summary.about,
-        *_headed(summary.columns),
-        rows,
-        len(frame) - len(rows),
-    )
+    return Table(name, summary.title, summary.about, *_headed(summary.columns), rows, len(frame) - len(rows))
 
 
 def plain(values: Iterable[Any]) -> list[Any]:

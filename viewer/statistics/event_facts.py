@@ -233,10 +233,7 @@ def facts_of_gap(trace: Trace, analysis: Analysis, row: int) -> list[Fact]:
     count = int(alike.sum())
     share = percent(total / max(analysis.window_ns, 1))
     facts.append(
-        Fact(
-            "Same culprit",
-            f"{how_many(count, 'gap')}, {duration(total)}, {share} of the analysed time",
-        )
+        Fact("Same culprit", f"{how_many(count, 'gap')}, {duration(total)}, {share} of the analysed time")
     )
     return facts
 

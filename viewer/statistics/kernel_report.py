@@ -138,9 +138,6 @@ def memory_flow(kernel: KernelProfile) -> MemoryFlow:
             sectors("lts__t_sectors_srcunit_tex_op_read.sum", "lts__t_sectors_op_read.sum"),
             sectors("lts__t_sectors_srcunit_tex_op_write.sum", "lts__t_sectors_op_write.sum"),
         ),
-        Flow(
-            first_number(kernel, "dram__bytes_read.sum"),
-            first_number(kernel, "dram__bytes_write.sum"),
-        ),
+        Flow(first_number(kernel, "dram__bytes_read.sum"), first_number(kernel, "dram__bytes_write.sum")),
     )
     return MemoryFlow(levels, flows, kernel.duration_ns)

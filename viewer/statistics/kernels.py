@@ -52,13 +52,7 @@ def grouped(key: npt.NDArray[np.integer], value: I64) -> Groups:
         return value[first + np.ceil(share * count).astype(np.int64).clip(1) - 1] if len(first) else value[:0]
 
     return Groups(
-        keys[first],
-        count,
-        cumulated[last] - cumulated[first],
-        rank(0.0),
-        rank(0.5),
-        rank(0.99),
-        rank(1.0),
+        keys[first], count, cumulated[last] - cumulated[first], rank(0.0), rank(0.5), rank(0.99), rank(1.0)
     )
 
 

@@ -130,9 +130,7 @@ def _by_operator(trace: Trace, _: MemorySummary, account: DeviceMemory, alive: I
 def _by_name(trace: Trace, column: str, events: I64, otherwise: str, prefix: str) -> _Groups:
     name = np.where(events >= 0, trace.events.name[events], NOWHERE).astype(np.int64)
     return _Groups(
-        column,
-        name,
-        lambda code: (trace.strings[code].removeprefix(prefix) if code >= 0 else otherwise, ""),
+        column, name, lambda code: (trace.strings[code].removeprefix(prefix) if code >= 0 else otherwise, "")
     )
 
 

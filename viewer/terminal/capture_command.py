@@ -16,15 +16,7 @@ from viewer.capture.left_there import FarRun
 from viewer.capture.output_stream import Event
 from viewer.capture.plan import portable_lines
 from viewer.capture.recording import Outcome, Recording
-from viewer.capture.request import (
-    CaptureRequest,
-    NcuOptions,
-    NsysOptions,
-    Target,
-    Tool,
-    TorchOptions,
-    Window,
-)
+from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Target, Tool, TorchOptions, Window
 from viewer.capture.storage import Presets
 from viewer.capture.target_words import UnreadableCommand, read_target
 from viewer.terminal.command_parser import NamesOutput

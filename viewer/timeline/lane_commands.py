@@ -13,11 +13,7 @@ from viewer.timeline.lane_history import LaneHistory
 from viewer.timeline.state import TimelineState
 
 TALLEST = 600
-_CHOICES = (
-    ("everything", GroupState.FULL),
-    ("GPU lanes", GroupState.BRIEF),
-    ("one strip", GroupState.STRIP),
-)
+_CHOICES = (("everything", GroupState.FULL), ("GPU lanes", GroupState.BRIEF), ("one strip", GroupState.STRIP))
 
 
 class LaneCommands:

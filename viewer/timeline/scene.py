@@ -45,10 +45,7 @@ class Joined:
 def joined(analysis: Analysis) -> Joined:
     """Takes a moment when there are many gaps, steps or allocations."""
     return Joined(
-        device_gaps(analysis.idle),
-        step_rows(analysis.steps),
-        stacks_of(analysis),
-        blamed_ranges(analysis),
+        device_gaps(analysis.idle), step_rows(analysis.steps), stacks_of(analysis), blamed_ranges(analysis)
     )
 
 

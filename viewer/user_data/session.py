@@ -285,8 +285,7 @@ class Session:
                 _make_tables(fresh, recordings)
                 fresh.table(_BOOKMARKS).insert_all([asdict(mark) for mark in bookmarks], ignore=True)
                 fresh.table(_SETTINGS).insert_all(
-                    [{"key": key, "value": json.dumps(value)} for key, value in settings],
-                    ignore=True,
+                    [{"key": key, "value": json.dumps(value)} for key, value in settings], ignore=True
                 )
 
 

@@ -62,10 +62,7 @@ class WindowActions(QObject):
         view.addSeparator()
         self._choices(view.addMenu("Theme"), THEMES, self._parts.preferences.theme, self.set_theme)
         self._choices(
-            view.addMenu("Colour by"),
-            COLOR_MODES,
-            self._parts.preferences.color_mode,
-            self.set_color_mode,
+            view.addMenu("Colour by"), COLOR_MODES, self._parts.preferences.color_mode, self.set_color_mode
         )
         self.set_color_mode(self._parts.preferences.color_mode)
 

@@ -17,14 +17,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QShowEvent,
 )
-from PySide6.QtWidgets import (
-    QApplication,
-    QMainWindow,
-    QMenuBar,
-    QStackedWidget,
-    QTabWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QApplication, QMainWindow, QMenuBar, QStackedWidget, QTabWidget, QWidget
 
 from parsers.files.fetched import address_of
 from parsers.model import Progress, Trace

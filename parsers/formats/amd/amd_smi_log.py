@@ -8,17 +8,7 @@ import numpy as np
 
 from parsers.csv_tables import CsvTable, header_of, plain, read_csv
 from parsers.files.base import Source, parser
-from parsers.model import (
-    BOOL,
-    F64,
-    I64,
-    Counter,
-    Effect,
-    Excessive,
-    Malformed,
-    Progress,
-    Trace,
-)
+from parsers.model import BOOL, F64, I64, Counter, Effect, Excessive, Malformed, Progress, Trace
 from parsers.model.arrays import rows_by
 from parsers.model.builder import MAX_DEVICES, TraceBuilder
 from parsers.model.counters import MAX_READ

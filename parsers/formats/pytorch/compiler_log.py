@@ -10,17 +10,7 @@ import numpy as np
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import (
-    Effect,
-    EventKind,
-    Lane,
-    LaneKind,
-    Malformed,
-    Progress,
-    Rank,
-    ResultTable,
-    Trace,
-)
+from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Rank, ResultTable, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.compilation import (
     COMPILATIONS,
@@ -159,13 +149,7 @@ def _breaks(log: CompilerLog, clock: int, first: int) -> ResultTable | None:
     for each in log.breaks:
         by_place.setdefault((each.place, each.reason), []).append(each)
     rows = [
-        (
-            place,
-            reason,
-            float(len(same)),
-            (same[0].local_ns + clock - first) / NS_PER_S,
-            same[0].hint or None,
-        )
+        (place, reason, float(len(same)), (same[0].local_ns + clock - first) / NS_PER_S, same[0].hint or None)
         for (place, reason), same in sorted(by_place.items(), key=lambda each: -len(each[1]))
     ]
     return ResultTable(GRAPH_BREAKS_TITLE, GRAPH_BREAKS, tuple(rows[:MAX_ROWS]))

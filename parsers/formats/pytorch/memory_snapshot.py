@@ -116,10 +116,7 @@ def _counters(history: DeviceHistory, held: tuple[Any, Any], blocks: Any) -> lis
         Counter(
             f"GPU {history.device} {what} memory", "B", at, value.astype(np.float64), device=history.device
         )
-        for what, at, value in (
-            ("allocated", time, allocated),
-            ("reserved", *reserved),
-        )
+        for what, at, value in (("allocated", time, allocated), ("reserved", *reserved))
     ]
     return [each for each in counters if len(each.time)]
 

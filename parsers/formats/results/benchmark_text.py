@@ -10,15 +10,7 @@ from typing import ClassVar
 from parsers.files.base import Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import (
-    Effect,
-    Malformed,
-    Progress,
-    QualityRecorder,
-    ResultColumn,
-    ResultTable,
-    Trace,
-)
+from parsers.model import Effect, Malformed, Progress, QualityRecorder, ResultColumn, ResultTable, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.results import MAX_ROWS, Cell

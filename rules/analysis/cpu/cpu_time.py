@@ -121,12 +121,7 @@ class CpuTime:
         """Inside operators and compiled graphs, loading left out."""
         table, mine = self.trace.events, self.activity.of_kind(EventKind.REGION)
         graphs = mine[named(self.trace, mine, _COMPILED_GRAPH.match)]
-        running = union(
-            *map(
-                np.concatenate,
-                zip(self.activity.running, table.spans(graphs), strict=True),
-            )
-        )
+        running = union(*map(np.concatenate, zip(self.activity.running, table.spans(graphs), strict=True)))
         return subtract(clip(running, *self.window), self.loading)
 
     @property

@@ -8,18 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parsers.model import (
-    BOOL,
-    I32,
-    I64,
-    U8,
-    Array,
-    Attribute,
-    EventKind,
-    Progress,
-    Trace,
-    derived,
-)
+from parsers.model import BOOL, I32, I64, U8, Array, Attribute, EventKind, Progress, Trace, derived
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call, calls_of

@@ -63,16 +63,7 @@ class Culprits:
         with self._one_at_a_time:
             return self._index.setdefault(culprit, len(self._index))
 
-    def of(
-        self,
-        cause: U8,
-        event: I64,
-        call: I64,
-        region: I64,
-        operator: I64,
-        start: I64,
-        end: I64,
-    ) -> I32:
+    def of(self, cause: U8, event: I64, call: I64, region: I64, operator: I64, start: I64, end: I64) -> I32:
         """The culprit of each piece of idle time, given the innermost events of each sort (-1: none)."""
         where, main = region.copy(), self._threads.activity(self._main)
         host = np.flatnonzero(of_kinds(cause, Cause.HOST) & (region < 0) & (event < 0))

@@ -73,10 +73,7 @@ class KernelClass:
 
 _FAMILIES = (
     (Family.MEMSET, r"^(gpu )?memset|^\[cuda memset\]|fillbuffer|^hipMemset"),
-    (
-        Family.COPY,
-        r"^(gpu )?memcpy|^\[cuda memcpy|^copy(host|device)to|__amd_rocclr_copybuffer|^hipMemcpy",
-    ),
+    (Family.COPY, r"^(gpu )?memcpy|^\[cuda memcpy|^copy(host|device)to|__amd_rocclr_copybuffer|^hipMemcpy"),
     (
         Family.TRITON,
         r"^triton_(poi|red|per|for|spl)_|^triton__|^triton_(?!.*(mm|gemm|matmul|attention|attn))",

@@ -47,7 +47,7 @@ _FRAMEWORK = regex(
     r"^(Optimizer\.(step|zero_grad)#|DistributedDataParallel\.|FSDP::|FullyShardedDataParallel|DDP|"
     r"torch/|torch\.|Torch-Compiled|##? ?Call |PyTorch|autograd::|aten::|async_compile|compile_fx|inductor|dynamo|"
     r"triton|pass\.|_?Torch|nn\.Module|## |cub::|thrust::|rocprim::|cublas[A-Z]|cudnn[A-Z]|TensorRT:)|"
-    r"\.<locals>|_data: compile_id|compile_id=",
+    r"\.<locals>|_data: compile_id|compile_id="
 )
 
 

@@ -15,19 +15,9 @@ from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import distinct, named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import (
-    Intervals,
-    clip,
-    length,
-    union,
-)
+from rules.analysis.arithmetic.intervals import Intervals, clip, length, union
 from rules.analysis.gpu.launch_sizes import nearly_empty
-from rules.analysis.recording.completeness import (
-    completeness_of,
-    gpus_missing,
-    is_sample,
-    numbers_missing,
-)
+from rules.analysis.recording.completeness import completeness_of, gpus_missing, is_sample, numbers_missing
 from rules.analysis.recording.repeats import MIN_TIMES, repeats
 from rules.analysis.recording.time_units import other_units
 from rules.analysis.steps.first_use import NEVER_STEADY_NS, first_use

@@ -47,11 +47,7 @@ What makes it more or less
         few = len(np.unique(replay.host.step[nodes])) < replay.steps
         yield Proposal(
             title=f"Evaluate less often: it takes {duration(taken)} {replay.in_step}",
-            categories=(
-                Category.EVALUATION,
-                Category.HOST_BOUND,
-                *((Category.VARIABILITY,) if few else ()),
-            ),
+            categories=(Category.EVALUATION, Category.HOST_BOUND, *((Category.VARIABILITY,) if few else ())),
             culprit="evaluation",
             remedy=EVALUATE_SELDOM,
             expected=times(nodes, launched, LEFT),

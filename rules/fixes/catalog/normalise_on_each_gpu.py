@@ -76,8 +76,6 @@ What makes it more or less
                 code=for_pytorch(_CODE),
             ),
             expected=together(
-                alone,
-                host_time_times(nodes, HOST_LEFT),
-                without_waiting(nodes & (replay.waits.target >= 0)),
+                alone, host_time_times(nodes, HOST_LEFT), without_waiting(nodes & (replay.waits.target >= 0))
             ),
         )

@@ -53,7 +53,7 @@ What makes it more or less
             problem="Anomaly detection is on",
             remedy=NO_ANOMALY_DETECTION.after(
                 "Anomaly detection waits for the GPU after every function of the backward pass, and records a "
-                "stack for every function of the forward pass.",
+                "stack for every function of the forward pass."
             ),
             expected=together(
                 without_calls(replay, checks), without_waiting(checks), less_host_time(stacks > 0, stacks)

@@ -30,11 +30,7 @@ _L1_ELAPSED = "l1tex__throughput.avg.pct_of_peak_sustained_elapsed"
 WAVES = "launch__waves_per_multiprocessor"
 _DRAM_ALIASES = (DRAM, "dram__throughput.avg.pct_of_peak_sustained_elapsed")
 L1_CACHE = "the L1 cache and shared memory"
-_LEVELS = {
-    "DRAM": _DRAM_ALIASES,
-    "the L2 cache": (L2,),
-    L1_CACHE: (_L1_ELAPSED, L1),
-}
+_LEVELS = {"DRAM": _DRAM_ALIASES, "the L2 cache": (L2,), L1_CACHE: (_L1_ELAPSED, L1)}
 _BREAKDOWN = "breakdown:gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
 _USUAL_BREAKDOWN = (
     "dram__cycles_active",

@@ -75,11 +75,7 @@ def test_a_gain_whose_bounds_hold_one_is_no_difference() -> None:
 @pytest.mark.parametrize(
     ("high", "said", "beside"),
     [
-        (
-            MAX_TELLING,
-            "no measurable difference (at most 2.00x)",
-            "no measurable difference (at most 2.00x)",
-        ),
+        (MAX_TELLING, "no measurable difference (at most 2.00x)", "no measurable difference (at most 2.00x)"),
         (MAX_TELLING + 0.01, "too noisy to tell (0.50 to 2.01)", "too noisy to tell"),
     ],
 )

@@ -143,8 +143,7 @@ def test_the_selector_groups_steps_by_rank(shown: MainWindow) -> None:
 
 
 def test_of_many_ranks_the_selector_lists_the_one_in_focus(
-    make_window: Callable[..., MainWindow],
-    qtbot: QtBot,
+    make_window: Callable[..., MainWindow], qtbot: QtBot
 ) -> None:
     window = make_window()
     window.document.show(run_of(MAX_RANKS_LISTED + 1))

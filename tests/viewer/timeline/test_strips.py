@@ -280,16 +280,7 @@ def with_gaps(trace: Trace) -> Analysis:
     zero = np.zeros(GAPS, np.int32)
     cause = random.integers(0, 7, GAPS).astype(np.uint8)
     blamed = Culprit(CulpritKind.REGION, "tokenize")
-    idle = IdleTable(
-        edges[0::2],
-        edges[1::2],
-        np.zeros(GAPS, np.int64),
-        cause,
-        zero,
-        none,
-        none,
-        (blamed,),
-    )
+    idle = IdleTable(edges[0::2], edges[1::2], np.zeros(GAPS, np.int64), cause, zero, none, none, (blamed,))
     analysis = Analysis(trace)
     Analysis.idle.keep(analysis, idle)
     Analysis.steps.keep(analysis, ())

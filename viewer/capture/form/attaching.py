@@ -36,10 +36,7 @@ class AttachingForm(QWidget):
     def apply_to(self, request: CaptureRequest) -> CaptureRequest:
         """The request with this form's options; only the PyTorch profiler can be asked from outside."""
         window = replace(
-            self._base,
-            active=self.steps.value(),
-            repeat=self.times.value(),
-            time_limit_s=self.wait.value(),
+            self._base, active=self.steps.value(), repeat=self.times.value(), time_limit_s=self.wait.value()
         )
         return replace(request, tool=Tool.TORCH, window=window)
 

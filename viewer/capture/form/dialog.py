@@ -44,13 +44,7 @@ from viewer.capture.form.options import OptionsForm
 from viewer.capture.form.run import RunView
 from viewer.capture.form.target import TargetForm
 from viewer.capture.left_there import FarRun, far_runs
-from viewer.capture.plan import (
-    command_for,
-    lines_there,
-    needs_interpreter,
-    new_folder,
-    portable_lines,
-)
+from viewer.capture.plan import command_for, lines_there, needs_interpreter, new_folder, portable_lines
 from viewer.capture.recording import Outcome
 from viewer.capture.request import CaptureRequest, TargetKind, Tool
 from viewer.capture.storage import History, Presets
@@ -76,11 +70,7 @@ class CaptureDialog(QDialog):
     try_wanted = Signal(object)  # CaptureRequest
 
     def __init__(
-        self,
-        parent: QWidget | None = None,
-        preset: CaptureRequest | None = None,
-        *,
-        for_trial: bool = False,
+        self, parent: QWidget | None = None, preset: CaptureRequest | None = None, *, for_trial: bool = False
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Record a script")

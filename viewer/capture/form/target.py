@@ -8,15 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QComboBox,
-    QFileDialog,
-    QLineEdit,
-    QMenu,
-    QPlainTextEdit,
-    QPushButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QComboBox, QFileDialog, QLineEdit, QMenu, QPlainTextEdit, QPushButton, QWidget
 
 from viewer.appearance.boxes import NO_MARGINS, Form, beside, fill, vertical
 from viewer.appearance.buttons import push_button
@@ -26,12 +18,7 @@ from viewer.capture.failures import CaptureProblem
 from viewer.capture.form.where import WhereField
 from viewer.capture.interpreters import Probe, found_interpreters, probe
 from viewer.capture.request import Target, TargetKind
-from viewer.capture.target_words import (
-    UnreadableCommand,
-    is_launcher_of_python,
-    read_running,
-    read_target,
-)
+from viewer.capture.target_words import UnreadableCommand, is_launcher_of_python, read_running, read_target
 from viewer.desktop.jobs import Jobs
 
 KINDS = {

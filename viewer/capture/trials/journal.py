@@ -66,11 +66,7 @@ def keep_trials(
 
 
 def keep_incident(
-    request: CaptureRequest,
-    said: str,
-    names: Sequence[str],
-    name: str = "",
-    history: History | None = None,
+    request: CaptureRequest, said: str, names: Sequence[str], name: str = "", history: History | None = None
 ) -> Entry:
     """Write that a step was slow, how slow, and how the files that tell of it are called. Raises TraceError."""
     first, *others = sorted(names) or [""]

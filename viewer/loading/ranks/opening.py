@@ -229,9 +229,7 @@ def open_many(
 
 
 def many_ranks_of(
-    paths: Sequence[Path],
-    progress: Progress | None = None,
-    thresholds: Thresholds = DEFAULTS,
+    paths: Sequence[Path], progress: Progress | None = None, thresholds: Thresholds = DEFAULTS
 ) -> tuple[FilesOfRun, ManyRanks] | None:
     """The run of so many ranks that it is judged by summaries, and its files; None for what is to be read in full.
 

@@ -6,14 +6,7 @@ from collections.abc import Callable
 from operator import methodcaller
 
 from PySide6.QtGui import QColor, QFont
-from PySide6.QtWidgets import (
-    QGridLayout,
-    QHBoxLayout,
-    QScrollArea,
-    QTabWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QTabWidget, QVBoxLayout, QWidget
 
 from parsers.model import KernelProfile
 from parsers.model.names.kernels import kernel_name

@@ -56,14 +56,7 @@ BAR_WIDTH, MIN_BAR, MIN_PARTS = 104, 20, 150
 MIN_SECTION = 24
 MAX_NAME, MAX_SPREAD = 480, 320  # px, however wide the table is
 _BAR_WIDTHS = {Show.SHARE: 178, Show.PARTS: 240, Show.SPREAD: 160}
-_WIDTH = {
-    Show.COUNT: 70,
-    Show.TIME: 84,
-    Show.SIZE: 92,
-    Show.RATE: 96,
-    Show.PERCENT: 76,
-    Show.NUMBER: 84,
-}
+_WIDTH = {Show.COUNT: 70, Show.TIME: 84, Show.SIZE: 92, Show.RATE: 96, Show.PERCENT: 76, Show.NUMBER: 84}
 
 
 class BarDelegate(RowDelegate):

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QComboBox,
-    QPushButton,
-    QSplitter,
-    QWidget,
-)
+from PySide6.QtWidgets import QButtonGroup, QComboBox, QPushButton, QSplitter, QWidget
 
 from parsers.model.units import duration, percent, size
 from viewer.appearance import theme

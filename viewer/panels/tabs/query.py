@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QInputDialog,
-    QMenu,
-    QPushButton,
-    QSplitter,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QSplitter, QToolButton, QWidget
 
 from parsers.model import Progress, TraceError
 from rules.findings.base import Evidence

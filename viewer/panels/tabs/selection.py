@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QPushButton,
-    QSplitter,
-    QStackedLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QStackedLayout, QWidget
 
 from parsers.model import EventKind, Progress
 from parsers.model.units import duration
@@ -47,10 +41,7 @@ if TYPE_CHECKING:
 
     from viewer.statistics.area import DeviceArea
 
-ARGUMENT_COLUMNS = (
-    Column("name", "Argument"),
-    Column("value", "Value", stretch=True, whole="whole"),
-)
+ARGUMENT_COLUMNS = (Column("name", "Argument"), Column("value", "Value", stretch=True, whole="whole"))
 MAX_VALUE_LENGTH = 4000
 MAX_HISTOGRAM = 320  # pixels: higher bars say no more
 NARROW = 760  # pixels: less has no room for facts, arguments and histogram side by side

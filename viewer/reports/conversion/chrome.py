@@ -64,9 +64,7 @@ def write_chrome(trace: Trace, out: Path, progress: Progress, all_arguments: boo
     sampled = any(not len(memory.blocks.address) for memory in trace.memory)
     if not (len(trace.events) or without_samples(trace) or sampled):
         raise TraceError(
-            path,
-            "It contains no events to write.",
-            "Its tables can be written: --to csv or --to parquet.",
+            path, "It contains no events to write.", "Its tables can be written: --to csv or --to parquet."
         )
     ranks = sorted({lane.rank for lane in trace.lanes if lane.rank is not None})
     if len(ranks) < 2:
@@ -289,10 +287,4 @@ def _counters(trace: Trace, part: _Part) -> Iterator[Mapping[str, Any]]:
         yield {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "args": {"name": process}}
         name = f"{counter.name} [{counter.unit}]" if counter.unit else counter.name
         for time, value in zip(counter.time.tolist(), counter.value.tolist(), strict=True):
-            yield {
-                "ph": "C",
-                "name": name,
-                "pid": process,
-                "ts": time / 1000,
-                "args": {"value": value},
-            }
+            yield {"ph": "C", "name": name, "pid": process, "ts": time / 1000, "args": {"value": value}}

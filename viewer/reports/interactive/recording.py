@@ -17,13 +17,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from viewer.appearance.lane_colors import PageColors
 from viewer.appearance.plain_text import safe
-from viewer.reports.interactive.packing import (
-    EventRow,
-    columns_of,
-    entries_of,
-    few_points,
-    planes,
-)
+from viewer.reports.interactive.packing import EventRow, columns_of, entries_of, few_points, planes
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState
 from viewer.timeline.geometry.drawing_index import DrawingIndex, drawing_index
 from viewer.timeline.geometry.gaps import Gaps, device_gaps

@@ -200,12 +200,7 @@ class Modules(RowTable):
 
     name: ClassVar[str] = "modules"
     about: ClassVar[str] = "one call of a module (nn.Module), where stacks were recorded"
-    columns: ClassVar[tuple[Column, ...]] = (
-        *CALLED,
-        LAUNCHED[1],
-        LAUNCHED[3],
-        *NESTED,
-    )
+    columns: ClassVar[tuple[Column, ...]] = (*CALLED, LAUNCHED[1], LAUNCHED[3], *NESTED)
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
         trace = analysis.trace

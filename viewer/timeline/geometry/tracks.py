@@ -156,11 +156,7 @@ def _thread(lane: Lane) -> Thread:
 
 
 def _group(
-    trace: Trace,
-    key: str,
-    lanes: Sequence[int],
-    launching: dict[Thread, int],
-    counters: Sequence[int],
+    trace: Trace, key: str, lanes: Sequence[int], launching: dict[Thread, int], counters: Sequence[int]
 ) -> Group:
     devices = sorted({device for lane in lanes if (device := trace.lanes[lane].device) is not None})
     streams = {device: _streams_by_work(trace, lanes, device) for device in devices}

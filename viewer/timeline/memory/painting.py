@@ -136,15 +136,7 @@ class MemoryLabels:
                 box = taken[-1]
                 self._bold.draw(painter, text, box.left(), round(box.top()), room)
 
-    def _name(
-        self,
-        painter: QPainter,
-        kind: Kind,
-        below: F64,
-        high: F64,
-        held: I64,
-        area: QRectF,
-    ) -> None:
+    def _name(self, painter: QPainter, kind: Kind, below: F64, high: F64, held: I64, area: QRectF) -> None:
         """One band's name where it is highest, in the middle of the stretch that has room around there."""
         roomy = high >= MIN_LABELLED
         if not roomy.any():
