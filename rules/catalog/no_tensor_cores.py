@@ -7,16 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import I64, EventKind, Trace
+from parsers.model import I64, EventKind
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
-from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.gpu.inside_window import busiest_device, of_family, operations, total
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, rule
+from rules.kernels.tensor_core_rates import has_tensor_cores, tensor_core_rates
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import tensor_cores
 from rules.terms.thresholds import MIN_SHARE
@@ -24,11 +24,6 @@ from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
 from rules.wording.words import Words, ours
 
-FIRST_CAPABILITY = 7  # tensor cores exist from compute capability 7.0 on (Kineto's plugin)
-# Peak dense tensor-core rate over peak FP32 rate, from NVIDIA's data sheets:
-# V100 FP16 125/15.7, A100 TF32 156/19.5, H100 TF32 495/67.
-SPEED_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
-USUAL_RATIO = 8.0
 FULL_PRECISION = ("fp32", None)
 
 
@@ -44,7 +39,8 @@ What it found
 
 Why it costs time
     Tensor cores multiply matrices about eight times faster (TF32 against FP32 on A100 and H100), and sixteen times
-    faster in bf16 or fp16.
+    faster in bf16 or fp16. Those of other GPUs gain less: on GeForce cards from RTX 30 on, TF32 is as fast as FP32,
+    and 16 bits are twice as fast.
 
 How it decides
     By the kernels' names: cuBLAS, cuDNN and CUTLASS say which instructions a kernel uses (ffma, simt and sgemm
@@ -64,14 +60,14 @@ When it is wrong
         found = {
             device: _without(analysis, device)
             for device in analysis.active_devices
-            if _capable(trace, device)
+            if has_tensor_cores(trace.devices[device])
         }
         worst = busiest_device(analysis, found)
         if worst is None:
             return
-        events = found[worst]
+        events, rates = found[worst], tensor_core_rates(trace, worst)
         busy = clip(union(*trace.events.spans(events)), *analysis.window)
-        ceiling = int(length(busy) * (1 - 1 / _ratio(trace, worst)))
+        ceiling = int(length(busy) * (1 - 1 / rates.easiest))
         if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return
         longest = int(events[np.argmax(durations(trace, events))])
@@ -84,7 +80,11 @@ When it is wrong
             ),
             account=_explanation(analysis, worst, events, length(busy), trace.name(longest)),
             remedy=tensor_cores(
-                trace, worst, products=convolutions < total(analysis, events), convolutions=convolutions > 0
+                trace,
+                worst,
+                products=convolutions < total(analysis, events),
+                convolutions=convolutions > 0,
+                tf32=rates.has_fast_tf32,
             ),
             ceiling_ns=ceiling,
             culprit=kernel_culprit(trace, longest),
@@ -98,18 +98,6 @@ When it is wrong
                 ),
             ),
         )
-
-
-def _capable(trace: Trace, device: int) -> bool:
-    capability = trace.devices[device].compute_capability
-    return capability is None or capability[0] >= FIRST_CAPABILITY
-
-
-def _ratio(trace: Trace, device: int) -> float:
-    capability = trace.devices[device].compute_capability
-    if capability is None or is_amd(trace):
-        return USUAL_RATIO
-    return SPEED_RATIO.get(capability[0], USUAL_RATIO)
 
 
 def _without(analysis: Analysis, device: int) -> I64:
@@ -133,9 +121,11 @@ def _explanation(analysis: Analysis, device: int, events: I64, busy: int, name: 
         analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION
     )
     part = total(analysis, events) / max(total(analysis, kernels), 1)
+    rates = tensor_core_rates(analysis.trace, device)
     return (
         f"{percent(part)} of the time in matrix products and convolutions is spent on ordinary FP32 units: "
         f"{part_of_step(analysis, busy)}. The longest is {shortened(kernel_name(name), 90)}. "
         + ours("$Tensor cores would be up to ")
-        + f"{_ratio(analysis.trace, device):.3g} times faster."
+        + f"{rates.easiest:.3g} times faster"
+        + ("." if rates.has_fast_tf32 or not rates.tf32 else " in 16 bits: its TF32 is as fast as FP32.")
     )

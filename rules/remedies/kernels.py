@@ -97,11 +97,12 @@ _IN_BF16 = 'Use mixed precision: torch.autocast("cuda", dtype=torch.bfloat16) ar
 
 
 def tensor_cores(
-    trace: Trace, device: int, *, products: bool, convolutions: bool, halves: bool = False
+    trace: Trace, device: int, *, products: bool, convolutions: bool, tf32: bool, halves: bool = False
 ) -> Remedy:
     """What moves matrix products, convolutions or both to the tensor cores of a device.
 
-    ``halves``: what counts is that tensors get half the size, which TF32 does not give.
+    ``tf32``: it is faster than FP32 there. ``halves``: what counts is that tensors get half the size, which TF32 does
+    not give.
     """
     known = has_tf32(trace, device)
     advice: tuple[str, ...]
@@ -115,7 +116,7 @@ def tensor_cores(
             'Use mixed precision: torch.autocast("cuda", dtype=torch.float16) around the forward pass, with a '
             "GradScaler when training. This GPU supports neither TF32 nor bf16.",
         )
-    elif halves:
+    elif halves or not tf32:
         advice = (
             _IN_BF16,
             "Or keep the model itself in 16 bits, where nothing is trained: model.bfloat16().",
@@ -141,7 +142,9 @@ def tensor_cores(
             'Allow TF32: jax.config.update("jax_default_matmul_precision", "tensorfloat32"). Or compute in '
             "bfloat16.",
         ),
-        code=for_pytorch(_BF16_CODE if halves and known else _TF32_CODE if known else _FP16_CODE),
+        code=for_pytorch(
+            _BF16_CODE if (halves or not tf32) and known else _TF32_CODE if known else _FP16_CODE
+        ),
     )
 
 

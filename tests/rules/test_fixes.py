@@ -174,7 +174,9 @@ def test_64_bits_become_32(kernel: str, gain: float) -> None:
     assert told == [(Category.FP64, Category.SLOW_OPERATOR)] * bool(gain)
 
 
-def tensor_cores_for_products(training: bool) -> Promise:
+def tensor_cores_for_products(
+    training: bool, gpu: str = "Test GPU", capability: tuple[int, int] = (9, 0)
+) -> Promise:
     """What is promised where nearly the whole step is products in single precision."""
 
     def body(trace: TinyTrace, _: int) -> None:
@@ -184,13 +186,20 @@ def tensor_cores_for_products(training: bool) -> Promise:
             trace.operation(20 + place * 215, 235 + place * 215, SGEMM, 5 + place * 6)
         trace.call(70, 1985, "cudaDeviceSynchronize")
 
-    made = plan_of_body(body, into=TinyTrace(capability=(9, 0)))
+    made = plan_of_body(body, into=TinyTrace(capability=capability, gpu=gpu))
     return next(each for each in made.promises if each.proposal.fix == "use-tensor-cores")
 
 
 def test_inference_is_promised_what_16_bits_give_and_training_what_tf32_gives() -> None:
     inference, training = (tensor_cores_for_products(training) for training in (False, True))
     assert inference.expected > 1.1 * training.expected
+
+
+def test_on_geforce_16_bits_are_promised_to_training_too_as_tf32_gives_nothing() -> None:
+    found = tensor_cores_for_products(True, "NVIDIA GeForce RTX 3070 Ti", (8, 6))
+    assert found.expected == pytest.approx(1.6, rel=0.05)
+    assert found.low == pytest.approx(1.0, abs=0.01)
+    assert found.proposal.depends_on == "whether the model tolerates 16 bits"
 
 
 @pytest.mark.parametrize(

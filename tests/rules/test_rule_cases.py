@@ -39,7 +39,17 @@ OF_A_STEP = frozenset(
     )
 )
 OF_A_RUN = frozenset(
-    ("annotated", "capability", "capture", "counters", "first_step", "step_lengths_us", "step_us", "steps")
+    (
+        "annotated",
+        "capability",
+        "capture",
+        "counters",
+        "first_step",
+        "model",
+        "step_lengths_us",
+        "step_us",
+        "steps",
+    )
 )
 EXPECTED = frozenset(("severity", "category", "rank", "share", "says", "hides", "culprit"))
 
@@ -107,6 +117,7 @@ def one_rank(case: Case, rank: int | None = None) -> Trace:
     trace = TinyTrace(rank=rank)
     if "capability" in case:
         trace.capability = tuple(case["capability"])
+    trace.gpu = case.get("model", trace.gpu)
     trace.capture(**case.get("capture", {}))
     length = case.get("step_us", 1000)
     lengths = case.get("step_lengths_us", [length] * case.get("steps", 4))

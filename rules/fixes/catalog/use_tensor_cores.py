@@ -10,24 +10,19 @@ import numpy as np
 from parsers.model.events import of_kinds
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.names.families import Family
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import faster, together, total
+from rules.kernels.tensor_core_rates import has_tensor_cores, tensor_core_rates
 from rules.remedies.kernels import tensor_cores
 from rules.replay.replay import Replay
 from rules.terms.shares import NEARLY_ALL
 
-# Peak dense rate of TF32 (before A100: FP16) over FP32, from NVIDIA's data sheets: V100 125/15.7, A100 156/19.5,
-# H100 495/67. In 16 bits it is twice as much from A100 on.
-PEAK_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
-USUAL_RATIO = 8.0
 REACHED, REACHED_AT_LEAST = 0.8, 0.5  # of that ratio by real products: tensor cores wait for memory sooner
 NOTEWORTHY = 0.05  # of the GPU's time, in kernels that only move data
 IN_16_BITS = 0.5  # of the time of kernels that move memory: tensors have half the size
-_CAPABLE, _TF32 = 7, 8
 
 
 @fix
@@ -42,7 +37,7 @@ When it applies
 
 What is changed in the replay
     They take the share of time that tensor cores would need: 0.8 of the ratio of the peak rates, with TF32 for
-    training and 16 bits where nothing is trained.
+    training, where it is faster than FP32 on this GPU, and 16 bits where nothing is trained.
 
 What makes it more or less
     TF32 keeps every tensor as it is; 16 bits double the rate and halve the bytes that all other kernels move. Small
@@ -51,8 +46,8 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         trace, device = analysis.trace, replay.device
-        capability = trace.devices[int(device.device[0])].compute_capability
-        if capability is not None and capability[0] < _CAPABLE:
+        gpu = int(device.device[0])
+        if not has_tensor_cores(trace.devices[gpu]):
             return
         names = trace.events.name[device.members]
         families, classes = analysis.family_of_string, analysis.classes
@@ -65,17 +60,14 @@ What makes it more or less
         attention = (families[names] == Family.ATTENTION) & np.array(
             [each.dtype == "fp32" for each in classes], bool
         )[names]
-        ratio = (
-            PEAK_RATIO.get(capability[0], USUAL_RATIO) if capability and not is_amd(trace) else USUAL_RATIO
-        )
-        twice = 2.0 if capability is None or capability[0] >= _TF32 else 1.0
+        rates = tensor_core_rates(trace, gpu)
         moving = of_kinds(families[names], *_MOVING)
         whole = max(total(replay, np.ones(len(names), bool)), 1.0)
         share = total(replay, single) / whole
-        tf32 = faster(replay, single | attention, ratio * REACHED)
+        easiest = faster(replay, single | attention, max(rates.easiest * REACHED, 1.0))
         halves = faster(replay, moving, 1 / IN_16_BITS)
-        in_16_bits = together(faster(replay, single | attention, ratio * twice * REACHED), halves)
-        most = together(faster(replay, single | attention, ratio * twice), halves)
+        in_16_bits = together(faster(replay, single | attention, max(rates.half * REACHED, 1.0)), halves)
+        most = together(faster(replay, single | attention, rates.half), halves)
         training = is_training(analysis)
         moved = 0.0 if training else total(replay, moving) / whole
         mostly_moves = moved > share  # then 16 bits give more than faster products do
@@ -89,15 +81,18 @@ What makes it more or less
             culprit=trace.name(int(device.members[np.flatnonzero(single)[0]])),
             remedy=tensor_cores(
                 trace,
-                int(device.device[0]),
+                gpu,
                 products=bool((single & (families[names] == Family.GEMM)).any()),
                 convolutions=bool((single & (families[names] == Family.CONVOLUTION)).any()),
                 halves=mostly_moves,
+                tf32=rates.has_fast_tf32,
             ),
-            expected=tf32 if training else in_16_bits,
-            low=faster(replay, single, ratio * REACHED_AT_LEAST),
+            expected=easiest if training else in_16_bits,
+            low=faster(replay, single, max(rates.easiest * REACHED_AT_LEAST, 1.0)),
             high=None if training and share < NEARLY_ALL else most,
-            depends_on="whether the model tolerates 16 bits or only TF32",
+            depends_on="whether the model tolerates 16 bits or only TF32"
+            if rates.has_fast_tf32
+            else "whether the model tolerates 16 bits",
         )
 
 
