@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from viewer.query.sums import adds_up, sums_of
+from viewer.query.result import adds_up, sums_of
 
 OF_EACH = """mean_ns p99_ns longest_ns start_ns peak_at_ns time_share percent bus_bytes_per_s ttft_ns cpu_total_ns
 registers blocks_x a_step_ns first_token_ns"""

@@ -21,7 +21,7 @@ from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
 from viewer.statistics.kernels import kernel_table
 from viewer.statistics.operators import operator_table, operator_times
-from viewer.statistics.regions import gpu_spans
+from viewer.tables.rows.cpu_work import gpu_spans
 from viewer.tables.table import described, frame_of, row_tables, rows_of, summaries, summary_of
 
 

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QApplication
 from rules.summaries import page
 from rules.summaries.facts import ManyRanksDiagnosis
 from viewer.app import application
-from viewer.panels.ranks.callouts import Callout
 from viewer.panels.ranks.heat import RankHeat
+from viewer.panels.ranks.painting import Callout
 from viewer.statistics.rank_map import Measure, Order, RankMap
 
 WIDTH, HEIGHT = 1400, 600

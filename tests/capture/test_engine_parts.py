@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.capture.pretend import PretendTools, script_request
 from viewer.capture import advice, commands, storage
-from viewer.capture.gpu_use import gpu_use
+from viewer.capture.form.run import gpu_use
 from viewer.capture.interpreters import found_interpreters, probe
 from viewer.capture.output_stream import Event, OutputStream
 from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Target, Tool, Window, retry_after

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.capture.pretend import SCRIPTS
-from viewer.capture.incidents import SAME_WITHIN, Incidents
 from viewer.capture.output_stream import Event
 from viewer.capture.torch_runner.stallscope_recorder.options import parse
 from viewer.capture.torch_runner.stallscope_recorder.slow_steps import (
@@ -22,6 +21,7 @@ from viewer.capture.torch_runner.stallscope_recorder.slow_steps import (
     SlowSteps,
 )
 from viewer.cli import main
+from viewer.terminal.slow_step_report import SAME_WITHIN, Incidents
 from viewer.user_data.history import History, Series
 
 

@@ -17,7 +17,7 @@ from parsers.model import KernelProfile, KernelSource, TraceError
 from parsers.ncu.cubin import read_cubin
 from parsers.protobuf.wire import Damaged
 from viewer.panels.kernel.kernel_details import KernelDetails
-from viewer.panels.kernel.source_table import BY_INSTRUCTION, SourceTable
+from viewer.panels.kernel.kernel_tables import BY_INSTRUCTION, SourceTable
 from viewer.panels.tables.table_view import TableView
 from viewer.statistics.kernel_source import hottest, lines_frame, source_frame
 

@@ -9,8 +9,7 @@ import pytest
 
 from viewer.remote.far import is_plain_name
 from viewer.remote.far_script import far_line
-from viewer.remote.names import PlaceProblem, place_of
-from viewer.remote.remembered import find_place, forget, remember, remembered
+from viewer.remote.names import PlaceProblem, find_place, forget, place_of, remember, remembered
 
 
 def test_a_place_is_read_as_it_is_written() -> None:

@@ -7,8 +7,7 @@ from PySide6.QtCore import QCoreApplication
 from pytestqt.qtbot import QtBot
 
 import resources
-from viewer.panels.charts.bar_key import LEAST, BarKey
-from viewer.panels.charts.budget_bar import BudgetBar, Part
+from viewer.panels.charts.budget_bar import LEAST, BarKey, BudgetBar, Part
 from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
-from viewer.panels.findings.code_box import CodeBox, fitted_code
+from viewer.panels.findings.card_parts import CodeBox, fitted_code
 
 LOOP = """for batch in loader:
     losses.append(loss.detach())  # stays on the GPU: nothing waits

@@ -23,10 +23,9 @@ from tests.viewer.every_window import WAIT_MS, until
 from tests.viewer.test_home import click, press
 from viewer.appearance import theme
 from viewer.comparison.bridge_chart import rows_of
-from viewer.comparison.details import ROOM_FOR_THREE
+from viewer.comparison.controls import title_of
+from viewer.comparison.details import ROOM_FOR_THREE, DotAxis
 from viewer.comparison.finding_list import FindingRow
-from viewer.comparison.menus import title_of
-from viewer.comparison.step_dots import DotAxis
 from viewer.comparison.twins import Alignment
 from viewer.comparison.window import ComparisonWindow, compare_with
 from viewer.documents.document import Stage

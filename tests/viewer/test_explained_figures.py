@@ -17,13 +17,12 @@ from viewer.appearance.labels import ElidedLabel
 from viewer.panels.panel import Panel
 from viewer.panels.tables.table_view import TableView
 from viewer.panels.tabs.allocations import GROUPS, AllocationsPanel
-from viewer.panels.tabs.collectives import CollectivesPanel
 from viewer.panels.tabs.critical_path import CriticalPathPanel
 from viewer.panels.tabs.kernels import KernelsPanel
 from viewer.panels.tabs.memory import MemoryPanel
-from viewer.panels.tabs.operators import OperatorsPanel
+from viewer.panels.tabs.operators import OperatorsPanel, RoofsPanel
 from viewer.panels.tabs.query import QueryPanel
-from viewer.panels.tabs.roofs import RoofsPanel
+from viewer.panels.tabs.ranks import CollectivesPanel
 from viewer.panels.tabs.steps import StepsPanel
 from viewer.query.database import database_of
 from viewer.query.explained import gain_behind, is_explained, part_behind

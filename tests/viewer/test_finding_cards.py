@@ -19,8 +19,8 @@ from rules.verdict.absent import absent_in_a_line
 from rules.verdict.promises import advice_on, gain
 from rules.wording.headline import Part
 from viewer.appearance.labels import unbroken
+from viewer.panels.findings.card_parts import MIN_WIDTH, ShareBar
 from viewer.panels.findings.check_list import CheckList, check_name
-from viewer.panels.findings.share_bar import MIN_WIDTH, ShareBar
 from viewer.panels.tabs.query import QueryPanel
 from viewer.query.explained import can_be_explained
 from viewer.reports.finding_ticket import finding_ticket

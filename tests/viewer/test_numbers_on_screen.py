@@ -29,9 +29,9 @@ from rules.wording.headline import Part
 from tests.opened import opened
 from viewer.appearance.labels import unbroken
 from viewer.panels import tabs
-from viewer.panels.findings.share_bar import ShareBar
+from viewer.panels.findings.card_parts import ShareBar
 from viewer.panels.panel import Panel
-from viewer.panels.tabs import operators, roofs
+from viewer.panels.tabs import operators
 from viewer.panels.tabs.critical_path import CriticalPathPanel
 from viewer.reports.diagnosis_report import as_html
 from viewer.reports.json_report import as_json
@@ -307,8 +307,8 @@ def test_other_kinds_of_recordings_tell_one_thing_in_one_way(
 
 
 def test_the_columns_of_calls_say_whose_they_are() -> None:
-    assert [each.title for each in operators.COLUMNS if each.key == "calls"] == ["CPU calls"]
-    assert [each.title for each in roofs.COLUMNS if each.key == "calls"] == ["GPU calls"]
+    assert [each.title for each in operators.OPERATORS if each.key == "calls"] == ["CPU calls"]
+    assert [each.title for each in operators.ROOFS if each.key == "calls"] == ["GPU calls"]
 
 
 def test_kernels_and_two_recordings_of_one_program_tell_one_thing_in_one_way(

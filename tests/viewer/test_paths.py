@@ -16,7 +16,7 @@ from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind
 from viewer.comparison.window import ComparisonWindow
-from viewer.panels.findings.code_box import CodeBox
+from viewer.panels.findings.card_parts import CodeBox
 from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready

@@ -15,7 +15,7 @@ import resources
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from viewer.start.opening import samples
-from viewer.start.tile import RecentTile, RunPicture, shares
+from viewer.start.start_page import RecentTile, RunPicture, shares
 from viewer.statistics.run_summary import summarise
 from viewer.user_data.recent import COLUMNS, Summary, forget, recent_files, remember, when
 from viewer.window.main_window import MainWindow

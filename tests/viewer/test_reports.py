@@ -33,7 +33,7 @@ from viewer.dialogs.report_export import write_report
 from viewer.reports.charts import bridge_chart, steps_chart
 from viewer.reports.comparison_blocks import comparison_report
 from viewer.reports.diagnosis_report import diagnosis_report
-from viewer.reports.junit_report import comparison_junit, diagnosis_junit
+from viewer.reports.gate_report import comparison_junit, diagnosis_junit
 from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
 from viewer.reports.rendering.blocks import Report, Text
 from viewer.reports.rendering.markdown_report import as_markdown, plain

@@ -8,7 +8,7 @@ import numpy as np
 from pytestqt.qtbot import QtBot
 
 from rules.gates.figures import figures_of
-from viewer.panels.tabs.trend import OPEN, TrendPanel
+from viewer.panels.tabs.steps import OPEN, TrendPanel
 from viewer.user_data.history import Entry, History
 from viewer.window.main_window import MainWindow
 

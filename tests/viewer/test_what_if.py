@@ -20,7 +20,7 @@ from rules.replay.critical_path import PathKind, critical_path_of
 from rules.replay.replay import replay_of
 from rules.replay.slack import slack_of
 from viewer.appearance import theme
-from viewer.panels.findings.share_bar import ShareBar
+from viewer.panels.findings.card_parts import ShareBar
 from viewer.panels.fixes.fix_card import FixCard, GainRange
 from viewer.panels.tables.facts import LinkButton
 from viewer.reports.fixes_report import outcome_json

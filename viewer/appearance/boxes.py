@@ -1,7 +1,8 @@
-"""What widgets are laid out in: rows, columns, areas that scroll, lines between, and forms with words at the left."""
+"""What widgets are laid out in: rows, columns, areas that scroll, lines between, and forms; the buttons in them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from PySide6.QtCore import Qt
@@ -15,13 +16,37 @@ from PySide6.QtWidgets import (
     QLabel,
     QLayout,
     QLineEdit,
+    QPushButton,
     QScrollArea,
+    QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
 from viewer.appearance import theme
 from viewer.appearance.labels import Label
+
+
+def push_button(text: str = "", pressed: Callable[..., object] | None = None, tip: str = "") -> QPushButton:
+    """A button that Enter does not press while something else has the focus."""
+    button = QPushButton(text)
+    button.setAutoDefault(False)
+    button.setToolTip(tip)
+    if pressed is not None:
+        button.clicked.connect(pressed)
+    return button
+
+
+def close_button(says: str, pressed: Callable[..., object], tip: str = "") -> QToolButton:
+    """The cross at the end of a bar."""
+    button = QToolButton()
+    button.setText("✕")
+    button.setAutoRaise(True)
+    button.setAccessibleName(says)
+    button.setToolTip(tip)
+    button.clicked.connect(pressed)
+    return button
+
 
 Margins = tuple[int, int, int, int]  # left, top, right, bottom, in pixels
 NO_MARGINS = (0, 0, 0, 0)

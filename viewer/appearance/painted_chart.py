@@ -1,17 +1,106 @@
-"""What charts painted by hand have in common: a name, a size, the room between margins, and levels across it."""
+"""What is painted by hand: charts with a name, a size and margins, and captions elided to the room there is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QFont, QFontMetricsF, QPaintDevice, QPainter, QPaintEvent, QPen, QStaticText
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from parsers.model.late.regex import regex
 from viewer.appearance import theme
-from viewer.appearance.painted_text import painting
+from viewer.appearance.labels import elided_inside
 from viewer.appearance.tab_order import CHART
+
+MIN_WIDTH = 26.0  # px, of what is elided; a short name is shown wherever it fits
+MIN_NAME_WIDTH = 14.0  # px: less holds no name
+_BETWEEN_WORDS = " (<[·"
+_WHAT_FOLLOWS_A_NAME = "(<[·"  # a name is whole without it
+STEP = 6.0  # widths are rounded down to this, so that a zoom reuses texts
+KEPT = 6000
+_NAMESPACE = regex(r"\b[a-z]\w*::(?=\w)")
+MIN_LETTERS = 5  # of an elided name, with its ellipsis: fewer say nothing
+
+
+@contextmanager
+def painting(device: QPaintDevice) -> Iterator[QPainter]:
+    """A smooth painter that ends in any case: one that is left active when something fails brings Qt down."""
+    painter = QPainter(device)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    try:
+        yield painter
+    finally:
+        painter.end()
+
+
+class TextCache:
+    """Static texts by (text, room); with ``inside``, what does not fit keeps both of its ends."""
+
+    def __init__(self, font: QFont, *, inside: bool = False) -> None:
+        self.font = font
+        self._inside = inside
+        self.metrics = QFontMetricsF(font)
+        self.height = self.metrics.height()
+        self._fitted: OrderedDict[tuple[str, int], QStaticText | None] = OrderedDict()
+        self._width: dict[str, float] = {}
+
+    def width(self, text: str) -> float:
+        """Width of a text in pixels."""
+        found = self._width.get(text)
+        if found is None:
+            if len(self._width) > 4 * KEPT:
+                self._width.clear()
+            found = self._width[text] = self.metrics.horizontalAdvance(text)
+        return found
+
+    def fitted(self, text: str, room: float) -> QStaticText | None:
+        """``text``, elided to ``room``; None where not even a few letters fit."""
+        whole = bool(text) and self.width(text) <= room
+        if not whole and (room < MIN_WIDTH or not text):
+            return None
+        key = (text, -1 if whole else int(room / STEP))
+        if key in self._fitted:
+            self._fitted.move_to_end(key)
+            return self._fitted[key]
+        shown = text if whole else self._elided(text, key[1] * STEP)
+        too_few = shown.endswith("…") and len(shown) < MIN_LETTERS
+        made = None if too_few else _static(shown, self.font)
+        self._fitted[key] = made
+        if len(self._fitted) > KEPT:
+            self._fitted.popitem(last=False)
+        return made
+
+    def _elided(self, text: str, room: float) -> str:
+        if self._inside:
+            return elided_inside(text, self.metrics, room)
+        text = _NAMESPACE.sub("", text)  # what it is called says more than where it belongs to
+        if self.width(text) <= room:
+            return text
+        cut = self.metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
+        words = cut.removesuffix("…").rstrip(_BETWEEN_WORDS)
+        is_a_name = text[len(words) :].lstrip().startswith(tuple(_WHAT_FOLLOWS_A_NAME))
+        return cut if not words else words if is_a_name else f"{words}…"
+
+    def draw(self, painter: QPainter, text: str, x: float, y: float, room: float) -> bool:
+        """Draw ``text`` with its top at ``y``, elided; whether anything was drawn."""
+        fitted = self.fitted(text, room)
+        if fitted is None:
+            return False
+        painter.drawStaticText(QPointF(x, y), fitted)
+        return True
+
+
+def _static(text: str, font: QFont) -> QStaticText:
+    made = QStaticText(text)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    made.setPerformanceHint(QStaticText.PerformanceHint.AggressiveCaching)
+    made.prepare(font=font)
+    return made
+
 
 _LEFT, _RIGHT = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignRight
 _RIGHT_MIDDLE = _RIGHT | Qt.AlignmentFlag.AlignVCenter

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from string import Template
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
@@ -16,7 +17,13 @@ from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category, Severity
 from viewer.appearance import palette
-from viewer.appearance.stylesheet import stylesheet
+
+
+def stylesheet(colors: Mapping[str, str]) -> str:
+    """The sheet with every ``$name`` replaced by its colour, and the folder of the small pictures."""
+    sheet = Template(resources.path("stylesheet.qss").read_text("utf-8"))
+    return sheet.substitute(colors, controls=resources.path("icons/controls").as_posix())
+
 
 BODY_PX = 13
 SECONDARY_PX = 11

@@ -21,8 +21,7 @@ from viewer.capture.request import CaptureRequest
 from viewer.capture.running import FollowedProgram, Running
 from viewer.capture.target_words import how_often, starts_python_itself
 from viewer.remote.far import Far, free_path, is_plain_name
-from viewer.remote.names import PlaceProblem, Unreachable
-from viewer.remote.remembered import find_place
+from viewer.remote.names import PlaceProblem, Unreachable, find_place
 from viewer.remote.transfer import fetch
 
 JOB = "1"

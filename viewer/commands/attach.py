@@ -66,8 +66,7 @@ def _number(text: str) -> int:
 def run(options: argparse.Namespace) -> int:
     """Record, or follow what was left, the oldest first; the exit code of the last."""
     from viewer.capture.left_there import far_runs
-    from viewer.remote.names import PlaceProblem
-    from viewer.remote.remembered import find_place
+    from viewer.remote.names import PlaceProblem, find_place
 
     try:
         find_place(options.on)

@@ -170,7 +170,7 @@ def _report_refusal(options: argparse.Namespace, gates: Gates, why: str) -> None
     """A build server hears of two recordings that cannot be set against each other as of any other answer."""
     from rules.comparison.gate import Decision
     from rules.gates.judging import Answer
-    from viewer.reports.junit_report import comparison_junit
+    from viewer.reports.gate_report import comparison_junit
 
     complain(why)
     answers = [Answer(each, Decision.INCONCLUSIVE, why) for each in gates.limits]
@@ -183,7 +183,7 @@ def _report(options: argparse.Namespace, result: Comparison, answers: Sequence[A
     from viewer.reports.gate_report import gate_json
 
     if files_asked_for(options):
-        from viewer.reports.junit_report import comparison_junit
+        from viewer.reports.gate_report import comparison_junit
         from viewer.reports.report_files import comparison_files
 
         junit = comparison_junit(result.verdict, answers).encode("utf-8", "replace")
@@ -214,8 +214,7 @@ def _series(options: argparse.Namespace, gates: Gates, thresholds: Thresholds) -
     from rules.gates.against_kept import judgement_on
     from rules.gates.judging import judge
     from viewer.reports.comparison_blocks import trend_report
-    from viewer.reports.gate_report import gate_json
-    from viewer.reports.junit_report import comparison_junit
+    from viewer.reports.gate_report import comparison_junit, gate_json
     from viewer.reports.rendering.terminal_report import as_terminal_text
     from viewer.reports.series_report import Point, series_json
 

@@ -153,7 +153,7 @@ def _printed(options: argparse.Namespace, analysis: Analysis, diagnosis: Diagnos
     price, all_tables = options.cost_per_hour, options.tables
     if options.lines:
         return _lines(options, diagnosis)
-    from viewer.capture.trials.records import trial_records
+    from viewer.capture.trials.journal import trial_records
 
     records = trial_records(analysis.trace)
     if options.json:
@@ -213,7 +213,7 @@ def _write_files(
     undecided: str,
 ) -> None:
     from rules import Severity
-    from viewer.reports.junit_report import diagnosis_junit
+    from viewer.reports.gate_report import diagnosis_junit
 
     def junit() -> bytes:
         text = diagnosis_junit(title, diagnosis, level or Severity.HIGH, undecided)

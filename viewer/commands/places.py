@@ -31,8 +31,7 @@ def declare(commands: Any) -> None:
 
 
 def _save(options: argparse.Namespace) -> int:
-    from viewer.remote.names import place_of
-    from viewer.remote.remembered import remember
+    from viewer.remote.names import place_of, remember
 
     remember(options.name, place_of(options.place, options.setup))
     return DONE
@@ -40,7 +39,7 @@ def _save(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     from viewer.appearance.plain_text import one_line
-    from viewer.remote.remembered import remembered
+    from viewer.remote.names import remembered
 
     known = remembered()
     for name, place in known.items():
@@ -52,8 +51,7 @@ def _list(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     from viewer.remote.far import Far
-    from viewer.remote.names import PlaceProblem
-    from viewer.remote.remembered import find_place
+    from viewer.remote.names import PlaceProblem, find_place
 
     place = find_place(options.place)
     if not place.steps:
@@ -69,7 +67,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _remove(options: argparse.Namespace) -> int:
-    from viewer.remote.remembered import forget
+    from viewer.remote.names import forget
 
     if not forget(options.name):
         complain(f"There is no place called {options.name}.")

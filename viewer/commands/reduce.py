@@ -13,7 +13,7 @@ from viewer.terminal.exit_codes import DONE
 from viewer.terminal.option_values import add_thresholds, count, thresholds_of
 
 if TYPE_CHECKING:
-    from viewer.loading.ranks.wanted import Reduced
+    from viewer.loading.ranks.summaries import Reduced
 
 
 def declare(commands: Any) -> None:
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     from parsers.files.fetched import address_of
     from viewer.loading.ranks.far_ranks import framed
     from viewer.loading.ranks.pool import processes, reduce_here
-    from viewer.loading.ranks.wanted import Wanted
+    from viewer.loading.ranks.summaries import Wanted
     from viewer.remote.addresses import bring_here
 
     if sys.stdout.isatty():

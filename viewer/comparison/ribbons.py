@@ -12,7 +12,7 @@ from parsers.model import Lane, LaneKind
 from parsers.model.units import duration, three_digits
 from rules.comparison.bridge import ELSEWHERE
 from viewer.appearance import theme
-from viewer.appearance.painted_text import TextCache, painting
+from viewer.appearance.painted_chart import TextCache, painting
 from viewer.comparison.phases import REST, WHOLE, Phase, StepRun, paired
 from viewer.timeline.kinds.base import StyledRow, style_of
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT

@@ -27,10 +27,8 @@ from viewer.appearance.labels import ElidedLabel
 from viewer.appearance.tab_order import TabOrder
 from viewer.comparison.bridge_chart import BridgePanel
 from viewer.comparison.comparing import Compared, compared
-from viewer.comparison.control_bar import ControlBar
+from viewer.comparison.controls import ControlBar, PageButtons, menu_bar, title_of
 from viewer.comparison.details import Details
-from viewer.comparison.menus import menu_bar, title_of
-from viewer.comparison.page_buttons import PageButtons
 from viewer.comparison.twins import TwinTimelines
 from viewer.comparison.verdict_head import VerdictHead
 from viewer.desktop.jobs import Jobs

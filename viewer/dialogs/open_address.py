@@ -19,12 +19,11 @@ from PySide6.QtWidgets import (
 from parsers.files.fetched import is_address, local_copy
 from parsers.model import Progress, TraceError
 from parsers.model.units import size
-from viewer.appearance.boxes import fill, horizontal, resize_within_screen, vertical
-from viewer.appearance.buttons import push_button
+from viewer.appearance.boxes import fill, horizontal, push_button, resize_within_screen, vertical
 from viewer.appearance.labels import Label
 from viewer.desktop.jobs import Jobs
 from viewer.remote.addresses import Entry, store_of
-from viewer.remote.remembered import remembered
+from viewer.remote.names import remembered
 
 SIZE = (720, 480)
 MIN_RANKS = 3  # files that differ by a number alone, shown as one

@@ -12,8 +12,7 @@ from parsers.model import Trace
 from parsers.model.late.dataclass import dataclass
 from parsers.ranks.joining import complete_each_other, may_join
 from viewer.appearance import theme
-from viewer.appearance.boxes import horizontal
-from viewer.appearance.buttons import close_button
+from viewer.appearance.boxes import close_button, horizontal
 from viewer.appearance.labels import ElidedLabel
 from viewer.documents.document import Document
 

@@ -22,10 +22,11 @@ from viewer.loading.messages import (
     Mistaken,
     More,
     Part,
+    Speaker,
     Stopped,
     order_of,
+    outcome,
 )
-from viewer.loading.speaking import Speaker, outcome
 from viewer.query.errors import MemoryReached, QueryError
 from viewer.query.limits import MemoryLimit, limit_this_process
 

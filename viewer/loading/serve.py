@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from parsers.collecting import collect_seldom
-from viewer.loading.messages import Analysed, Hold, NoRoom, Preview, Read, Wanted, wanted_of
-from viewer.loading.speaking import Speaker, outcome
+from viewer.loading.messages import Analysed, Hold, NoRoom, Preview, Read, Speaker, Wanted, outcome, wanted_of
 
 if TYPE_CHECKING:
     from parsers.model import Progress, Trace

@@ -21,8 +21,7 @@ from parsers.model.late.regex import regex
 from rules.analysis.analysis import Analysis
 from viewer.query.errors import MemoryReached, NoDatabase, QueryError, explained
 from viewer.query.limits import limit_of_this_process
-from viewer.query.result import Result
-from viewer.query.sums import ColumnSums, is_quantity, sums_of
+from viewer.query.result import ColumnSums, Result, is_quantity, sums_of
 from viewer.query.views import FUNCTIONS, VIEWS
 from viewer.tables.table import described, row_tables, rows_of, summaries, summary_of
 

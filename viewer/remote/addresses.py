@@ -67,7 +67,7 @@ def store_of(address: str) -> Iterator[Store]:
 
 def ssh_place(host: str) -> PlaceName:
     """The place that a host stands for: with the line of the place that was given its name or goes there."""
-    from viewer.remote.remembered import find_place, remembered
+    from viewer.remote.names import find_place, remembered
 
     known = remembered()
     for name, place in known.items():

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 
 from parsers.model.late.dataclass import dataclass
 from viewer.appearance import theme
-from viewer.appearance.painted_text import painting
+from viewer.appearance.painted_chart import painting
 from viewer.timeline.frame import FramePainter, Options
 from viewer.timeline.geometry.layout import Placed
 from viewer.timeline.hover import event_text

@@ -7,11 +7,10 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QLineEdit, QWidget
 
 from viewer.appearance import theme
-from viewer.appearance.boxes import fill, horizontal
-from viewer.appearance.buttons import close_button
+from viewer.appearance.boxes import close_button, fill, horizontal
 from viewer.appearance.labels import Label
-from viewer.timeline.geometry.lane_filter import EXAMPLE
-from viewer.timeline.lane_history import LaneHistory
+from viewer.timeline.geometry.arrangement import EXAMPLE
+from viewer.timeline.lane_commands import LaneHistory
 from viewer.timeline.state import TimelineState
 
 

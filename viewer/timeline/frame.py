@@ -12,13 +12,12 @@ from PySide6.QtGui import QColor, QFont, QImage, QPainter
 from parsers.model.arrays import U32
 from parsers.model.late.dataclass import dataclass
 from viewer.appearance import theme
-from viewer.appearance.painted_text import MIN_NAME_WIDTH, TextCache, painting
+from viewer.appearance.painted_chart import MIN_NAME_WIDTH, TextCache, painting
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.gap_labels import GapLabels
 from viewer.timeline.geometry.columns import Columns, grid
 from viewer.timeline.geometry.layout import FOOT
-from viewer.timeline.geometry.lines import Lines
-from viewer.timeline.geometry.raster import ROUNDED_ROW
+from viewer.timeline.geometry.raster import ROUNDED_ROW, Lines
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.geometry.strips import Strips
 from viewer.timeline.pixels import (

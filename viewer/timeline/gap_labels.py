@@ -13,7 +13,7 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause, IdleTable
 from viewer.appearance import theme
-from viewer.appearance.painted_text import TextCache
+from viewer.appearance.painted_chart import TextCache
 from viewer.timeline.geometry.columns import Columns
 from viewer.timeline.geometry.gaps import Gaps, dense_stretches
 

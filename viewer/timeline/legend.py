@@ -14,9 +14,9 @@ from parsers.model import GPU_LANES
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
 from viewer.appearance import theme
-from viewer.appearance.painted_text import TextCache
+from viewer.appearance.painted_chart import TextCache
 from viewer.timeline.event_colors import DURATION_COLORS, DURATION_LABELS, rgb
-from viewer.timeline.geometry.hatching import hatching
+from viewer.timeline.geometry.gaps import hatching
 from viewer.timeline.geometry.raster import HATCHING, TINT, blended
 from viewer.timeline.kinds.base import lane_styles
 from viewer.timeline.scene import Scene

@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPolygonF
 
 from parsers.model.units import size
 from viewer.appearance import theme
-from viewer.appearance.painted_text import TextCache
+from viewer.appearance.painted_chart import TextCache
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.kinds.base import shown_value
 from viewer.timeline.memory.colors import color_of

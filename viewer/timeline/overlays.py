@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen, QRegion
 from parsers.model.arrays import I64
 from parsers.model.units import duration, how_many
 from viewer.appearance import theme
-from viewer.appearance.painted_text import TextCache
+from viewer.appearance.painted_chart import TextCache
 from viewer.timeline.geometry.derived import Frame
 from viewer.timeline.geometry.picking import count_in
 from viewer.timeline.geometry.scale import covered_pixels

@@ -24,7 +24,7 @@ from parsers.model.units import duration, how_many
 from rules.analysis.idle.causes import Cause
 from rules.memory.kinds import Kind
 from viewer.appearance import theme
-from viewer.appearance.painted_text import TextCache, painting
+from viewer.appearance.painted_chart import TextCache, painting
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.columns import Grid, columns, grid
 from viewer.timeline.geometry.raster import density_table, paint_row

@@ -15,11 +15,11 @@ from viewer.appearance import theme
 from viewer.appearance.theme import Theme
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.columns import Columns, Grid, counter_columns
-from viewer.timeline.geometry.hatching import hatching
+from viewer.timeline.geometry.gaps import hatching
 from viewer.timeline.geometry.layout import FOOT, Placed
-from viewer.timeline.geometry.lines import Lines
 from viewer.timeline.geometry.raster import (
     GapColors,
+    Lines,
     density_table,
     gap_colors,
     gap_tiles,
@@ -32,8 +32,8 @@ from viewer.timeline.geometry.raster import (
     visible_colors,
 )
 from viewer.timeline.geometry.row_index import Row
+from viewer.timeline.geometry.scale import ticks
 from viewer.timeline.geometry.strips import Stretched, Strip, Strips
-from viewer.timeline.geometry.ticks import ticks
 from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.kinds.base import counter_style_of
 from viewer.timeline.memory.painting import paint_memory

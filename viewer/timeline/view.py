@@ -20,8 +20,7 @@ from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index, drawing_index
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.gestures import Gestures
-from viewer.timeline.lane_commands import LaneCommands
-from viewer.timeline.lane_history import LaneHistory
+from viewer.timeline.lane_commands import LaneCommands, LaneHistory
 from viewer.timeline.overview import Overview
 from viewer.timeline.ruler import Ruler
 from viewer.timeline.scene import Joined, Scene, joined, joining_size

@@ -10,8 +10,7 @@ from PySide6.QtGui import QDesktopServices, QFont, QKeyEvent, QPainter, QPaintEv
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from viewer.appearance import theme
-from viewer.appearance.boxes import horizontal, vertical
-from viewer.appearance.buttons import close_button
+from viewer.appearance.boxes import close_button, horizontal, vertical
 from viewer.appearance.labels import Label
 from viewer.appearance.plain_text import one_line
 

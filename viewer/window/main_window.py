@@ -43,10 +43,9 @@ from viewer.window.command_list import window_commands
 from viewer.window.commands import Commands
 from viewer.window.docks import Docks
 from viewer.window.drop_targets import DropTargets, local_files
+from viewer.window.lanes_above import PanelLanes, PredictedLanes
 from viewer.window.opening_lines import SourceLines
-from viewer.window.panel_lanes import PanelLanes
 from viewer.window.parts import Parts
-from viewer.window.predicted_lanes import PredictedLanes
 from viewer.window.prediction_strip import PredictionStrip
 from viewer.window.searching import Searching
 from viewer.window.status import StatusBar

@@ -14,7 +14,7 @@ from viewer.start.start_page import StartPage
 from viewer.timeline.view import TimelineView
 from viewer.user_data.preferences import Preferences
 from viewer.window.banner import Banner
-from viewer.window.predicted_lanes import PredictedLanes
+from viewer.window.lanes_above import PredictedLanes
 from viewer.window.searching import Searching
 from viewer.window.timeline_link import TimelineLink
 from viewer.window.toolbar import ToolBar

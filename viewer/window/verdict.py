@@ -19,8 +19,7 @@ from viewer.appearance.boxes import scrolling, vertical
 from viewer.appearance.headline import Headline
 from viewer.appearance.labels import Label
 from viewer.documents.document import Document, Stage
-from viewer.panels.charts.bar_key import BarKey
-from viewer.panels.charts.budget_bar import BudgetBar, Part
+from viewer.panels.charts.budget_bar import BarKey, BudgetBar, Part
 from viewer.timeline.overview import Glow
 
 if TYPE_CHECKING:

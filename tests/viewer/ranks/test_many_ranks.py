@@ -31,7 +31,7 @@ from viewer.cli import main
 from viewer.loading.ranks import opening, pool, reducing, summaries
 from viewer.loading.ranks.opening import Workers, files_of_many, joined, many_ranks_of, open_many
 from viewer.loading.ranks.reducing import reduce_rank
-from viewer.loading.ranks.wanted import Wanted
+from viewer.loading.ranks.summaries import Wanted
 from viewer.reports.many_ranks_report import as_json, as_text
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

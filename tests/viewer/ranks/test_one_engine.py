@@ -22,7 +22,7 @@ from tests.rank_runs import Run
 from viewer.loading.ranks import summaries
 from viewer.loading.ranks.opening import joined
 from viewer.loading.ranks.reducing import reduce_rank
-from viewer.loading.ranks.wanted import Wanted
+from viewer.loading.ranks.summaries import Wanted
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 

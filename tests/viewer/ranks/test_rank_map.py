@@ -21,9 +21,8 @@ from tests.viewer.test_home import click, press
 from viewer.appearance import theme
 from viewer.loading.ranks import opening
 from viewer.loading.ranks.opening import joined
-from viewer.panels.ranks.callouts import Callout, placed
 from viewer.panels.ranks.heat import RankHeat
-from viewer.panels.ranks.shades import MIN_WIDTH_FOR_TEXT, mark_cell, shades, write_values
+from viewer.panels.ranks.painting import MIN_WIDTH_FOR_TEXT, Callout, mark_cell, placed, shades, write_values
 from viewer.statistics.rank_map import Measure, Order, RankMap, worst_of
 from viewer.window.main_window import MainWindow
 

@@ -9,8 +9,7 @@ from parsers.model import Counter, Trace
 from parsers.model.names.kernels import distinct_names, kernel_name
 from viewer.appearance.naming import python_name
 from viewer.timeline.geometry.columns import Columns, columns, counter_columns, grid
-from viewer.timeline.geometry.gaps import dense_stretches
-from viewer.timeline.geometry.hatching import hatching
+from viewer.timeline.geometry.gaps import dense_stretches, hatching
 from viewer.timeline.geometry.picking import count_in, event_at, neighbour
 from viewer.timeline.geometry.raster import (
     LEVELS,

@@ -12,8 +12,7 @@ import pytest
 from parsers.model import Counter, Device, EventKind, Lane, LaneKind, Rank, Trace
 from parsers.model.builder import TraceBuilder
 from viewer.timeline.gap_labels import MIN_NOTE_HEIGHT
-from viewer.timeline.geometry.arrangement import Arrangement, GroupState
-from viewer.timeline.geometry.lane_filter import LaneFilter
+from viewer.timeline.geometry.arrangement import Arrangement, GroupState, LaneFilter
 from viewer.timeline.geometry.layout import COLLAPSED, COMPACT, FOOT, Layout, lay_out
 from viewer.timeline.geometry.tracks import Group, groups
 from viewer.timeline.kinds.base import Place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from viewer.timeline.geometry.lines import Lines
+from viewer.timeline.geometry.raster import Lines
 
 GROUND, ROW, EDGE = 0xFF101010, 0xFF2020FF, 0xFF00FF00
 

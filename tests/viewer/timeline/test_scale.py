@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viewer.timeline.geometry.history import History
-from viewer.timeline.geometry.scale import MARGIN, MIN_SPAN_NS, Scale, fitted
-from viewer.timeline.geometry.ticks import exact, nice_step, ticks
+from viewer.timeline.geometry.scale import MARGIN, MIN_SPAN_NS, Scale, exact, fitted, nice_step, ticks
 
 scales = st.builds(
     lambda t0, span, width: Scale(t0, t0 + span, width),

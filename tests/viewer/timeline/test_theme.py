@@ -29,7 +29,7 @@ from rules.analysis.names.families import Family
 from rules.findings.base import Severity
 from viewer.appearance import theme
 from viewer.appearance.theme import CONTRAST, DARK, LIGHT, Theme
-from viewer.timeline.geometry.hatching import hatching
+from viewer.timeline.geometry.gaps import hatching
 
 EACH = pytest.mark.parametrize("colors", [DARK, LIGHT, CONTRAST], ids=["dark", "light", "contrast"])
 # Viénot, Brettel and Mollon 1999: how linear RGB looks without one kind of cone.

@@ -29,18 +29,17 @@ from viewer.appearance.boxes import (
     HorizontalLine,
     fill,
     horizontal,
+    push_button,
     resize_within_screen,
     scrolling,
     vertical,
 )
-from viewer.appearance.buttons import push_button
 from viewer.appearance.labels import Label
 from viewer.capture import advice, commands, tools
 from viewer.capture.commands import FILE_NAME, save_runner
 from viewer.capture.failures import CaptureProblem
-from viewer.capture.form.attaching import AttachingForm
 from viewer.capture.form.history import HistoryView
-from viewer.capture.form.options import OptionsForm
+from viewer.capture.form.options import AttachingForm, OptionsForm
 from viewer.capture.form.run import RunView
 from viewer.capture.form.target import TargetForm
 from viewer.capture.left_there import FarRun, far_runs
@@ -51,8 +50,7 @@ from viewer.capture.storage import History, Presets
 from viewer.capture.tools import ToolFound
 from viewer.capture.trials.launch import trial_request
 from viewer.desktop.jobs import Jobs
-from viewer.remote.names import PlaceProblem
-from viewer.remote.remembered import find_place
+from viewer.remote.names import PlaceProblem, find_place
 
 SIZE = (880, 744)
 CHOOSE_PRESET = "Presets"

@@ -18,8 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, vertical
-from viewer.appearance.buttons import push_button
+from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, push_button, vertical
 from viewer.appearance.row_delegate import RowDelegate
 from viewer.capture.storage import History, Run
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import (
     QButtonGroup,
     QCheckBox,
     QComboBox,
+    QDoubleSpinBox,
     QLineEdit,
     QSizePolicy,
     QSpinBox,
@@ -21,9 +22,64 @@ from PySide6.QtWidgets import (
 from viewer.appearance import theme
 from viewer.appearance.boxes import NO_MARGINS, Form, beside, fill, horizontal, vertical
 from viewer.appearance.labels import Label, tooltip
-from viewer.capture.form.spins import number, seconds
-from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, TorchOptions
+from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, TorchOptions, Window
 from viewer.capture.tools import ToolFound
+
+
+def number(least: int, most: int) -> QSpinBox:
+    """A whole number within bounds."""
+    spin = QSpinBox()
+    spin.setRange(least, most)
+    spin.setFixedWidth(72)
+    spin.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+    return spin
+
+
+def seconds(least: float, most: float) -> QDoubleSpinBox:
+    """Whole seconds within bounds."""
+    spin = QDoubleSpinBox()
+    spin.setRange(least, most)
+    spin.setDecimals(0)
+    spin.setSuffix(" s")
+    spin.setFixedWidth(80)
+    spin.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+    return spin
+
+
+MAX_STEPS = 1000
+
+
+class AttachingForm(QWidget):
+    """Fields for the steps, their repetitions and the wait; ``changed`` on every edit."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._base = Window()
+        self.steps = number(1, MAX_STEPS)
+        self.times = number(1, MAX_STEPS)
+        self.wait = seconds(1, 86_400)
+        form = Form(self)
+        form.add("Steps", self.steps, Label("in each of"), self.times, Label("recordings"))
+        form.add("Wait at most", self.wait, Label("for the program to answer", "secondary"))
+        for spin in (self.steps, self.times, self.wait):
+            spin.valueChanged.connect(self.changed)
+        self.show_request(CaptureRequest())
+
+    def apply_to(self, request: CaptureRequest) -> CaptureRequest:
+        """The request with this form's options; only the PyTorch profiler can be asked from outside."""
+        window = replace(
+            self._base, active=self.steps.value(), repeat=self.times.value(), time_limit_s=self.wait.value()
+        )
+        return replace(request, tool=Tool.TORCH, window=window)
+
+    def show_request(self, request: CaptureRequest) -> None:
+        self._base = request.window
+        self.steps.setValue(request.window.active)
+        self.times.setValue(request.window.repeat)
+        self.wait.setValue(request.window.time_limit_s)
+
 
 ABOUT = {
     Tool.TORCH: "Every operator and kernel of a few steps, and the Python that launched them. Needs only torch.",

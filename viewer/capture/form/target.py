@@ -10,8 +10,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QFileDialog, QLineEdit, QMenu, QPlainTextEdit, QPushButton, QWidget
 
-from viewer.appearance.boxes import NO_MARGINS, Form, beside, fill, vertical
-from viewer.appearance.buttons import push_button
+from viewer.appearance.boxes import NO_MARGINS, Form, beside, fill, push_button, vertical
 from viewer.appearance.labels import Label
 from viewer.capture.attachable import attachable_programs
 from viewer.capture.failures import CaptureProblem

@@ -5,11 +5,9 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QInputDialog, QLineEdit, QWidget
 
-from viewer.appearance.boxes import NO_MARGINS, fill, horizontal
-from viewer.appearance.buttons import push_button
+from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, push_button
 from viewer.appearance.labels import Label
-from viewer.remote.names import PlaceProblem, place_kinds, place_of
-from viewer.remote.remembered import remember, remembered
+from viewer.remote.names import PlaceProblem, place_kinds, place_of, remember, remembered
 
 THIS_MACHINE = "This machine"
 

@@ -7,10 +7,42 @@ from dataclasses import field, replace
 
 from parsers.model.late.dataclass import dataclass
 from rules.trials.blocks import Block
+from rules.trials.likeness import compare_losses
 from rules.trials.trial import Candidate, Trial, beside, trial_of, trial_of_launches
 from viewer.capture.torch_runner.stallscope_recorder.trials.driver import LOSSES
+from viewer.capture.trials.choice import candidate_named
 from viewer.capture.trials.launch import Launched, Launcher, Order
-from viewer.capture.trials.losses import Losses, UnchangedRuns
+
+BASELINES = 2
+
+Losses = Sequence[float | None]
+
+
+class UnchangedRuns:
+    """The losses of the first runs without a change, in order."""
+
+    def __init__(self) -> None:
+        self.losses: list[Losses] = []
+
+    @property
+    def missing(self) -> range:
+        """The numbers of the runs that are still needed."""
+        return range(len(self.losses) + 1, BASELINES + 1)
+
+    def keep(self, losses: Losses) -> None:
+        """Another run ended, which may have come to no loss."""
+        if losses and self.missing:
+            self.losses.append(losses)
+
+    def judged(self, trial: Trial, losses: Losses) -> Trial:
+        """The trial of a gain with how its losses compare; as it is where there is nothing to compare."""
+        if self.missing or trial.gain is None or not losses:
+            return trial
+        members = [candidate_named(each) for each in trial.members]
+        rounds = trial.candidate.rounds or any(each.rounds for each in members)
+        first, second = self.losses
+        return replace(trial, loss=compare_losses(first, second, losses, rounds=rounds))
+
 
 MIN_LAUNCHES = 4  # two of each kind; what is not clear by then gets as many again, where time is left
 LAUNCH_ROUNDS = 1

@@ -18,10 +18,9 @@ from viewer.capture.request import CaptureRequest
 from viewer.capture.torch_runner.stallscope_recorder.trials.driver import LOSSES
 from viewer.capture.torch_runner.stallscope_recorder.trials.schedule import CONTROL, TOGETHER, USUAL_WINNERS
 from viewer.capture.trials.account import Account, block_of, joined
-from viewer.capture.trials.alternation import Alternation, Setting
+from viewer.capture.trials.alternation import BASELINES, Alternation, Setting, UnchangedRuns
 from viewer.capture.trials.choice import choice_of, starts_after
 from viewer.capture.trials.launch import SKIP, Launched, Launcher, Order
-from viewer.capture.trials.losses import BASELINES, UnchangedRuns
 from viewer.capture.trials.relaunching import Plan, ended_early, plan_of, too_few_steps
 from viewer.capture.trials.source import Source
 

@@ -13,7 +13,7 @@ from typing import Any
 from parsers.model import Progress, TraceError
 from viewer.loading.ranks.pool import Answer, processes
 from viewer.loading.ranks.reducing import reduce_rank
-from viewer.loading.ranks.wanted import Reduced, Wanted
+from viewer.loading.ranks.summaries import Reduced, Wanted
 
 RETRIES = 3  # of a recording whose worker was lost
 LOCAL = "local"  # in place of an address: a cluster of this machine

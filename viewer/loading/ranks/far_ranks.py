@@ -17,7 +17,7 @@ from rules.summaries.rank_summary import RankSummary
 from rules.terms.thresholds import Thresholds
 from viewer.loading.ranks import summaries
 from viewer.loading.ranks.asking import FULL_RANKS
-from viewer.loading.ranks.wanted import Reduced
+from viewer.loading.ranks.summaries import Reduced
 from viewer.remote.addresses import DEEPEST, SSH, Entry, far_path, store_of
 from viewer.remote.far import Far
 from viewer.remote.names import PlaceProblem

@@ -23,7 +23,7 @@ from viewer.loading.ranks import summaries
 from viewer.loading.ranks.asking import FULL_RANKS, MIN_RANKS, may_be_many
 from viewer.loading.ranks.far_ranks import reduced_there
 from viewer.loading.ranks.pool import processes, reduce_here
-from viewer.loading.ranks.wanted import Reduced, Wanted
+from viewer.loading.ranks.summaries import Reduced, Wanted
 from viewer.remote.addresses import bring_here
 
 

@@ -16,7 +16,7 @@ from parsers.helper_process import end_with
 from parsers.model import Progress
 from parsers.model.threads import keep_memory
 from viewer.loading.ranks.reducing import reduce_rank
-from viewer.loading.ranks.wanted import Reduced, Wanted
+from viewer.loading.ranks.summaries import Reduced, Wanted
 
 _LOOK_EVERY_S = 0.1
 _COLLECT_AFTER = 5_000  # objects more than were freed: what some 20 ranks leave, 30 MB

@@ -12,8 +12,7 @@ from rules.analysis.analysis import Analysis
 from rules.diagnosis import diagnosis_of
 from rules.summaries.reduction import summary_of
 from rules.terms.thresholds import Thresholds
-from viewer.loading.ranks.summaries import as_bytes
-from viewer.loading.ranks.wanted import Reduced, Wanted
+from viewer.loading.ranks.summaries import Reduced, Wanted, as_bytes
 
 
 def reduce_rank(wanted: Wanted, progress: Progress | None = None) -> Reduced:

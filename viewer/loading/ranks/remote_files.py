@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from parsers.files.private_folder import PrivateFolder
 from parsers.model import Malformed
-from viewer.loading.ranks.wanted import Wanted
+from viewer.loading.ranks.summaries import Wanted
 from viewer.remote.addresses import library, unreachable
 
 _COPY_BYTES = 4 << 20

@@ -1,4 +1,4 @@
-"""Summaries of ranks as bytes, which travel between processes and machines, and in the cache."""
+"""What travels between processes and machines: what is asked about a rank, and its summary as bytes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,33 @@ from pathlib import Path
 import msgspec
 
 from parsers.files.decoders import from_msgpack
+from parsers.model.late.dataclass import dataclass
 from parsers.storage import cache as stored_cache
 from parsers.storage import columns as stored_columns
 from parsers.storage.columns import NotAsWritten
 from parsers.storage.entries import Entries
 from parsers.storage.traces import described_type
 from rules.summaries.rank_summary import RankSummary, SummaryWords
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One recording: the paths or addresses of its files, what to call it, and the thresholds that were chosen."""
+
+    files: tuple[str, ...]
+    shown: str
+    thresholds: tuple[tuple[str, float], ...] = ()
+    remote: bool = False  # its files are addresses that fsspec opens
+    format: str = ""  # what they were recognised as, if somebody has looked
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """The summary as bytes, or why there is none, in one sentence."""
+
+    content: bytes = b""
+    problem: str = ""
+
 
 ENTRIES = Entries("summaries", most_bytes=1_000_000_000)
 _FORMAT = 2

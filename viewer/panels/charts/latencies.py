@@ -14,8 +14,7 @@ from rules.analysis.inference.serving import percentiles
 from viewer.appearance import theme
 from viewer.appearance.boxes import fill, horizontal, vertical
 from viewer.appearance.labels import Label
-from viewer.panels.charts.bars import Bars
-from viewer.panels.charts.histogram import Histogram
+from viewer.panels.charts.histogram import Bars, Histogram
 
 MAX_SECONDS, MAX_BARS = 60, 30
 WIDTHS_NS = [times * 10.0**power for power in range(6, 16) for times in (1, 2, 5)]

@@ -11,11 +11,11 @@ from parsers.model.arrays import BOOL, I64, U32
 from parsers.model.units import percent, size
 from rules.memory.kinds import KINDS, Kind
 from viewer.appearance import theme
-from viewer.appearance.painted_text import TextCache, painting
+from viewer.appearance.painted_chart import TextCache, painting
 from viewer.appearance.theme import Theme
 from viewer.statistics.memory import Segments
 from viewer.timeline.event_colors import rgb
-from viewer.timeline.geometry.hatching import PERIOD, hatching
+from viewer.timeline.geometry.gaps import PERIOD, hatching
 from viewer.timeline.memory.colors import color_of
 from viewer.timeline.memory.painting import UNCERTAIN, UNUSED
 

@@ -19,9 +19,7 @@ from viewer.appearance import theme
 from viewer.appearance.boxes import horizontal, vertical
 from viewer.appearance.labels import Figure, Label, breakable, tooltip, unbroken
 from viewer.appearance.tab_order import LIST_ITEM
-from viewer.panels.findings.code_box import CodeBox
-from viewer.panels.findings.share_bar import ShareBar, share_in_words
-from viewer.panels.findings.stairs import Stairs
+from viewer.panels.findings.card_parts import CodeBox, ShareBar, Stairs, share_in_words
 from viewer.query.explained import can_be_explained, promise_behind
 
 if TYPE_CHECKING:

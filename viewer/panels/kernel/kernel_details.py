@@ -23,9 +23,8 @@ from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, horizontal, scroll
 from viewer.appearance.labels import ElidedLabel, Label
 from viewer.panels.charts.bar_chart import Bar, BarChart
 from viewer.panels.charts.memory_flow import MemoryDiagram
-from viewer.panels.kernel.metric_table import MetricTable
+from viewer.panels.kernel.kernel_tables import MetricTable, SourceTable
 from viewer.panels.kernel.occupancy_curves import OccupancyCurves
-from viewer.panels.kernel.source_table import SourceTable
 from viewer.statistics.kernel_report import memory_flow
 
 MIN_STALL_SHARE = 0.0005

@@ -18,8 +18,7 @@ from viewer.panels.tables.table_view import TableView
 if TYPE_CHECKING:
     import pandas as pd
 
-    from viewer.query.result import Result
-    from viewer.query.sums import ColumnSums
+    from viewer.query.result import ColumnSums, Result
 
 _SHOWN = {"ns": Show.TIME, "B": Show.SIZE, "B/s": Show.RATE, "share": Show.SHARE}
 _ENDS = {"ns": "_ns", "B": "_bytes", "B/s": "_bytes_per_s", "share": "_share"}
@@ -82,7 +81,7 @@ class Answer(QWidget):
 
     def _follow_filter(self) -> None:
         """How many rows there are and what adds up: of those that a filter leaves, else of all, shown or not."""
-        from viewer.query.sums import adds_up, sums_of
+        from viewer.query.result import adds_up, sums_of
 
         rows, result = self.table.rows if self.table is not None else None, self._result
         if rows is None or result is None:

@@ -26,8 +26,7 @@ from rules.analysis.ranks.groups import NODE, RAIL, Dimension
 from viewer.appearance import theme
 from viewer.appearance.labels import tooltip
 from viewer.appearance.tab_order import CHART
-from viewer.panels.ranks.callouts import Callout, placed
-from viewer.panels.ranks.shades import compared_color, mark_cell, picture, write_values
+from viewer.panels.ranks.painting import Callout, compared_color, mark_cell, picture, placed, write_values
 from viewer.statistics.rank_map import Measure, Order, RankMap, worst_of, zoomed
 
 NAMES, TOP, STRIP, GAP = 96, 28, 15, 5

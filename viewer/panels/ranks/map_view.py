@@ -13,9 +13,8 @@ from viewer.appearance import theme
 from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, horizontal, vertical
 from viewer.appearance.labels import ElidedLabel, Label
 from viewer.documents.document import Document
-from viewer.panels.ranks.callouts import Callout
 from viewer.panels.ranks.heat import Cell, RankHeat
-from viewer.panels.ranks.shades import shades
+from viewer.panels.ranks.painting import Callout, shades
 from viewer.statistics.rank_map import Measure, Order, RankMap
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from rules.comparison.kernel_calls import CallsComparison
-    from viewer.panels.kernel.side_by_side import SideBySide
+    from viewer.panels.kernel.kernel_pair import SideBySide
     from viewer.query.explained import Behind
 
 BY_NAME = (
@@ -143,7 +143,7 @@ class KernelsPanel(Panel):
         self.document.jobs.ask("kernels side by side", work, show)
 
     def _made_pair(self) -> SideBySide:
-        from viewer.panels.kernel.side_by_side import SideBySide
+        from viewer.panels.kernel.kernel_pair import SideBySide
 
         if self.pair is None:
             self.pair = SideBySide(low=True)

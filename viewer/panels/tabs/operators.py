@@ -1,21 +1,93 @@
-"""The operators tab: CPU operators by name, with self and total time on the CPU and on the GPU."""
+"""The tabs of operators: by name with self and total time, and by shape with how much of the roof each reaches."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from parsers.model import EventKind
+from parsers.model import Attribute, EventKind
 from viewer.panels.panel import Panel, tab
-from viewer.panels.tables.table_model import Show, described
+from viewer.panels.tables.table_model import Column, Show, described
 from viewer.panels.tables.table_view import TableView
 from viewer.tables.summaries.cpu import OperatorSummary
+from viewer.tables.summaries.gpu import OperatorRoofs
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from viewer.query.explained import Behind
 
-COLUMNS = (
+ROOFS = (
+    Column("short_name", "Operator", stretch=True, whole="name"),
+    described(OperatorRoofs, "input_shapes"),
+    described(OperatorRoofs, "input_type"),
+    described(OperatorRoofs, "calls", Show.COUNT),
+    described(OperatorRoofs, "total_ns", title="GPU time"),
+    described(OperatorRoofs, "mean_ns", minor=True),
+    described(OperatorRoofs, "gpu_time_share", short="Share"),
+    described(OperatorRoofs, "moved_bytes_per_s", minor=True, sparse=True),
+    described(OperatorRoofs, "roof_share"),
+    described(OperatorRoofs, "roof"),
+)
+
+
+@tab
+class RoofsPanel(Panel):
+    """Follows the selected area or step; a row selects the longest call on the timeline."""
+
+    title: ClassVar[str] = "Roofs"
+    lacks: ClassVar[str] = "Shapes were not recorded. Record with record_shapes=True."
+    order: ClassVar[int] = 32
+    follows_step: ClassVar[bool] = True
+    follows_area: ClassVar[bool] = True
+
+    def build(self) -> None:
+        self.table = TableView(ROOFS, "Roofs")
+        self.tables = (self.table,)
+        self.column.addWidget(self.table)
+        self.table.chosen.connect(lambda row: self.select_event_of(self.table, row))
+
+    def has_data(self) -> bool:
+        trace = self.document.trace
+        return (
+            trace is not None and Attribute.INPUT_DIMS in trace.attributes and len(trace.links.operation) > 0
+        )
+
+    def behind(self, table: TableView, row: int) -> Behind | None:
+        from viewer.query.explained import Behind, quoted, starting_in
+
+        frame, trace = table.rows.frame, self.document.trace
+        if frame is None or trace is None:
+            return None
+        event = int(frame["event"].iloc[row])
+        recorded = {
+            "input_shapes": trace.text_attribute(Attribute.INPUT_DIMS, event),
+            "input_types": trace.text_attribute(Attribute.INPUT_TYPES, event),
+        }
+        alike = " AND ".join(
+            f"{name} = {quoted(text)}" if text else f"{name} IS NULL" for name, text in recorded.items()
+        )
+        calls = f"SELECT event FROM operators WHERE name = {quoted(trace.name(event))} AND {alike}"
+        where = f"operator IN ({calls}) AND {starting_in(self.span)}"
+        return Behind(
+            frame["short_name"].iloc[row], "kernels", where, named=("event", "short_name", "start_ns")
+        )
+
+    def refresh(self) -> None:
+        trace = self.document.trace
+        t0, t1 = self.span
+        if trace is None:
+            return
+
+        def work() -> pd.DataFrame:
+            from viewer.statistics.operator_roofs import roof_table
+
+            table = roof_table(trace, t0, t1)
+            return table.assign(short_name=[name.removeprefix("aten::") for name in table["name"]])
+
+        self.compute(work, self.table.set_frame)
+
+
+OPERATORS = (
     described(OperatorSummary, "name"),
     described(OperatorSummary, "calls", Show.COUNT),
     described(OperatorSummary, "cpu_self_ns"),
@@ -39,7 +111,7 @@ class OperatorsPanel(Panel):
     follows_area: ClassVar[bool] = True
 
     def build(self) -> None:
-        self.table = TableView(COLUMNS, "Operators")
+        self.table = TableView(OPERATORS, "Operators")
         self.tables = (self.table,)
         self.column.addWidget(self.table)
         self.table.chosen.connect(lambda row: self.select_event_of(self.table, row))

@@ -20,8 +20,7 @@ from viewer.appearance.plain_text import safe
 from viewer.reports.interactive.packing import EventRow, columns_of, entries_of, few_points, planes
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState
 from viewer.timeline.geometry.drawing_index import DrawingIndex, drawing_index
-from viewer.timeline.geometry.gaps import Gaps, device_gaps
-from viewer.timeline.geometry.hatching import PERIOD, hatching
+from viewer.timeline.geometry.gaps import PERIOD, Gaps, device_gaps, hatching
 from viewer.timeline.geometry.layout import drawn, starting_states
 from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.tracks import Group, Track

@@ -8,26 +8,115 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from parsers.model import BOOL, I64, Attribute, EventKind, Trace
+from parsers.model import BOOL, I64, Attribute, EventKind, LaneKind, Trace, derived
+from parsers.model.arrays import rows_by
 from parsers.model.events import of_kinds
+from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import EMPTY, complement, covered_before, union
-from viewer.statistics.operators import OperatorTimes, module_times, operator_times
-from viewer.statistics.regions import autograd_work, gpu_spans, region_times
+from viewer.statistics.operators import (
+    OperatorTimes,
+    launched_by,
+    module_times,
+    nested_times,
+    operator_times,
+    thread_of,
+)
 from viewer.tables.columns import (
     EVENT,
+    ON_GPU,
     ON_THREAD,
+    STEP,
     TIMES,
     columns,
     innermost,
     known,
     names_of,
+    on_gpu,
     on_thread,
+    steps_of_events,
     text,
     times,
 )
 from viewer.tables.rows.gpu_work import REGION
 from viewer.tables.table import Column, RowTable, row_table
+
+NEVER = -1
+Process = tuple[int | None, int | None]  # rank and process
+
+
+@derived
+def region_times(trace: Trace) -> OperatorTimes:
+    """Times of every annotated range, as of operators; steps are ranges too."""
+    return nested_times(trace, LaneKind.REGION, LaneKind.STEPS)
+
+
+@derived
+def autograd_work(trace: Trace) -> tuple[I64, I64]:
+    """For each row of ``region_times``: GPU time (ns) and number of what autograd's threads launched meanwhile.
+
+    They work for the thread of their process that spends most time in ranges; what is nested counts in all around it.
+    """
+    events = region_times(trace).event
+    gpu, count = np.zeros(len(events), np.int64), np.zeros(len(events), np.int64)
+    table = trace.events
+    lane_of = table.lane[events]
+    spent: dict[Process, tuple[int, int]] = {}
+    of_lane = dict(rows_by(lane_of))
+    for lane, mine in of_lane.items():
+        home = trace.lanes[lane]
+        if home.kind is LaneKind.REGION and not home.is_autograd:
+            taken = int(table.duration[events[mine]].sum())
+            key = home.rank, home.process
+            spent[key] = max(spent.get(key, (0, -1)), (taken, lane))
+    helpers = {thread_of(lane) for lane in trace.lanes if lane.is_autograd}
+    for thread in helpers:
+        work, (_, lane) = launched_by(trace, thread), spent.get(thread[:2], (0, -1))
+        if work is None:
+            continue
+        mine = of_lane.get(lane, np.empty(0, np.int64))
+        low = np.searchsorted(work.begin, table.start[events[mine]])
+        high = np.searchsorted(work.begin, table.end[events[mine]])
+        gpu[mine] += work.gpu_before[high] - work.gpu_before[low]
+        count[mine] += high - low
+    return gpu, count
+
+
+def gpu_spans(trace: Trace, events: I64) -> tuple[I64, I64]:
+    """Start of the first and end of the last operation launched while each event ran, on its thread.
+
+    ``NEVER`` where there was none; of what belongs to no thread, such as steps, the whole process counts.
+
+    This is what Nsight Systems calls the projection of a range on the GPU.
+    """
+    first = np.full(len(events), NEVER, np.int64)
+    last = np.full(len(events), NEVER, np.int64)
+    table = trace.events
+    lane_of = table.lane[events]
+    for lane, mine in rows_by(lane_of):
+        launched = launched_by(trace, thread_of(trace.lanes[lane]))
+        if launched is None:
+            continue
+        low = np.searchsorted(launched.begin, table.start[events[mine]])
+        high = np.searchsorted(launched.begin, table.end[events[mine]])
+        some = high > low
+        mine, low, high = mine[some], low[some], high[some]
+        first[mine] = _extreme(table.start[launched.operation], low, high, np.minimum)
+        last[mine] = _extreme(table.end[launched.operation], low, high, np.maximum)
+    return first, last
+
+
+def _extreme(values: I64, low: I64, high: I64, which: np.ufunc) -> I64:
+    """The least or greatest of ``values[low:high]`` for each pair, by halves that overlap (a sparse table)."""
+    found = np.empty(len(low), np.int64)
+    level = np.frexp((high - low).astype(np.float64))[1] - 1  # the largest power of two that fits
+    table, width = values, 1
+    for power in range(int(level.max(initial=0)) + 1):
+        mine = level == power
+        found[mine] = which(table[low[mine]], table[high[mine] - width])
+        table, width = which(table[:-width], table[width:]), 2 * width
+    return found
+
 
 CALLED = (EVENT, Column("name", "name as recorded"), *TIMES)
 LAUNCHED = (
@@ -211,3 +300,90 @@ class Modules(RowTable):
             {"gpu_ns": found.gpu_total, "launches": found.launches},
             _nested(trace, events),
         )
+
+
+WAITING_CALLS = (Call.SYNCHRONIZE, Call.BLOCKING_COPY)
+
+
+@row_table
+class Synchronisations(RowTable):
+    """Calls that return only when the GPU has done something."""
+
+    name: ClassVar[str] = "synchronisations"
+    about: ClassVar[str] = "one call in which the CPU waited for the GPU"
+    columns: ClassVar[tuple[Column, ...]] = (
+        EVENT,
+        Column("name", "name of the call"),
+        *TIMES,
+        Column("gpu_idle_ns", "how long all GPUs of its rank ran nothing meanwhile"),
+        Column("operator", "the innermost operator around it"),
+        REGION,
+        *ON_THREAD,
+        STEP,
+    )
+
+    def rows(self, analysis: Analysis) -> Mapping[str, Any]:
+        trace = analysis.trace
+        calls = trace.events.of_kind(EventKind.API)
+        events = calls[of_kinds(analysis.threads.call_class[trace.events.name[calls]], *WAITING_CALLS)]
+        return columns(
+            {"event": events, "name": names_of(trace, events)},
+            times(trace, events),
+            {
+                "gpu_idle_ns": idle_during(analysis, events),
+                "operator": names_of(trace, innermost(analysis, events, "operators")),
+                "region": names_of(trace, innermost(analysis, events, "regions")),
+            },
+            on_thread(trace, events),
+            {"step": steps_of_events(analysis, events)},
+        )
+
+
+@row_table
+class LaunchWaits(RowTable):
+    """Each operation whose launch is known; the times are those of the call."""
+
+    name: ClassVar[str] = "launch_waits"
+    about: ClassVar[str] = (
+        "one launch: how long its call took, its operation waited, and the GPU waited for it"
+    )
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("event", "the event of the call"),
+        Column("call", "name of the call"),
+        Column("operation", "the event on the GPU"),
+        Column("name", "name of the operation"),
+        *TIMES,
+        Column("queued_ns", "from the end of the call to the start of its operation"),
+        Column("gpu_idle_ns", "how long the GPU had nothing to do just before the operation"),
+        *ON_GPU,
+        STEP,
+    )
+
+    def rows(self, analysis: Analysis) -> Mapping[str, Any]:
+        trace, links = analysis.trace, analysis.trace.links
+        calls, operations = links.launch, links.operation
+        queued = trace.events.start[operations] - trace.events.end[calls]
+        return columns(
+            {
+                "event": calls,
+                "call": names_of(trace, calls),
+                "operation": operations,
+                "name": names_of(trace, operations),
+            },
+            times(trace, calls),
+            {"queued_ns": np.maximum(queued, 0), "gpu_idle_ns": _idle_before(analysis, operations)},
+            on_gpu(trace, operations),
+            {"step": steps_of_events(analysis, operations)},
+        )
+
+
+def _idle_before(analysis: Analysis, operations: I64) -> I64:
+    """The length of the gap that each operation ended, ns; 0 where it ended none."""
+    idle = analysis.idle
+    ended = idle.next_operation >= 0
+    after, place = np.unique(idle.next_operation[ended], return_inverse=True)
+    length = np.bincount(place, (idle.end - idle.start)[ended], len(after)).astype(np.int64)
+    if not len(after):
+        return np.zeros(len(operations), np.int64)
+    at = np.minimum(np.searchsorted(after, operations), len(after) - 1)
+    return np.where(after[at] == operations, length[at], 0)

@@ -1,4 +1,4 @@
-"""The table of allocations: what was asked of a GPU's memory, when, by whom, and what for."""
+"""The tables of memory: its allocations, what the allocator held, and counters, which are sampled as that is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from parsers.model import Trace
 from parsers.model.memory import AFTER, BEFORE, Memory
@@ -14,8 +15,95 @@ from rules.memory.account import DeviceMemory
 from rules.memory.kinds import KINDS, own_frames
 from rules.memory.operators import MODULE, modules_of, operators_of
 from rules.memory.summary import memory_of
-from viewer.tables.columns import DEVICE, RANK, known, names_of, of_devices, texts
+from viewer.tables.columns import DEVICE, RANK, columns, known, names_of, of_devices, optional, texts
 from viewer.tables.table import Column, RowTable, row_table
+
+
+@row_table
+class Counters(RowTable):
+    """A value holds until the next one of its counter."""
+
+    name: ClassVar[str] = "counters"
+    about: ClassVar[str] = "one sample of one counter"
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("name", "name of the counter"),
+        Column("unit", "unit of the value"),
+        Column("time_ns", "when it was sampled"),
+        Column("value", "in that unit"),
+        RANK,
+        DEVICE,
+    )
+
+    def rows(self, analysis: Analysis) -> Mapping[str, Any]:
+        counters = analysis.trace.counters
+        counts = np.array([len(each.time) for each in counters], np.int64)
+        which = np.repeat(np.arange(len(counters)), counts)
+        device = np.array([-1 if each.device is None else each.device for each in counters], np.int64)[which]
+        places = of_devices(analysis.trace, device)
+        rank = optional([each.rank for each in counters])[which]
+        empty_times, empty_values = np.empty(0, np.int64), np.empty(0)
+        return {
+            "name": texts(which, [each.name for each in counters]),
+            "unit": texts(which, [each.unit for each in counters]),
+            "time_ns": np.concatenate([empty_times, *(each.time for each in counters)]),
+            "value": np.concatenate([empty_values, *(each.value for each in counters)]),
+            "rank": known(rank),
+            "device": places["device"],
+        }
+
+
+@row_table
+class MemoryAllocations(RowTable):
+    """Where single allocations were recorded; the totals that others record are in ``counters``."""
+
+    name: ClassVar[str] = "memory"
+    about: ClassVar[str] = "one GPU memory allocation, from the allocator's history or a snapshot"
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("start_ns", "when it was allocated; empty where it is older than the history"),
+        Column("end_ns", "when it was freed; empty where it was still held"),
+        Column("size_bytes", "as the allocator counts it"),
+        Column("kind", f"one of {', '.join(kind.value for kind in KINDS)}"),
+        Column("function", "the program's own function that made it"),
+        Column("line", 'where, as "file:line"'),
+        RANK,
+        DEVICE,
+    )
+
+    def rows(self, analysis: Analysis) -> Mapping[str, Any]:
+        parts = [
+            _allocations(analysis, each.account) for each in memory_of(analysis) if each.account is not None
+        ]
+        return _in_columns(parts, [column.name for column in self.columns])
+
+
+def _allocations(analysis: Analysis, account: DeviceMemory) -> Mapping[str, Any]:
+    memory, mine = account.memory, np.flatnonzero(account.mine)
+    held, own = memory.allocations, own_frames(memory)
+    start, end, stack = held.start[mine], held.end[mine], held.stack[mine]
+    frame = np.where(stack >= 0, own[stack], -1) if len(own) else np.full(len(stack), -1)
+    return columns(
+        {
+            "start_ns": known(start, start == BEFORE),
+            "end_ns": known(end, end == AFTER),
+            "size_bytes": held.size[mine],
+            "kind": texts(account.kind[mine].astype(np.int64), [kind.value for kind in KINDS]),
+            "function": texts(frame, [each.function for each in memory.frames]),
+            "line": texts(frame, [f"{each.file}:{each.line}" for each in memory.frames]),
+        },
+        of_devices(analysis.trace, held.device[mine]),
+    )
+
+
+def _in_columns(parts: list[Mapping[str, Any]], names: list[str]) -> Mapping[str, Any]:
+    """The columns of several processes below one another."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return {name: np.empty(0, np.int64) for name in names}
+    words = {"kind": object, "function": object, "line": object}
+    frames = pd.concat([pd.DataFrame(part).astype(words) for part in parts])
+    return {name: frames[name].array for name in names}
+
 
 _KINDS = tuple(each.value for each in KINDS)
 

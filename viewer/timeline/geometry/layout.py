@@ -9,9 +9,8 @@ from dataclasses import field, replace
 
 from parsers.model import LaneKind
 from parsers.model.late.dataclass import dataclass
-from viewer.timeline.geometry.arrangement import Arrangement, GroupState
+from viewer.timeline.geometry.arrangement import Arrangement, GroupState, LaneFilter
 from viewer.timeline.geometry.derived import ABOVE_ALL, Derived
-from viewer.timeline.geometry.lane_filter import LaneFilter
 from viewer.timeline.geometry.nested_calls import inside_or_apart
 from viewer.timeline.geometry.tracks import Group, Track
 from viewer.timeline.kinds.base import LaneStyle, Wish, style_of

@@ -11,7 +11,7 @@ from rules.analysis.gpu.gpu_vendor import Vendor, vendor_of
 from rules.analysis.idle.causes import Cause
 from viewer.appearance.lane_colors import C, LaneColors
 from viewer.appearance.naming import python_name
-from viewer.timeline.kinds.base import LaneStyle, Nested, StyledRow, Wish, lane_style, stable_number
+from viewer.timeline.kinds.base import LaneStyle, Nested, Place, StyledRow, Wish, lane_style, stable_number
 
 _THREADS = ("#5f86cf", "#8f84cf", "#5aa39a", "#b07fae", "#8c9a5b", "#6f93b8")
 _API_CALL = regex(r"(cuda|cu|hip|hsa_|ur|ze)[A-Z]\w+")  # as drawn inside of operators
@@ -120,3 +120,21 @@ class CudaApiStyle(LaneStyle):
     def titles(self, lane: Lane, trace: Trace) -> tuple[str, str]:
         title, second = super().titles(lane, trace)
         return {Vendor.AMD: "HIP API", Vendor.OTHER: "API calls"}.get(vendor_of(trace), title), second
+
+
+@lane_style
+class SampledStacksStyle(PythonStyle):
+    """What a profiler of the CPU saw a thread in."""
+
+    kind: ClassVar[LaneKind] = LaneKind.SAMPLED_STACKS
+    order: ClassVar[int] = 35
+    title: ClassVar[str] = "Samples"
+    endings: ClassVar[tuple[str, ...]] = ()
+    category: ClassVar[str] = "sampled calls"
+    heading: ClassVar[str] = "Sampled calls"
+    nested: ClassVar[Nested | None] = Nested("Sampled call", "Samples", 3)
+    starts_small: ClassVar[bool] = False
+    wish: ClassVar[Wish] = Wish(30, 16, 12)
+
+    def place(self, lane: Lane, works: bool, leads: bool) -> Place:
+        return Place.WORKING_THREAD if works else Place.QUIET_THREAD

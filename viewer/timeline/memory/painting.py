@@ -13,10 +13,10 @@ from parsers.model.arrays import BOOL, F64, I64, U32
 from parsers.model.units import duration, size
 from rules.memory.kinds import Kind
 from viewer.appearance import theme
-from viewer.appearance.painted_text import TextCache
+from viewer.appearance.painted_chart import TextCache
 from viewer.appearance.theme import Theme
 from viewer.timeline.event_colors import rgb
-from viewer.timeline.geometry.hatching import PERIOD, hatching
+from viewer.timeline.geometry.gaps import PERIOD, hatching
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.memory.colors import color_of
 from viewer.timeline.memory.stack import MemoryStack, StackColumns

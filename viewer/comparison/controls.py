@@ -1,15 +1,34 @@
-"""The line above the timelines: where they are aligned, which steps, how wide, and what is linked."""
+"""The controls of the comparison window: its menu bar, its buttons, and the line above the timelines."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication, QEvent, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QComboBox, QMenu, QSizePolicy, QToolButton, QWidget
+from PySide6.QtCore import QCoreApplication, QEvent, Qt, Signal
+from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QResizeEvent
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QButtonGroup,
+    QComboBox,
+    QFileDialog,
+    QMenu,
+    QMenuBar,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QWidget,
+)
 
+from parsers.model import Trace
 from viewer.appearance.boxes import SPRING, fill, horizontal
 from viewer.appearance.labels import Label, tooltip
+from viewer.user_data.storage import write_bytes
+
+if TYPE_CHECKING:
+    from rules.comparison.compare import Comparison
 
 
 class ControlBar(QWidget):
@@ -130,3 +149,114 @@ def _fill(box: QComboBox, names: Sequence[str], chosen: str) -> None:
     QCoreApplication.sendEvent(box, QEvent(QEvent.Type.StyleChange))  # else its least width stays what it was
     box.setCurrentIndex(max(list(names).index(chosen), 0) if chosen in names else 0)
     box.blockSignals(False)
+
+
+Entry = tuple[
+    str, str, Callable[[], object] | QAbstractButton
+]  # text, keys, what it does or the button it presses
+NS = 10**9
+
+
+def menu_bar(window: QWidget, menus: Mapping[str, Sequence[Entry]]) -> QMenuBar:
+    """The menus with their shortcuts, which work wherever the focus is in ``window``; a button's state is shown."""
+    bar = QMenuBar(window)
+    for name, entries in menus.items():
+        menu = bar.addMenu(f"&{name}")
+        for text, keys, does in entries:
+            action = QAction(text, window)
+            action.setShortcut(QKeySequence(keys))
+            action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            if isinstance(does, QAbstractButton):
+                action.setCheckable(does.isCheckable())
+                action.setChecked(does.isChecked())
+                does.toggled.connect(action.setChecked)
+                action.triggered.connect(does.click)
+                menu.aboutToShow.connect(lambda action=action, does=does: action.setEnabled(does.isEnabled()))
+                menu.aboutToHide.connect(lambda action=action: action.setEnabled(True))  # its keys, too
+            else:
+                action.triggered.connect(lambda _=False, does=does: does())
+            window.addAction(action)
+            menu.addAction(action)
+    return bar
+
+
+def title_of(before: Trace, after: Trace | None) -> str:
+    """Both recordings by name; equal names are told apart by when they were made, else by their folders."""
+    if after is None:
+        return f"{_name(before)} - Comparison"
+    names = [_name(before), _name(after)]
+    if names[0] == names[1]:
+        made = [_when(each) for each in (before, after)]
+        known = all(made) and made[0] != made[1]
+        beside = made if known else [str(PurePath(each.inputs[0].path).parent) for each in (before, after)]
+        names = [f"{name} ({what})" for name, what in zip(names, beside, strict=True)]
+    return f"{names[0]} → {names[1]} - Comparison"
+
+
+def _name(trace: Trace) -> str:
+    if not trace.inputs:
+        return "recording"
+    more = len(trace.inputs) - 1
+    return PurePath(trace.inputs[0].path).name + (f" and {more} more" if more else "")
+
+
+def _when(trace: Trace) -> str:
+    if trace.epoch_ns is None:
+        return ""
+    return datetime.fromtimestamp(trace.epoch_ns / NS, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+class PageButtons(QWidget):
+    """Grey until there is a result; ``told`` says what became of a page."""
+
+    told = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._result: Comparison | None = None
+        row = horizontal(self, (0, 3, 10, 3), 8)
+        self.export = QPushButton("Export page")
+        self.copy = QPushButton("Copy as text")
+        self.swap = QPushButton("Swap")
+        self.swap.setAccessibleName("Swap before and after")
+        self.swap.setToolTip("Swap before and after (X)")
+        self.export.clicked.connect(self._export)
+        self.copy.clicked.connect(self._copy)
+        for button in (self.export, self.copy, self.swap):
+            button.setEnabled(False)
+            row.addWidget(button)
+
+    def show_result(self, result: Comparison) -> None:
+        """What is taken elsewhere from now on."""
+        self._result = result
+        for button in (self.export, self.copy, self.swap):
+            button.setEnabled(True)
+
+    def _copy(self) -> None:
+        from viewer.reports.comparison_blocks import as_text
+
+        if self._result is not None:
+            QGuiApplication.clipboard().setText(as_text(self._result))
+
+    def _export(self) -> None:
+        from viewer.reports.report_files import comparison_files, file_kinds
+
+        assert self._result is not None
+        kinds = file_kinds(comparison_files(self._result))
+        name, title = QFileDialog.getSaveFileName(self, "Export page", "comparison.html", ";;".join(kinds))
+        if name:
+            self.export_to(Path(name), kinds.get(title, "html"))
+
+    def export_to(self, path: Path, otherwise: str = "html") -> None:
+        """Write the kind of page that the ending names, else ``otherwise``; says what the system refuses."""
+        from viewer.reports.report_files import comparison_files, kind_for
+
+        assert self._result is not None
+        makers = comparison_files(self._result)
+        path, kind = kind_for(path, makers, otherwise)
+        try:
+            write_bytes(path, makers[kind]())
+        except OSError as error:
+            self.told.emit(f"{path.name} could not be written: {error.strerror or error}")
+        else:
+            self.told.emit(f"{path.name} was written")
